@@ -1,0 +1,37 @@
+"""Errors of the lifecycle package, grouped by whose fault they are."""
+
+
+class LifecycleError(Exception):
+    """Anything this package raises on purpose; the text says what, where and what to do."""
+
+
+class PlanError(LifecycleError):
+    """The user's plan cannot be run as written."""
+
+
+class SettingsError(LifecycleError):
+    """A setting has an unknown name or an impossible value."""
+
+
+class UnknownLifecycleError(LifecycleError):
+    """No record has this id."""
+
+
+class ConflictingUpdateError(LifecycleError):
+    """Somebody else wrote the record since it was read."""
+
+
+class StoreError(LifecycleError):
+    """The store cannot be opened or written."""
+
+
+class StoreFromNewerVersionError(StoreError):
+    """The database was written by a newer Loopwright; this one must not touch it."""
+
+
+class StoreDamagedError(StoreError):
+    """The database is not readable as such; it was set aside, never overwritten."""
+
+
+class RepositoryBusyError(LifecycleError):
+    """Another runner owns this repository."""

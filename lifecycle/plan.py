@@ -1,0 +1,152 @@
+"""What is to be done and by whom: tasks, agents and the plan that holds them.
+
+Owns the validation of user-given plans (names, dependencies, cycles). Does no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from lifecycle.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
+"""Ids become branch names, folder names and environment values; only harmless ones pass."""
+
+
+def checked_name(value: str) -> str:
+    """Return the id unchanged, or say why it cannot name a branch and a folder."""
+    if not NAME_PATTERN.fullmatch(value) or ".." in value or value.endswith(".lock"):
+        raise ValueError(
+            f"{value!r} is no usable id: 1 to 64 letters, digits, '.', '_' or '-', starting with a "
+            "letter or digit, without '..', not ending in '.' or '.lock'"
+        )
+    return value
+
+
+Name = Annotated[str, AfterValidator(checked_name)]
+
+
+class Task(BaseModel):
+    """A unit of work from a plan."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Name
+    title: str = ""
+    description: str = ""
+    dependencies: tuple[Name, ...] = ()
+    acceptance: tuple[str, ...] = ()
+    """What must hold at the end, in words; shown to the agent."""
+    verify: tuple[str, ...] = ()
+    """Shell commands that must succeed on the committed tree before the task counts as complete."""
+    tags: tuple[str, ...] = ()
+    agent: str | None = None
+    """Name of the plan's agent that works on it; the plan's default if not given."""
+    base: str | None = None
+    """Branch to start from and to merge into; the repository's current branch if not given."""
+
+    @model_validator(mode="after")
+    def _does_not_wait_for_itself(self) -> Task:
+        if self.id in self.dependencies:
+            raise ValueError(f"task {self.id} depends on itself")
+        return self
+
+
+class Agent(BaseModel):
+    """The identity that works on a task, and how its process is started."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    agent_id: Name
+    command: tuple[str, ...] = ()
+    """Program and arguments; the prompt comes on its standard input."""
+    adapter: str | None = None
+    """Name of a known agent program instead of a command."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables to set for the agent, beside the fixed ones."""
+
+    @model_validator(mode="after")
+    def _says_what_to_start(self) -> Agent:
+        if bool(self.command) == (self.adapter is not None):
+            raise ValueError(
+                f"agent {self.agent_id}: give either command=[...] or adapter='NAME', not both"
+            )
+        return self
+
+
+def default_agent_id(task_id: str) -> str:
+    """Name the agent of a task as communications.json expects it by default."""
+    return f"agent-{task_id}"
+
+
+class Plan(BaseModel):
+    """Tasks with their dependencies; refused as a whole if they cannot all be reached."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tasks: tuple[Task, ...]
+    agents: dict[str, Agent] = Field(default_factory=dict)
+    """Templates by name; `agent_id` is set per task when one is used."""
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Plan:
+        check_dependencies(self.tasks)
+        return self
+
+    def task(self, task_id: str) -> Task:
+        """Find a task of the plan by its id."""
+        for task in self.tasks:
+            if task.id == task_id:
+                return task
+        raise PlanError(f"no task {task_id} in the plan; it holds: {_listed(self.tasks)}")
+
+
+def check_dependencies(tasks: Iterable[Task]) -> None:
+    """Refuse doubled ids, unknown dependencies and cycles, naming them."""
+    by_id: dict[str, Task] = {}
+    for task in tasks:
+        if task.id in by_id:
+            raise ValueError(f"two tasks have the id {task.id}; ids must be unique")
+        by_id[task.id] = task
+    for task in by_id.values():
+        for wanted in task.dependencies:
+            if wanted not in by_id:
+                raise ValueError(
+                    f"task {task.id} depends on {wanted}, which is not in the plan; "
+                    f"it holds: {_listed(by_id.values())}"
+                )
+    cycle = _find_cycle(by_id)
+    if cycle:
+        raise ValueError(
+            f"the dependencies run in a circle: {' -> '.join(cycle)}; remove one of them"
+        )
+
+
+def _find_cycle(by_id: dict[str, Task]) -> list[str]:
+    done: set[str] = set()
+    for start in by_id:
+        path: list[str] = []
+        stack: list[tuple[str, bool]] = [(start, False)]
+        while stack:
+            task_id, leaving = stack.pop()
+            if leaving:
+                done.add(path.pop())
+            elif task_id in path:
+                return [*path[path.index(task_id) :], task_id]
+            elif task_id not in done:
+                path.append(task_id)
+                stack.append((task_id, True))
+                stack.extend((wanted, False) for wanted in by_id[task_id].dependencies)
+    return []
+
+
+def _listed(tasks: Iterable[Task]) -> str:
+    ids = [task.id for task in tasks]
+    shown = ", ".join(ids[:12])
+    return f"{shown} and {len(ids) - 12} more" if len(ids) > 12 else shown or "nothing"  # noqa: PLR2004  # a line's worth
