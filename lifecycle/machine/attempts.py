@@ -1,0 +1,387 @@
+"""Rules of one attempt: from the place it got to the rest it comes to. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import effects as do
+from lifecycle.machine.events import Fault
+from lifecycle.machine.policy import delay
+from lifecycle.machine.states import (
+    About,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Capturing,
+    Completed,
+    Ended,
+    Outcome,
+    PrPending,
+    Reason,
+    S,
+    Spawning,
+    State,
+    Stopping,
+    Verifying,
+    Wanted,
+    Word,
+    Working,
+    counted,
+)
+from lifecycle.machine.step import (
+    Step,
+    environment,
+    fail,
+    land,
+    launch,
+    prepare,
+    reject,
+)
+
+if TYPE_CHECKING:
+    from lifecycle.machine import events as on
+    from lifecycle.machine.policy import Policy
+    from lifecycle.machine.states import Preparing, Queued
+
+LOOK_AT_LEAST_EVERY = 1.0
+"""Seconds; a retry interval of zero must not make looking at a wait a busy loop."""
+
+
+def look_interval(policy: Policy) -> float:
+    """Return how often a wait is looked at without being told anything."""
+    return max(policy.retry_interval, LOOK_AT_LEAST_EVERY)
+
+
+# --- before the agent lives -------------------------------------------------------------------
+
+
+def begin(state: Queued, event: on.Admitted, policy: Policy) -> Step:
+    """Start with the workspace; a place alone does not settle dependencies."""
+    del event, policy
+    return Step(state, late=True) if state.waiting_on else prepare(state)
+
+
+def respawn(state: BackingOff, event: on.Admitted, policy: Policy) -> Step:
+    """Start the next attempt once its instant has come."""
+    if event.at < state.until:
+        return Step(state, late=True)
+    if state.prepare:
+        return prepare(state)
+    return launch(state, event.at, policy, approved=state.approved)
+
+
+def first_spawn(state: Preparing, event: on.WorkspaceReady, policy: Policy) -> Step:
+    """Start the first attempt in its new workspace."""
+    state = counted(state, faults=0)
+    if state.tally.wanted is not Wanted.NOTHING:
+        return land(BackingOff(tally=state.tally, until=event.at, why="interrupted"), event.at)
+    return launch(state, event.at, policy, approved=False)
+
+
+def no_workspace(state: Preparing, event: on.WorkspaceFailed, policy: Policy) -> Step:
+    """Wait out a failing disk; give up at once on what only the user can mend."""
+    if event.fault is Fault.USER:
+        return reject(state, Reason.ERROR, event.text)
+    back = BackingOff(until=event.at, why="", prepare=True)
+    return environment(state, event.at, policy, event.text, back)
+
+
+def work(state: Spawning, event: on.AgentSpawned, policy: Policy) -> Step:
+    """Count the attempt; end it at once if that was asked for meanwhile."""
+    del policy
+    state = counted(state, spawn_count=max(state.tally.spawn_count, event.attempt), faults=0)
+    working = Working(tally=state.tally, process=event.process, since=event.at)
+    if state.tally.wanted in (Wanted.STOP, Wanted.HOLD, Wanted.REJECT):
+        return stop(working, Outcome(ended=Ended.INTERRUPTED, text="stopped by a person"))
+    return Step(working)
+
+
+def no_spawn(state: Spawning, event: on.SpawnFailed, policy: Policy) -> Step:
+    """Wait out a full machine; give up at once on a command that does not exist."""
+    if event.fault is Fault.USER:
+        return reject(state, Reason.ERROR, event.text)
+    back = BackingOff(until=event.at, why="", approved=True)
+    return environment(state, event.at, policy, event.text, back)
+
+
+def spawn_again(state: Spawning, event: on.RunnerRestarted, policy: Policy) -> Step:
+    """Believe a breakpoint of the lost process; else order the same attempt again."""
+    del policy
+    if event.word is None:
+        return Step(state, (do.SpawnAgent(attempt=state.tally.attempt),))
+    state = counted(state, spawn_count=max(state.tally.spawn_count, event.attempt))
+    return capture(state, Outcome(ended=Ended.BREAKPOINT, word=event.word))
+
+
+# --- while and just after it lives ------------------------------------------------------------
+
+
+def breakpoint_reached(state: Working, event: on.BreakpointReached, policy: Policy) -> Step:
+    """End the process: what it had to say is said."""
+    del policy
+    return stop(state, Outcome(ended=Ended.BREAKPOINT, word=event.word))
+
+
+def limit_reached(state: Working, event: on.LimitReached, policy: Policy) -> Step:
+    """End a process that took too long or went silent."""
+    del policy
+    ended = Ended.IDLE if event.idle else Ended.OVERTIME
+    return stop(state, Outcome(ended=ended, text=event.text))
+
+
+def note(state: State, event: on.Event, policy: Policy) -> Step:
+    """Keep the fact in the journal; the next summary tells it."""
+    del event, policy
+    return Step(state)
+
+
+def exited(state: Working, event: on.AgentExited, policy: Policy) -> Step:
+    """Judge an agent that ended by itself: its word counts, its exit code proves nothing."""
+    del policy
+    if event.word is not None:
+        ended, text = Ended.BREAKPOINT, ""
+    elif event.problem:
+        ended, text = Ended.INVALID_BREAKPOINT, event.problem
+    elif event.signal is not None:
+        ended, text = Ended.CRASHED, f"ended by signal {event.signal}"
+    elif event.exit_code:
+        ended, text = Ended.CRASHED, f"exit code {event.exit_code}"
+    else:
+        ended, text = Ended.NO_BREAKPOINT, "ended without a breakpoint"
+    outcome = Outcome(
+        ended=ended,
+        text=text,
+        word=event.word,
+        exit_code=event.exit_code,
+        signal=event.signal,
+    )
+    return capture(state, outcome)
+
+
+def stopped(state: Stopping, event: on.AgentStopped, policy: Policy) -> Step:
+    """Go on to the capture; a breakpoint that was written meanwhile counts."""
+    del policy
+    return capture(
+        state,
+        replace(
+            _with_last_word(state.outcome, event.word),
+            exit_code=event.exit_code,
+            signal=event.signal,
+        ),
+    )
+
+
+def lost_while_working(state: Working, event: on.RunnerRestarted, policy: Policy) -> Step:
+    """Believe a breakpoint of the lost process; else the attempt was only interrupted."""
+    del policy
+    outcome = Outcome(ended=Ended.INTERRUPTED, text="the runner ended while the agent worked")
+    return capture(state, _with_last_word(outcome, event.word))
+
+
+def lost_while_stopping(state: Stopping, event: on.RunnerRestarted, policy: Policy) -> Step:
+    """Go on where the ordered end left off."""
+    del policy
+    return capture(state, _with_last_word(state.outcome, event.word))
+
+
+def stop(state: Working, outcome: Outcome) -> Step:
+    """Order the end of the agent's tree."""
+    order = do.StopAgent(attempt=state.tally.attempt, process=state.process)
+    return Step(Stopping(tally=state.tally, process=state.process, outcome=outcome), (order,))
+
+
+def capture(state: State, outcome: Outcome) -> Step:
+    """Order the snapshot."""
+    order = do.TakeSnapshot(attempt=state.tally.attempt)
+    return Step(Capturing(tally=state.tally, outcome=outcome), (order,))
+
+
+def _with_last_word(outcome: Outcome, word: Word | None) -> Outcome:
+    if word is None:
+        return outcome
+    return replace(outcome, ended=Ended.BREAKPOINT, word=word, text="")
+
+
+# --- after it lived ---------------------------------------------------------------------------
+
+
+def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
+    """Decide what the attempt's end means."""
+    moved = event.tree != state.tally.tree
+    tally = replace(
+        state.tally,
+        tree=event.tree,
+        stuck=0 if moved else state.tally.stuck,
+        signature="" if moved else state.tally.signature,
+        faults=0,
+    )
+    outcome = state.outcome
+    if outcome.ended is Ended.INTERRUPTED:
+        again = replace(tally, interruptions=tally.interruptions + 1)
+        # Approved: a review was for this very attempt, which keeps its number.
+        back = BackingOff(tally=again, until=event.at, why=f"interrupted: {outcome.text}",
+                          approved=True)  # fmt: skip
+        return land(back, event.at)
+    word = outcome.word
+    if word is not None and word.type == "task_complete" and _may_verify(state, event, policy):
+        verifying = Verifying(
+            tally=tally, word=word, head=event.head, changed_files=event.changed_files
+        )
+        return Step(verifying, (do.RunGates(attempt=tally.attempt, head=event.head),))
+    over = _over(replace(state, tally=tally))
+    if word is None:
+        return fail(over, event.at, policy, outcome.ended, outcome.text)
+    return _heed(over, word, event, policy)
+
+
+def _over(state: S) -> S:
+    """Count the attempt as over: whatever still speaks of it is late from now on."""
+    return counted(state, attempt=state.tally.attempt + 1)
+
+
+def _may_verify(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> bool:
+    return policy.has_gates and not event.dirty and state.tally.wanted is not Wanted.REJECT
+
+
+def _heed(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
+    match word.type:
+        case "task_complete":
+            return _complete_ungated(state, word, event, policy)
+        case "blocked":
+            return _block(state, word, event, policy)
+        case "pr_created":
+            return _await_merge(state, word, event, policy)
+        case _:
+            tally = replace(state.tally, blocked_on="")
+            human = AwaitingHuman(
+                tally=tally,
+                about=About.QUESTION,
+                text=word.question or word.summary or word.reason,
+                since=event.at,
+                until=event.at + policy.blocked_timeout,
+            )
+            return land(human, event.at)
+
+
+def _complete_ungated(
+    state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy
+) -> Step:
+    if event.dirty:
+        shown = ", ".join(event.dirty[:5]) + (" ..." if len(event.dirty) > 5 else "")  # noqa: PLR2004  # a line's worth
+        text = f"the agent says it is done, but these files are not committed: {shown}"
+        return fail(state, event.at, policy, "gate_failed", text)
+    completed = Completed(
+        tally=state.tally, summary=word.summary, head=event.head, changed_files=event.changed_files
+    )
+    return _complete(completed, event.at)
+
+
+def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
+    thing = ", ".join(sorted(word.blocked_on)) or word.reason
+    again = thing == state.tally.blocked_on
+    tally = replace(state.tally, blocked_on=thing)
+    if again:
+        tally = replace(tally, retry_count=tally.retry_count + 1)
+        if tally.retry_count >= policy.max_retries:
+            text = (
+                f"{tally.retry_count} of {policy.max_retries} retries used; "
+                f"the last attempt blocked once more on: {thing}"
+            )
+            return reject(replace(state, tally=tally), Reason.MAX_RETRIES, text)
+    blocked = Blocked(
+        tally=tally,
+        since=event.at,
+        until=event.at + policy.blocked_timeout,
+        look_at=event.at + look_interval(policy),
+        word=word,
+        head=event.head,
+    )
+    return land(
+        blocked,
+        event.at,
+        do.PublishBranch(head=event.head),
+        do.LookAtBlockers(blocked_on=word.blocked_on, head=event.head),
+    )
+
+
+def _await_merge(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
+    pending = PrPending(
+        tally=replace(state.tally, blocked_on=""),
+        since=event.at,
+        until=event.at + policy.pr_merge_timeout,
+        look_at=event.at + look_interval(policy),
+        word=word,
+        url=word.pr_url,
+    )
+    return land(
+        pending,
+        event.at,
+        do.PublishBranch(head=event.head),
+        do.OpenPullRequest(url=word.pr_url, summary=word.summary),
+    )
+
+
+def no_snapshot(state: Capturing, event: on.SnapshotFailed, policy: Policy) -> Step:
+    """Try again later: what the agent said must not be lost with a failing disk."""
+    tally = replace(state.tally, faults=state.tally.faults + 1)
+    if tally.faults > policy.max_faults:
+        text = f"{tally.faults} times in a row the work could not be captured: {event.text}"
+        return reject(replace(state, tally=tally), Reason.ENVIRONMENT, text)
+    return Step(replace(state, tally=tally, again_at=event.at + delay(policy, tally.faults)))
+
+
+def capture_again(state: Capturing, event: on.DeadlinePassed, policy: Policy) -> Step:
+    """Take the snapshot once more."""
+    del policy
+    if state.again_at is None or event.at < state.again_at:
+        return Step(state, late=True)
+    order = do.TakeSnapshot(attempt=state.tally.attempt)
+    return Step(replace(state, again_at=None), (order,))
+
+
+def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
+    """Complete on green; wake a fresh attempt with the failing output on red."""
+    if event.problem:
+        tally = replace(state.tally, faults=state.tally.faults + 1)
+        if tally.faults > policy.max_faults:
+            text = f"{tally.faults} times in a row the gates could not be run: {event.problem}"
+            return reject(replace(state, tally=tally), Reason.ENVIRONMENT, text)
+        return Step(replace(state, tally=tally, again_at=event.at + delay(policy, tally.faults)))
+    state = _over(state)
+    red = [gate for gate in event.gates if not gate.ok]
+    if red:
+        text = "; ".join(
+            f"`{gate.command}` "
+            + ("ran out of time" if gate.code is None else f"ended with code {gate.code}")
+            for gate in red
+        )
+        return fail(state, event.at, policy, "gate_failed", text)
+    completed = Completed(
+        tally=replace(state.tally, faults=0),
+        summary=state.word.summary,
+        head=state.head,
+        changed_files=state.changed_files,
+        flagged=event.flagged,
+    )
+    return _complete(completed, event.at)
+
+
+def verify_again(state: Verifying, event: on.DeadlinePassed, policy: Policy) -> Step:
+    """Run the gates once more."""
+    del policy
+    if state.again_at is None or event.at < state.again_at:
+        return Step(state, late=True)
+    order = do.RunGates(attempt=state.tally.attempt, head=state.head)
+    return Step(replace(state, again_at=None), (order,))
+
+
+def _complete(completed: Completed, at: float) -> Step:
+    """Come to rest; there is nothing left that a pause could hold."""
+    if completed.tally.wanted is Wanted.REJECT:
+        return land(completed, at)
+    tally = replace(completed.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="")
+    return Step(
+        replace(completed, tally=replace(tally, blocked_on="")),
+        (do.PublishBranch(head=completed.head),),
+    )

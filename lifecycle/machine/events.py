@@ -1,0 +1,322 @@
+"""Facts, in the past tense, that may move a lifecycle.
+
+Every event says when it happened. One that speaks of an attempt carries its number: a late word of
+an earlier attempt never moves a later one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lifecycle.machine.states import Gate, Process, Word  # noqa: TC001  # the codec resolves them at run time
+
+
+class Fault(StrEnum):
+    """Whose fault a failure is."""
+
+    USER = "user"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Base of all events."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEvent(Event):
+    """Base of all events that speak of one attempt."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted(Event):
+    """The scheduler gave this lifecycle a place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependencySettled(Event):
+    """A task this one depends on completed, or ended without completing."""
+
+    task_id: str
+    done: bool
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceReady(AttemptEvent):
+    """Worktree and branch exist."""
+
+    branch: str
+    base_commit: str
+    base_branch: str = ""
+    path: str = ""
+    baseline: tuple[Gate, ...] = ()
+    """How the gates went before any work was done."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceFailed(AttemptEvent):
+    """Worktree or branch could not be made."""
+
+    text: str
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSpawned(AttemptEvent):
+    """The agent's process exists."""
+
+    process: Process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnFailed(AttemptEvent):
+    """The agent's process could not be started."""
+
+    text: str
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakpointReached(AttemptEvent):
+    """The agent signalled a breakpoint and is still alive."""
+
+    word: Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxInvalid(AttemptEvent):
+    """The agent's communications.json cannot be read as one."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentExited(AttemptEvent):
+    """The agent ended by itself; nothing of its tree is left."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    word: Word | None = None
+    """The breakpoint found at the last look into the mailbox."""
+    problem: str = ""
+    """Why the mailbox could not be read at that look."""
+    swept: int = 0
+    """Processes it left behind and that were ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReached(AttemptEvent):
+    """The attempt ran too long, or nothing moved for too long."""
+
+    idle: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStopped(AttemptEvent):
+    """The ordered end of the agent's tree is proven."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    forced: bool = False
+    swept: int = 0
+    word: Word | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerRestarted(AttemptEvent):
+    """A runner found this attempt under way, of which its predecessor lost sight.
+
+    The agent's process is proven gone by the time this is told.
+    """
+
+    word: Word | None = None
+    swept: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotTaken(AttemptEvent):
+    """The facts at the end of an attempt."""
+
+    head: str = ""
+    tree: str = ""
+    dirty: tuple[str, ...] = ()
+    changed_files: tuple[str, ...] = ()
+    saved_ref: str = ""
+    last_words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFailed(AttemptEvent):
+    """The facts could not be gathered."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatesFinished(AttemptEvent):
+    """The task's verify commands ran on the committed tree."""
+
+    gates: tuple[Gate, ...]
+    flagged: tuple[str, ...] = ()
+    problem: str = ""
+    """Why they could not be run at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockersLooked(Event):
+    """The blockers were looked at."""
+
+    done: tuple[str, ...] = ()
+    """Those of `blocked_on` that are tasks and are done."""
+    open: tuple[str, ...] = ()
+    """Those that are tasks and are not."""
+    ci: str = ""
+    """green, red, pending, none or nothing for the branch's head."""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CiReported(Event):
+    """CI said something final about a commit of this branch."""
+
+    type: str
+    green: bool
+    sha: str = ""
+    text: str = ""
+    excerpt: str = ""
+    url: str = ""
+
+
+class PrFate(StrEnum):
+    """What happened to a pull request."""
+
+    MERGED = "merged"
+    CLOSED = "closed"
+    CHECKS_FAILED = "checks_failed"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequestOpened(Event):
+    """The provider knows the pull request."""
+
+    number: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequestUnknown(Event):
+    """The provider could not be asked, or does not know the pull request."""
+
+    text: str
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequestMoved(Event):
+    """The pull request met its fate."""
+
+    fate: PrFate
+    number: int
+    sha: str = ""
+    text: str = ""
+    excerpt: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlinePassed(Event):
+    """The instant that the state names has come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonEvent(Event):
+    """Base of what people ask for."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unblocked(PersonEvent):
+    """A person says that the blocker is gone."""
+
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(PersonEvent):
+    """A person answered the agent's question."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guided(PersonEvent):
+    """A person has something to say to the next attempt."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryApproved(PersonEvent):
+    """A person released the next attempt with its summary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseRequested(PersonEvent):
+    """No new attempt after the present one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeRequested(PersonEvent):
+    """Go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequested(PersonEvent):
+    """End the present attempt now, keep its work; `pause` also holds the next one."""
+
+    pause: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptRequested(PersonEvent):
+    """A person accepts the work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectRequested(PersonEvent):
+    """A person does not want the work."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSucceeded(Event):
+    """The branch is part of its base."""
+
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeFailed(Event):
+    """The branch could not be merged; everything is as it was."""
+
+    text: str
+    conflicts: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceRemoved(Event):
+    """Worktree and branch are gone; unmerged work is kept under `saved_ref`."""
+
+    saved_ref: str = ""
+    problem: str = ""

@@ -1,0 +1,213 @@
+"""Rules of what people ask for: pause, resume, stop, unblock, answer, accept, reject. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import effects as do
+from lifecycle.machine.attempts import stop
+from lifecycle.machine.states import (
+    About,
+    Accepted,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Completed,
+    Ended,
+    Outcome,
+    PrPending,
+    Queued,
+    Reason,
+    State,
+    Suspended,
+    Wanted,
+    Working,
+    counted,
+)
+from lifecycle.machine.step import Step, land, reject, suspend, wake
+
+if TYPE_CHECKING:
+    from lifecycle.machine import events as on
+    from lifecycle.machine.policy import Policy
+
+
+# --- going on ---------------------------------------------------------------------------------
+
+
+def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy) -> Step:
+    """Take a person's word that the blocker is gone."""
+    del policy
+    if isinstance(state, AwaitingHuman) and state.about is About.REVIEW:
+        return Step(state, late=True)
+    if isinstance(state, AwaitingHuman) and state.about is About.DEPENDENCY:
+        return Step(Queued(tally=state.tally))
+    return wake(state, event.at, _said("unblocked", event.by, event.note))
+
+
+def skip_dependencies(state: Queued, event: on.Unblocked, policy: Policy) -> Step:
+    """Start without the tasks it waits for, because a person says so."""
+    del event, policy
+    return Step(replace(state, waiting_on=()))
+
+
+def stop_waiting_for_merge(state: PrPending, event: on.Unblocked, policy: Policy) -> Step:
+    """Go on without the merge, because a person says so."""
+    del policy
+    return wake(state, event.at, _said("went on without the merge", event.by, event.note))
+
+
+def answer(state: AwaitingHuman, event: on.Answered, policy: Policy) -> Step:
+    """Start the next attempt with the answer in its summary."""
+    del policy
+    if state.about not in (About.QUESTION, About.BLOCKED_TIMEOUT):
+        return Step(state, late=True)
+    return wake(state, event.at, _said("answered", event.by, ""))
+
+
+def approve(state: AwaitingHuman, event: on.SummaryApproved, policy: Policy) -> Step:
+    """Release the attempt whose summary was read."""
+    del policy
+    if state.about is not About.REVIEW:
+        return Step(state, late=True)
+    why = _said("summary approved", event.by, "")
+    back = BackingOff(tally=state.tally, until=event.at, why=why, approved=True)
+    return land(back, event.at)
+
+
+def send_back(state: Completed, event: on.Guided, policy: Policy) -> Step:
+    """Give completed work back to a fresh attempt with what is missing."""
+    del policy
+    if state.merging:
+        return Step(state, late=True)
+    return wake(state, event.at, _said("sent back with guidance", event.by, ""))
+
+
+def hurry(state: BackingOff, event: on.ResumeRequested, policy: Policy) -> Step:
+    """Cut the wait short."""
+    del policy
+    if state.until <= event.at:
+        return Step(state, late=True)
+    return Step(replace(state, until=event.at))
+
+
+# --- holding and ending -----------------------------------------------------------------------
+
+
+def pause_after_attempt(state: State, event: on.PauseRequested, policy: Policy) -> Step:
+    """Let the attempt under way end; hold the next one."""
+    del policy
+    if state.tally.wanted is not Wanted.NOTHING:
+        return Step(state, late=True)
+    return Step(counted(state, wanted=Wanted.PAUSE, wanted_by=event.by))
+
+
+def unpause(state: State, event: on.ResumeRequested, policy: Policy) -> Step:
+    """Forget a pause that did not begin yet."""
+    del event, policy
+    if state.tally.wanted is not Wanted.PAUSE:
+        return Step(state, late=True)
+    return Step(counted(state, wanted=Wanted.NOTHING, wanted_by=""))
+
+
+def pause_wait(state: State, event: on.PersonEvent, policy: Policy) -> Step:
+    """Hold a wait at once; its clocks stand still."""
+    del policy
+    return Step(suspend(state, event.at))
+
+
+def resume(state: Suspended, event: on.ResumeRequested, policy: Policy) -> Step:
+    """Let the clocks go on where they stood still."""
+    del policy
+    shift = max(0.0, event.at - state.since)
+    inner = state.inner
+    match inner:
+        case Blocked() | PrPending():
+            inner = replace(inner, until=inner.until + shift, look_at=inner.look_at + shift)
+        case BackingOff():
+            inner = replace(inner, until=inner.until + shift)
+        case AwaitingHuman(until=until) if until is not None:
+            inner = replace(inner, until=until + shift)
+        case _:
+            pass
+    return Step(replace(inner, tally=state.tally))
+
+
+def stop_working(state: Working, event: on.StopRequested, policy: Policy) -> Step:
+    """End the agent now; the attempt is nobody's fault and keeps its number."""
+    del policy
+    if event.pause:
+        state = counted(state, wanted=Wanted.HOLD, wanted_by=event.by)
+    who = event.by or "the runner"
+    return stop(state, Outcome(ended=Ended.INTERRUPTED, text=f"stopped by {who}"))
+
+
+def stop_soon(state: State, event: on.StopRequested, policy: Policy) -> Step:
+    """End the attempt as soon as it can be ended."""
+    del policy
+    wanted = Wanted.HOLD if event.pause else Wanted.STOP
+    if state.tally.wanted in (wanted, Wanted.REJECT):
+        return Step(state, late=True)
+    return Step(counted(state, wanted=wanted, wanted_by=event.by))
+
+
+def hold_next(state: State, event: on.StopRequested, policy: Policy) -> Step:
+    """The process is gone already; only the next attempt can be held."""
+    del policy
+    if not event.pause or state.tally.wanted is not Wanted.NOTHING:
+        return Step(state, late=True)
+    return Step(counted(state, wanted=Wanted.PAUSE, wanted_by=event.by))
+
+
+def reject_working(state: Working, event: on.RejectRequested, policy: Policy) -> Step:
+    """End the agent, keep its work under a saved ref, end the lifecycle."""
+    del policy
+    state = counted(state, wanted=Wanted.REJECT, wanted_by=event.by, wanted_why=event.why)
+    return stop(state, Outcome(ended=Ended.INTERRUPTED, text="rejected by a person"))
+
+
+def reject_soon(state: State, event: on.RejectRequested, policy: Policy) -> Step:
+    """End the lifecycle as soon as the attempt under way can be ended."""
+    del policy
+    return Step(counted(state, wanted=Wanted.REJECT, wanted_by=event.by, wanted_why=event.why))
+
+
+def reject_now(state: State, event: on.RejectRequested, policy: Policy) -> Step:
+    """End the lifecycle; unmerged work stays under a saved ref."""
+    del policy
+    text = _said("rejected", event.by, event.why)
+    return reject(state, Reason.PERSON, text, do.RemoveWorkspace())
+
+
+# --- the end ----------------------------------------------------------------------------------
+
+
+def accept(state: Completed, event: on.AcceptRequested, policy: Policy) -> Step:
+    """Order the merge; asking twice orders it once."""
+    del event, policy
+    if state.merging:
+        return Step(state, late=True)
+    return Step(replace(state, merging=True, problem=""), (do.MergeBranch(head=state.head),))
+
+
+def merged(state: Completed, event: on.MergeSucceeded, policy: Policy) -> Step:
+    """The work is part of its base; the workspace is not needed any more."""
+    del policy
+    accepted = Accepted(
+        tally=state.tally,
+        commit=event.commit,
+        summary=state.summary,
+        changed_files=state.changed_files,
+    )
+    return Step(accepted, (do.RemoveWorkspace(),))
+
+
+def not_merged(state: Completed, event: on.MergeFailed, policy: Policy) -> Step:
+    """Everything is as it was; a person decides what next."""
+    del policy
+    return Step(replace(state, merging=False, problem=event.text))
+
+
+def _said(what: str, by: str, why: str) -> str:
+    text = f"{what} by {by or 'a person'}"
+    return f"{text}: {why}" if why else text

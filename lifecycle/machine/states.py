@@ -1,0 +1,340 @@
+"""The work states of a lifecycle, each with exactly the data that is legal in it.
+
+Everything here is an immutable value. Only `lifecycle.machine` builds a state that follows another;
+who else needs one (store, views) only reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeVar
+
+
+class Coarse(StrEnum):
+    """The five states users query by; always derived from the work state."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    ACCEPTED = "accepted"
+
+
+class Wanted(StrEnum):
+    """What somebody asked for while an attempt was under way; carried out at its end."""
+
+    NOTHING = ""
+    PAUSE = "pause"
+    """Hold after this attempt."""
+    STOP = "stop"
+    """End this attempt at once; it may start again."""
+    HOLD = "hold"
+    """End this attempt at once, then hold."""
+    REJECT = "reject"
+    """End this attempt at once and the lifecycle with it."""
+
+
+class Ended(StrEnum):
+    """How an attempt ended. The agent pays for all but the breakpoints and `INTERRUPTED`."""
+
+    BREAKPOINT = "breakpoint"
+    NO_BREAKPOINT = "no_breakpoint"
+    INVALID_BREAKPOINT = "invalid_breakpoint"
+    CRASHED = "crashed"
+    IDLE = "hung"
+    OVERTIME = "timeout"
+    INTERRUPTED = "interrupted"
+
+
+class Reason(StrEnum):
+    """Why a lifecycle ended as rejected."""
+
+    PERSON = "person"
+    MAX_RETRIES = "max_retries"
+    NO_PROGRESS = "no_progress"
+    ENVIRONMENT = "environment"
+    ERROR = "error"
+
+
+class About(StrEnum):
+    """What a person is waited for."""
+
+    QUESTION = "question"
+    REVIEW = "review"
+    BLOCKED_TIMEOUT = "blocked_timeout"
+    PR_TIMEOUT = "pr_timeout"
+    DEPENDENCY = "dependency"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A breakpoint as the agent signalled it."""
+
+    type: str
+    """One of task_complete, blocked, pr_created, question."""
+    summary: str = ""
+    blocked_on: tuple[str, ...] = ()
+    reason: str = ""
+    pr_url: str = ""
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """Which operating system process an attempt is; never a bare pid."""
+
+    pid: int
+    start_time: int
+    boot_id: str
+    spawn_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an attempt ended and what shows it."""
+
+    ended: Ended
+    text: str = ""
+    word: Word | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One verify command and how it went."""
+
+    command: str
+    ok: bool
+    code: int | None = None
+    excerpt: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What is counted over the whole life of a lifecycle."""
+
+    attempt: int = 1
+    """Number of the attempt under way, or of the next one."""
+    spawn_count: int = 0
+    """Attempts that got a process; one that the runner itself interrupted keeps its number."""
+    retry_count: int = 0
+    """Attempts charged to the retry budget."""
+    interruptions: int = 0
+    """Times an attempt was cut short by the runner's own end or a person's stop."""
+    stuck: int = 0
+    """Failures in a row with the same signature on an unchanged tree."""
+    signature: str = ""
+    """Of the latest failure."""
+    tree: str = ""
+    """Fingerprint of the workspace after the latest attempt."""
+    blocked_on: str = ""
+    """What the latest blocked attempt waited for."""
+    faults: int = 0
+    """Environment failures in a row; they cost no retry but stop at their own limit."""
+    wanted: Wanted = Wanted.NOTHING
+    wanted_by: str = ""
+    wanted_why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Base of all work states."""
+
+    tally: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued(State):
+    """Not begun: waits for dependencies, then for a place."""
+
+    waiting_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparing(State):
+    """The workspace is being made and the gates' baseline taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawning(State):
+    """An agent process is ordered; whether it exists is not known yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working(State):
+    """An agent process works on the task."""
+
+    process: Process
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopping(State):
+    """The agent's process tree is being ended."""
+
+    process: Process
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capturing(State):
+    """The process is gone; its work is saved and the facts are gathered."""
+
+    outcome: Outcome
+    again_at: float | None = None
+    """When to try once more after the snapshot failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verifying(State):
+    """The agent says it is done; the task's gates are asked."""
+
+    word: Word
+    head: str
+    changed_files: tuple[str, ...] = ()
+    again_at: float | None = None
+    """When to try once more after the gates could not be run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked(State):
+    """The agent cannot go on until something outside happens."""
+
+    since: float
+    until: float
+    look_at: float
+    word: Word
+    head: str = ""
+    ci: str = ""
+    """The verdict on the branch when the blockers were last looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrPending(State):
+    """A pull request waits for its merge."""
+
+    since: float
+    until: float
+    look_at: float
+    word: Word
+    url: str = ""
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackingOff(State):
+    """Waits for an instant and a place; then the next attempt starts."""
+
+    until: float
+    why: str
+    prepare: bool = False
+    """The workspace is still to be made."""
+    approved: bool = False
+    """A person has read and released the summary of the next attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitingHuman(State):
+    """Only a person can move it on."""
+
+    about: About
+    text: str
+    since: float
+    until: float | None = None
+    blocked_on: tuple[str, ...] = ()
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspended(State):
+    """Paused by a person; the clocks of the inner wait stand still."""
+
+    inner: State
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed(State):
+    """Gates passed; awaits a person's review."""
+
+    summary: str
+    head: str = ""
+    changed_files: tuple[str, ...] = ()
+    flagged: tuple[str, ...] = ()
+    """Changed files that belong to the tests or gates themselves."""
+    merging: bool = False
+    problem: str = ""
+    """Why the latest attempt to merge was refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted(State):
+    """Merged into its base."""
+
+    commit: str
+    summary: str = ""
+    changed_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected(State):
+    """Ended without acceptance; `text` names rule and evidence."""
+
+    reason: Reason
+    text: str
+
+
+ACTIVE: tuple[type[State], ...] = (
+    Preparing,
+    Spawning,
+    Working,
+    Stopping,
+    Capturing,
+    Verifying,
+)
+"""One attempt is under way; these hold a place."""
+
+WAITS: tuple[type[State], ...] = (Queued, Blocked, PrPending, BackingOff, AwaitingHuman)
+"""No process, no place."""
+
+TERMINAL: tuple[type[State], ...] = (Accepted, Rejected)
+
+ALL: tuple[type[State], ...] = (*WAITS, *ACTIVE, Suspended, Completed, *TERMINAL)
+
+COARSE: dict[type[State], Coarse] = {
+    Queued: Coarse.QUEUED,
+    Completed: Coarse.COMPLETED,
+    Accepted: Coarse.ACCEPTED,
+    Rejected: Coarse.REJECTED,
+    **dict.fromkeys((*ACTIVE, Blocked, PrPending, BackingOff, AwaitingHuman), Coarse.RUNNING),
+    Suspended: Coarse.RUNNING,
+}
+
+
+def coarse(state: State) -> Coarse:
+    """Return the state users query by."""
+    return COARSE[type(state)]
+
+
+def next_instant(state: State) -> float | None:
+    """Return when the owner must deliver `DeadlinePassed`, if ever."""
+    match state:
+        case Blocked(until=until, look_at=look_at) | PrPending(until=until, look_at=look_at):
+            return min(until, look_at)
+        case Capturing(again_at=again_at) | Verifying(again_at=again_at):
+            return again_at
+        case AwaitingHuman(until=until):
+            return until
+        case _:
+            return None
+
+
+S = TypeVar("S", bound=State)
+
+
+def counted(state: S, **changes: object) -> S:
+    """Return the same state with changed counters."""
+    return replace(state, tally=replace(state.tally, **changes))  # type: ignore[arg-type]  # names are checked by replace

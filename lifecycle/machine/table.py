@@ -1,0 +1,270 @@
+"""The table: in which state which fact leads where. Everything that changes a state is in here.
+
+Each line names a state, an event, the function that decides, and every state it may lead to. The
+diagram in docs/state-machine.md is generated from these lines.
+
+`decide` answers with the step, or with `late=True` for what belongs to something already over, or
+raises `IllegalTransition` for what nobody expected; it never guesses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from lifecycle.machine import attempts, people, waits
+from lifecycle.machine import events as on
+from lifecycle.machine.events import AttemptEvent, Event
+from lifecycle.machine.states import (
+    ACTIVE,
+    Accepted,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Capturing,
+    Completed,
+    Preparing,
+    PrPending,
+    Queued,
+    Rejected,
+    Spawning,
+    State,
+    Stopping,
+    Suspended,
+    Verifying,
+    Working,
+)
+from lifecycle.machine.step import Step, suspend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lifecycle.machine.policy import Policy
+
+    Decision = Callable[[Any, Any, Policy], Step]
+
+S = TypeVar("S", bound=State)
+E = TypeVar("E", bound=Event)
+
+
+class IllegalTransition(Exception):  # noqa: N818  # the word the design uses for it
+    """Nobody expected this fact in this state; nothing was changed."""
+
+    def __init__(self, state: State, event: Event) -> None:
+        self.state, self.event = state, event
+        super().__init__(f"{type(event).__name__} is not possible while {type(state).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of the table."""
+
+    state: type[State]
+    event: type[Event]
+    decide: Decision
+    targets: tuple[type[State], ...]
+
+
+def rule(
+    state: type[S],
+    event: type[E],
+    function: Callable[[S, E, Policy], Step],
+    *targets: type[State],
+) -> Rule:
+    """Tie state, event and function together; mypy checks that they fit."""
+    return Rule(state, event, cast("Decision", function), targets)
+
+
+WOKEN = (BackingOff, Rejected)
+"""Where a wake or a charged failure leads; `Suspended` where a pause was asked for."""
+
+RULES: tuple[Rule, ...] = (
+    # in this state  on this fact                does this                     and may lead to
+    rule(Queued, on.Admitted, attempts.begin, Queued, Preparing),
+    rule(Queued, on.DependencySettled, waits.dependency_settled, Queued, AwaitingHuman),
+    rule(Queued, on.Unblocked, people.skip_dependencies, Queued),
+    rule(Queued, on.Guided, attempts.note, Queued),
+    rule(Queued, on.PauseRequested, people.pause_wait, Suspended),
+    rule(Queued, on.StopRequested, people.pause_wait, Suspended),
+    rule(Queued, on.RejectRequested, people.reject_now, Rejected),
+    # one attempt: before the agent lives
+    rule(Preparing, on.WorkspaceReady, attempts.first_spawn,
+         Spawning, AwaitingHuman, BackingOff, Suspended, Rejected),
+    rule(Preparing, on.WorkspaceFailed, attempts.no_workspace, BackingOff, Suspended, Rejected),
+    rule(Preparing, on.Guided, attempts.note, Preparing),
+    rule(Preparing, on.PauseRequested, people.pause_after_attempt, Preparing),
+    rule(Preparing, on.ResumeRequested, people.unpause, Preparing),
+    rule(Preparing, on.StopRequested, people.stop_soon, Preparing),
+    rule(Preparing, on.RejectRequested, people.reject_soon, Preparing),
+    rule(Spawning, on.AgentSpawned, attempts.work, Working, Stopping),
+    rule(Spawning, on.SpawnFailed, attempts.no_spawn, BackingOff, Suspended, Rejected),
+    rule(Spawning, on.RunnerRestarted, attempts.spawn_again, Spawning, Capturing),
+    rule(Spawning, on.Guided, attempts.note, Spawning),
+    rule(Spawning, on.PauseRequested, people.pause_after_attempt, Spawning),
+    rule(Spawning, on.ResumeRequested, people.unpause, Spawning),
+    rule(Spawning, on.StopRequested, people.stop_soon, Spawning),
+    rule(Spawning, on.RejectRequested, people.reject_soon, Spawning),
+    # while it lives
+    rule(Working, on.BreakpointReached, attempts.breakpoint_reached, Stopping),
+    rule(Working, on.AgentExited, attempts.exited, Capturing),
+    rule(Working, on.LimitReached, attempts.limit_reached, Stopping),
+    rule(Working, on.MailboxInvalid, attempts.note, Working),
+    rule(Working, on.RunnerRestarted, attempts.lost_while_working, Capturing),
+    rule(Working, on.Guided, attempts.note, Working),
+    rule(Working, on.PauseRequested, people.pause_after_attempt, Working),
+    rule(Working, on.ResumeRequested, people.unpause, Working),
+    rule(Working, on.StopRequested, people.stop_working, Stopping),
+    rule(Working, on.RejectRequested, people.reject_working, Stopping),
+    # while it is being ended
+    rule(Stopping, on.AgentStopped, attempts.stopped, Capturing),
+    rule(Stopping, on.RunnerRestarted, attempts.lost_while_stopping, Capturing),
+    rule(Stopping, on.Guided, attempts.note, Stopping),
+    rule(Stopping, on.PauseRequested, people.pause_after_attempt, Stopping),
+    rule(Stopping, on.ResumeRequested, people.unpause, Stopping),
+    rule(Stopping, on.StopRequested, people.hold_next, Stopping),
+    rule(Stopping, on.RejectRequested, people.reject_soon, Stopping),
+    # when it is gone
+    rule(Capturing, on.SnapshotTaken, attempts.conclude,
+         Verifying, Completed, Blocked, PrPending, AwaitingHuman, BackingOff, Suspended, Rejected),
+    rule(Capturing, on.SnapshotFailed, attempts.no_snapshot, Capturing, Rejected),
+    rule(Capturing, on.DeadlinePassed, attempts.capture_again, Capturing),
+    rule(Capturing, on.Guided, attempts.note, Capturing),
+    rule(Capturing, on.PauseRequested, people.pause_after_attempt, Capturing),
+    rule(Capturing, on.ResumeRequested, people.unpause, Capturing),
+    rule(Capturing, on.StopRequested, people.hold_next, Capturing),
+    rule(Capturing, on.RejectRequested, people.reject_soon, Capturing),
+    rule(Verifying, on.GatesFinished, attempts.judged,
+         Completed, Verifying, BackingOff, Suspended, Rejected),
+    rule(Verifying, on.DeadlinePassed, attempts.verify_again, Verifying),
+    rule(Verifying, on.Guided, attempts.note, Verifying),
+    rule(Verifying, on.PauseRequested, people.pause_after_attempt, Verifying),
+    rule(Verifying, on.ResumeRequested, people.unpause, Verifying),
+    rule(Verifying, on.StopRequested, people.hold_next, Verifying),
+    rule(Verifying, on.RejectRequested, people.reject_soon, Verifying),
+    # waits
+    rule(Blocked, on.BlockersLooked, waits.looked, Blocked, *WOKEN),
+    rule(Blocked, on.CiReported, waits.ci_unblocks, Blocked, *WOKEN),
+    rule(Blocked, on.DependencySettled, waits.blocker_settled, Blocked),
+    rule(Blocked, on.DeadlinePassed, waits.blocked_deadline, Blocked, AwaitingHuman),
+    rule(Blocked, on.Unblocked, people.unblock, *WOKEN),
+    rule(Blocked, on.Guided, attempts.note, Blocked),
+    rule(Blocked, on.PauseRequested, people.pause_wait, Suspended),
+    rule(Blocked, on.StopRequested, people.pause_wait, Suspended),
+    rule(Blocked, on.RejectRequested, people.reject_now, Rejected),
+    rule(PrPending, on.PullRequestOpened, waits.opened, PrPending),
+    rule(PrPending, on.PullRequestUnknown, waits.unknown, PrPending, *WOKEN),
+    rule(PrPending, on.PullRequestMoved, waits.moved, PrPending, *WOKEN),
+    rule(PrPending, on.DeadlinePassed, waits.pr_deadline, PrPending, AwaitingHuman),
+    rule(PrPending, on.Unblocked, people.stop_waiting_for_merge, *WOKEN),
+    rule(PrPending, on.Guided, attempts.note, PrPending),
+    rule(PrPending, on.PauseRequested, people.pause_wait, Suspended),
+    rule(PrPending, on.StopRequested, people.pause_wait, Suspended),
+    rule(PrPending, on.RejectRequested, people.reject_now, Rejected),
+    rule(BackingOff, on.Admitted, attempts.respawn,
+         BackingOff, Preparing, Spawning, AwaitingHuman, Rejected),
+    rule(BackingOff, on.ResumeRequested, people.hurry, BackingOff),
+    rule(BackingOff, on.Guided, attempts.note, BackingOff),
+    rule(BackingOff, on.PauseRequested, people.pause_wait, Suspended),
+    rule(BackingOff, on.StopRequested, people.pause_wait, Suspended),
+    rule(BackingOff, on.RejectRequested, people.reject_now, Rejected),
+    rule(AwaitingHuman, on.Answered, people.answer, AwaitingHuman, *WOKEN),
+    rule(AwaitingHuman, on.Unblocked, people.unblock, AwaitingHuman, Queued, *WOKEN),
+    rule(AwaitingHuman, on.SummaryApproved, people.approve, AwaitingHuman, BackingOff),
+    rule(AwaitingHuman, on.DeadlinePassed, waits.human_deadline, AwaitingHuman),
+    rule(AwaitingHuman, on.ResumeRequested, waits.rearm, AwaitingHuman, Blocked, PrPending, Queued),
+    rule(AwaitingHuman, on.PullRequestMoved, waits.moved_after_timeout, AwaitingHuman, *WOKEN),
+    rule(AwaitingHuman, on.DependencySettled, waits.dependency_came_late, AwaitingHuman, Queued),
+    rule(AwaitingHuman, on.CiReported, waits.ci_came_late, AwaitingHuman, *WOKEN),
+    rule(AwaitingHuman, on.Guided, attempts.note, AwaitingHuman),
+    rule(AwaitingHuman, on.PauseRequested, people.pause_wait, Suspended),
+    rule(AwaitingHuman, on.StopRequested, people.pause_wait, Suspended),
+    rule(AwaitingHuman, on.RejectRequested, people.reject_now, Rejected),
+    rule(Suspended, on.ResumeRequested, people.resume,
+         Queued, Blocked, PrPending, BackingOff, AwaitingHuman),
+    rule(Suspended, on.RejectRequested, people.reject_now, Rejected),
+    # the end
+    rule(Completed, on.AcceptRequested, people.accept, Completed),
+    rule(Completed, on.MergeSucceeded, people.merged, Accepted),
+    rule(Completed, on.MergeFailed, people.not_merged, Completed),
+    rule(Completed, on.Guided, people.send_back, Completed, BackingOff),
+    rule(Completed, on.RejectRequested, people.reject_now, Rejected),
+    rule(Accepted, on.WorkspaceRemoved, attempts.note, Accepted),
+    rule(Rejected, on.WorkspaceRemoved, attempts.note, Rejected),
+)  # fmt: skip
+
+TABLE: dict[tuple[type[State], type[Event]], Rule] = {
+    (line.state, line.event): line for line in RULES
+}
+
+OUTSIDE: tuple[type[Event], ...] = (
+    on.CiReported,
+    on.PullRequestOpened,
+    on.PullRequestUnknown,
+    on.PullRequestMoved,
+    on.BlockersLooked,
+    on.DependencySettled,
+    on.DeadlinePassed,
+    on.Admitted,
+)
+"""Facts that may reach any state: the world does not know what we wait for."""
+
+REPEATED: dict[type[State], tuple[type[Event], ...]] = {
+    Suspended: (on.PauseRequested, on.StopRequested),
+    Accepted: (on.AcceptRequested, on.StopRequested, on.PauseRequested),
+    Rejected: (on.RejectRequested, on.StopRequested, on.PauseRequested),
+    Completed: (on.StopRequested, on.PauseRequested, on.ResumeRequested),
+    Queued: (on.ResumeRequested,),
+    Blocked: (on.ResumeRequested,),
+    PrPending: (on.ResumeRequested,),
+}
+"""What people may ask for twice, or in vain, without harm."""
+
+HEARD_WHILE_SUSPENDED: tuple[type[Event], ...] = (
+    on.CiReported,
+    on.PullRequestOpened,
+    on.PullRequestUnknown,
+    on.PullRequestMoved,
+    on.BlockersLooked,
+    on.DependencySettled,
+    on.Unblocked,
+    on.Answered,
+    on.Guided,
+    on.SummaryApproved,
+)
+"""What must not be lost only because a person paused the loop."""
+
+
+def decide(state: State, event: Event, policy: Policy) -> Step:
+    """Return what follows from this fact in this state."""
+    if isinstance(event, AttemptEvent) and event.attempt != state.tally.attempt:
+        return Step(state, late=True)
+    if isinstance(state, Suspended) and isinstance(event, HEARD_WHILE_SUSPENDED):
+        return _within_suspension(state, event, policy)
+    line = TABLE.get((type(state), type(event)))
+    if line is not None:
+        return line.decide(state, event, policy)
+    if _is_late(state, event):
+        return Step(state, late=True)
+    raise IllegalTransition(state, event)
+
+
+def rule_name(state: State, event: Event) -> str:
+    """Name the function that decides, for the journal and `show --why`."""
+    line = TABLE.get((type(state), type(event)))
+    return line.decide.__name__ if line is not None else "late"
+
+
+def _is_late(state: State, event: Event) -> bool:
+    if isinstance(event, AttemptEvent):
+        # The attempt itself is meant, but it has moved on: an exit after the stop was ordered.
+        return not isinstance(state, ACTIVE) or isinstance(
+            state, (Stopping, Capturing, Verifying, Working)
+        )
+    return isinstance(event, (*OUTSIDE, *REPEATED.get(type(state), ())))
+
+
+def _within_suspension(state: Suspended, event: Event, policy: Policy) -> Step:
+    step = decide(state.inner, event, policy)
+    if step.late or isinstance(step.state, Rejected):
+        return replace(step, state=state) if step.late else step
+    return Step(suspend(step.state, state.since), step.effects)

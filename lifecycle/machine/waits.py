@@ -1,0 +1,216 @@
+"""Rules of the waits: dependencies, blockers, pull requests. No process, no place. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import effects as do
+from lifecycle.machine.attempts import look_interval
+from lifecycle.machine.events import Fault, PrFate
+from lifecycle.machine.states import (
+    About,
+    AwaitingHuman,
+    Blocked,
+    PrPending,
+    Queued,
+    State,
+    Word,
+)
+from lifecycle.machine.step import Step, fail, wake
+
+if TYPE_CHECKING:
+    from lifecycle.machine import events as on
+    from lifecycle.machine.policy import Policy
+
+DECIDED = ("green", "red")
+
+
+# --- dependencies -----------------------------------------------------------------------------
+
+
+def dependency_settled(state: Queued, event: on.DependencySettled, policy: Policy) -> Step:
+    """Wait for one task less; a dependency that failed needs a person."""
+    del policy
+    if event.task_id not in state.waiting_on:
+        return Step(state, late=True)
+    if not event.done:
+        human = AwaitingHuman(
+            tally=state.tally,
+            about=About.DEPENDENCY,
+            text=f"dependency {event.task_id} did not complete: {event.text}",
+            since=event.at,
+            blocked_on=state.waiting_on,
+        )
+        return Step(human)
+    left = tuple(task for task in state.waiting_on if task != event.task_id)
+    return Step(replace(state, waiting_on=left))
+
+
+# --- blockers ---------------------------------------------------------------------------------
+
+
+def blocker_settled(state: Blocked, event: on.DependencySettled, policy: Policy) -> Step:
+    """Look at all blockers when one of them moved."""
+    del policy
+    if event.task_id not in state.word.blocked_on:
+        return Step(state, late=True)
+    return Step(state, (_look(state),))
+
+
+def looked(state: Blocked, event: on.BlockersLooked, policy: Policy) -> Step:
+    """Go on when every blocker is a task that is done, or when CI came to a verdict meanwhile."""
+    del policy
+    named = state.word.blocked_on
+    if named and set(named) <= set(event.done):
+        return wake(state, event.at, f"unblocked: {', '.join(named)} completed")
+    if event.ci in DECIDED and state.ci not in ("", *DECIDED):
+        return wake(state, event.at, f"unblocked: CI is {event.ci}. {event.text}".rstrip(". "))
+    return Step(replace(state, ci=event.ci))
+
+
+def ci_unblocks(state: Blocked, event: on.CiReported, policy: Policy) -> Step:
+    """Let a fresh attempt see what CI said about the branch."""
+    del policy
+    if event.sha and state.head and event.sha != state.head:
+        return Step(state, late=True)
+    return wake(state, event.at, f"unblocked: CI reports {event.type}. {event.text}".rstrip(". "))
+
+
+def blocked_deadline(state: Blocked, event: on.DeadlinePassed, policy: Policy) -> Step:
+    """Look again, or give the wait up to a person."""
+    if event.at >= state.until:
+        human = AwaitingHuman(
+            tally=state.tally,
+            about=About.BLOCKED_TIMEOUT,
+            text=state.word.reason or state.word.summary,
+            since=event.at,
+            blocked_on=state.word.blocked_on,
+        )
+        return Step(human)
+    if event.at < state.look_at:
+        return Step(state, late=True)
+    return Step(
+        replace(state, look_at=event.at + look_interval(policy)),
+        (_look(state),),
+    )
+
+
+def _look(state: Blocked) -> do.LookAtBlockers:
+    return do.LookAtBlockers(blocked_on=state.word.blocked_on, head=state.head)
+
+
+# --- pull requests ----------------------------------------------------------------------------
+
+
+def opened(state: PrPending, event: on.PullRequestOpened, policy: Policy) -> Step:
+    """Know its number; ask at once what became of it, it may be merged already."""
+    del policy
+    known = replace(state, number=event.number, url=event.url)
+    return Step(known, (do.LookAtPullRequest(number=event.number),))
+
+
+def unknown(state: PrPending, event: on.PullRequestUnknown, policy: Policy) -> Step:
+    """Charge a pull request that does not exist; wait out a provider that does not answer."""
+    if event.fault is Fault.USER:
+        return fail(state, event.at, policy, "pr_unknown", event.text)
+    return Step(state)
+
+
+def moved(state: PrPending, event: on.PullRequestMoved, policy: Policy) -> Step:
+    """Wake the agent with the fate of its pull request."""
+    if state.number is not None and event.number != state.number:
+        return Step(state, late=True)
+    return _meet(state, event, policy)
+
+
+def moved_after_timeout(state: AwaitingHuman, event: on.PullRequestMoved, policy: Policy) -> Step:
+    """A merge that comes after the time-out still counts."""
+    if state.about is not About.PR_TIMEOUT or (event.url and event.url != state.url):
+        return Step(state, late=True)
+    return _meet(state, event, policy)
+
+
+def _meet(state: State, event: on.PullRequestMoved, policy: Policy) -> Step:
+    if event.fate is PrFate.MERGED:
+        return wake(state, event.at, f"pull request {event.number} was merged")
+    text = event.text or f"pull request {event.number}: {event.fate}"
+    return fail(state, event.at, policy, f"pr_{event.fate}", text)
+
+
+def pr_deadline(state: PrPending, event: on.DeadlinePassed, policy: Policy) -> Step:
+    """Ask again, or give the wait up to a person."""
+    if event.at >= state.until:
+        human = AwaitingHuman(
+            tally=state.tally,
+            about=About.PR_TIMEOUT,
+            text="the pull request was neither merged nor closed in time",
+            since=event.at,
+            url=state.url,
+        )
+        return Step(human)
+    if event.at < state.look_at:
+        return Step(state, late=True)
+    order: do.Effect = (
+        do.OpenPullRequest(url=state.url, summary=state.word.summary)
+        if state.number is None
+        else do.LookAtPullRequest(number=state.number)
+    )
+    return Step(replace(state, look_at=event.at + look_interval(policy)), (order,))
+
+
+# --- waits for a person that something else ends ----------------------------------------------
+
+
+def human_deadline(state: AwaitingHuman, event: on.DeadlinePassed, policy: Policy) -> Step:
+    """Stop keeping a runner alive for a question nobody answers; the answer still counts."""
+    del policy
+    if state.until is None or event.at < state.until:
+        return Step(state, late=True)
+    return Step(replace(state, about=About.BLOCKED_TIMEOUT, until=None))
+
+
+def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> Step:
+    """Wait once more for what was given up."""
+    match state.about:
+        case About.BLOCKED_TIMEOUT:
+            word = Word(type="blocked", blocked_on=state.blocked_on, reason=state.text)
+            blocked = Blocked(
+                tally=state.tally,
+                since=event.at,
+                until=event.at + policy.blocked_timeout,
+                look_at=event.at + look_interval(policy),
+                word=word,
+            )
+            return Step(blocked, (_look(blocked),))
+        case About.PR_TIMEOUT:
+            pending = PrPending(
+                tally=state.tally,
+                since=event.at,
+                until=event.at + policy.pr_merge_timeout,
+                look_at=event.at + look_interval(policy),
+                word=Word(type="pr_created", pr_url=state.url),
+                url=state.url,
+            )
+            return Step(pending, (do.OpenPullRequest(url=state.url, summary=""),))
+        case About.DEPENDENCY:
+            return Step(Queued(tally=state.tally, waiting_on=state.blocked_on))
+        case _:
+            return Step(state, late=True)
+
+
+def dependency_came_late(state: AwaitingHuman, event: on.DependencySettled, policy: Policy) -> Step:
+    """Queue again when the dependency that failed completes after all."""
+    del policy
+    if state.about is not About.DEPENDENCY or not event.done:
+        return Step(state, late=True)
+    left = tuple(task for task in state.blocked_on if task != event.task_id)
+    return Step(Queued(tally=state.tally, waiting_on=left))
+
+
+def ci_came_late(state: AwaitingHuman, event: on.CiReported, policy: Policy) -> Step:
+    """CI unblocks also after the time-out."""
+    del policy
+    if state.about is not About.BLOCKED_TIMEOUT:
+        return Step(state, late=True)
+    return wake(state, event.at, f"unblocked: CI reports {event.type}. {event.text}".rstrip(". "))
