@@ -1,0 +1,148 @@
+"""The canonical record of a lifecycle, and the rows around it.
+
+Owns the shapes that the store keeps and that people read. `AgentLifecycle` is the one answer to
+"where is this agent?"; its `work` is the machine's state, from which `state` is derived.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.machine.states import Coarse, State, coarse
+
+if TYPE_CHECKING:
+    from lifecycle.machine.effects import Effect
+    from lifecycle.machine.events import Event
+
+AgentState = Coarse
+"""queued, running, completed, rejected, accepted."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentLifecycle:
+    """One agent on one task, from queued to its end."""
+
+    agent_id: str
+    task: str
+    """What is to be done, in words."""
+    state: AgentState = AgentState.QUEUED
+    task_id: str = ""
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    generated_code: str | None = None
+    submission_summary: str | None = None
+    changed_files: list[str] | None = None
+    error: str | None = None
+    tags: tuple[str, ...] = ()
+    work: State | None = None
+    """The machine's state; None for records that no loop drives."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What the loop needs to go on after a crash: task, agent, workspace, base commit."""
+    birth: str = field(default_factory=lambda: secrets.token_hex(4))
+    """Tells this record from an earlier one of the same agent; part of every effect's id."""
+    version: int = 0
+    """Counts writes; a writer that read an older version is refused."""
+    cursor: int = 0
+    """Position in listings, given by the store."""
+
+    def derive(self) -> None:
+        """Bring the coarse state in line with the work state."""
+        if self.work is not None:
+            self.state = coarse(self.work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """One fact and what it led to; the journal is append-only."""
+
+    agent_id: str
+    seq: int
+    """Counts the entries of one lifecycle from 1."""
+    at: float
+    event: Event
+    rule: str
+    before: str
+    """Name of the work state it found."""
+    after: str
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingEffect:
+    """An order that is committed and not known to be carried out."""
+
+    effect_id: str
+    agent_id: str
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """One attempt in the ledger: what it tried and how it ended."""
+
+    agent_id: str
+    attempt: int
+    spawn_id: str = ""
+    pid: int = 0
+    started_at: float = 0.0
+    ended_at: float | None = None
+    outcome: str = ""
+    """How it ended: a breakpoint's type, or a kind of failure."""
+    summary: str = ""
+    """The agent's own words."""
+    error: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    head_before: str = ""
+    head_after: str = ""
+    changed_files: int = 0
+    saved_ref: str = ""
+    swept: int = 0
+    """Processes it left behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a person or another program asked of a lifecycle, waiting for its owner."""
+
+    request_id: int
+    agent_id: str
+    at: float
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Everything one decision writes, in one transaction."""
+
+    record: AgentLifecycle
+    """As it shall be, with the version it was read at; the store counts it up."""
+    journal: tuple[JournalEntry, ...] = ()
+    effects: tuple[PendingEffect, ...] = ()
+    done: tuple[str, ...] = ()
+    """Ids of effects that are carried out, or overtaken."""
+    attempt: AttemptRow | None = None
+    taken: tuple[int, ...] = ()
+    """Ids of requests that are answered by this decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which records a listing holds; everything given must fit."""
+
+    states: tuple[AgentState, ...] = ()
+    tags: tuple[str, ...] = ()
+    task_id: str | None = None
+    updated_after: float | None = None
+    updated_before: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of a listing, newest first."""
+
+    records: tuple[AgentLifecycle, ...]
+    next_cursor: int | None = None
+    """Pass as `cursor` for the next page; None when this was the last."""
