@@ -44,15 +44,6 @@ if TYPE_CHECKING:
     from lifecycle.machine.policy import Policy
     from lifecycle.machine.states import Preparing, Queued
 
-LOOK_AT_LEAST_EVERY = 1.0
-"""Seconds; a retry interval of zero must not make looking at a wait a busy loop."""
-
-
-def look_interval(policy: Policy) -> float:
-    """Return how often a wait is looked at without being told anything."""
-    return max(policy.retry_interval, LOOK_AT_LEAST_EVERY)
-
-
 # --- before the agent lives -------------------------------------------------------------------
 
 
@@ -109,6 +100,8 @@ def spawn_again(state: Spawning, event: on.RunnerRestarted, policy: Policy) -> S
     """Believe a breakpoint of the lost process; else order the same attempt again."""
     del policy
     if event.word is None:
+        if state.tally.wanted in (Wanted.STOP, Wanted.HOLD, Wanted.REJECT):
+            return capture(state, Outcome(ended=Ended.INTERRUPTED, text="stopped by a person"))
         return Step(state, (do.SpawnAgent(attempt=state.tally.attempt),))
     state = counted(state, spawn_count=max(state.tally.spawn_count, event.attempt))
     return capture(state, Outcome(ended=Ended.BREAKPOINT, word=event.word))
@@ -278,7 +271,7 @@ def _complete_ungated(
 
 
 def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
-    thing = ", ".join(sorted(word.blocked_on)) or word.reason
+    thing = ", ".join(sorted(word.blocked_on)) or word.reason or "something it did not name"
     again = thing == state.tally.blocked_on
     tally = replace(state.tally, blocked_on=thing)
     if again:
@@ -293,7 +286,6 @@ def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy
         tally=tally,
         since=event.at,
         until=event.at + policy.blocked_timeout,
-        look_at=event.at + look_interval(policy),
         word=word,
         head=event.head,
     )
@@ -310,7 +302,6 @@ def _await_merge(state: Capturing, word: Word, event: on.SnapshotTaken, policy: 
         tally=replace(state.tally, blocked_on=""),
         since=event.at,
         until=event.at + policy.pr_merge_timeout,
-        look_at=event.at + look_interval(policy),
         word=word,
         url=word.pr_url,
     )
@@ -343,6 +334,8 @@ def capture_again(state: Capturing, event: on.DeadlinePassed, policy: Policy) ->
 def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
     """Complete on green; wake a fresh attempt with the failing output on red."""
     if event.problem:
+        if state.tally.wanted is Wanted.REJECT:
+            return land(state, event.at)
         tally = replace(state.tally, faults=state.tally.faults + 1)
         if tally.faults > policy.max_faults:
             text = f"{tally.faults} times in a row the gates could not be run: {event.problem}"

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from lifecycle.machine.policy import Policy
 
 
+ANSWERABLE = (About.QUESTION, About.BLOCKED_TIMEOUT)
+
 # --- going on ---------------------------------------------------------------------------------
 
 
@@ -57,10 +59,10 @@ def stop_waiting_for_merge(state: PrPending, event: on.Unblocked, policy: Policy
     return wake(state, event.at, _said("went on without the merge", event.by, event.note))
 
 
-def answer(state: AwaitingHuman, event: on.Answered, policy: Policy) -> Step:
+def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -> Step:
     """Start the next attempt with the answer in its summary."""
     del policy
-    if state.about not in (About.QUESTION, About.BLOCKED_TIMEOUT):
+    if isinstance(state, AwaitingHuman) and state.about not in ANSWERABLE:
         return Step(state, late=True)
     return wake(state, event.at, _said("answered", event.by, ""))
 
@@ -97,17 +99,19 @@ def hurry(state: BackingOff, event: on.ResumeRequested, policy: Policy) -> Step:
 def pause_after_attempt(state: State, event: on.PauseRequested, policy: Policy) -> Step:
     """Let the attempt under way end; hold the next one."""
     del policy
-    if state.tally.wanted is not Wanted.NOTHING:
-        return Step(state, late=True)
-    return Step(counted(state, wanted=Wanted.PAUSE, wanted_by=event.by))
+    return _hold(state, event)
 
 
 def unpause(state: State, event: on.ResumeRequested, policy: Policy) -> Step:
-    """Forget a pause that did not begin yet."""
+    """Forget a pause that did not begin yet; a stop that came with it stands."""
     del event, policy
-    if state.tally.wanted is not Wanted.PAUSE:
-        return Step(state, late=True)
-    return Step(counted(state, wanted=Wanted.NOTHING, wanted_by=""))
+    match state.tally.wanted:
+        case Wanted.PAUSE:
+            return Step(counted(state, wanted=Wanted.NOTHING, wanted_by=""))
+        case Wanted.HOLD:
+            return Step(counted(state, wanted=Wanted.STOP))
+        case _:
+            return Step(state, late=True)
 
 
 def pause_wait(state: State, event: on.PersonEvent, policy: Policy) -> Step:
@@ -122,9 +126,7 @@ def resume(state: Suspended, event: on.ResumeRequested, policy: Policy) -> Step:
     shift = max(0.0, event.at - state.since)
     inner = state.inner
     match inner:
-        case Blocked() | PrPending():
-            inner = replace(inner, until=inner.until + shift, look_at=inner.look_at + shift)
-        case BackingOff():
+        case Blocked() | PrPending() | BackingOff():
             inner = replace(inner, until=inner.until + shift)
         case AwaitingHuman(until=until) if until is not None:
             inner = replace(inner, until=until + shift)
@@ -145,18 +147,27 @@ def stop_working(state: Working, event: on.StopRequested, policy: Policy) -> Ste
 def stop_soon(state: State, event: on.StopRequested, policy: Policy) -> Step:
     """End the attempt as soon as it can be ended."""
     del policy
-    wanted = Wanted.HOLD if event.pause else Wanted.STOP
-    if state.tally.wanted in (wanted, Wanted.REJECT):
+    before = state.tally.wanted
+    held = event.pause or before is Wanted.PAUSE
+    if before in (Wanted.HOLD, Wanted.REJECT) or (before is Wanted.STOP and not held):
         return Step(state, late=True)
-    return Step(counted(state, wanted=wanted, wanted_by=event.by))
+    return Step(counted(state, wanted=Wanted.HOLD if held else Wanted.STOP, wanted_by=event.by))
 
 
 def hold_next(state: State, event: on.StopRequested, policy: Policy) -> Step:
     """The process is gone already; only the next attempt can be held."""
     del policy
-    if not event.pause or state.tally.wanted is not Wanted.NOTHING:
-        return Step(state, late=True)
-    return Step(counted(state, wanted=Wanted.PAUSE, wanted_by=event.by))
+    return _hold(state, event) if event.pause else Step(state, late=True)
+
+
+def _hold(state: State, event: on.PersonEvent) -> Step:
+    match state.tally.wanted:
+        case Wanted.NOTHING:
+            return Step(counted(state, wanted=Wanted.PAUSE, wanted_by=event.by))
+        case Wanted.STOP:
+            return Step(counted(state, wanted=Wanted.HOLD, wanted_by=event.by))
+        case _:
+            return Step(state, late=True)
 
 
 def reject_working(state: Working, event: on.RejectRequested, policy: Policy) -> Step:
@@ -179,6 +190,11 @@ def reject_now(state: State, event: on.RejectRequested, policy: Policy) -> Step:
     return reject(state, Reason.PERSON, text, do.RemoveWorkspace())
 
 
+def reject_completed(state: Completed, event: on.RejectRequested, policy: Policy) -> Step:
+    """Wait for a merge under way: it cannot be called back, only fail."""
+    return (reject_soon if state.merging else reject_now)(state, event, policy)
+
+
 # --- the end ----------------------------------------------------------------------------------
 
 
@@ -194,7 +210,7 @@ def merged(state: Completed, event: on.MergeSucceeded, policy: Policy) -> Step:
     """The work is part of its base; the workspace is not needed any more."""
     del policy
     accepted = Accepted(
-        tally=state.tally,
+        tally=replace(state.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why=""),
         commit=event.commit,
         summary=state.summary,
         changed_files=state.changed_files,
@@ -203,9 +219,9 @@ def merged(state: Completed, event: on.MergeSucceeded, policy: Policy) -> Step:
 
 
 def not_merged(state: Completed, event: on.MergeFailed, policy: Policy) -> Step:
-    """Everything is as it was; a person decides what next."""
+    """Everything is as it was; a person decides what next, or has decided meanwhile."""
     del policy
-    return Step(replace(state, merging=False, problem=event.text))
+    return land(replace(state, merging=False, problem=event.text), event.at)
 
 
 def _said(what: str, by: str, why: str) -> str:

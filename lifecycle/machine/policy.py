@@ -23,6 +23,10 @@ class Policy:
     """Spreads the jitter of different lifecycles."""
 
 
+SPREAD = 0.25
+"""How far a wait is moved up or down at random."""
+
+
 def delay(policy: Policy, nth: int) -> float:
     """Return the wait before the next attempt after the nth failure in a row.
 
@@ -31,8 +35,10 @@ def delay(policy: Policy, nth: int) -> float:
     """
     if nth <= 1 or policy.retry_interval == 0:
         return min(policy.retry_interval, policy.retry_interval_cap)
-    grown = min(policy.retry_interval * 2.0 ** min(nth - 1, 32), policy.retry_interval_cap)
-    return grown * (0.75 + 0.5 * _spread(policy.seed, nth))
+    # The cap holds for the wait as spread, so that it never exceeds what the user set.
+    highest = policy.retry_interval_cap / (1 + SPREAD)
+    grown = min(policy.retry_interval * 2.0 ** min(nth - 1, 32), highest)
+    return grown * (1 - SPREAD + 2 * SPREAD * _spread(policy.seed, nth))
 
 
 def _spread(seed: int, nth: int) -> float:

@@ -205,7 +205,6 @@ class Blocked(State):
 
     since: float
     until: float
-    look_at: float
     word: Word
     head: str = ""
     ci: str = ""
@@ -218,7 +217,6 @@ class PrPending(State):
 
     since: float
     until: float
-    look_at: float
     word: Word
     url: str = ""
     number: int | None = None
@@ -245,6 +243,10 @@ class AwaitingHuman(State):
     since: float
     until: float | None = None
     blocked_on: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    """Those of `blocked_on` that ended without completing."""
+    head: str = ""
+    """The commit that the wait given up was about."""
     url: str = ""
 
 
@@ -322,8 +324,8 @@ def coarse(state: State) -> Coarse:
 def next_instant(state: State) -> float | None:
     """Return when the owner must deliver `DeadlinePassed`, if ever."""
     match state:
-        case Blocked(until=until, look_at=look_at) | PrPending(until=until, look_at=look_at):
-            return min(until, look_at)
+        case Blocked(until=until) | PrPending(until=until):
+            return until
         case Capturing(again_at=again_at) | Verifying(again_at=again_at):
             return again_at
         case AwaitingHuman(until=until):

@@ -40,7 +40,7 @@ def land(state: State, at: float, *effects: Effect) -> Step:
     """Come to rest after an attempt, and carry out what was asked for meanwhile."""
     tally = state.tally
     if tally.wanted is Wanted.REJECT:
-        return reject(state, Reason.PERSON, _by(tally), do.RemoveWorkspace())
+        return reject(state, Reason.PERSON, "")
     quiet = replace(state, tally=replace(tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why=""))
     if tally.wanted in (Wanted.PAUSE, Wanted.HOLD):
         return Step(suspend(quiet, at), effects)
@@ -53,7 +53,9 @@ def suspend(inner: State, at: float) -> Suspended:
 
 
 def reject(state: State, reason: Reason, text: str, *effects: Effect) -> Step:
-    """End without acceptance."""
+    """End without acceptance; a person who asked for it is the reason, not what came after."""
+    if state.tally.wanted is Wanted.REJECT:
+        reason, text, effects = Reason.PERSON, _by(state.tally), (do.RemoveWorkspace(),)
     tally = replace(state.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="")
     return Step(Rejected(tally=tally, reason=reason, text=text), effects)
 

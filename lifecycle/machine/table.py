@@ -76,7 +76,7 @@ def rule(
 
 
 WOKEN = (BackingOff, Rejected)
-"""Where a wake or a charged failure leads; `Suspended` where a pause was asked for."""
+"""Where a wait leads that may end in a charged failure."""
 
 RULES: tuple[Rule, ...] = (
     # in this state  on this fact                does this                     and may lead to
@@ -142,11 +142,12 @@ RULES: tuple[Rule, ...] = (
     rule(Verifying, on.StopRequested, people.hold_next, Verifying),
     rule(Verifying, on.RejectRequested, people.reject_soon, Verifying),
     # waits
-    rule(Blocked, on.BlockersLooked, waits.looked, Blocked, *WOKEN),
-    rule(Blocked, on.CiReported, waits.ci_unblocks, Blocked, *WOKEN),
+    rule(Blocked, on.BlockersLooked, waits.looked, Blocked, BackingOff),
+    rule(Blocked, on.CiReported, waits.ci_unblocks, Blocked, BackingOff),
     rule(Blocked, on.DependencySettled, waits.blocker_settled, Blocked),
     rule(Blocked, on.DeadlinePassed, waits.blocked_deadline, Blocked, AwaitingHuman),
-    rule(Blocked, on.Unblocked, people.unblock, *WOKEN),
+    rule(Blocked, on.Unblocked, people.unblock, BackingOff),
+    rule(Blocked, on.Answered, people.answer, BackingOff),
     rule(Blocked, on.Guided, attempts.note, Blocked),
     rule(Blocked, on.PauseRequested, people.pause_wait, Suspended),
     rule(Blocked, on.StopRequested, people.pause_wait, Suspended),
@@ -155,7 +156,7 @@ RULES: tuple[Rule, ...] = (
     rule(PrPending, on.PullRequestUnknown, waits.unknown, PrPending, *WOKEN),
     rule(PrPending, on.PullRequestMoved, waits.moved, PrPending, *WOKEN),
     rule(PrPending, on.DeadlinePassed, waits.pr_deadline, PrPending, AwaitingHuman),
-    rule(PrPending, on.Unblocked, people.stop_waiting_for_merge, *WOKEN),
+    rule(PrPending, on.Unblocked, people.stop_waiting_for_merge, BackingOff),
     rule(PrPending, on.Guided, attempts.note, PrPending),
     rule(PrPending, on.PauseRequested, people.pause_wait, Suspended),
     rule(PrPending, on.StopRequested, people.pause_wait, Suspended),
@@ -167,14 +168,15 @@ RULES: tuple[Rule, ...] = (
     rule(BackingOff, on.PauseRequested, people.pause_wait, Suspended),
     rule(BackingOff, on.StopRequested, people.pause_wait, Suspended),
     rule(BackingOff, on.RejectRequested, people.reject_now, Rejected),
-    rule(AwaitingHuman, on.Answered, people.answer, AwaitingHuman, *WOKEN),
-    rule(AwaitingHuman, on.Unblocked, people.unblock, AwaitingHuman, Queued, *WOKEN),
+    rule(AwaitingHuman, on.Answered, people.answer, AwaitingHuman, BackingOff),
+    rule(AwaitingHuman, on.Unblocked, people.unblock, AwaitingHuman, Queued, BackingOff),
     rule(AwaitingHuman, on.SummaryApproved, people.approve, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.DeadlinePassed, waits.human_deadline, AwaitingHuman),
     rule(AwaitingHuman, on.ResumeRequested, waits.rearm, AwaitingHuman, Blocked, PrPending, Queued),
     rule(AwaitingHuman, on.PullRequestMoved, waits.moved_after_timeout, AwaitingHuman, *WOKEN),
-    rule(AwaitingHuman, on.DependencySettled, waits.dependency_came_late, AwaitingHuman, Queued),
-    rule(AwaitingHuman, on.CiReported, waits.ci_came_late, AwaitingHuman, *WOKEN),
+    rule(AwaitingHuman, on.DependencySettled, waits.dependency_came_late,
+         AwaitingHuman, Queued, Blocked),
+    rule(AwaitingHuman, on.CiReported, waits.ci_came_late, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.Guided, attempts.note, AwaitingHuman),
     rule(AwaitingHuman, on.PauseRequested, people.pause_wait, Suspended),
     rule(AwaitingHuman, on.StopRequested, people.pause_wait, Suspended),
@@ -185,9 +187,9 @@ RULES: tuple[Rule, ...] = (
     # the end
     rule(Completed, on.AcceptRequested, people.accept, Completed),
     rule(Completed, on.MergeSucceeded, people.merged, Accepted),
-    rule(Completed, on.MergeFailed, people.not_merged, Completed),
+    rule(Completed, on.MergeFailed, people.not_merged, Completed, Rejected),
     rule(Completed, on.Guided, people.send_back, Completed, BackingOff),
-    rule(Completed, on.RejectRequested, people.reject_now, Rejected),
+    rule(Completed, on.RejectRequested, people.reject_completed, Completed, Rejected),
     rule(Accepted, on.WorkspaceRemoved, attempts.note, Accepted),
     rule(Rejected, on.WorkspaceRemoved, attempts.note, Rejected),
 )  # fmt: skip
@@ -236,7 +238,7 @@ HEARD_WHILE_SUSPENDED: tuple[type[Event], ...] = (
 
 def decide(state: State, event: Event, policy: Policy) -> Step:
     """Return what follows from this fact in this state."""
-    if isinstance(event, AttemptEvent) and event.attempt != state.tally.attempt:
+    if _is_stale(state, event):
         return Step(state, late=True)
     if isinstance(state, Suspended) and isinstance(event, HEARD_WHILE_SUSPENDED):
         return _within_suspension(state, event, policy)
@@ -250,8 +252,16 @@ def decide(state: State, event: Event, policy: Policy) -> Step:
 
 def rule_name(state: State, event: Event) -> str:
     """Name the function that decides, for the journal and `show --why`."""
+    if _is_stale(state, event):
+        return "late"
+    if isinstance(state, Suspended) and isinstance(event, HEARD_WHILE_SUSPENDED):
+        return rule_name(state.inner, event)
     line = TABLE.get((type(state), type(event)))
     return line.decide.__name__ if line is not None else "late"
+
+
+def _is_stale(state: State, event: Event) -> bool:
+    return isinstance(event, AttemptEvent) and event.attempt != state.tally.attempt
 
 
 def _is_late(state: State, event: Event) -> bool:
@@ -264,7 +274,8 @@ def _is_late(state: State, event: Event) -> bool:
 
 
 def _within_suspension(state: Suspended, event: Event, policy: Policy) -> Step:
-    step = decide(state.inner, event, policy)
+    # The clocks stand still in here, so that `resume` can move every deadline by the same span.
+    step = decide(state.inner, replace(event, at=state.since), policy)
     if step.late or isinstance(step.state, Rejected):
         return replace(step, state=state) if step.late else step
     return Step(suspend(step.state, state.since), step.effects)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import effects as do
-from lifecycle.machine.attempts import look_interval
 from lifecycle.machine.events import Fault, PrFate
 from lifecycle.machine.states import (
     About,
@@ -41,6 +40,7 @@ def dependency_settled(state: Queued, event: on.DependencySettled, policy: Polic
             text=f"dependency {event.task_id} did not complete: {event.text}",
             since=event.at,
             blocked_on=state.waiting_on,
+            failed=(event.task_id,),
         )
         return Step(human)
     left = tuple(task for task in state.waiting_on if task != event.task_id)
@@ -66,34 +66,36 @@ def looked(state: Blocked, event: on.BlockersLooked, policy: Policy) -> Step:
         return wake(state, event.at, f"unblocked: {', '.join(named)} completed")
     if event.ci in DECIDED and state.ci not in ("", *DECIDED):
         return wake(state, event.at, f"unblocked: CI is {event.ci}. {event.text}".rstrip(". "))
-    return Step(replace(state, ci=event.ci))
+    # A look that could not tell must not wipe out that a verdict is awaited.
+    return Step(replace(state, ci=event.ci or state.ci))
 
 
 def ci_unblocks(state: Blocked, event: on.CiReported, policy: Policy) -> Step:
     """Let a fresh attempt see what CI said about the branch."""
     del policy
+    return _ci_wakes(state, event)
+
+
+def _ci_wakes(state: Blocked | AwaitingHuman, event: on.CiReported) -> Step:
     if event.sha and state.head and event.sha != state.head:
         return Step(state, late=True)
     return wake(state, event.at, f"unblocked: CI reports {event.type}. {event.text}".rstrip(". "))
 
 
 def blocked_deadline(state: Blocked, event: on.DeadlinePassed, policy: Policy) -> Step:
-    """Look again, or give the wait up to a person."""
-    if event.at >= state.until:
-        human = AwaitingHuman(
-            tally=state.tally,
-            about=About.BLOCKED_TIMEOUT,
-            text=state.word.reason or state.word.summary,
-            since=event.at,
-            blocked_on=state.word.blocked_on,
-        )
-        return Step(human)
-    if event.at < state.look_at:
+    """Give the wait up to a person."""
+    del policy
+    if event.at < state.until:
         return Step(state, late=True)
-    return Step(
-        replace(state, look_at=event.at + look_interval(policy)),
-        (_look(state),),
+    human = AwaitingHuman(
+        tally=state.tally,
+        about=About.BLOCKED_TIMEOUT,
+        text=state.word.reason or state.word.summary,
+        since=event.at,
+        blocked_on=state.word.blocked_on,
+        head=state.head,
     )
+    return Step(human)
 
 
 def _look(state: Blocked) -> do.LookAtBlockers:
@@ -119,16 +121,21 @@ def unknown(state: PrPending, event: on.PullRequestUnknown, policy: Policy) -> S
 
 def moved(state: PrPending, event: on.PullRequestMoved, policy: Policy) -> Step:
     """Wake the agent with the fate of its pull request."""
-    if state.number is not None and event.number != state.number:
+    known = state.number is not None
+    if event.number != state.number if known else _is_another(event, state.url):
         return Step(state, late=True)
     return _meet(state, event, policy)
 
 
 def moved_after_timeout(state: AwaitingHuman, event: on.PullRequestMoved, policy: Policy) -> Step:
     """A merge that comes after the time-out still counts."""
-    if state.about is not About.PR_TIMEOUT or (event.url and event.url != state.url):
+    if state.about is not About.PR_TIMEOUT or _is_another(event, state.url):
         return Step(state, late=True)
     return _meet(state, event, policy)
+
+
+def _is_another(event: on.PullRequestMoved, url: str) -> bool:
+    return bool(event.url and url and event.url != url)
 
 
 def _meet(state: State, event: on.PullRequestMoved, policy: Policy) -> Step:
@@ -139,24 +146,18 @@ def _meet(state: State, event: on.PullRequestMoved, policy: Policy) -> Step:
 
 
 def pr_deadline(state: PrPending, event: on.DeadlinePassed, policy: Policy) -> Step:
-    """Ask again, or give the wait up to a person."""
-    if event.at >= state.until:
-        human = AwaitingHuman(
-            tally=state.tally,
-            about=About.PR_TIMEOUT,
-            text="the pull request was neither merged nor closed in time",
-            since=event.at,
-            url=state.url,
-        )
-        return Step(human)
-    if event.at < state.look_at:
+    """Give the wait up to a person; a later merge still counts."""
+    del policy
+    if event.at < state.until:
         return Step(state, late=True)
-    order: do.Effect = (
-        do.OpenPullRequest(url=state.url, summary=state.word.summary)
-        if state.number is None
-        else do.LookAtPullRequest(number=state.number)
+    human = AwaitingHuman(
+        tally=state.tally,
+        about=About.PR_TIMEOUT,
+        text="the pull request was neither merged nor closed in time",
+        since=event.at,
+        url=state.url,
     )
-    return Step(replace(state, look_at=event.at + look_interval(policy)), (order,))
+    return Step(human)
 
 
 # --- waits for a person that something else ends ----------------------------------------------
@@ -174,21 +175,12 @@ def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> St
     """Wait once more for what was given up."""
     match state.about:
         case About.BLOCKED_TIMEOUT:
-            word = Word(type="blocked", blocked_on=state.blocked_on, reason=state.text)
-            blocked = Blocked(
-                tally=state.tally,
-                since=event.at,
-                until=event.at + policy.blocked_timeout,
-                look_at=event.at + look_interval(policy),
-                word=word,
-            )
-            return Step(blocked, (_look(blocked),))
+            return _wait_again(state, event.at, policy)
         case About.PR_TIMEOUT:
             pending = PrPending(
                 tally=state.tally,
                 since=event.at,
                 until=event.at + policy.pr_merge_timeout,
-                look_at=event.at + look_interval(policy),
                 word=Word(type="pr_created", pr_url=state.url),
                 url=state.url,
             )
@@ -199,12 +191,32 @@ def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> St
             return Step(state, late=True)
 
 
+def _wait_again(state: AwaitingHuman, at: float, policy: Policy) -> Step:
+    blocked = Blocked(
+        tally=state.tally,
+        since=at,
+        until=at + policy.blocked_timeout,
+        word=Word(type="blocked", blocked_on=state.blocked_on, reason=state.text),
+        head=state.head,
+    )
+    return Step(blocked, (_look(blocked),))
+
+
 def dependency_came_late(state: AwaitingHuman, event: on.DependencySettled, policy: Policy) -> Step:
-    """Queue again when the dependency that failed completes after all."""
-    del policy
-    if state.about is not About.DEPENDENCY or not event.done:
+    """Queue again when no dependency stands failed; a blocker settled after all is looked at."""
+    task_id = event.task_id
+    if task_id not in state.blocked_on:
         return Step(state, late=True)
-    left = tuple(task for task in state.blocked_on if task != event.task_id)
+    if state.about is About.BLOCKED_TIMEOUT and event.done:
+        return _wait_again(state, event.at, policy)
+    if state.about is not About.DEPENDENCY:
+        return Step(state, late=True)
+    failed = tuple(task for task in state.failed if task != task_id)
+    if not event.done:
+        return Step(replace(state, failed=(*failed, task_id)))
+    left = tuple(task for task in state.blocked_on if task != task_id)
+    if failed:
+        return Step(replace(state, blocked_on=left, failed=failed))
     return Step(Queued(tally=state.tally, waiting_on=left))
 
 
@@ -213,4 +225,4 @@ def ci_came_late(state: AwaitingHuman, event: on.CiReported, policy: Policy) -> 
     del policy
     if state.about is not About.BLOCKED_TIMEOUT:
         return Step(state, late=True)
-    return wake(state, event.at, f"unblocked: CI reports {event.type}. {event.text}".rstrip(". "))
+    return _ci_wakes(state, event)

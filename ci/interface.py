@@ -1,0 +1,261 @@
+"""What every CI provider promises, and what a provider needs from its surroundings.
+
+Owns the protocol, the form of a pull request and the ports. Must not know git, processes,
+databases or any one provider: those are joined to it by `bind`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from ci.events import CIEvent  # noqa: TC001  # pydantic reads the annotation at run time
+from ci.verdict import VerdictStatus  # noqa: TC001  # as above
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ci.verdict import Verdict
+
+
+class PullRequestState(StrEnum):
+    """Whether a pull request can still change, and how it ended."""
+
+    OPEN = "open"
+    MERGED = "merged"
+    CLOSED = "closed"
+
+
+class PullRequest(BaseModel):
+    """A pull request as the provider sees it now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    url: str
+    branch: str
+    base: str
+    head_sha: str
+    title: str
+    body: str = ""
+    state: PullRequestState
+    conflicts: tuple[str, ...] = ()
+    """Paths that do not merge into the base."""
+    checks: VerdictStatus
+    """The verdict on `head_sha`."""
+    merge_commit: str | None = None
+    merge_refused: str = ""
+    """Why the repository refused the last try to merge, if it did."""
+    created_at: float
+    updated_at: float
+
+
+class MergeResult(BaseModel):
+    """Whether a pull request is merged now; if not, why not and what to do."""
+
+    model_config = ConfigDict(frozen=True)
+
+    merged: bool
+    commit: str | None = None
+    reason: str = ""
+
+
+class EventBatch(BaseModel):
+    """Events in their order, and the cursor to ask with the next time."""
+
+    model_config = ConfigDict(frozen=True)
+
+    events: tuple[CIEvent, ...]
+    cursor: int
+
+
+class MergeOutcome(Protocol):
+    """What came of a merge in the repository."""
+
+    @property
+    def merged(self) -> bool:
+        """Whether the target now holds the branch."""
+        ...
+
+    @property
+    def commit(self) -> str | None:
+        """The commit of the target that holds the branch."""
+        ...
+
+    @property
+    def conflicts(self) -> tuple[str, ...]:
+        """The paths that stood in the way."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why it was not merged."""
+        ...
+
+
+class Repository(Protocol):
+    """The user's repository, as far as CI concerns itself with it."""
+
+    async def head(self, branch: str) -> str | None:
+        """Return the full hash of the branch's newest commit; None if there is no such branch."""
+        ...
+
+    async def export(self, commit: str, dest: Path) -> None:
+        """Write the files of the commit to `dest`, a new folder in an existing one."""
+        ...
+
+    async def merge(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> MergeOutcome:
+        """Merge completely or change nothing; refuse if the branch is not at `expected_head`.
+
+        A branch that is already held by the target counts as merged.
+        """
+        ...
+
+    async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
+        """Return the paths on which the branches conflict, changing nothing."""
+        ...
+
+
+class CommandOutcome(Protocol):
+    """How a command ended."""
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; negative or None if it did not end by itself."""
+        ...
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether it was stopped because its time was over."""
+        ...
+
+    @property
+    def excerpt(self) -> str:
+        """The end of what it printed."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran."""
+        ...
+
+
+class Commands(Protocol):
+    """Runs shell commands so that nothing of them is left over."""
+
+    async def run(
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        log: Path,
+        timeout: float,  # noqa: ASYNC109  # the limit of the process tree, not of the caller
+        mark: str,
+    ) -> CommandOutcome:
+        """Run to the end, output to `log`, and leave no process behind, also when cancelled.
+
+        A process that still carries this `mark` from a runner that was killed is ended first,
+        so that nothing runs twice at once.
+        """
+        ...
+
+
+class Documents(Protocol):
+    """Keeps JSON documents; a `put` that returned survives a crash."""
+
+    async def put(self, collection: str, key: str, body: dict[str, Any]) -> None:
+        """Keep the document, replacing the one of the same key."""
+        ...
+
+    async def all(self, collection: str) -> Mapping[str, dict[str, Any]]:
+        """Return all documents of a collection by key."""
+        ...
+
+    async def delete(self, collection: str, key: str) -> None:
+        """Forget the document, if there is one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """All that a provider is given to work with."""
+
+    repository: Repository
+    commands: Commands
+    documents: Documents
+    now: Callable[[], float]
+    folder: Path
+    """For checkouts and logs; the provider's own."""
+
+
+class CIProvider(Protocol):
+    """The outside world of our commits: verdicts, pull requests and events about both.
+
+    Construction and `subscribe` work at once; everything else needs `bind` and then `start`.
+    Asking is the truth: an event only says that asking is worth while now.
+    """
+
+    name: str
+
+    def bind(self, surroundings: Surroundings) -> None:
+        """Give the provider what it works with; before `start`."""
+        ...
+
+    async def start(self) -> None:
+        """Load what is recorded and finish or redo what a crash interrupted."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop everything that runs; what was interrupted goes on at the next `start`."""
+        ...
+
+    def subscribe(self, handler: Callable[[CIEvent], None]) -> Callable[[], None]:
+        """Tell every later event to the handler, in order, from the event loop.
+
+        The returned function ends that. An event is durable before it is told; a handler that fails
+        disturbs nobody else.
+        """
+        ...
+
+    async def events_since(self, cursor: int) -> EventBatch:
+        """Return what was told after the cursor (0: everything), for those who were not there."""
+        ...
+
+    async def pushed(self, branch: str, sha: str) -> None:
+        """Take note of the newest commit of a branch; the same again changes nothing."""
+        ...
+
+    async def verdict(self, sha: str) -> Verdict:
+        """Say what CI thinks of exactly this commit."""
+        ...
+
+    async def pull_request(self, ref: str | int) -> PullRequest | None:
+        """Find a pull request by its number or url."""
+        ...
+
+    async def find_pull_request(self, branch: str) -> PullRequest | None:
+        """Find the newest open pull request of a branch, else its newest."""
+        ...
+
+    async def create_pull_request(
+        self, *, branch: str, base: str, title: str, body: str = ""
+    ) -> PullRequest:
+        """Open a pull request, or return the one that is open for the branch already.
+
+        An empty `base` means the provider's default branch.
+        """
+        ...
+
+    async def merge(self, number: int, *, expected_sha: str | None = None) -> MergeResult:
+        """Merge if the verdict on the head allows it; merged already is success as well."""
+        ...
+
+    async def close(self, number: int) -> PullRequest:
+        """Close without merging; one that is closed or merged stays as it is."""
+        ...

@@ -1,0 +1,173 @@
+"""Runs builds: the test command in a clean checkout of a commit, a few at a time.
+
+Owns the running tasks and their checkouts. Must not know branches, pull requests or records:
+it tells when a build starts and how it ended, and forgets it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+    from pathlib import Path
+
+    from ci.interface import CommandOutcome, Surroundings
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """How a build ended; one that is `broken` could not be run, which tells nothing of the code."""
+
+    passed: bool
+    summary: str
+    excerpt: str = ""
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class BuildOrder:
+    """What to build, and whom to tell."""
+
+    build_id: str
+    sha: str
+    command: str
+    started: Callable[[], Awaitable[None]]
+    finished: Callable[[BuildResult], Awaitable[None]]
+
+
+class BuildRunner:
+    """Runs at most `max_parallel` builds at once; the others wait in order."""
+
+    def __init__(self, surroundings: Surroundings, *, timeout: float, max_parallel: int) -> None:
+        self._repository = surroundings.repository
+        self._commands = surroundings.commands
+        self._checkouts = surroundings.folder / "builds"
+        self._logs = surroundings.folder / "logs"
+        self._timeout = timeout
+        self._slots = asyncio.Semaphore(max_parallel)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._closed = False
+
+    async def prepare(self) -> None:
+        """Remove the checkouts that a killed runner left, and make the folders."""
+        await asyncio.to_thread(remove_tree, self._checkouts)
+        for folder in (self._checkouts, self._logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def log(self, build_id: str) -> Path:
+        """Say where the log of a build is kept."""
+        return self._logs / f"{build_id}.log"
+
+    def start(self, order: BuildOrder) -> None:
+        """Run a build in the background; after `aclose` it is left to the next runner."""
+        if self._closed:
+            return
+        task = asyncio.create_task(self._run(order), name=order.build_id)
+        self._tasks[order.build_id] = task
+        task.add_done_callback(self._forget)
+
+    async def cancel(self, build_id: str) -> None:
+        """Stop a build and wait until nothing of it is left; it will not tell how it ended."""
+        task = self._tasks.get(build_id)
+        if task is not None:
+            _cancel_once(task)
+            await asyncio.wait((task,))
+
+    async def aclose(self) -> None:
+        """Stop all builds and wait until nothing of them is left."""
+        self._closed = True
+        for task in self._tasks.values():
+            _cancel_once(task)
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks.values()))
+
+    async def _run(self, order: BuildOrder) -> None:
+        async with self._slots:
+            await order.started()
+            checkout = self._checkouts / order.build_id
+            try:
+                # As a value, so that a build whose surroundings fail still gets an end.
+                [outcome] = await asyncio.gather(
+                    self._execute(order, checkout), return_exceptions=True
+                )
+                await order.finished(self._judged(order.command, outcome))
+            finally:
+                await asyncio.to_thread(remove_tree, checkout)
+
+    async def _execute(self, order: BuildOrder, checkout: Path) -> CommandOutcome:
+        await _to_its_end(self._repository.export(order.sha, checkout))
+        return await self._commands.run(
+            order.command,
+            cwd=checkout,
+            log=self.log(order.build_id),
+            timeout=self._timeout,
+            mark=self._mark(order.build_id),
+        )
+
+    def _mark(self, build_id: str) -> str:
+        # Build ids count from 1 in every repository; the mark has to be unique on the machine.
+        place = hashlib.sha256(os.fsencode(self._checkouts.resolve())).hexdigest()[:16]
+        return f"ci-{place}-{build_id}"
+
+    def _judged(self, command: str, outcome: CommandOutcome | BaseException) -> BuildResult:
+        if isinstance(outcome, BaseException):
+            return BuildResult(
+                passed=False,
+                broken=True,
+                summary=f"the build could not be run ({type(outcome).__name__}: {outcome}); "
+                "this says nothing about the commit: mend the cause and rebuild",
+            )
+        if outcome.timed_out:
+            summary = f"`{command}` was stopped after its limit of {self._timeout:g} s"
+        elif outcome.code == 0:
+            return BuildResult(
+                passed=True, summary=f"`{command}` passed in {outcome.seconds:.1f} s"
+            )
+        else:
+            summary = f"`{command}` ended with {outcome.code} after {outcome.seconds:.1f} s"
+        return BuildResult(passed=False, summary=summary, excerpt=outcome.excerpt)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks = {key: other for key, other in self._tasks.items() if other is not task}
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            task.get_loop().call_exception_handler(
+                {
+                    "message": f"{task.get_name()} could not be brought to its end",
+                    "exception": fault,
+                    "task": task,
+                }
+            )
+
+
+def _cancel_once(task: asyncio.Task[None]) -> None:
+    # A second cancellation would break into the clearing up that the first one began.
+    if not task.cancelling():
+        task.cancel()
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    # An export that is given up may go on writing in its thread, after the checkout was removed.
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    finally:
+        await asyncio.wait((task,))
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all that builds leave in it, also read-only folders."""
+    if not folder.exists():
+        return
+    folder.chmod(0o700)
+    for parent, names, _ in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)  # noqa: PTH118  # thousands of entries, each once
+            if not os.path.islink(path):  # noqa: PTH114  # as above
+                os.chmod(path, 0o700)  # noqa: PTH101  # as above
+    shutil.rmtree(folder)

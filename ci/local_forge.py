@@ -1,0 +1,227 @@
+"""What happens to pull requests in the local provider.
+
+Owns their rules: what a push changes, when one may be merged, what a crash left to do.
+Every method but `resume` and `push` is about one pull request, and each runs in its turn, alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci.errors import ProviderError, UnknownPullRequestError
+from ci.interface import MergeResult, PullRequest, PullRequestState
+from ci.local_records import Pull
+from ci.verdict import VerdictStatus
+
+if TYPE_CHECKING:
+    from ci.interface import Surroundings
+    from ci.local_checks import LocalChecks
+    from ci.local_ledger import Ledger
+
+
+class LocalForge:
+    """The pull requests of the ledger over the repository, judged by the checks."""
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        ledger: Ledger,
+        checks: LocalChecks,
+        *,
+        auto_merge: bool,
+    ) -> None:
+        self._repository = surroundings.repository
+        self._now = surroundings.now
+        self._ledger = ledger
+        self.checks = checks
+        self._auto_merge = auto_merge
+
+    async def resume(self) -> None:
+        """Take up what was going on: events not told, builds and merges not finished."""
+        await self._ledger.load()
+        await self.checks.resume(self._settled)
+        for pull in self._ledger.open_pulls():
+            if pull.merging is not None:
+                await self._resume_merge(pull)
+            await self._examine(pull.number)
+
+    async def push(self, branch: str, sha: str) -> None:
+        """Have a branch's newest commit checked, and let the pull requests it touches follow."""
+        await self.checks.want(branch, sha)
+        pull = self._ledger.pull_of(branch)
+        if pull is not None and pull.is_open and pull.head_sha != sha:
+            await self._change(
+                pull, head_sha=sha, revision=pull.revision + 1, conflicts=(), merge_refused=""
+            )
+        for other in self._ledger.open_pulls():
+            if branch in {other.branch, other.base}:
+                await self._examine(other.number)
+
+    async def look(self, number: int) -> PullRequest | None:
+        """Show a pull request as it stands now, its base having moved perhaps."""
+        if self._ledger.pull(number) is None:
+            return None
+        await self._examine(number)
+        return self._shown(number)
+
+    async def find(self, branch: str) -> PullRequest | None:
+        """Show the newest open pull request of a branch, else its newest."""
+        pull = self._ledger.pull_of(branch)
+        return None if pull is None else await self.look(pull.number)
+
+    async def create(self, branch: str, base: str, title: str, body: str) -> PullRequest:
+        """Open a pull request and have its head checked, or adopt the open one."""
+        pull = self._ledger.pull_of(branch)
+        if pull is not None and pull.is_open:
+            await self._follow(pull)
+            return self._shown(pull.number)
+        head = await self._existing(branch)
+        await self._existing(base)
+        now = self._now()
+        pull = Pull(
+            number=self._ledger.next_pull(),
+            branch=branch,
+            base=base,
+            head_sha=head,
+            title=title,
+            body=body,
+            created_at=now,
+            updated_at=now,
+        )
+        await self._ledger.keep_pull(pull)
+        await self.push(branch, head)
+        return self._shown(pull.number)
+
+    async def close(self, number: int) -> PullRequest:
+        """Close an open pull request."""
+        pull = self._known(number)
+        if pull.is_open:
+            await self._change(pull, state=PullRequestState.CLOSED)
+        return self._shown(number)
+
+    async def merge(self, number: int, *, expected_sha: str | None) -> MergeResult:
+        """Merge if nothing speaks against it."""
+        pull = await self._follow(self._known(number))
+        if pull.state is PullRequestState.MERGED and expected_sha in {None, pull.head_sha}:
+            return MergeResult(merged=True, commit=pull.merge_commit)
+        objection = await self._objection(pull, expected_sha)
+        if objection:
+            return MergeResult(merged=False, reason=objection)
+        return await self._merge(self._known(number))
+
+    async def _merge(self, pull: Pull) -> MergeResult:
+        # Kept before the repository changes, so that a crash in between cannot hide the merge.
+        pull = await self._change(pull, merging=pull.head_sha)
+        title = " ".join(pull.title.split())
+        outcome = None
+        try:
+            outcome = await self._repository.merge(
+                pull.branch,
+                pull.base,
+                message=f"Merge pull request {pull.number}: {title}\n\n{pull.body}".rstrip() + "\n",
+                expected_head=pull.head_sha,
+            )
+        finally:
+            if outcome is None:
+                await self._change(pull, merging=None)
+        if not outcome.merged:
+            reason = outcome.reason or f"it conflicts in {', '.join(outcome.conflicts)}"
+            await self._change(pull, merging=None, merge_refused=reason)
+            return MergeResult(merged=False, reason=f"pull request {pull.number}: {reason}")
+        await self._change(
+            pull,
+            merging=None,
+            merge_refused="",
+            state=PullRequestState.MERGED,
+            merge_commit=outcome.commit,
+        )
+        for other in self._ledger.open_pulls():
+            if pull.base in {other.branch, other.base}:
+                await self._examine(other.number)
+        return MergeResult(merged=True, commit=outcome.commit)
+
+    async def _resume_merge(self, pull: Pull) -> None:
+        # The merge was allowed, and may be done or not: asking for it again tells which, as a
+        # branch that is held already counts as merged.
+        if await self._repository.head(pull.branch) == pull.merging:
+            await self.merge(pull.number, expected_sha=pull.merging)
+        pull = self._known(pull.number)
+        if pull.merging is not None:
+            await self._change(pull, merging=None)
+
+    async def _objection(self, pull: Pull, expected_sha: str | None) -> str:
+        name = f"pull request {pull.number}"
+        if expected_sha not in {None, pull.head_sha}:
+            return f"the head of {name} is {pull.head_sha}, not {expected_sha}: look at it again"
+        if not pull.is_open:
+            return f"{name} is {pull.state}: open a new one"
+        for branch in (pull.branch, pull.base):
+            if await self._repository.head(branch) is None:
+                return f"{name} cannot be merged: there is no branch {branch} any more"
+        verdict = self.checks.verdict(pull.head_sha)
+        if self.checks.command is not None and verdict.status is not VerdictStatus.GREEN:
+            return f"{name} is {verdict.status}, not green: {verdict.summary}"
+        pull = await self._compared(pull)
+        if pull.conflicts:
+            return (
+                f"{name} conflicts with {pull.base} in {', '.join(pull.conflicts)}: "
+                f"merge {pull.base} into {pull.branch} and push"
+            )
+        return ""
+
+    async def _settled(self, sha: str) -> None:
+        for pull in self._ledger.open_pulls():
+            if pull.head_sha == sha:
+                await self._examine(pull.number)
+
+    async def _examine(self, number: int) -> None:
+        pull = self._known(number)
+        if not pull.is_open:
+            return
+        pull = await self._compared(pull)
+        green = self.checks.verdict(pull.head_sha).status is VerdictStatus.GREEN
+        # What the repository refused once is left to a person or to a new head.
+        if self._auto_merge and green and not pull.conflicts and not pull.merge_refused:
+            await self._merge_unwatched(pull)
+
+    async def _merge_unwatched(self, pull: Pull) -> None:
+        # Unlike a merge that somebody asks for, this one never takes up an unreported commit.
+        if await self._repository.head(pull.branch) == pull.head_sha:
+            await self.merge(pull.number, expected_sha=pull.head_sha)
+
+    async def _compared(self, pull: Pull) -> Pull:
+        head = await self._repository.head(pull.branch)
+        base = await self._repository.head(pull.base)
+        if base is None or head != pull.head_sha or pull.compared == (head, base):
+            return pull
+        conflicts = await self._repository.conflicts(pull.branch, pull.base)
+        return await self._change(pull, compared=(head, base), conflicts=conflicts)
+
+    async def _follow(self, pull: Pull) -> Pull:
+        head = await self._repository.head(pull.branch) if pull.is_open else None
+        if head is not None and head != pull.head_sha:
+            await self.push(pull.branch, head)
+        return self._known(pull.number)
+
+    async def _change(self, pull: Pull, **changes: object) -> Pull:
+        pull = pull.model_copy(update={**changes, "updated_at": self._now()})
+        await self._ledger.keep_pull(pull)
+        return pull
+
+    async def _existing(self, branch: str) -> str:
+        head = await self._repository.head(branch)
+        if head is None:
+            raise ProviderError(
+                f"there is no branch {branch!r} with a commit to open a pull request with"
+            )
+        return head
+
+    def _known(self, number: int) -> Pull:
+        pull = self._ledger.pull(number)
+        if pull is None:
+            raise UnknownPullRequestError(f"there is no local pull request {number}")
+        return pull
+
+    def _shown(self, number: int) -> PullRequest:
+        pull = self._known(number)
+        return pull.seen_with(self.checks.verdict(pull.head_sha))

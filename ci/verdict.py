@@ -1,0 +1,97 @@
+"""What CI says about one commit, and the one rule that joins many checks into that word.
+
+Must not ask anybody: providers bring the checks, this module only judges them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from ci.events import Excerpt  # noqa: TC001  # pydantic reads the annotation at run time
+
+
+class VerdictStatus(StrEnum):
+    """The verdict in one word; only `green` allows a merge."""
+
+    GREEN = "green"
+    RED = "red"
+    PENDING = "pending"
+    NONE = "none"
+
+
+class FailedCheck(BaseModel):
+    """A check that is red, with enough to mend it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    summary: str = ""
+    excerpt: Excerpt = ""
+    url: str = ""
+
+
+class Verdict(BaseModel):
+    """What CI says about the commit `sha`, and about no other commit."""
+
+    model_config = ConfigDict(frozen=True)
+
+    status: VerdictStatus
+    sha: str
+    passed: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    failed: tuple[FailedCheck, ...] = ()
+    summary: str = ""
+
+    @model_validator(mode="after")
+    def _says_what_its_checks_say(self) -> Self:
+        expected = _status(self.passed, self.pending, self.failed)
+        if self.status is not expected:
+            raise ValueError(f"a verdict on these checks is {expected}, not {self.status}")
+        return self
+
+
+def judge(
+    sha: str,
+    *,
+    passed: tuple[str, ...] = (),
+    pending: tuple[str, ...] = (),
+    failed: tuple[FailedCheck, ...] = (),
+    summary: str = "",
+) -> Verdict:
+    """Join the checks of a commit: one red makes it red, no check at all never makes it green."""
+    return Verdict(
+        status=_status(passed, pending, failed),
+        sha=sha,
+        passed=passed,
+        pending=pending,
+        failed=failed,
+        summary=summary or _counted(passed, pending, failed),
+    )
+
+
+def _status(
+    passed: tuple[str, ...], pending: tuple[str, ...], failed: tuple[FailedCheck, ...]
+) -> VerdictStatus:
+    if failed:
+        return VerdictStatus.RED
+    if pending:
+        return VerdictStatus.PENDING
+    return VerdictStatus.GREEN if passed else VerdictStatus.NONE
+
+
+def _counted(
+    passed: tuple[str, ...], pending: tuple[str, ...], failed: tuple[FailedCheck, ...]
+) -> str:
+    named = [
+        f"{len(names)} {word}: {', '.join(names)}"
+        for word, names in (
+            ("failed", [check.name for check in failed]),
+            ("pending", list(pending)),
+            ("passed", list(passed)),
+        )
+        if names
+    ]
+    return "; ".join(named) or "no checks"

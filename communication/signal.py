@@ -1,0 +1,89 @@
+"""How an agent signals its breakpoint: `loopwright signal` in one function.
+
+Owns which variables are needed and what is written. Reads no environment but the mapping it is
+given. Must start fast (no pydantic): agents call it as a command.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from communication.editing import edit_entry
+from communication.errors import SignalError
+from communication.words import STATE_FOR, BreakpointType, one_or_many, shortfall, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_NEEDED = (
+    "LOOPWRIGHT_COMM_FILE",
+    "LOOPWRIGHT_AGENT_ID",
+    "LOOPWRIGHT_TASK_ID",
+    "LOOPWRIGHT_SPAWN_ID",
+)
+
+
+def signal(  # noqa: PLR0913  # one keyword per field of a breakpoint
+    env: Mapping[str, str],
+    breakpoint_type: str,
+    *,
+    summary: str = "",
+    blocked_on: Sequence[str] | str = (),
+    reason: str = "",
+    pr_url: str | None = None,
+    question: str = "",
+) -> Path:
+    """Write the agent's breakpoint into its mailbox and return the mailbox's path."""
+    missing = [name for name in _NEEDED if not env.get(name)]
+    if missing:
+        raise SignalError(
+            f"not set: {', '.join(missing)}. Loopwright sets them for the agents it starts; "
+            "run this inside an agent's process, or set them by hand to try it out"
+        )
+    kind = _kind(breakpoint_type)
+    listed = [blocked_on] if isinstance(blocked_on, str) else list(blocked_on)
+    blockers = tuple(one_or_many([_clean(item) for item in listed]))
+    lacking = shortfall(kind, blocked_on=blockers, reason=reason, question=question)
+    if lacking:
+        raise SignalError(lacking)
+    said = {
+        "summary": _clean(summary),
+        "blocked_on": list(blockers),
+        "reason": _clean(reason),
+        "pr_url": _clean(pr_url or ""),
+        "question": _clean(question),
+    }
+    word = {
+        "type": str(kind),
+        "task_id": env["LOOPWRIGHT_TASK_ID"],
+        "spawn_id": env["LOOPWRIGHT_SPAWN_ID"],
+        **{key: value for key, value in said.items() if value},
+    }
+
+    def change(entry: dict[str, Any]) -> None:
+        seq = _next_seq(entry.get("breakpoint"))
+        entry["lifecycle_state"] = STATE_FOR[kind]
+        entry["breakpoint"] = {**word, "seq": seq}
+
+    path = Path(env["LOOPWRIGHT_COMM_FILE"])
+    edit_entry(path, env["LOOPWRIGHT_AGENT_ID"], change)
+    return path
+
+
+def _kind(name: str) -> BreakpointType:
+    try:
+        return BreakpointType(name)
+    except ValueError as error:
+        known = ", ".join(BreakpointType)
+        raise SignalError(f"unknown breakpoint type {shown(name)}; use one of: {known}") from error
+
+
+def _clean(text: str) -> str:
+    """Arguments that are not UTF-8 arrive with half surrogates, which no reader accepts."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _next_seq(previous: Any) -> int:
+    last = previous.get("seq") if isinstance(previous, dict) else None
+    return last + 1 if isinstance(last, int) and not isinstance(last, bool) else 1

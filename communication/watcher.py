@@ -1,0 +1,229 @@
+"""Notices changes of any number of mailboxes, with one thread and one slow poll for all of them.
+
+Owns the native watch of directories and the poll beside it. Does not judge content, and never lets
+a failure of native watching lose a breakpoint: it goes on by polling and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Self
+
+from watchfiles._rust_notify import RustNotify
+
+from communication.native import NativeWatch
+from communication.subscription import Subscription, WatchedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from communication.mailbox import Mailbox, Reading
+
+_BATCH_S = 0.02
+"""New directories are collected this long before the native watch is rebuilt; meanwhile they are
+polled as often."""
+_LINGER_S = 1.0
+"""A directory nobody waits for is watched this much longer: the next attempt of its agent is likely
+to need it."""
+_REST_PER_BUILD = 10
+"""Rebuilding costs time per directory and holds the interpreter; it may take one part in this many
+at most."""
+_LONGEST_REST_S = 2.0
+_POLLS_TO_RETRY = 10
+"""After native watching failed as a whole, every so many polls it is tried again."""
+
+
+class MailboxWatcher:
+    """One watcher for all subscriptions of a loop. All methods belong to the loop's thread."""
+
+    def __init__(
+        self, *, poll_interval: float = 1.0, step_ms: int = 10, settle_s: float = 2.0
+    ) -> None:
+        self._poll_interval = poll_interval
+        self._step_ms = step_ms
+        self._settle_s = settle_s
+        self._files: dict[str, WatchedFile] = {}
+        self._native: NativeWatch | None = None
+        self._ending: list[NativeWatch] = []
+        self._uncovered: set[WatchedFile] = set()
+        self._build_timer: asyncio.TimerHandle | None = None
+        self._poll_timer: asyncio.TimerHandle | None = None
+        self._peek_timer: asyncio.TimerHandle | None = None
+        self._rested_at = 0.0
+        self._polls_since_failure = 0
+        self._closed = False
+        self.degraded: str | None = None
+        """Why some or all mailboxes are only polled at present; None if all is well."""
+
+    async def __aenter__(self) -> Self:
+        """Start nothing: threads come with the first subscription."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all subscriptions and wait until the thread has ended. Idempotent."""
+        self._closed = True
+        for file in tuple(self._files.values()):
+            for subscription in tuple(file.subscriptions):
+                subscription.close()
+        for timer in (self._build_timer, self._poll_timer, self._peek_timer):
+            if timer is not None:
+                timer.cancel()
+        self._stop_native()
+        while self._ending:
+            await self._ending.pop().wait_ended()
+
+    def subscribe(
+        self,
+        mailbox: Mailbox,
+        agent_id: str,
+        *,
+        spawn_id: str | None,
+        task_id: str | None,
+        on_reading: Callable[[Reading], None],
+    ) -> Subscription:
+        """Call `on_reading` for each new signal, stale word or settled fault of this agent."""
+        if self._closed:
+            raise RuntimeError("the mailbox watcher is closed; make a new one")
+        loop = asyncio.get_running_loop()
+        directory = os.path.realpath(mailbox.path.parent)
+        name = f"{directory}/{mailbox.path.name}"
+        file = self._files.get(name)
+        if file is None:
+            file = self._files[name] = WatchedFile(mailbox, directory, loop, self._settle_s)
+            self._cover(file, loop)
+        subscription = Subscription(
+            file,
+            agent_id,
+            spawn_id=spawn_id,
+            task_id=task_id,
+            on_reading=on_reading,
+            on_close=lambda closed: self._release(name, closed),
+            loop=loop,
+        )
+        file.subscriptions[subscription] = None
+        file.changed()
+        return subscription
+
+    def _release(self, name: str, subscription: Subscription) -> None:
+        file = subscription.file
+        del file.subscriptions[subscription]
+        if not file.subscriptions:
+            file.close()
+            del self._files[name]
+            self._uncovered.discard(file)
+            if not self._closed:
+                self._build_in(_LINGER_S)
+
+    def _cover(self, file: WatchedFile, loop: asyncio.AbstractEventLoop) -> None:
+        if self._poll_timer is None:
+            self._poll_timer = loop.call_later(self._poll_interval, self._poll)
+        native = self._native
+        if native is None or not native.is_ordered(file.directory):
+            self._uncovered.add(file)
+            self._build_in(_BATCH_S)
+            if self._peek_timer is None:
+                self._peek_timer = loop.call_later(_BATCH_S, self._peek)
+
+    def _peek(self) -> None:
+        self._peek_timer = None
+        for file in self._uncovered:
+            file.poll()
+        if self._uncovered:
+            self._peek_timer = asyncio.get_running_loop().call_later(_BATCH_S, self._peek)
+
+    def _poll(self) -> None:
+        self._poll_timer = None
+        if not self._files:
+            return
+        native = self._native
+        for file in self._files.values():
+            if file.poll() and native is not None and native.has_lost(file.directory):
+                self._build_in(_BATCH_S)
+        if native is not None and any(map(native.has_lost, native.absent)):
+            self._build_in(_BATCH_S)
+        if native is not None and native.failed:
+            self._polls_since_failure += 1
+            if self._polls_since_failure >= _POLLS_TO_RETRY:
+                self._build_in(_BATCH_S)
+        self._poll_timer = asyncio.get_running_loop().call_later(self._poll_interval, self._poll)
+
+    def _build_in(self, delay: float) -> None:
+        loop = asyncio.get_running_loop()
+        when = max(loop.time() + delay, self._rested_at)
+        if self._build_timer is not None:
+            if self._build_timer.when() <= when:
+                return
+            self._build_timer.cancel()
+        self._build_timer = loop.call_at(when, self._build)
+
+    def _build(self) -> None:
+        self._build_timer = None
+        wanted = frozenset(file.directory for file in self._files.values())
+        if not wanted:
+            self._stop_native()
+            self.degraded = None
+            return
+        if self._native is None or not self._native.is_alive():
+            self._native = NativeWatch(
+                wanted,
+                asyncio.get_running_loop(),
+                opener=_open_native,
+                step_ms=self._step_ms,
+                names=self._files,
+                on_built=self._built,
+                on_changes=self._changed,
+            )
+        elif self._native.ordered != wanted or not self._native.is_whole():
+            self._native.order(wanted)
+
+    def _stop_native(self) -> None:
+        self._ending = [native for native in self._ending if native.is_alive()]
+        if self._native is not None:
+            self._native.order(frozenset())
+            self._ending.append(self._native)
+            self._native = None
+
+    def _built(self, native: NativeWatch, directories: frozenset[str], took: float) -> None:
+        if native is not self._native:
+            return
+        rest = min(_REST_PER_BUILD * took, _LONGEST_REST_S)
+        self._rested_at = asyncio.get_running_loop().time() + rest
+        self._polls_since_failure = 0
+        self.degraded = self._reason(native)
+        self._uncovered = {file for file in self._uncovered if file.directory not in directories}
+        # Whatever happened while the watches were exchanged is found here.
+        for file in self._files.values():
+            file.poll()
+
+    def _reason(self, native: NativeWatch) -> str | None:
+        how = f"mailboxes are polled every {self._poll_interval:g} s"
+        if native.failed:
+            return f"the system refuses to watch directories ({native.failed}): {how}"
+        if native.absent:
+            some = ", ".join(sorted(native.absent)[:3])
+            return f"folders of mailboxes do not exist ({len(native.absent)}: {some}): {how}"
+        return None
+
+    def _changed(self, native: NativeWatch, paths: list[str]) -> None:
+        for path in paths:
+            file = self._files.get(path)
+            if file is not None:
+                file.changed()
+            elif native is self._native and native.has_lost(path):
+                self._build_in(_BATCH_S)
+
+
+def _open_native(directories: list[str]) -> RustNotify:
+    return RustNotify(
+        watch_paths=directories,
+        debug=False,
+        force_polling=False,
+        poll_delay_ms=0,
+        recursive=False,
+        # A folder that may not be entered spoils only itself.
+        ignore_permission_denied=True,
+    )

@@ -1,0 +1,223 @@
+"""Attends one living agent: its mailbox, its exit, its limits. Tells facts, decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from communication.mailbox import Reading, ReadingKind
+from lifecycle.machine import events as on
+from lifecycle.machine.states import Word
+from runtime.activity import newest_change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from communication.subscription import Subscription
+    from lifecycle.clock import Clock, Timer
+    from lifecycle.ports import Terminals
+    from lifecycle.settings import Settings
+    from runtime.activity import Activity
+    from runtime.process import AgentProcess, ProcessExit
+    from runtime.workspace import Workspace
+
+SAMPLE_INTERVAL = 2.0
+"""Seconds between two measurements of all living agents."""
+IDLE_SHARE = 0.005
+"""A tree that uses less of one core than this counts as quiet; timers of idle programs do."""
+TICKS_PER_SECOND = 100.0
+
+
+def word_of(reading: Reading) -> Word | None:
+    """Return the breakpoint as the machine knows it."""
+    said = reading.breakpoint
+    if reading.kind is not ReadingKind.SIGNAL or said is None:
+        return None
+    return Word(
+        type=str(said.type),
+        summary=said.summary,
+        blocked_on=said.blocked_on,
+        reason=said.reason,
+        pr_url=said.pr_url or "",
+        question=said.question,
+    )
+
+
+class Attendance:
+    """One living agent and those who wait for its word or its end."""
+
+    def __init__(  # noqa: PLR0913  # all by name
+        self,
+        *,
+        process: AgentProcess,
+        attempt: int,
+        workspace: Workspace,
+        settings: Settings,
+        clock: Clock,
+        tell: Callable[[on.Event], None],
+    ) -> None:
+        self.process = process
+        self.attempt = attempt
+        self.workspace = workspace
+        self.settings = settings
+        self.since = clock.now()
+        self._clock = clock
+        self._tell = tell
+        self._mail: Subscription | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self.quiet_since = self.since
+        self._seen: Activity | None = None
+        self._limit_told = False
+
+    def begin(self, mail: Subscription) -> None:
+        """Wait for the exit; words of the mailbox come by `heard`."""
+        self._mail = mail
+        self._ending = asyncio.get_running_loop().create_task(
+            self._until_exit(), name=f"exit of {self.process.identity.mark}"
+        )
+
+    def heard(self, reading: Reading) -> None:
+        """Pass on what the mailbox says while the agent lives."""
+        word = word_of(reading)
+        if word is not None:
+            self._tell(on.BreakpointReached(at=self._clock.now(), attempt=self.attempt, word=word))
+        elif reading.problem:
+            self._tell(
+                on.MailboxInvalid(
+                    at=self._clock.now(), attempt=self.attempt, problem=reading.problem
+                )
+            )
+
+    async def stop(self, grace: float) -> on.AgentStopped:
+        """End the whole tree and take its last word; the exit is not told any more."""
+        if self._ending is not None:
+            self._ending.cancel()
+        while True:
+            report = await self.process.stop(grace)
+            if not report.survivors:
+                break
+            # Not even KILL ended it: it hangs in the kernel. No other agent may start before it
+            # is gone.
+            await asyncio.sleep(1.0)
+        last = self._last_look()
+        how = report.exit
+        return on.AgentStopped(
+            at=self._clock.now(),
+            attempt=self.attempt,
+            exit_code=how.code if how else None,
+            signal=how.signal if how else None,
+            forced=report.forced,
+            swept=report.killed,
+            word=word_of(last),
+        )
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._mail is not None:
+            self._mail.close()
+        if self._ending is not None:
+            self._ending.cancel()
+
+    def measured(self, activity: Activity) -> None:
+        """Take one measurement; tell when a limit is reached."""
+        now = self._clock.now()
+        seen = self._seen
+        if seen is None or self._moved(seen, activity, now):
+            self._seen, self.quiet_since = activity, now
+        if self._limit_told:
+            return
+        wall, idle = self.settings.wall_limit, self.settings.idle_limit
+        if wall and now - self.since >= wall:
+            self._limit(idle=False, text=f"it took longer than the wall limit of {wall:g} s")
+        elif idle and now - self.quiet_since >= idle:
+            change = newest_change(self.workspace.path, self.quiet_since)
+            if change is not None:
+                self.quiet_since = max(min(change, now), self.quiet_since + 1.0)
+                return
+            text = f"no output, no file change and no CPU use for {idle:g} s"
+            self._limit(idle=True, text=text)
+
+    def _moved(self, seen: Activity, activity: Activity, now: float) -> bool:
+        if activity.log_size != seen.log_size or activity.processes != seen.processes:
+            return True
+        used = abs(activity.cpu_ticks - seen.cpu_ticks) / TICKS_PER_SECOND
+        return used > IDLE_SHARE * (now - self.quiet_since) + 1 / TICKS_PER_SECOND
+
+    def _limit(self, *, idle: bool, text: str) -> None:
+        self._limit_told = True
+        self._tell(
+            on.LimitReached(at=self._clock.now(), attempt=self.attempt, idle=idle, text=text)
+        )
+
+    def _last_look(self) -> Reading:
+        if self._mail is None:
+            return Reading(ReadingKind.ABSENT)
+        reading = self._mail.check()
+        self._mail.close()
+        return reading
+
+    async def _until_exit(self) -> None:
+        how: ProcessExit = await self.process.wait()
+        report = await self.process.sweep(self.settings.stop_grace)
+        while report.survivors:
+            await asyncio.sleep(1.0)
+            report = await self.process.stop(self.settings.stop_grace)
+        last = self._last_look()
+        word = word_of(last)
+        self._tell(
+            on.AgentExited(
+                at=self._clock.now(),
+                attempt=self.attempt,
+                exit_code=how.code,
+                signal=how.signal,
+                word=word,
+                problem="" if word is not None else last.problem,
+                swept=report.killed,
+            )
+        )
+
+
+class Rounds:
+    """Measures all living agents in one pass; rests while there are none."""
+
+    def __init__(
+        self, terminals: Terminals, clock: Clock, interval: float = SAMPLE_INTERVAL
+    ) -> None:
+        self._terminals = terminals
+        self._clock = clock
+        self._interval = interval
+        self._attended: dict[str, Attendance] = {}
+        self._timer: Timer | None = None
+
+    def add(self, attendance: Attendance) -> None:
+        """Measure this agent from now on."""
+        self._attended[attendance.process.identity.mark] = attendance
+        if self._timer is None:
+            self._arm()
+
+    def drop(self, attendance: Attendance) -> None:
+        """Measure this agent no more."""
+        self._attended.pop(attendance.process.identity.mark, None)
+        if not self._attended and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        shortest = min(
+            (limit / 4 for each in self._attended.values()
+             for limit in (each.settings.wall_limit, each.settings.idle_limit) if limit),
+            default=self._interval,
+        )  # fmt: skip
+        pause = max(0.05, min(self._interval, shortest))
+        self._timer = self._clock.call_at(self._clock.now() + pause, self._pass)
+
+    def _pass(self) -> None:
+        measured = self._terminals.sample()
+        for mark, attendance in list(self._attended.items()):
+            activity = measured.get(mark)
+            if activity is not None:
+                attendance.measured(activity)
+        if self._attended:
+            self._arm()
+        else:
+            self._timer = None

@@ -1,0 +1,78 @@
+"""Where a task starts from: on top of the work it depends on, accepted or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import Accepted, Completed, State
+from lifecycle.record import Filter
+from runtime.errors import WorkspaceError
+
+if TYPE_CHECKING:
+    from lifecycle.plan import Task
+    from lifecycle.ports import Branches
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.store.port import LifecycleStore
+
+
+class Bases:
+    """Knows the lifecycles of other tasks."""
+
+    def __init__(self, store: LifecycleStore, branches: Branches) -> None:
+        self._store = store
+        self._branches = branches
+
+    async def of_task(self, task_id: str) -> AgentLifecycle | None:
+        """Return the newest lifecycle of a task."""
+        page = await self._store.list(Filter(task_id=task_id), limit=1)
+        return page.records[0] if page.records else None
+
+    async def settled(self, task_id: str) -> bool | None:
+        """Tell whether a task is done; None when no lifecycle works on a task of that name."""
+        record = await self.of_task(task_id)
+        return None if record is None else is_done(record.work)
+
+    async def start_of(self, task: Task) -> str | None:
+        """Return the branch or commit to start from; None for the user's present one.
+
+        Work of dependencies that is completed but not accepted yet is built upon; several of them
+        are joined first.
+        """
+        heads: list[str] = []
+        for wanted in task.dependencies:
+            record = await self.of_task(wanted)
+            if record is not None and isinstance(record.work, Completed) and record.work.head:
+                heads.append(record.work.head)
+        if not heads:
+            return task.base
+        joined = await self._branches.join(tuple(heads), message=f"Join the bases of {task.id}")
+        if joined.commit is None:
+            raise WorkspaceError(
+                f"the work that {task.id} depends on cannot be joined: {joined.reason}; accept "
+                "one of the dependencies and resolve the conflict there"
+            )
+        return joined.commit
+
+    async def target_of(self, task: Task) -> str:
+        """Return the branch that the work on top of other work goes into at the end."""
+        if task.base is not None:
+            return task.base
+        for wanted in task.dependencies:
+            record = await self.of_task(wanted)
+            if record is not None and record.facts.get("base_branch"):
+                return str(record.facts["base_branch"])
+        return ""
+
+    async def unaccepted(self, task: Task) -> tuple[str, ...]:
+        """Return the dependencies whose work is completed but not accepted."""
+        found = []
+        for wanted in task.dependencies:
+            record = await self.of_task(wanted)
+            if record is not None and isinstance(record.work, Completed):
+                found.append(record.agent_id)
+        return tuple(found)
+
+
+def is_done(state: State | None) -> bool:
+    """Tell whether others may build on this."""
+    return isinstance(state, (Completed, Accepted))

@@ -1,0 +1,95 @@
+"""One lifecycle in the hands of its owner: its record, and what is remembered beside it.
+
+Everything here can be loaded again from the store; it is kept only so that the way from one
+attempt to the next reads nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import events as on
+from lifecycle.plan import Agent, Task
+
+if TYPE_CHECKING:
+    from communication.mailbox import Mailbox
+    from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
+    from lifecycle.store.port import LifecycleStore
+    from runtime.tree import ChangedFile, Commit
+    from runtime.workspace import Workspace
+
+REMEMBERED_ATTEMPTS = 200
+REMEMBERED_FACTS = 200
+
+
+@dataclass(slots=True)
+class Head:
+    """What git said about one head commit; asked once per commit."""
+
+    sha: str = ""
+    commits: tuple[Commit, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
+
+
+@dataclass(slots=True)
+class Case:
+    """A lifecycle and its memory."""
+
+    record: AgentLifecycle
+    task: Task
+    agent: Agent
+    seq: int = 0
+    """Of the latest journal entry."""
+    recent: list[JournalEntry] = field(default_factory=list)
+    """The journal since the latest agent was spawned, that one included."""
+    ledger: list[AttemptRow] = field(default_factory=list)
+    workspace: Workspace | None = None
+    mailbox: Mailbox | None = None
+    head: Head = field(default_factory=Head)
+    dirty: tuple[str, ...] = ()
+
+    @property
+    def agent_id(self) -> str:
+        """The id under which everything of this lifecycle is kept."""
+        return self.record.agent_id
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt under way, or of the next one."""
+        return self.record.work.tally.attempt if self.record.work is not None else 1
+
+    def remember(self, entry: JournalEntry) -> None:
+        """Keep a fact for the next summary."""
+        if isinstance(entry.event, on.AgentSpawned) and not entry.late:
+            self.recent.clear()
+        self.recent.append(entry)
+        if len(self.recent) > REMEMBERED_FACTS:
+            del self.recent[1]
+
+    def note_attempt(self, row: AttemptRow) -> None:
+        """Bring the ledger up to date."""
+        if self.ledger and self.ledger[-1].attempt == row.attempt:
+            self.ledger[-1] = row
+        else:
+            self.ledger.append(row)
+            del self.ledger[:-REMEMBERED_ATTEMPTS]
+
+
+def facts_of(task: Task, agent: Agent) -> dict[str, object]:
+    """Return what of task and agent goes into the record, so that a restart can go on."""
+    return {"task": task.model_dump(mode="json"), "agent": agent.model_dump(mode="json")}
+
+
+async def load(store: LifecycleStore, record: AgentLifecycle) -> Case:
+    """Bring back a lifecycle as its owner left it."""
+    case = Case(
+        record=record,
+        task=Task.model_validate(record.facts["task"]),
+        agent=Agent.model_validate(record.facts["agent"]),
+    )
+    for entry in await store.journal(record.agent_id, limit=REMEMBERED_FACTS, newest=True):
+        case.seq = entry.seq
+        case.remember(entry)
+    case.ledger = list(await store.attempts(record.agent_id, limit=REMEMBERED_ATTEMPTS))
+    return case

@@ -1,0 +1,117 @@
+"""Where instants and timers come from; who waits takes a `Clock`, so that tests can step it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONGEST_SLEEP = 60.0
+"""Seconds. A timer looks at the wall clock at least this often: it may have been set meanwhile."""
+
+
+class Timer(Protocol):
+    """Something that will happen, unless it is cancelled."""
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        ...
+
+
+class Clock(Protocol):
+    """Seconds since the epoch, UTC, and calls at such instants."""
+
+    def now(self) -> float:
+        """Return the present instant."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        """Call back from the event loop when the instant has come."""
+        ...
+
+
+class SystemClock:
+    """The real one."""
+
+    def now(self) -> float:
+        """Return the present instant."""
+        return time.time()  # noqa: TID251  # this is the clock that all others are told to use
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        """Call back when the instant has come, also after the wall clock was set."""
+        return _SystemTimer(self, when, callback)
+
+
+class _SystemTimer:
+    def __init__(self, clock: SystemClock, when: float, callback: Callable[[], None]) -> None:
+        self._clock, self._when, self._callback = clock, when, callback
+        self._loop = asyncio.get_running_loop()
+        self._handle = self._next()
+
+    def _next(self) -> asyncio.TimerHandle:
+        left = min(max(0.0, self._when - self._clock.now()), LONGEST_SLEEP)
+        return self._loop.call_later(left, self._fire)
+
+    def _fire(self) -> None:
+        if self._clock.now() >= self._when:
+            self._callback()
+        else:
+            self._handle = self._next()
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+
+class SteppedClock:
+    """A clock that moves only when told to; shipped so that users can test their own policies."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self._now = now
+        self._order = itertools.count()
+        self._due: list[tuple[float, int, _SteppedTimer]] = []
+
+    def now(self) -> float:
+        """Return the instant it was last moved to."""
+        return self._now
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        """Call back when the clock is moved past the instant; at once if it is already."""
+        timer = _SteppedTimer(callback)
+        if when <= self._now:
+            asyncio.get_running_loop().call_soon(timer.fire)
+        else:
+            heapq.heappush(self._due, (when, next(self._order), timer))
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        """Move on, firing every timer on the way in its order."""
+        end = self._now + seconds
+        while self._due and self._due[0][0] <= end:
+            when, _, timer = heapq.heappop(self._due)
+            self._now = max(self._now, when)
+            timer.fire()
+        self._now = end
+
+    def next_instant(self) -> float | None:
+        """Return when the next timer is due, if there is one."""
+        while self._due and self._due[0][2].cancelled:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+
+class _SteppedTimer:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+        self.cancelled = False
+
+    def fire(self) -> None:
+        if not self.cancelled:
+            self._callback()
+
+    def cancel(self) -> None:
+        self.cancelled = True

@@ -1,0 +1,338 @@
+"""Runs the lifecycles of one repository on this machine: one owner each, any number at once.
+
+Owns who is running, what they tell each other (a completed task, a CI event) and the requests that
+people leave in the store. What any fact means is the machine's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lifecycle.bases import is_done
+from lifecycle.case import Case, facts_of, load
+from lifecycle.errors import ConflictingUpdateError, LifecycleError, UnknownLifecycleError
+from lifecycle.machine import events as on
+from lifecycle.machine.states import (
+    AwaitingHuman,
+    Coarse,
+    Queued,
+    Rejected,
+    Suspended,
+)
+from lifecycle.owner import UNTIL_CAPTURED, Owner
+from lifecycle.performer import Performer
+from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.result import LoopResult, LoopResultType, ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ci.events import CIEvent
+    from lifecycle.clock import Timer
+    from lifecycle.machine.events import Event
+    from lifecycle.parts import Parts
+    from lifecycle.plan import Agent, Task
+
+REQUESTS_EVERY = 0.25
+"""Seconds between two looks for requests; one indexed read of an almost always empty table."""
+RECOVERED_AT_ONCE = 8
+
+
+class Engine:
+    """All lifecycles of one repository in this process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.performer = Performer(parts)
+        self._owners: dict[str, Owner] = {}
+        self._draining = False
+        self._started = False
+        self._timer: Timer | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] = _nothing
+        self._handed: set[int] = set()
+        self._applying: set[str] = set()
+        self.revive: Callable[[AgentLifecycle], None] | None = None
+        """Called with a record that a person's request made runnable and that nobody runs."""
+
+    # --- beginning and end --------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """End what an earlier runner left alive, bring its work to safety, listen."""
+        if self._started:
+            return
+        self._started = True
+        parts = self.parts
+        await self._sweep()
+        await self._learn_completed()
+        if parts.ci is not None:
+            await parts.ci.start()
+            self._unsubscribe = parts.ci.subscribe(self._hear)
+        await self.recover_agents()
+        self._listen()
+
+    async def aclose(self) -> None:
+        """Shut down what runs, then stop listening; nothing is left running."""
+        await self.shutdown()
+        self._unsubscribe()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        await self.parts.terminals.aclose(self.parts.settings().stop_grace)
+        if self.parts.ci is not None:
+            await self.parts.ci.aclose()
+        await self.parts.watcher.aclose()
+
+    async def shutdown(self) -> None:
+        """End every loop with its work saved and its record resumable."""
+        self._draining = True
+        for owner in tuple(self._owners.values()):
+            owner.drain()
+        while self._owners:
+            await asyncio.gather(*(owner.gone.wait() for owner in tuple(self._owners.values())))
+
+    async def kill(self) -> None:
+        """End every agent's tree at once; what was being saved is finished all the same."""
+        live = self.parts.terminals.live()
+        await asyncio.gather(*(process.stop(0.0) for process in live))
+
+    async def recover_agents(self) -> tuple[str, ...]:
+        """Bring to safety what a crash left in the middle of an attempt; returns whom."""
+        lost = [
+            record
+            for record in await self.parts.store.unfinished()
+            if isinstance(record.work, UNTIL_CAPTURED) and record.agent_id not in self._owners
+        ]
+        gate = asyncio.Semaphore(RECOVERED_AT_ONCE)
+
+        async def settle(record: AgentLifecycle) -> None:
+            async with gate:
+                owner = Owner(await load(self.parts.store, record), self.parts, self.performer)
+                owner.drain()
+                await owner.run()
+
+        await asyncio.gather(*(settle(record) for record in lost))
+        return tuple(record.agent_id for record in lost)
+
+    async def _sweep(self) -> None:
+        """End all processes that bear a mark of one of our records: nobody attends them."""
+        strays = self.parts.terminals.find_all_marked()
+        if not strays:
+            return
+        births: set[str] = set()
+        cursor = None
+        while True:
+            page = await self.parts.store.list(cursor=cursor, limit=1000)
+            births.update(f"{record.agent_id}.{record.birth}." for record in page.records)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        attended = {process.identity.mark for process in self.parts.terminals.live()}
+        grace = self.parts.settings().stop_grace
+        ours = [
+            stray
+            for stray in strays
+            if stray.mark not in attended and any(stray.mark.startswith(birth) for birth in births)
+        ]
+        await asyncio.gather(*(self.parts.terminals.stop_identity(stray, grace) for stray in ours))
+
+    async def _learn_completed(self) -> None:
+        cursor = None
+        done = Filter(states=(Coarse.COMPLETED, Coarse.ACCEPTED))
+        while True:
+            page = await self.parts.store.list(done, cursor=cursor, limit=1000)
+            for record in page.records:
+                if record.task_id:
+                    self.parts.completed[record.task_id] = str(
+                        record.facts.get("task", {}).get("title", "")
+                    )
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    # --- one lifecycle ------------------------------------------------------------------------
+
+    async def run(self, agent: Agent, task: Task, *, resume: bool = True) -> LoopResult:
+        """Run the loop of one agent on one task until it ends; goes on where an earlier one was."""
+        await self.start()
+        if agent.agent_id in self._owners:
+            raise LifecycleError(f"{agent.agent_id} is running already in this process")
+        case = await self._case(agent, task)
+        owner = Owner(case, self.parts, self.performer)
+        self._owners[agent.agent_id] = owner
+        try:
+            if self._draining:
+                owner.drain()
+            elif resume and _may_be_resumed(case.record):
+                owner.tell(on.ResumeRequested(at=self.parts.clock.now(), by="run"))
+            await self._settle_known(owner)
+            result = await owner.run()
+        finally:
+            del self._owners[agent.agent_id]
+            owner.gone.set()
+        self._settle_others(owner, result)
+        return result
+
+    async def apply(self, agent_id: str, event: Event) -> AgentLifecycle:
+        """Let a fact take effect on a lifecycle that nobody runs; starts no agent."""
+        request = await self.parts.store.ask(agent_id, event)
+        self._handed.add(request)
+        problem = await self._apply(agent_id, event, request)
+        if problem:
+            raise LifecycleError(problem)
+        record = await self.parts.store.get(agent_id)
+        if record is None:
+            raise UnknownLifecycleError(f"{agent_id} was removed meanwhile")
+        return record
+
+    async def _apply(self, agent_id: str, event: Event, request: int) -> str:
+        record = await self.parts.store.get(agent_id)
+        if record is None or record.work is None:
+            problem = f"there is no lifecycle {agent_id} in {self.parts.repo}"
+            await self.parts.store.answer_request(request, problem)
+            return problem
+        owner = Owner(await load(self.parts.store, record), self.parts, self.performer)
+        owner.drain()
+        owner.tell(event, request_id=request)
+        await owner.run()
+        problem = await self.parts.store.request_outcome(request) or ""
+        if not problem and self.revive is not None and ended(owner.case.record) is None:
+            self.revive(owner.case.record)
+        return problem
+
+    async def cleanup_agent(self, agent_id: str) -> None:
+        """Remove workspace and branch of an ended lifecycle; unmerged work stays under a ref."""
+        record = await self.parts.store.get(agent_id)
+        attempt = record.work.tally.attempt if record and record.work else 0
+        await self.parts.workspaces.remove(agent_id, drop_branch=True, attempt=attempt)
+
+    def tell(self, agent_id: str, event: Event) -> bool:
+        """Pass a fact to a running loop; says whether there was one."""
+        owner = self._owners.get(agent_id)
+        if owner is not None:
+            owner.tell(event)
+        return owner is not None
+
+    def owner(self, agent_id: str) -> Owner | None:
+        """Return the owner of a running lifecycle."""
+        return self._owners.get(agent_id)
+
+    def notify(self, event: CIEvent) -> None:
+        """Take a CI event from whoever brings it."""
+        self._hear(event)
+
+    async def _case(self, agent: Agent, task: Task) -> Case:
+        record = await self.parts.store.get(agent.agent_id)
+        if record is None or record.work is None:
+            fresh = self._fresh(agent, task, record)
+            store = self.parts.store
+            made = await (store.update(fresh) if record else store.create(fresh))
+            return Case(record=made, task=task, agent=agent)
+        if record.task_id != task.id:
+            raise ConflictingUpdateError(
+                f"{agent.agent_id} has a record for task {record.task_id} ({record.state}), not "
+                f"for {task.id}; use another agent id, or end the other with `loopwright reject "
+                f"{agent.agent_id}` and wait for its retention"
+            )
+        case = await load(self.parts.store, record)
+        # What the caller says now counts: the command may have been mended meanwhile.
+        case.task, case.agent = task, agent
+        case.record = replace(record, facts={**record.facts, **facts_of(task, agent)})
+        return case
+
+    def _fresh(self, agent: Agent, task: Task, record: AgentLifecycle | None) -> AgentLifecycle:
+        now = self.parts.clock.now()
+        waiting_on = tuple(
+            wanted for wanted in task.dependencies if wanted not in self.parts.completed
+        )
+        fresh = record or AgentLifecycle(agent_id=agent.agent_id, task="", created_at=now)
+        fresh.task = task.title or task.description or task.id
+        fresh.task_id = task.id
+        fresh.tags = task.tags
+        fresh.updated_at = now
+        fresh.facts = {**fresh.facts, **facts_of(task, agent)}
+        fresh.work = Queued(waiting_on=waiting_on)
+        fresh.derive()
+        return fresh
+
+    # --- what lifecycles tell each other ------------------------------------------------------
+
+    async def _settle_known(self, owner: Owner) -> None:
+        """Tell a new owner what became of its dependencies before it was there."""
+        state = owner.state
+        if not isinstance(state, Queued):
+            return
+        for wanted in state.waiting_on:
+            record = await self.parts.bases.of_task(wanted)
+            if record is None or wanted in self._tasks_running():
+                continue
+            if is_done(record.work) or isinstance(record.work, Rejected):
+                owner.tell(self._settled(record))
+
+    def _settle_others(self, owner: Owner, result: LoopResult) -> None:
+        record = owner.case.record
+        if result.result_type is LoopResultType.SHUTDOWN or not record.task_id:
+            return
+        if is_done(record.work):
+            self.parts.completed[record.task_id] = owner.case.task.title
+        for other in self._owners.values():
+            other.tell(self._settled(record))
+
+    def _settled(self, record: AgentLifecycle) -> Event:
+        return on.DependencySettled(
+            at=self.parts.clock.now(),
+            task_id=record.task_id,
+            done=is_done(record.work),
+            text=record.error or "",
+        )
+
+    def _tasks_running(self) -> set[str]:
+        return {owner.case.record.task_id for owner in self._owners.values()}
+
+    def _hear(self, event: CIEvent) -> None:
+        for owner in self._owners.values():
+            if owner.case.record.facts.get("branch") == event.branch:
+                owner.hear(event)
+
+    # --- what people ask for ------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        self._timer = self.parts.clock.call_at(
+            self.parts.clock.now() + REQUESTS_EVERY, self._read_requests
+        )
+
+    def _read_requests(self) -> None:
+        self._reading = asyncio.get_running_loop().create_task(self._hand_on_requests())
+        self._reading.add_done_callback(lambda _: None if self._draining else self._listen())
+
+    async def _hand_on_requests(self) -> None:
+        open_now = await self.parts.store.requests()
+        self._handed &= {request.request_id for request in open_now}
+        for request in open_now:
+            if request.request_id in self._handed or request.agent_id in self._applying:
+                continue
+            owner = self._owners.get(request.agent_id)
+            if owner is not None:
+                self._handed.add(request.request_id)
+                owner.tell(request.event, request_id=request.request_id)
+                continue
+            self._applying.add(request.agent_id)
+            try:
+                await self._apply(request.agent_id, request.event, request.request_id)
+            finally:
+                self._applying.discard(request.agent_id)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _may_be_resumed(record: AgentLifecycle) -> bool:
+    """Whoever runs a lifecycle wants it to go on where it was given up or held."""
+    result = ended(record)
+    waits = result is not None and isinstance(record.work, AwaitingHuman)
+    return waits or isinstance(record.work, Suspended)

@@ -1,0 +1,291 @@
+"""Turns a case into the snapshot that the next attempt's summary is rendered from.
+
+Reads what the case remembers; asks nothing of git, disk or clock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lifecycle.context import (
+    Answer,
+    Blocker,
+    CIFacts,
+    Communications,
+    ContextBuilder,
+    ContextSnapshot,
+    FailedCheck,
+    FileChange,
+    GateResult,
+    Guidance,
+    LedgerEntry,
+    Outcome,
+    PullRequest,
+    Request,
+    SavedWork,
+)
+from lifecycle.context import Commit as CommitFact
+from lifecycle.machine import events as on
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from communication.mailbox import Document
+    from lifecycle.case import Case
+    from lifecycle.machine.events import Event
+    from lifecycle.machine.states import Word
+    from lifecycle.record import AttemptRow
+    from lifecycle.settings import Settings
+
+    _Spoken = on.BreakpointReached | on.AgentExited | on.AgentStopped | on.RunnerRestarted
+
+
+def snapshot_of(  # noqa: PLR0913  # all by name
+    case: Case,
+    *,
+    builder: ContextBuilder,
+    settings: Settings,
+    at: float,
+    completed: Mapping[str, str],
+    mail: Document | None,
+    person_summary: str | None = None,
+) -> ContextSnapshot:
+    """Assemble the snapshot for the next attempt; `completed` are the done tasks with titles."""
+    work = case.record.work
+    tally = work.tally if work is not None else None
+    facts = case.record.facts
+    story = _Story(case)
+    last = case.ledger[-1] if case.ledger else None
+    ended = last is not None and last.outcome != ""
+    return builder.capture(
+        task=case.task.model_copy(update={"verify": settings.verify_of(case.task)}),
+        agent_id=case.agent_id,
+        captured_at=at,
+        attempt=last.attempt if last is not None else 0,
+        next_attempt=case.attempt,
+        completed=tuple(completed),
+        titles=dict(completed),
+        ledger=[_ledger_entry(row) for row in case.ledger if row.outcome],
+        status=type(work).__name__,
+        branch=str(facts.get("branch", "")),
+        base_branch=str(facts.get("base_branch", "")),
+        base_commit=str(facts.get("base_commit", "")),
+        head_commit=case.head.sha,
+        recent_commits=[CommitFact(sha=c.sha, subject=c.subject) for c in case.head.commits],
+        changed_files=[FileChange(path=f.path, kind=f.kind) for f in case.head.files],
+        dirty_files=[FileChange(path=path) for path in case.dirty],
+        saved_work=story.saved,
+        workspace_path=str(facts.get("workspace", "")),
+        notes=[str(note) for note in facts.get("notes", ())],
+        blockers=story.blockers(),
+        communications=_communications(case, mail),
+        retry_count=tally.retry_count if tally else 0,
+        max_retries=settings.max_retries,
+        spawn_count=tally.spawn_count if tally else 0,
+        interruptions=tally.interruptions if tally else 0,
+        last_outcome=story.outcome(last) if ended else None,
+        gates=story.gates(),
+        flagged_files=[str(name) for name in facts.get("flagged", ())],
+        ci=story.ci,
+        answer=story.answer,
+        guidance=story.guidance,
+        last_words=story.last_words,
+        person_summary=person_summary,
+    )
+
+
+class _Story:
+    """What happened since the latest agent was started, read off the journal."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._kind, self._text, self._evidence = "", "", ""
+        self._word: Word | None = None
+        self._since: float | None = None
+        self._how = ""
+        self._gates: tuple[GateResult, ...] = ()
+        self.saved: SavedWork | None = None
+        self.last_words = ""
+        self.ci: CIFacts | None = None
+        self.answer: Answer | None = None
+        self.guidance: list[Guidance] = []
+        readers: dict[type[Event], Callable[..., None]] = {
+            on.BreakpointReached: self._spoke,
+            on.AgentExited: self._spoke,
+            on.AgentStopped: self._spoke,
+            on.RunnerRestarted: self._spoke,
+            on.SnapshotTaken: self._captured,
+            on.GatesFinished: self._judged,
+            on.WorkspaceReady: self._baseline,
+            on.CiReported: self._ci,
+            on.BlockersLooked: self._looked,
+            on.PullRequestOpened: self._opened,
+            on.PullRequestMoved: self._moved,
+            on.Unblocked: self._unblocked,
+            on.Answered: self._answered,
+            on.Guided: self._guided,
+        }
+        for entry in case.recent:
+            reader = readers.get(type(entry.event))
+            if reader is not None and not entry.late:
+                reader(entry.event, entry.before, entry.after)
+
+    def outcome(self, last: AttemptRow | None) -> Outcome | None:
+        """Return how the latest attempt, or the wait after it, ended."""
+        if self._kind:
+            return Outcome(kind=self._kind, text=self._text, evidence=self._evidence)
+        if last is None:
+            return None
+        kind = "question" if last.outcome == "question" else last.outcome
+        return Outcome(kind=kind, text=last.error)
+
+    def blockers(self) -> list[Blocker]:
+        """Return what the latest attempt waited for."""
+        word = self._word
+        if word is None or word.type != "blocked":
+            return []
+        cleared = self._kind == "unblocked"
+        return [
+            Blocker(what=what, since=self._since, cleared=cleared, how=self._how)
+            for what in word.blocked_on or (word.reason,)
+        ]
+
+    def gates(self) -> tuple[GateResult, ...]:
+        """Return the latest results of the gates, the baseline before the first attempt."""
+        return self._gates
+
+    def _spoke(self, event: _Spoken, _before: str, _after: str) -> None:
+        if event.word is not None:
+            self._word, self._since = event.word, event.at
+
+    def _captured(self, event: on.SnapshotTaken, _before: str, _after: str) -> None:
+        self.last_words = event.last_words
+        if event.saved_ref:
+            self.saved = SavedWork(ref=event.saved_ref, files=event.dirty)
+
+    def _judged(self, event: on.GatesFinished, _before: str, _after: str) -> None:
+        before: dict[str, bool] = self._case.record.facts.get("baseline", {})
+        self._gates = tuple(
+            GateResult(
+                command=gate.command,
+                ok=gate.ok,
+                code=gate.code,
+                excerpt=gate.excerpt,
+                failed_before=not before[gate.command] if gate.command in before else None,
+                at_commit=self._case.head.sha,
+            )
+            for gate in event.gates
+        )
+
+    def _baseline(self, event: on.WorkspaceReady, _before: str, _after: str) -> None:
+        self._gates = tuple(
+            GateResult(
+                command=gate.command,
+                ok=gate.ok,
+                code=gate.code,
+                excerpt=gate.excerpt,
+                failed_before=not gate.ok,
+                at_commit=event.base_commit,
+            )
+            for gate in event.baseline
+        )
+
+    def _ci(self, event: on.CiReported, _before: str, after: str) -> None:
+        failed = () if event.green else (_failed(event.text, event.excerpt, event.url),)
+        status = "green" if event.green else "red"
+        self.ci = CIFacts(status=status, sha=event.sha, failed=failed, pr=self._pull_request())
+        if after in ("BackingOff", "Suspended"):
+            self._kind, self._how = "unblocked", f"CI: {event.type}"
+            self._text = event.text
+
+    def _looked(self, event: on.BlockersLooked, before: str, after: str) -> None:
+        if before == "Blocked" and after in ("BackingOff", "Suspended"):
+            done = ", ".join(event.done)
+            self._kind = "unblocked"
+            self._how = f"completed: {done}" if done else f"CI is {event.ci}. {event.text}".strip()
+
+    def _opened(self, event: on.PullRequestOpened, _before: str, _after: str) -> None:
+        pull = PullRequest(url=event.url, number=event.number, state="open")
+        self.ci = CIFacts(
+            status=self.ci.status if self.ci else "pending",
+            sha=self.ci.sha if self.ci else "",
+            pr=pull,
+        )
+
+    def _moved(self, event: on.PullRequestMoved, _before: str, _after: str) -> None:
+        self._kind = {
+            on.PrFate.MERGED: "pr_merged",
+            on.PrFate.CLOSED: "pr_closed",
+            on.PrFate.CHECKS_FAILED: "checks_failed",
+            on.PrFate.CONFLICT: "conflict",
+        }[event.fate]
+        self._text = event.text
+        red = event.fate is on.PrFate.CHECKS_FAILED
+        state = {"merged": "merged", "closed": "closed"}.get(event.fate, "open")
+        self.ci = CIFacts(
+            status="red" if red else "green" if event.fate is on.PrFate.MERGED else "none",
+            sha=event.sha,
+            failed=(_failed(event.text, event.excerpt, event.url),) if red else (),
+            pr=PullRequest(url=event.url, number=event.number, state=state),
+        )
+
+    def _unblocked(self, event: on.Unblocked, before: str, _after: str) -> None:
+        if before != "Queued":
+            self._kind, self._text = "unblocked", event.note
+            self._how = f"{event.by or 'a person'} says so" + (
+                f": {event.note}" if event.note else ""
+            )
+
+    def _answered(self, event: on.Answered, _before: str, _after: str) -> None:
+        question = self._word.question if self._word is not None else ""
+        self._kind = "answered"
+        self.answer = Answer(answer=event.text, question=question, by=event.by)
+
+    def _guided(self, event: on.Guided, _before: str, _after: str) -> None:
+        self.guidance.append(Guidance(text=event.text, by=event.by))
+
+    def _pull_request(self) -> PullRequest | None:
+        return self.ci.pr if self.ci is not None else None
+
+
+def _failed(text: str, excerpt: str, url: str) -> FailedCheck:
+    return FailedCheck(name="checks", summary=text, excerpt=excerpt, url=url)
+
+
+def _ledger_entry(row: AttemptRow) -> LedgerEntry:
+    signals = ("task_complete", "blocked", "pr_created", "question")
+    return LedgerEntry(
+        attempt=row.attempt,
+        outcome=row.outcome,
+        started_at=row.started_at or None,
+        seconds=(row.ended_at - row.started_at) if row.ended_at and row.started_at else None,
+        breakpoint_type=row.outcome if row.outcome in signals else None,
+        summary=row.summary,
+        error=row.error,
+        head_before=row.head_before,
+        head_after=row.head_after,
+        commits=int(bool(row.head_after) and row.head_after != row.head_before),
+        files_changed=row.changed_files,
+    )
+
+
+def _communications(case: Case, mail: Document | None) -> Communications | None:
+    if mail is None:
+        return None
+    entry = mail.entry(case.agent_id)
+    requests = [
+        Request(sender=sender, text=text) for sender, text in mail.requests_to(case.agent_id)
+    ]
+    if entry is None and not requests:
+        return None
+    return Communications(
+        mission=entry.mission if entry else "",
+        working_on=entry.working_on if entry else "",
+        done="\n".join(entry.done) if entry else "",
+        next="\n".join(entry.next) if entry else "",
+        requests=tuple(requests),
+        deliveries=tuple(
+            Request(sender=sender, text=text, original=original)
+            for sender, text, original in (entry.added if entry else ())
+        ),
+    )

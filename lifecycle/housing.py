@@ -1,0 +1,64 @@
+"""Where an agent of a case works: its workspace, mended when needed, and its mailbox."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from communication.mailbox import Mailbox
+from runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from lifecycle.case import Case
+    from lifecycle.parts import Parts
+    from runtime.process import ProcessIdentity
+    from runtime.workspace import Workspace
+
+GONE_EVERY = 1.0
+"""Seconds between two looks at a process that not even KILL ends."""
+COMM_FILE = "communications.json"
+
+
+async def opened(parts: Parts, case: Case) -> Workspace | None:
+    """Return the workspace if there is one."""
+    if case.workspace is None:
+        try:
+            case.workspace = await parts.workspaces.open(case.agent_id)
+        except RuntimeFault:
+            return None
+    return case.workspace
+
+
+async def whole(parts: Parts, case: Case) -> Workspace:
+    """Return the workspace; make it again when somebody destroyed it."""
+    workspace = await opened(parts, case)
+    if workspace is None or not (workspace.path / ".git").exists():
+        base = case.record.facts.get("base_commit")
+        workspace = await parts.workspaces.prepare(case.agent_id, base=str(base) if base else None)
+        case.workspace = workspace
+    return workspace
+
+
+def mailbox_of(parts: Parts, case: Case, workspace: Workspace) -> Mailbox:
+    """Return the mailbox of the agent: the shared one, or the one in its workspace."""
+    path = parts.comm_file or workspace.path / COMM_FILE
+    if case.mailbox is None or case.mailbox.path != path:
+        case.mailbox = Mailbox(path)
+    return case.mailbox
+
+
+async def end(parts: Parts, identity: ProcessIdentity) -> None:
+    """End what an earlier runner left of a process; return only when nothing of it is alive."""
+    grace = parts.settings().stop_grace
+    while True:
+        report = await parts.terminals.stop_identity(identity, grace)
+        if not report.survivors:
+            return
+        # It hangs in the kernel; nothing may start beside it.
+        await asyncio.sleep(GONE_EVERY)
+
+
+async def save(parts: Parts, workspace: Workspace, attempt: int, reason: str) -> str:
+    """Keep uncommitted work; return the ref it is under, or nothing."""
+    saved = await parts.workspaces.save_dirty(workspace, attempt, reason=reason)
+    return saved.ref if saved is not None else ""

@@ -1,0 +1,122 @@
+"""Small adapters where what a lower room offers and what a port asks for differ in form."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ci.interface import Surroundings
+from lifecycle.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from lifecycle.plan import Agent
+    from lifecycle.ports import Branches, Commands, Terminals
+    from lifecycle.store.port import LifecycleStore
+    from runtime.branches import MergeOutcome
+    from runtime.commands import CommandResult
+
+
+KNOWN_AGENTS: dict[str, tuple[str, ...]] = {
+    "claude": ("claude", "-p", "--output-format", "stream-json", "--verbose",
+               "--permission-mode", "acceptEdits", "--allowedTools", "Bash,Write,Edit"),
+    "codex": ("codex", "exec", "--json", "--skip-git-repo-check", "-s", "workspace-write", "-"),
+    "gemini": ("gemini", "--yolo", "--output-format", "stream-json"),
+    "opencode": ("opencode", "run", "--format", "json"),
+    "scripted": ("loopwright-agent",),
+}  # fmt: skip
+"""Argument lists that read the prompt from standard input and ask nobody for permission."""
+
+
+def command_of(agent: Agent) -> tuple[str, ...]:
+    """Return what to start for an agent."""
+    if agent.command:
+        return agent.command
+    known = KNOWN_AGENTS.get(agent.adapter or "")
+    if known is None:
+        raise PlanError(
+            f"agent {agent.agent_id}: there is no adapter {agent.adapter!r}; known are "
+            f"{', '.join(KNOWN_AGENTS)}; for any other program give command=[...]"
+        )
+    return known
+
+
+def agent_programs() -> dict[str, str | None]:
+    """Return where each known agent program is installed, or None."""
+    return {name: shutil.which(argv[0]) for name, argv in KNOWN_AGENTS.items()}
+
+
+def surroundings(  # noqa: PLR0913  # all by name
+    *,
+    branches: Branches,
+    commands: Commands,
+    store: LifecycleStore,
+    now: Callable[[], float],
+    folder: Path,
+    terminals: Terminals,
+) -> Surroundings:
+    """Join what a CI provider works with."""
+    return Surroundings(
+        repository=_Repository(branches),
+        commands=_Commands(commands, terminals),
+        documents=_Documents(store),
+        now=now,
+        folder=folder,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    branches: Branches
+
+    async def head(self, branch: str) -> str | None:
+        return await self.branches.head(branch)
+
+    async def export(self, commit: str, dest: Path) -> None:
+        await self.branches.export(commit, dest)
+
+    async def merge(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> MergeOutcome:
+        return await self.branches.merge(branch, into, message=message, expected_head=expected_head)
+
+    async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
+        return await self.branches.is_conflicted(branch, into)
+
+
+@dataclass(frozen=True, slots=True)
+class _Commands:
+    """Ends what a killed runner left of the same command before it runs again."""
+
+    commands: Commands
+    terminals: Terminals
+
+    async def run(
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        log: Path,
+        timeout: float,  # noqa: ASYNC109  # the limit is the process tree's, not the caller's
+        mark: str,
+    ) -> CommandResult:
+        for identity in self.terminals.find_marked(mark):
+            await self.terminals.stop_identity(identity, 1.0)
+        return await self.commands.run(command, cwd=cwd, log=log, timeout=timeout, mark=mark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Documents:
+    store: LifecycleStore
+
+    async def put(self, collection: str, key: str, body: dict[str, Any]) -> None:
+        await self.store.put(collection, key, body)
+
+    async def all(self, collection: str) -> Mapping[str, dict[str, Any]]:
+        return await self.store.all(collection)
+
+    async def delete(self, collection: str, key: str) -> None:
+        await self.store.remove(collection, key)

@@ -1,0 +1,156 @@
+"""Judges work: runs the gates, tells old failures from new ones, merges what was accepted.
+
+Every judgement is about one commit on a clean tree; what the agent says about itself is not asked.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from lifecycle.housing import end, whole
+from lifecycle.machine import events as on
+from lifecycle.machine.states import Gate
+from runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lifecycle.case import Case
+    from lifecycle.machine.events import Event
+    from lifecycle.parts import Parts
+    from runtime.workspace import Workspace
+
+WATCHED_NAMES = (
+    "conftest.py", "pytest.ini", "tox.ini", "noxfile.py", "setup.cfg", "pyproject.toml", "Makefile",
+    "package.json", "jest.config", "vitest.config", "Cargo.toml", ".pre-commit-config.yaml",
+)  # fmt: skip
+WATCHED_FOLDERS = ("test", "tests", "__tests__", "spec", ".github", ".ci", ".gitlab-ci.yml")
+
+
+def flagged(files: tuple[str, ...], commands: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the changed files that belong to the tests or the gates themselves."""
+    words = {
+        word.strip("'\"").removeprefix("./") for command in commands for word in command.split()
+    }
+    return tuple(file for file in files if _is_watched(file) or file in words)
+
+
+def _is_watched(file: str) -> bool:
+    *folders, name = file.split("/")
+    stem = name.rsplit(".", 1)[0]
+    return (
+        name.startswith(WATCHED_NAMES)
+        or any(folder in WATCHED_FOLDERS for folder in (*folders, name))
+        or stem.startswith("test_")
+        or stem.endswith(("_test", ".test", ".spec"))
+    )
+
+
+def _merge_message(case: Case) -> str:
+    title = f": {case.task.title}" if case.task.title else ""
+    return (
+        f"Merge {case.task.id}{title}\n\nWork of {case.agent_id}, accepted after its gates passed."
+    )
+
+
+class Judge:
+    """Runs gates and merges for all lifecycles of one repository."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def baseline(self, case: Case, effect_id: str, workspace: Workspace) -> tuple[Gate, ...]:
+        """Run the gates on the untouched code, outside the workspace, which stays clean."""
+        settings = self._parts.settings()
+        commands = settings.verify_of(case.task)
+        if not commands or not settings.baseline:
+            return ()
+        folder = self._parts.paths.baseline(case.agent_id)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            await self._parts.branches.export(workspace.base_commit, folder)
+            return await self._gates(case, effect_id, commands, folder, attempt=0)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def run_gates(self, case: Case, effect_id: str, attempt: int, head: str) -> Event:
+        """Run the gates in the workspace, on the commit it stands at."""
+        settings = self._parts.settings()
+        try:
+            workspace = await whole(self._parts, case)
+            gates = await self._gates(
+                case, effect_id, settings.verify_of(case.task), workspace.path, attempt=attempt
+            )
+            status = await self._parts.workspaces.status(workspace)
+        except (RuntimeFault, OSError) as error:
+            return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), problem=str(error))
+        if status.head != head:
+            moved = f"the verify commands moved the branch to {status.head}"
+            gates = (*gates, Gate(command="git rev-parse HEAD", ok=False, code=1, excerpt=moved))
+        return on.GatesFinished(
+            at=self._now(),
+            attempt=attempt,
+            gates=gates,
+            flagged=flagged(
+                tuple(file.path for file in case.head.files), settings.verify_of(case.task)
+            ),
+        )
+
+    async def _gates(
+        self, case: Case, effect_id: str, commands: tuple[str, ...], folder: Path, *, attempt: int
+    ) -> tuple[Gate, ...]:
+        timeout = self._parts.settings().gate_timeout
+        gates = []
+        for number, command in enumerate(commands, 1):
+            mark = f"{effect_id}.gate{number}"
+            for identity in self._parts.terminals.find_marked(mark):
+                await end(self._parts, identity)
+            result = await self._parts.commands.run(
+                command,
+                cwd=folder,
+                log=self._parts.paths.gate_log(case.agent_id, attempt, number),
+                timeout=timeout,
+                mark=mark,
+            )
+            gates.append(
+                Gate(
+                    command=command,
+                    ok=result.ok,
+                    code=None if result.timed_out else result.code,
+                    excerpt="" if result.ok else result.excerpt,
+                    seconds=result.seconds,
+                )
+            )
+        return tuple(gates)
+
+    async def merge(self, case: Case, head: str) -> Event:
+        """Merge exactly the judged commit into its base, or change nothing."""
+        facts = case.record.facts
+        branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
+        if not base:
+            return on.MergeFailed(
+                at=self._now(),
+                text=f"{branch} was started from a commit, not from a branch, so there is nothing "
+                f"to merge it into; merge it by hand: git merge {branch}",
+            )
+        unmerged = await self._parts.bases.unaccepted(case.task)
+        if unmerged:
+            return on.MergeFailed(
+                at=self._now(),
+                text=f"{branch} builds on work that is not accepted yet: {', '.join(unmerged)}; "
+                "accept that first",
+            )
+        try:
+            outcome = await self._parts.branches.merge(
+                branch, base, message=_merge_message(case), expected_head=head or None
+            )
+        except RuntimeFault as error:
+            return on.MergeFailed(at=self._now(), text=str(error))
+        if not outcome.merged or outcome.commit is None:
+            return on.MergeFailed(at=self._now(), text=outcome.reason, conflicts=outcome.conflicts)
+        return on.MergeSucceeded(at=self._now(), commit=outcome.commit)
+
+    def _now(self) -> float:
+        return self._parts.clock.now()

@@ -1,0 +1,215 @@
+"""The loop as a library: build it from its parts, run an agent on a task, get a result.
+
+Joins what a caller hands over with what he does not care about (store, watcher, templates). Holds
+the repository's lock while it runs; decides nothing itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from communication.watcher import MailboxWatcher
+from lifecycle.attend import Rounds
+from lifecycle.bases import Bases
+from lifecycle.clock import Clock, SystemClock
+from lifecycle.context import ContextBuilder
+from lifecycle.engine import Engine
+from lifecycle.errors import LifecycleError
+from lifecycle.joints import command_of, surroundings
+from lifecycle.parts import Parts
+from lifecycle.paths import Paths
+from lifecycle.places import Places
+from lifecycle.result import LoopResult, LoopResultType
+from lifecycle.settings import Settings
+from lifecycle.store.lock import RunnerLock
+from lifecycle.store.sqlite import SqliteStore
+from runtime.commands import CommandRunner
+from templates.renderer import Renderer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ci.events import CIEvent
+    from ci.interface import CIProvider
+    from lifecycle.plan import Agent, Plan, Task
+    from lifecycle.ports import Branches, Workspaces
+    from lifecycle.store.port import LifecycleStore
+    from runtime.process import TerminalManager
+
+__all__ = ["AgentLifecycleLoop", "LoopResult", "LoopResultType"]
+
+
+class AgentLifecycleLoop:
+    """Runs agents in fresh processes, attempt after attempt, until their task is truly done.
+
+    One object serves any number of agents at once. `settings` may be a function, which is then
+    asked again for each decision; `max_retries` and its like, where given, come before it.
+    """
+
+    def __init__(  # noqa: PLR0913  # the interface that users know
+        self,
+        *,
+        repo_dir: Path,
+        plan: Plan,
+        ci_provider: CIProvider | None,
+        terminal_manager: TerminalManager,
+        branch_manager: Branches,
+        workspace_manager: Workspaces,
+        comm_file_path: Path | None = None,
+        max_retries: int | None = None,
+        retry_interval: float | None = None,
+        store: LifecycleStore | None = None,
+        clock: Clock | None = None,
+        settings: Settings | Callable[[], Settings] | None = None,
+    ) -> None:
+        self.repo_dir = repo_dir.resolve()
+        self.plan = plan
+        self._given_store = store
+        self._clock = clock or SystemClock()
+        self._ci = ci_provider
+        self._terminals = terminal_manager
+        self._branches = branch_manager
+        self._workspaces = workspace_manager
+        self._comm_file = comm_file_path
+        self._settings = _reader(settings, max_retries, retry_interval)
+        self._paths = Paths.of(self.repo_dir)
+        self._lock = RunnerLock(self._paths.root)
+        self._opening = asyncio.Lock()
+        self._engine: Engine | None = None
+        self._store: LifecycleStore | None = None
+        self._users = 0
+
+    async def run_agent_loop(self, agent: Agent, task: Task) -> LoopResult:
+        """Run until the lifecycle ends; one recorded before for agent and task goes on."""
+        engine = await self._open()
+        try:
+            return await engine.run(agent, task)
+        finally:
+            await self._leave()
+
+    async def notify(self, event: CIEvent) -> None:
+        """Take a CI event that does not come from the provider."""
+        self._running().notify(event)
+
+    async def shutdown(self) -> None:
+        """End all loops with SHUTDOWN: agents stopped, dirty work saved, records resumable."""
+        if self._engine is not None:
+            await self._engine.shutdown()
+
+    async def recover_agents(self) -> tuple[str, ...]:
+        """Bring to safety what a crashed runner left in the middle; returns whom."""
+        engine = await self._open()
+        try:
+            return await engine.recover_agents()
+        finally:
+            await self._leave()
+
+    async def cleanup_agent(self, agent_id: str) -> None:
+        """Remove an agent's workspace and branch; unmerged work stays under a ref. Idempotent."""
+        engine = await self._open()
+        try:
+            await engine.cleanup_agent(agent_id)
+        finally:
+            await self._leave()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine while something runs, for those who watch it."""
+        return self._running()
+
+    def _running(self) -> Engine:
+        if self._engine is None:
+            raise LifecycleError("nothing runs; call run_agent_loop first")
+        return self._engine
+
+    async def _open(self) -> Engine:
+        async with self._opening:
+            self._users += 1
+            if self._engine is None:
+                try:
+                    self._engine = await self._build()
+                    await self._engine.start()
+                except BaseException:
+                    self._users -= 1
+                    await self._close()
+                    raise
+            return self._engine
+
+    async def _leave(self) -> None:
+        async with self._opening:
+            self._users -= 1
+            if self._users == 0:
+                await self._close()
+
+    async def _close(self) -> None:
+        engine, self._engine = self._engine, None
+        try:
+            if engine is not None:
+                await engine.aclose()
+            if self._store is not None and self._given_store is None:
+                await self._store.aclose()
+        finally:
+            self._store = None
+            self._lock.release()
+
+    async def _build(self) -> Engine:
+        self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock.acquire()
+        self._store = self._given_store or await SqliteStore.open(
+            self._paths.database, clock=self._clock.now
+        )
+        commands = CommandRunner(self._terminals)
+        if self._ci is not None:
+            self._ci.bind(
+                surroundings(
+                    branches=self._branches,
+                    commands=commands,
+                    store=self._store,
+                    now=self._clock.now,
+                    folder=self._paths.ci,
+                    terminals=self._terminals,
+                )
+            )
+        settings = self._settings
+        parts = Parts(
+            repo=self.repo_dir,
+            paths=self._paths,
+            store=self._store,
+            clock=self._clock,
+            settings=settings,
+            workspaces=self._workspaces,
+            terminals=self._terminals,
+            branches=self._branches,
+            commands=commands,
+            watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
+            rounds=Rounds(self._terminals, self._clock),
+            builder=ContextBuilder(Renderer(self._paths.templates)),
+            places=Places(lambda: settings().max_live_agents),
+            bases=Bases(self._store, self._branches),
+            command_of=command_of,
+            ci=self._ci,
+            comm_file=self._comm_file,
+        )
+        return Engine(parts)
+
+
+def _reader(
+    settings: Settings | Callable[[], Settings] | None,
+    max_retries: int | None,
+    retry_interval: float | None,
+) -> Callable[[], Settings]:
+    given: dict[str, float] = {}
+    if max_retries is not None:
+        given["max_retries"] = max_retries
+    if retry_interval is not None:
+        given["retry_interval"] = retry_interval
+    if settings is None or isinstance(settings, Settings):
+        fixed = Settings.model_validate({**(settings or Settings()).model_dump(), **given})
+        return lambda: fixed
+
+    def read() -> Settings:
+        return settings().model_copy(update=given)
+
+    return read

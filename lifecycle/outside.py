@@ -1,0 +1,193 @@
+"""Asks the outside world: CI, pull requests, other lifecycles. Answers with facts.
+
+Asking is the truth; events of a provider are only taken as facts that come by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci.errors import ProviderError
+from ci.events import CIEvent, CIEventType
+from ci.interface import PullRequestState
+from ci.verdict import VerdictStatus
+from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
+from lifecycle.machine.events import Fault, PrFate
+from runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from ci.interface import CIProvider, PullRequest
+    from lifecycle.case import Case
+    from lifecycle.machine.effects import Effect
+    from lifecycle.machine.events import Event
+    from lifecycle.parts import Parts
+
+GREEN = (CIEventType.BUILD_SUCCESS, CIEventType.PR_CHECKS_PASSED, CIEventType.PR_MERGED)
+RED = (
+    CIEventType.BUILD_FAILURE,
+    CIEventType.PR_CHECKS_FAILED,
+    CIEventType.PR_CLOSED,
+    CIEventType.PR_CONFLICT,
+)
+FATES = {
+    CIEventType.PR_MERGED: PrFate.MERGED,
+    CIEventType.PR_CLOSED: PrFate.CLOSED,
+    CIEventType.PR_CHECKS_FAILED: PrFate.CHECKS_FAILED,
+    CIEventType.PR_CONFLICT: PrFate.CONFLICT,
+}
+
+
+def facts_from(event: CIEvent, now: float) -> tuple[Event, ...]:
+    """Return what a provider's event means to the lifecycle of its branch; often nothing."""
+    facts: list[Event] = []
+    if event.type in (*GREEN, *RED):
+        facts.append(
+            on.CiReported(
+                at=now,
+                type=str(event.type),
+                green=event.type in GREEN,
+                sha=event.sha,
+                text=event.summary,
+                excerpt=event.excerpt,
+                url=event.url,
+            )
+        )
+    if event.type in FATES and event.pr_number is not None:
+        facts.append(
+            on.PullRequestMoved(
+                at=now,
+                fate=FATES[event.type],
+                number=event.pr_number,
+                sha=event.sha,
+                text=event.summary,
+                excerpt=event.excerpt,
+                url=event.pr_url or "",
+            )
+        )
+    return tuple(facts)
+
+
+async def perform(parts: Parts, case: Case, effect: Effect) -> Event | None:
+    """Carry out an order that concerns the outside world."""
+    match effect:
+        case do.PublishBranch(head=head):
+            await _publish(parts, case, head)
+            return None
+        case do.LookAtBlockers(blocked_on=blocked_on, head=head):
+            return await _look_at_blockers(parts, blocked_on, head)
+        case do.OpenPullRequest(url=url, summary=summary):
+            return await _open_pull_request(parts, case, url, summary)
+        case do.LookAtPullRequest(number=number):
+            return await _look_at_pull_request(parts, number)
+        case _:
+            raise TypeError(f"nobody performs {type(effect).__name__}")
+
+
+async def missed(ci: CIProvider, branch: str, since: float) -> tuple[CIEvent, ...]:
+    """Return what CI told about a branch while nobody listened."""
+    try:
+        batch = await ci.events_since(0)
+    except ProviderError:
+        return ()
+    return tuple(event for event in batch.events if event.branch == branch and event.at >= since)
+
+
+async def _publish(parts: Parts, case: Case, head: str) -> None:
+    branch = str(case.record.facts.get("branch", ""))
+    if parts.ci is not None and branch and head:
+        try:
+            await parts.ci.pushed(branch, head)
+        except ProviderError:
+            # The looks that follow will find out by themselves.
+            return
+
+
+async def _look_at_blockers(parts: Parts, blocked_on: tuple[str, ...], head: str) -> Event:
+    done: list[str] = []
+    still: list[str] = []
+    for name in blocked_on:
+        state = await parts.bases.settled(name)
+        if state is not None:
+            (done if state else still).append(name)
+    ci, text = "", ""
+    if parts.ci is not None and head:
+        try:
+            verdict = await parts.ci.verdict(head)
+            ci, text = str(verdict.status), verdict.summary
+        except ProviderError as error:
+            ci, text = "pending", f"CI cannot be asked: {error}"
+    return on.BlockersLooked(
+        at=parts.clock.now(), done=tuple(done), open=tuple(still), ci=ci, text=text
+    )
+
+
+async def _open_pull_request(parts: Parts, case: Case, url: str, summary: str) -> Event:
+    now = parts.clock.now()
+    if parts.ci is None:
+        text = "there is no CI provider that could know a pull request; configure one"
+        return on.PullRequestUnknown(at=now, text=text, fault=Fault.ENVIRONMENT)
+    facts = case.record.facts
+    branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
+    try:
+        found = await parts.ci.pull_request(url) if url else None
+        if found is None:
+            found = await _adopt_or_create(parts.ci, case, branch, base, summary)
+    except (ProviderError, RuntimeFault) as error:
+        return on.PullRequestUnknown(at=now, text=str(error), fault=Fault.ENVIRONMENT)
+    if found.branch != branch:
+        text = f"pull request {found.url} is about {found.branch}, not about {branch}"
+        return on.PullRequestUnknown(at=now, text=text, fault=Fault.USER)
+    return on.PullRequestOpened(at=now, number=found.number, url=found.url)
+
+
+async def _adopt_or_create(
+    ci: CIProvider, case: Case, branch: str, base: str, summary: str
+) -> PullRequest:
+    found = await ci.find_pull_request(branch)
+    if found is not None and found.state is PullRequestState.OPEN:
+        return found
+    title = case.task.title or summary.split("\n", 1)[0][:120] or case.task.id
+    return await ci.create_pull_request(branch=branch, base=base, title=title, body=summary)
+
+
+async def _look_at_pull_request(parts: Parts, number: int) -> Event | None:
+    now = parts.clock.now()
+    if parts.ci is None:
+        return None
+    try:
+        found = await parts.ci.pull_request(number)
+        if found is None:
+            text = f"the provider does not know pull request {number} any more"
+            return on.PullRequestUnknown(at=now, text=text, fault=Fault.ENVIRONMENT)
+        fate, text = _fate(found)
+        if fate is None:
+            return None
+        excerpt = ""
+        if fate is PrFate.CHECKS_FAILED:
+            verdict = await parts.ci.verdict(found.head_sha)
+            text = verdict.summary or text
+            excerpt = "\n\n".join(check.excerpt for check in verdict.failed)
+    except ProviderError as error:
+        return on.PullRequestUnknown(at=now, text=str(error), fault=Fault.ENVIRONMENT)
+    return on.PullRequestMoved(
+        at=now,
+        fate=fate,
+        number=number,
+        sha=found.head_sha,
+        text=text,
+        excerpt=excerpt,
+        url=found.url,
+    )
+
+
+def _fate(found: PullRequest) -> tuple[PrFate | None, str]:
+    if found.state is PullRequestState.MERGED:
+        return PrFate.MERGED, f"pull request {found.number} was merged"
+    if found.state is PullRequestState.CLOSED:
+        return PrFate.CLOSED, f"pull request {found.number} was closed without being merged"
+    if found.conflicts:
+        return PrFate.CONFLICT, f"conflicts with {found.base} in {', '.join(found.conflicts[:5])}"
+    if found.checks is VerdictStatus.RED:
+        return PrFate.CHECKS_FAILED, f"checks of pull request {found.number} are red"
+    return None, ""

@@ -1,0 +1,442 @@
+"""One task owns each lifecycle: it takes one fact, decides, commits, and only then acts.
+
+Everything else (watchers, timers, CI, people) only puts facts into the owner's inbox. Results of
+orders come back the same way, so that a stop is never queued behind a spawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lifecycle.errors import LifecycleError
+from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
+from lifecycle.machine.states import (
+    ACTIVE,
+    BackingOff,
+    Blocked,
+    Capturing,
+    PrPending,
+    Queued,
+    Spawning,
+    Stopping,
+    Suspended,
+    Working,
+    next_instant,
+)
+from lifecycle.machine.table import IllegalTransition, decide, rule_name
+from lifecycle.outside import facts_from, missed
+from lifecycle.parts import News
+from lifecycle.project import onto_ledger, onto_record
+from lifecycle.record import Commit, JournalEntry, PendingEffect
+from lifecycle.result import LoopResult, ended, interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ci.events import CIEvent
+    from lifecycle.case import Case
+    from lifecycle.clock import Timer
+    from lifecycle.machine.effects import Effect
+    from lifecycle.machine.events import Event
+    from lifecycle.machine.policy import Policy
+    from lifecycle.machine.states import State
+    from lifecycle.machine.step import Step
+    from lifecycle.parts import Parts
+    from lifecycle.performer import Performer
+
+UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
+"""States in which a loop that shuts down has something to bring to safety first."""
+LOOK_AT_LEAST_EVERY = 1.0
+"""Seconds; a retry interval of zero must not make looking at a wait a busy loop."""
+SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent)
+SETTLING = (do.StopAgent, do.TakeSnapshot, do.MergeBranch, do.RemoveWorkspace)
+"""Orders that are finished also by a loop that shuts down; others wait for the next runner."""
+NOTES = (on.Guided, on.MailboxInvalid, on.WorkspaceRemoved)
+"""Facts that change no state and are kept all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A fact in the inbox and what it settles."""
+
+    event: Event
+    effect_id: str = ""
+    request_id: int = 0
+
+
+class Owner:
+    """The owner of one lifecycle."""
+
+    def __init__(self, case: Case, parts: Parts, performer: Performer) -> None:
+        self.case = case
+        self._parts = parts
+        self._performer = performer
+        self._inbox: deque[Item] = deque()
+        self._wake = asyncio.Event()
+        self._done_ids: list[str] = []
+        self._acts: dict[asyncio.Task[None], bool] = {}
+        """What is being performed, and whether a shutdown waits for it."""
+        self._failure: BaseException | None = None
+        self._timer: Timer | None = None
+        self._timer_at: float | None = None
+        self._look: Timer | None = None
+        self._draining = False
+        self._running = False
+        self._stopped = False
+        self.gone = asyncio.Event()
+        """Set by whoever runs the owner, once nothing of it is left."""
+
+    # --- what others may do -------------------------------------------------------------------
+
+    def tell(self, event: Event, *, effect_id: str = "", request_id: int = 0) -> None:
+        """Put a fact into the inbox."""
+        self._inbox.append(Item(event, effect_id, request_id))
+        self._wake.set()
+
+    def hear(self, event: CIEvent) -> None:
+        """Take what CI says about this lifecycle's branch."""
+        for fact in facts_from(event, self._now()):
+            self.tell(fact)
+
+    def drain(self) -> None:
+        """End soon: bring a living agent's work to safety, start nothing any more."""
+        if self._draining:
+            return
+        self._draining = True
+        if self._running and isinstance(self.state, (Working, Spawning)):
+            self.tell(on.StopRequested(at=self._now(), by="shutdown"))
+        for act, settles in self._acts.items():
+            if not settles and not isinstance(self.state, UNTIL_CAPTURED):
+                act.cancel()
+        self._wake.set()
+
+    @property
+    def state(self) -> State:
+        """The work state as last committed."""
+        state = self.case.record.work
+        if state is None:
+            raise LifecycleError(f"no loop drives the record of {self.case.agent_id}")
+        return state
+
+    async def run(self) -> LoopResult:
+        """Own the lifecycle until it ends or this loop is drained."""
+        self._running = True
+        try:
+            await self._take_over()
+            while True:
+                if self._failure is not None:
+                    raise self._failure
+                while self._inbox:
+                    await self._take(self._inbox.popleft())
+                if self._is_over():
+                    break
+                self._arm()
+                self._wake.clear()
+                if not self._inbox:
+                    await self._wake.wait()
+        finally:
+            await self._let_go()
+        return ended(self.case.record) or interrupted(self.case.record)
+
+    # --- one fact -----------------------------------------------------------------------------
+
+    async def _take(self, item: Item) -> None:
+        try:
+            step = decide(self.state, item.event, self._policy())
+        except IllegalTransition as problem:
+            await self._refuse(item, problem)
+            return
+        if not self._matters(item, step):
+            if item.effect_id:
+                self._done_ids.append(item.effect_id)
+            if item.request_id:
+                await self._parts.store.answer_request(item.request_id)
+            return
+        await self._commit(item, step)
+
+    def _matters(self, item: Item, step: Step) -> bool:
+        if step.late:
+            return isinstance(item.event, on.AttemptEvent)
+        moved = step.state != self.state or bool(step.effects)
+        return moved or isinstance(item.event, NOTES) or bool(item.effect_id)
+
+    async def _commit(self, item: Item, step: Step) -> None:
+        case = self.case
+        done = (*self._done_ids, item.effect_id) if item.effect_id else tuple(self._done_ids)
+        self._done_ids.clear()
+        journal = [self._entry(item.event, self.state, step)]
+        row = onto_ledger(
+            case.ledger[-1] if case.ledger else None,
+            case.agent_id, self.state, item.event, step.state,
+        )  # fmt: skip
+        record = replace(case.record)
+        onto_record(record, item.event, step.state)
+        effects = step.effects
+        more = self._at_once(step)
+        if more is not None:
+            event, then = more
+            journal.append(self._entry(event, step.state, then))
+            onto_record(record, event, then.state)
+            effects = (*effects, *then.effects)
+        orders = tuple(self._orders(effects))
+        name = type(item.event).__name__
+        self._parts.checkpoint(f"before commit of {name}")
+        await self._parts.store.commit(
+            Commit(
+                record=record,
+                journal=tuple(journal),
+                effects=orders,
+                done=done,
+                attempt=row,
+                taken=(item.request_id,) if item.request_id else (),
+            )
+        )
+        self._parts.checkpoint(f"after commit of {name}")
+        case.record = record
+        if row is not None:
+            case.note_attempt(row)
+        for entry in journal:
+            case.remember(entry)
+        self._settle_place()
+        if isinstance(item.event, on.StopRequested) and item.event.pause:
+            self._stopped = True
+        elif isinstance(item.event, on.ResumeRequested):
+            self._stopped = False
+        if orders:
+            self._act(orders)
+        self._announce(journal)
+
+    def _at_once(self, step: Step) -> tuple[Event, Step] | None:
+        """Go straight into the next attempt, in the same transaction, if nothing is in the way."""
+        state = step.state
+        now = self._now()
+        if (
+            not isinstance(state, BackingOff)
+            or state.until > now
+            or self._draining
+            or not self._parts.places.holds(self.case.agent_id)
+        ):
+            return None
+        event = on.Admitted(at=now)
+        return event, decide(state, event, self._policy())
+
+    def _entry(self, event: Event, before: State, step: Step) -> JournalEntry:
+        self.case.seq += 1
+        return JournalEntry(
+            agent_id=self.case.agent_id,
+            seq=self.case.seq,
+            at=event.at,
+            event=event,
+            rule="late" if step.late else rule_name(before, event),
+            before=type(before).__name__,
+            after=type(step.state).__name__,
+            late=step.late,
+        )
+
+    def _orders(self, effects: Iterable[Effect]) -> Iterable[PendingEffect]:
+        record = self.case.record
+        for number, effect in enumerate(effects):
+            effect_id = f"{record.agent_id}.{record.birth}.{self.case.seq}.{number}"
+            yield PendingEffect(effect_id=effect_id, agent_id=record.agent_id, effect=effect)
+
+    async def _refuse(self, item: Item, problem: IllegalTransition) -> None:
+        self._parts.report(
+            "lifecycle_illegal_transition", agent_id=self.case.agent_id, reason=str(problem)
+        )
+        if item.effect_id:
+            self._done_ids.append(item.effect_id)
+        if item.request_id:
+            await self._parts.store.answer_request(item.request_id, str(problem))
+
+    # --- acting -------------------------------------------------------------------------------
+
+    def _act(self, orders: tuple[PendingEffect, ...]) -> None:
+        settles = all(isinstance(order.effect, SETTLING) for order in orders)
+        if self._draining and not settles:
+            return
+        act = asyncio.get_running_loop().create_task(
+            self._perform(orders), name=f"orders of {self.case.agent_id}"
+        )
+        self._acts[act] = settles
+        act.add_done_callback(self._acted)
+
+    async def _perform(self, orders: tuple[PendingEffect, ...]) -> None:
+        for order in orders:
+            name = type(order.effect).__name__
+            self._parts.checkpoint(f"before {name}")
+            event = await self._performer.perform(
+                self.case, order.effect_id, order.effect, self.tell
+            )
+            self._parts.checkpoint(f"after {name}")
+            if event is None:
+                self._done_ids.append(order.effect_id)
+                self._wake.set()
+            else:
+                self.tell(event, effect_id=order.effect_id)
+
+    def _acted(self, act: asyncio.Task[None]) -> None:
+        self._acts.pop(act, None)
+        if not act.cancelled() and act.exception() is not None:
+            self._failure = act.exception()
+        self._wake.set()
+
+    # --- waiting ------------------------------------------------------------------------------
+
+    def _is_over(self) -> bool:
+        if self._acts:
+            return False
+        state = self.state
+        if ended(self.case.record) is not None or self._held(state):
+            return True
+        if not self._draining:
+            return False
+        if isinstance(state, Capturing) and state.again_at is not None:
+            return True
+        return not isinstance(state, UNTIL_CAPTURED)
+
+    def _held(self, state: State) -> bool:
+        """A person stopped it: this loop ends, a later one may be told to resume."""
+        return self._stopped and isinstance(state, Suspended)
+
+    def _arm(self) -> None:
+        """See to it that the next instant of the state, or a place, wakes the owner."""
+        state = self.state
+        wants_place = not self._draining and (
+            isinstance(state, BackingOff) or (isinstance(state, Queued) and not state.waiting_on)
+        )
+        instant = next_instant(state)
+        if wants_place:
+            instant = state.until if isinstance(state, BackingOff) else self._now()
+            if instant <= self._now():
+                self._parts.places.ask(self.case.agent_id, self._granted)
+                instant = None
+        if instant != self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = instant
+            self._timer = None
+            if instant is not None:
+                self._timer = self._parts.clock.call_at(instant, self._due)
+        self._arm_look()
+
+    def _arm_look(self) -> None:
+        waits = isinstance(self.state, (Blocked, PrPending)) and not self._draining
+        if waits and self._look is None:
+            pause = max(self._parts.settings().retry_interval, LOOK_AT_LEAST_EVERY)
+            self._look = self._parts.clock.call_at(self._now() + pause, self._look_again)
+        elif not waits and self._look is not None:
+            self._look.cancel()
+            self._look = None
+
+    def _look_again(self) -> None:
+        self._look = None
+        state = self.state
+        order: Effect
+        match state:
+            case Blocked(word=word, head=head):
+                order = do.LookAtBlockers(blocked_on=word.blocked_on, head=head)
+            case PrPending(number=number) if number is not None:
+                order = do.LookAtPullRequest(number=number)
+            case PrPending(url=url, word=word):
+                order = do.OpenPullRequest(url=url, summary=word.summary)
+            case _:
+                return
+        look = asyncio.get_running_loop().create_task(self._look_on(order))
+        self._acts[look] = False
+        look.add_done_callback(self._acted)
+
+    async def _look_on(self, order: Effect) -> None:
+        """Look without an order in the store: a look leaves a trace only if it moves something."""
+        event = await self._performer.perform(self.case, "", order, self.tell)
+        if event is not None:
+            self.tell(event)
+
+    def _due(self) -> None:
+        self._timer, self._timer_at = None, None
+        if not isinstance(self.state, (BackingOff, Queued)):
+            self.tell(on.DeadlinePassed(at=self._now()))
+        self._wake.set()
+
+    def _granted(self) -> None:
+        self.tell(on.Admitted(at=self._now()))
+
+    def _settle_place(self) -> None:
+        if not isinstance(self.state, ACTIVE):
+            self._parts.places.give_back(self.case.agent_id)
+
+    # --- beginning and end --------------------------------------------------------------------
+
+    async def _take_over(self) -> None:
+        """Go on where the record says: what was ordered and is not known to be done is done now."""
+        case = self.case
+        pending = await self._parts.store.pending(case.agent_id)
+        state = self.state
+        if isinstance(state, (Spawning, Working, Stopping)):
+            marks = tuple(
+                order.effect_id for order in pending if isinstance(order.effect, do.SpawnAgent)
+            )
+            if isinstance(state, (Working, Stopping)):
+                marks = (*marks, state.process.spawn_id)
+            self._done_ids.extend(
+                order.effect_id
+                for order in pending
+                if isinstance(order.effect, SUPERSEDED_BY_RESTART)
+            )
+            pending = tuple(
+                order for order in pending if not isinstance(order.effect, SUPERSEDED_BY_RESTART)
+            )
+            self.tell(await self._performer.reclaim(case, state.tally.attempt, marks))
+        if isinstance(state, ACTIVE) and not self._draining:
+            # It had a place before; it must not start a second agent beside others without one.
+            self._parts.places.take(case.agent_id)
+        if self._draining:
+            pending = tuple(order for order in pending if isinstance(order.effect, SETTLING))
+        if pending:
+            self._act(pending)
+        if self._draining:
+            return
+        if not pending and isinstance(state, (Blocked, PrPending)):
+            self._look_again()
+        if isinstance(state, Blocked) and self._parts.ci is not None:
+            branch = str(case.record.facts.get("branch", ""))
+            for event in await missed(self._parts.ci, branch, state.since):
+                self.hear(event)
+
+    async def _let_go(self) -> None:
+        for timer in (self._timer, self._look):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._look = None
+        acts = tuple(self._acts)
+        for act in acts:
+            act.cancel()
+        await asyncio.gather(*acts, return_exceptions=True)
+        attendance = self._performer.attended(self.case.agent_id)
+        if attendance is not None:
+            await attendance.stop(self._parts.settings().stop_grace)
+        self._parts.places.give_back(self.case.agent_id)
+        if self._done_ids:
+            await self._parts.store.effects_done(tuple(self._done_ids))
+            self._done_ids.clear()
+
+    def _announce(self, journal: list[JournalEntry]) -> None:
+        for entry in journal:
+            news = News(
+                agent_id=entry.agent_id,
+                event=type(entry.event).__name__,
+                before=entry.before,
+                after=entry.after,
+                at=entry.at,
+            )
+            for observer in self._parts.observers:
+                observer(news)
+
+    def _policy(self) -> Policy:
+        return self._parts.settings().policy(self.case.task)
+
+    def _now(self) -> float:
+        return self._parts.clock.now()

@@ -1,0 +1,90 @@
+"""Everything the loops of one repository share, joined once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ci.interface import CIProvider
+    from communication.watcher import MailboxWatcher
+    from lifecycle.attend import Rounds
+    from lifecycle.bases import Bases
+    from lifecycle.clock import Clock
+    from lifecycle.context import ContextBuilder
+    from lifecycle.paths import Paths
+    from lifecycle.places import Places
+    from lifecycle.plan import Agent
+    from lifecycle.ports import Branches, Commands, Terminals, Workspaces
+    from lifecycle.settings import Settings
+    from lifecycle.store.port import LifecycleStore
+
+
+class Observer(Protocol):
+    """Who wants to know of each decision, after it is committed."""
+
+    def __call__(self, news: News) -> None:
+        """Take note; must not raise and not block."""
+        ...
+
+
+class Report(Protocol):
+    """Takes a log event with its fields, as structlog's methods do."""
+
+    def __call__(self, event: str, /, **fields: object) -> object:
+        """Log it."""
+        ...
+
+
+def _silent(event: str, /, **fields: object) -> None:
+    del event, fields
+
+
+def _pass_by(place: str) -> None:
+    del place
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One committed decision, for views and logs."""
+
+    agent_id: str
+    event: str
+    before: str
+    after: str
+    at: float
+
+
+@dataclass(slots=True)
+class Parts:
+    """What an owner and a performer work with."""
+
+    repo: Path
+    paths: Paths
+    store: LifecycleStore
+    clock: Clock
+    settings: Callable[[], Settings]
+    workspaces: Workspaces
+    terminals: Terminals
+    branches: Branches
+    commands: Commands
+    watcher: MailboxWatcher
+    rounds: Rounds
+    builder: ContextBuilder
+    places: Places
+    bases: Bases
+    command_of: Callable[[Agent], tuple[str, ...]]
+    ci: CIProvider | None = None
+    comm_file: Path | None = None
+    """One communications.json for all agents; one in each workspace if None."""
+    completed: dict[str, str] = field(default_factory=dict)
+    """Tasks that are done, with their titles."""
+    observers: list[Observer] = field(default_factory=list)
+    report: Report = _silent
+    """Where log events go."""
+    checkpoint: Callable[[str], None] = _pass_by
+    """Called at each named boundary between deciding, committing and performing; a crash test may
+    end the process there."""

@@ -1,0 +1,71 @@
+"""Where the state of a repository lives: names of folders and files, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STATE_FOLDER = ".loopwright"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The `.loopwright` folder of one repository."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, repo: Path) -> Paths:
+        """Name the state folder of a repository."""
+        return cls(repo / STATE_FOLDER)
+
+    @property
+    def database(self) -> Path:
+        """The canonical records."""
+        return self.root / "state.db"
+
+    @property
+    def ci(self) -> Path:
+        """What the local CI provider keeps."""
+        return self.root / "ci"
+
+    @property
+    def templates(self) -> Path:
+        """The user's own templates, which come before ours."""
+        return self.root / "templates"
+
+    def log(self, agent_id: str, attempt: int) -> Path:
+        """What the agent of one attempt printed."""
+        return self.root / "logs" / agent_id / f"{attempt}.log"
+
+    def gate_log(self, agent_id: str, attempt: int, number: int) -> Path:
+        """What one verify command printed; attempt 0 is the baseline."""
+        return self.root / "logs" / agent_id / f"{attempt}.gate-{number}.log"
+
+    def baseline(self, agent_id: str) -> Path:
+        """Where the untouched code is laid out for the gates' baseline."""
+        return self.root / "baseline" / agent_id
+
+    def summary(self, agent_id: str, attempt: int) -> Path:
+        """The summary that an attempt starts with."""
+        return self.root / "summaries" / agent_id / f"{attempt}.md"
+
+    def edited(self, agent_id: str, attempt: int) -> Path:
+        """A person's text that takes the place of that summary."""
+        return self.root / "summaries" / agent_id / f"{attempt}.edited.md"
+
+    def prompt(self, agent_id: str, attempt: int) -> Path:
+        """All that an attempt reads on its standard input."""
+        return self.root / "summaries" / agent_id / f"{attempt}.prompt.md"
+
+    def snapshot(self, agent_id: str, attempt: int) -> Path:
+        """The facts that the summary was rendered from."""
+        return self.root / "snapshots" / agent_id / f"{attempt}.json"
+
+    def all_of(self, agent_id: str) -> tuple[Path, ...]:
+        """Every folder that belongs to one agent alone, its worktree left out."""
+        names = ("logs", "summaries", "snapshots", "baseline")
+        return tuple(self.root / name / agent_id for name in names)

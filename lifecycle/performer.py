@@ -1,0 +1,309 @@
+"""Carries out orders through the ports and answers with what came of them.
+
+Knows no policy: it never looks at a counter or a limit, and what a result means is decided
+elsewhere. Performing an order twice is harmless; `recovery` relies on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from communication.mailbox import ReadingKind
+from lifecycle import outside
+from lifecycle.attend import Attendance, word_of
+from lifecycle.case import Head
+from lifecycle.gather import snapshot_of
+from lifecycle.housing import end, mailbox_of, opened, save, whole
+from lifecycle.judging import Judge
+from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
+from lifecycle.machine.events import Fault
+from lifecycle.machine.states import Capturing, Ended, Process
+from runtime.errors import RuntimeFault, SpawnError, WorkspaceError
+from runtime.output import tail
+from runtime.process import SpawnOrder
+from templates.errors import TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lifecycle.case import Case
+    from lifecycle.machine.effects import Effect
+    from lifecycle.machine.events import Event
+    from lifecycle.parts import Parts
+    from runtime.tree import TreeStatus
+    from runtime.workspace import Workspace
+
+LAST_WORDS_BYTES = 2000
+FILES_NAMED = 200
+
+
+class Performer:
+    """Performs the orders of all lifecycles of one repository."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._judge = Judge(parts)
+        self._attended: dict[str, Attendance] = {}
+
+    async def perform(  # noqa: PLR0911  # one line per order reads best
+        self, case: Case, effect_id: str, effect: Effect, tell: Callable[[Event], None]
+    ) -> Event | None:
+        """Carry out one order; None when nothing needs to be told."""
+        match effect:
+            case do.PrepareWorkspace(attempt=attempt):
+                return await self._prepare(case, effect_id, attempt)
+            case do.SpawnAgent(attempt=attempt):
+                return await self._spawn(case, effect_id, attempt, tell)
+            case do.StopAgent(attempt=attempt, process=process):
+                return await self._stop(case, attempt, process)
+            case do.TakeSnapshot(attempt=attempt):
+                return await self._capture(case, attempt)
+            case do.RunGates(attempt=attempt, head=head):
+                return await self._judge.run_gates(case, effect_id, attempt, head)
+            case do.MergeBranch(head=head):
+                return await self._judge.merge(case, head)
+            case do.RemoveWorkspace():
+                return await self._remove(case)
+            case _:
+                return await outside.perform(self._parts, case, effect)
+
+    def attended(self, agent_id: str) -> Attendance | None:
+        """Return who attends the agent's living process, if it has one."""
+        return self._attended.get(agent_id)
+
+    async def reclaim(self, case: Case, attempt: int, marks: tuple[str, ...]) -> Event:
+        """Make sure that nothing of a lost attempt is alive; return what it left to say."""
+        swept = 0
+        for mark in marks:
+            for identity in self._parts.terminals.find_marked(mark):
+                await end(self._parts, identity)
+                swept += 1
+        word = None
+        workspace = await opened(self._parts, case)
+        if workspace is not None:
+            document = mailbox_of(self._parts, case, workspace).load()
+            for mark in marks:
+                reading = document.reading(case.agent_id, spawn_id=mark, task_id=case.task.id)
+                said = reading.breakpoint
+                if said is not None and reading.kind is ReadingKind.SIGNAL:
+                    word = word_of(reading)
+        return on.RunnerRestarted(at=self._now(), attempt=attempt, word=word, swept=swept)
+
+    async def write_summary(self, case: Case) -> Path:
+        """Render the summary for the next attempt now, so that people can read it."""
+        path, _ = await self._render(case, case.attempt, spawn_id="", with_prompt=False)
+        return path
+
+    # --- workspace ----------------------------------------------------------------------------
+
+    async def _prepare(self, case: Case, effect_id: str, attempt: int) -> Event:
+        try:
+            base = await self._parts.bases.start_of(case.task)
+            target = await self._parts.bases.target_of(case.task)
+            workspace = await self._parts.workspaces.prepare(case.agent_id, base=base)
+            case.workspace = workspace
+            baseline = await self._judge.baseline(case, effect_id, workspace)
+        except RuntimeFault as error:
+            fault = Fault.USER if isinstance(error, WorkspaceError) else Fault.ENVIRONMENT
+            return on.WorkspaceFailed(at=self._now(), attempt=attempt, text=str(error), fault=fault)
+        except OSError as error:
+            return on.WorkspaceFailed(
+                at=self._now(), attempt=attempt, text=str(error), fault=Fault.ENVIRONMENT
+            )
+        return on.WorkspaceReady(
+            at=self._now(),
+            attempt=attempt,
+            branch=workspace.branch,
+            base_commit=workspace.base_commit,
+            base_branch=workspace.base_branch or target,
+            path=str(workspace.path),
+            baseline=baseline,
+            notes=workspace.notes,
+        )
+
+    async def _remove(self, case: Case) -> Event:
+        try:
+            saved = await self._parts.workspaces.remove(
+                case.agent_id, drop_branch=True, attempt=case.attempt
+            )
+        except RuntimeFault as error:
+            return on.WorkspaceRemoved(at=self._now(), problem=str(error))
+        case.workspace = None
+        return on.WorkspaceRemoved(at=self._now(), saved_ref=saved.ref if saved else "")
+
+    # --- the agent ----------------------------------------------------------------------------
+
+    async def _spawn(
+        self, case: Case, effect_id: str, attempt: int, tell: Callable[[Event], None]
+    ) -> Event:
+        parts = self._parts
+        try:
+            workspace = await whole(self._parts, case)
+            mailbox = mailbox_of(self._parts, case, workspace)
+            mailbox.clear(case.agent_id)
+            summary, prompt = await self._render(case, attempt, spawn_id=effect_id)
+            settings = parts.settings()
+            order = SpawnOrder(
+                agent_id=case.agent_id,
+                attempt=attempt,
+                spawn_id=effect_id,
+                command=parts.command_of(case.agent),
+                cwd=workspace.path,
+                stdin=prompt,
+                log=parts.paths.log(case.agent_id, attempt),
+                env={
+                    **case.agent.env,
+                    "LOOPWRIGHT_AGENT_ID": case.agent_id,
+                    "LOOPWRIGHT_TASK_ID": case.task.id,
+                    "LOOPWRIGHT_ATTEMPT": str(attempt),
+                    "LOOPWRIGHT_SPAWN_ID": effect_id,
+                    "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
+                    "LOOPWRIGHT_SUMMARY_FILE": str(summary),
+                },
+                log_cap=settings.log_cap_bytes,
+            )
+            process = await parts.terminals.spawn(order)
+        except SpawnError as error:
+            return self._unspawned(attempt, error, Fault.USER)
+        except (RuntimeFault, TemplateError, OSError) as error:
+            return self._unspawned(attempt, error, Fault.ENVIRONMENT)
+        attendance = Attendance(
+            process=process,
+            attempt=attempt,
+            workspace=workspace,
+            settings=settings,
+            clock=parts.clock,
+            tell=tell,
+        )
+        self._attended[case.agent_id] = attendance
+        attendance.begin(
+            parts.watcher.subscribe(
+                mailbox,
+                case.agent_id,
+                spawn_id=effect_id,
+                task_id=case.task.id,
+                on_reading=attendance.heard,
+            )
+        )
+        parts.rounds.add(attendance)
+        identity = process.identity
+        return on.AgentSpawned(
+            at=attendance.since,
+            attempt=attempt,
+            process=Process(
+                pid=identity.pid,
+                start_time=identity.start_time,
+                boot_id=identity.boot_id,
+                spawn_id=identity.mark,
+            ),
+        )
+
+    def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
+        return on.SpawnFailed(at=self._now(), attempt=attempt, text=str(error), fault=fault)
+
+    async def _render(
+        self, case: Case, attempt: int, *, spawn_id: str, with_prompt: bool = True
+    ) -> tuple[Path, Path]:
+        parts = self._parts
+        paths = parts.paths
+        workspace = await whole(self._parts, case)
+        mailbox = mailbox_of(self._parts, case, workspace)
+        edited = paths.edited(case.agent_id, attempt)
+        snapshot = snapshot_of(
+            case,
+            builder=parts.builder,
+            settings=parts.settings(),
+            at=self._now(),
+            completed=parts.completed,
+            mail=mailbox.load(),
+            person_summary=edited.read_text("utf-8") if edited.exists() else None,
+        )
+        summary, prompt = (
+            paths.summary(case.agent_id, attempt),
+            paths.prompt(case.agent_id, attempt),
+        )
+        _write(paths.snapshot(case.agent_id, attempt), snapshot.model_dump_json())
+        _write(summary, parts.builder.render(snapshot))
+        if with_prompt:
+            text = parts.builder.prompt(
+                snapshot,
+                comm_file=str(mailbox.path),
+                summary_file=str(summary),
+                spawn_id=spawn_id,
+            )
+            _write(prompt, text)
+        return summary, prompt
+
+    async def _stop(self, case: Case, attempt: int, process: Process) -> Event:
+        grace = self._parts.settings().stop_grace
+        workspace = await opened(self._parts, case)
+        if workspace is not None:
+            # What cannot be saved now is saved by the snapshot; the agent must end all the same.
+            with contextlib.suppress(RuntimeFault, OSError):
+                await save(self._parts, workspace, attempt, "before the agent was stopped")
+        attendance = self._attended.get(case.agent_id)
+        if attendance is not None and attendance.process.identity.mark == process.spawn_id:
+            return await attendance.stop(grace)
+        event = await self.reclaim(case, attempt, (process.spawn_id,))
+        word = event.word if isinstance(event, on.RunnerRestarted) else None
+        return on.AgentStopped(at=self._now(), attempt=attempt, word=word)
+
+    # --- what it left -------------------------------------------------------------------------
+
+    async def _capture(self, case: Case, attempt: int) -> Event:
+        attendance = self._attended.pop(case.agent_id, None)
+        if attendance is not None:
+            attendance.close()
+            self._parts.rounds.drop(attendance)
+        try:
+            workspace = await whole(self._parts, case)
+            status = await self._parts.workspaces.status(workspace)
+            saved = (
+                await save(self._parts, workspace, attempt, "end of attempt")
+                if status.dirty
+                else ""
+            )
+            await self._look_up(case, workspace, status)
+        except (RuntimeFault, OSError) as error:
+            return on.SnapshotFailed(at=self._now(), attempt=attempt, text=str(error))
+        return on.SnapshotTaken(
+            at=self._now(),
+            attempt=attempt,
+            head=status.head,
+            tree=status.fingerprint,
+            dirty=status.dirty[:FILES_NAMED],
+            changed_files=tuple(file.path for file in case.head.files[:FILES_NAMED]),
+            saved_ref=saved,
+            last_words=self._last_words(case, attempt),
+        )
+
+    async def _look_up(self, case: Case, workspace: Workspace, status: TreeStatus) -> None:
+        case.dirty = status.dirty
+        if case.head.sha != status.head:
+            workspaces = self._parts.workspaces
+            case.head = Head(
+                sha=status.head,
+                commits=await workspaces.recent_commits(workspace, head=status.head),
+                files=await workspaces.changed_files(workspace, head=status.head),
+            )
+
+    def _last_words(self, case: Case, attempt: int) -> str:
+        work = case.record.work
+        spoke = isinstance(work, Capturing) and work.outcome.ended is Ended.BREAKPOINT
+        if spoke:
+            return ""
+        return tail(self._parts.paths.log(case.agent_id, attempt), LAST_WORDS_BYTES)
+
+    def _now(self) -> float:
+        return self._parts.clock.now()
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole; a reader never sees half of it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_text(text, "utf-8", errors="replace")
+    fresh.replace(path)

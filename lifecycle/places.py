@@ -1,0 +1,53 @@
+"""Who may have a live agent now: a fair queue for a limited number of places."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Places:
+    """Hands out places in the order they were asked for. The limit may change at any time."""
+
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
+        self._held: set[str] = set()
+        self._queue: OrderedDict[str, Callable[[], None]] = OrderedDict()
+
+    def ask(self, who: str, granted: Callable[[], None]) -> None:
+        """Call `granted` once there is a place; asking again replaces the earlier call."""
+        if who in self._held:
+            granted()
+            return
+        self._queue[who] = granted
+        self.serve()
+
+    def take(self, who: str) -> None:
+        """Keep the place it had before a restart, whatever the limit is now."""
+        self._queue.pop(who, None)
+        self._held.add(who)
+
+    def give_back(self, who: str) -> None:
+        """Return a place, or step out of the queue; harmless when neither was the case."""
+        self._queue.pop(who, None)
+        if who in self._held:
+            self._held.discard(who)
+            self.serve()
+
+    def holds(self, who: str) -> bool:
+        """Tell whether it has a place."""
+        return who in self._held
+
+    def waiting(self, who: str) -> bool:
+        """Tell whether it stands in the queue."""
+        return who in self._queue
+
+    def serve(self) -> None:
+        """Hand out what is free; call it when the limit grew."""
+        while self._queue and len(self._held) < self._limit():
+            who, granted = self._queue.popitem(last=False)
+            self._held.add(who)
+            granted()

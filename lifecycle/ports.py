@@ -1,0 +1,134 @@
+"""What the loop needs from the outside, as narrow as it needs it.
+
+The rooms below give these; `orchestrator.wiring` or whoever builds an `AgentLifecycleLoop` by hand
+joins them. CI has its own protocol in `ci.interface`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from runtime.activity import Activity
+    from runtime.branches import MergeOutcome
+    from runtime.commands import CommandResult
+    from runtime.process import AgentProcess, ProcessIdentity, SpawnOrder, StopReport
+    from runtime.saving import SavedWork
+    from runtime.tree import ChangedFile, Commit, TreeStatus
+    from runtime.workspace import Workspace
+
+
+class Workspaces(Protocol):
+    """One folder and branch per agent, kept across attempts."""
+
+    async def prepare(self, agent_id: str, *, base: str | None = None) -> Workspace:
+        """Return the agent's workspace, making or mending it."""
+        ...
+
+    async def open(self, agent_id: str) -> Workspace | None:
+        """Return the agent's workspace if it is there and whole."""
+        ...
+
+    async def status(self, workspace: Workspace) -> TreeStatus:
+        """Say where the workspace stands."""
+        ...
+
+    async def recent_commits(
+        self, workspace: Workspace, limit: int = 10, *, head: str | None = None
+    ) -> tuple[Commit, ...]:
+        """Return the newest commits since the base."""
+        ...
+
+    async def changed_files(
+        self, workspace: Workspace, *, head: str | None = None
+    ) -> tuple[ChangedFile, ...]:
+        """Return the files that differ between base and head."""
+        ...
+
+    async def save_dirty(
+        self, workspace: Workspace, attempt: int, *, reason: str
+    ) -> SavedWork | None:
+        """Keep uncommitted work under a ref; None when there is none."""
+        ...
+
+    async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
+        """Save what is not merged, then remove the workspace."""
+        ...
+
+
+class Terminals(Protocol):
+    """Agent processes, each with everything it starts."""
+
+    async def spawn(self, order: SpawnOrder) -> AgentProcess:
+        """Start one."""
+        ...
+
+    async def stop_identity(self, identity: ProcessIdentity, grace: float) -> StopReport:
+        """End what is left of a process of an earlier runner."""
+        ...
+
+    def find_marked(self, mark: str) -> tuple[ProcessIdentity, ...]:
+        """Find the living processes started under this spawn id."""
+        ...
+
+    def find_all_marked(self) -> tuple[ProcessIdentity, ...]:
+        """Find the living processes of any attempt."""
+        ...
+
+    def sample(self) -> Mapping[str, Activity]:
+        """Measure all live processes, by spawn id."""
+        ...
+
+    def live(self) -> Sequence[AgentProcess]:
+        """List the processes of which something may be left."""
+        ...
+
+    async def aclose(self, grace: float = 10.0) -> None:
+        """Stop everything that is live."""
+        ...
+
+
+class Branches(Protocol):
+    """The branches of the repository."""
+
+    async def head(self, branch: str) -> str | None:
+        """Return the branch's newest commit."""
+        ...
+
+    async def merge(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> MergeOutcome:
+        """Merge completely or change nothing."""
+        ...
+
+    async def is_conflicted(self, branch: str, into: str) -> tuple[str, ...]:
+        """Return the files in which a merge would conflict; nothing is changed."""
+        ...
+
+    async def join(self, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
+        """Return a commit that holds all of these, moving no branch."""
+        ...
+
+    async def export(self, commit: str, dest: Path) -> None:
+        """Write the files of a commit to a new folder."""
+        ...
+
+
+class Commands(Protocol):
+    """Shell commands of the task: gates and tests."""
+
+    async def run(  # noqa: PLR0913  # all by name
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        log: Path,
+        timeout: float,  # noqa: ASYNC109  # the limit is the process tree's, not the caller's
+        env: Mapping[str, str] | None = None,
+        mark: str,
+    ) -> CommandResult:
+        """Run to the end and leave nothing behind."""
+        ...

@@ -1,0 +1,133 @@
+"""What a decision means for the record people read and for the ledger of attempts. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.machine import events as on
+from lifecycle.machine.states import (
+    Accepted,
+    AwaitingHuman,
+    Capturing,
+    Completed,
+    PrPending,
+    Rejected,
+    Verifying,
+)
+from lifecycle.record import AttemptRow
+
+if TYPE_CHECKING:
+    from lifecycle.machine.events import Event
+    from lifecycle.machine.states import State
+    from lifecycle.record import AgentLifecycle
+
+
+def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
+    """Bring the record in line with the state that follows."""
+    record.work = after
+    record.updated_at = event.at
+    record.derive()
+    match after:
+        case Completed(summary=summary, changed_files=files, problem=problem):
+            record.submission_summary = summary
+            record.changed_files = list(files)
+            record.error = problem or None
+        case Accepted(summary=summary, changed_files=files):
+            record.submission_summary = summary
+            record.changed_files = list(files)
+            record.error = None
+        case Rejected(reason=reason, text=text):
+            record.error = f"{reason}: {text}"
+        case AwaitingHuman(text=text, about=about):
+            record.error = f"waits for a person ({about}): {text}"
+        case PrPending(word=word):
+            record.submission_summary = word.summary
+            record.error = None
+        case _:
+            record.error = None
+    match event:
+        case on.WorkspaceReady():
+            record.facts = {**record.facts, **_workspace(event)}
+        case on.GatesFinished(flagged=flagged) if flagged:
+            record.facts = {**record.facts, "flagged": list(flagged)}
+        case _:
+            pass
+
+
+def _workspace(event: on.WorkspaceReady) -> dict[str, Any]:
+    return {
+        "branch": event.branch,
+        "base_commit": event.base_commit,
+        "base_branch": event.base_branch,
+        "workspace": event.path,
+        "baseline": {gate.command: gate.ok for gate in event.baseline},
+        "notes": list(event.notes),
+        "head": event.base_commit,
+    }
+
+
+def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
+    row: AttemptRow | None, agent_id: str, before: State, event: Event, after: State
+) -> AttemptRow | None:
+    """Return the attempt's row as it shall be, or None when nothing about it changed."""
+    match event:
+        case on.AgentSpawned(attempt=attempt, process=process, at=at):
+            head = row.head_after if row is not None else ""
+            return AttemptRow(
+                agent_id=agent_id,
+                attempt=attempt,
+                spawn_id=process.spawn_id,
+                pid=process.pid,
+                started_at=at,
+                head_before=head,
+            )
+        case on.AgentExited() | on.AgentStopped() if row is not None:
+            return replace(
+                row,
+                ended_at=event.at,
+                exit_code=event.exit_code,
+                signal=event.signal,
+                swept=event.swept,
+            )
+        case on.RunnerRestarted() if row is not None and row.attempt == event.attempt:
+            return replace(row, ended_at=event.at, swept=event.swept)
+        case on.SnapshotTaken() if row is not None and isinstance(before, Capturing):
+            return _concluded(row, before, event, after)
+        case on.GatesFinished() if row is not None and isinstance(before, Verifying):
+            if isinstance(after, Verifying):
+                return None
+            red = not isinstance(after, Completed)
+            return replace(
+                row,
+                outcome="gate_failed" if red else "task_complete",
+                error=after.tally.signature if red else "",
+            )
+        case _:
+            return None
+
+
+def _concluded(
+    row: AttemptRow, before: Capturing, event: on.SnapshotTaken, after: State
+) -> AttemptRow:
+    word = before.outcome.word
+    failed = after.tally.retry_count > before.tally.retry_count
+    outcome = word.type if word is not None else str(before.outcome.ended)
+    if failed and word is not None and word.type == "task_complete":
+        outcome = "gate_failed"
+    return replace(
+        row,
+        outcome=outcome,
+        summary=_own_words(before)[:2000],
+        error=after.tally.signature if failed else before.outcome.text,
+        head_after=event.head,
+        changed_files=len(event.changed_files),
+        saved_ref=event.saved_ref,
+    )
+
+
+def _own_words(before: Capturing) -> str:
+    word = before.outcome.word
+    if word is None:
+        return ""
+    return word.summary or word.question or word.reason

@@ -1,0 +1,127 @@
+"""The loop's answer to its caller, read off a record."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.machine.states import (
+    About,
+    Accepted,
+    AwaitingHuman,
+    Blocked,
+    Completed,
+    PrPending,
+    Reason,
+    Rejected,
+    State,
+    Suspended,
+)
+
+if TYPE_CHECKING:
+    from lifecycle.record import AgentLifecycle
+
+
+class LoopResultType(StrEnum):
+    """How a loop can end."""
+
+    TASK_COMPLETE = "task_complete"
+    BLOCKED = "blocked"
+    PR_CREATED = "pr_created"
+    MAX_RETRIES = "max_retries"
+    ERROR = "error"
+    SHUTDOWN = "shutdown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopResult:
+    """What came of a loop."""
+
+    result_type: LoopResultType
+    task_id: str
+    agent_id: str
+    summary: str = ""
+    blocked_on: list[str] = field(default_factory=list)
+    pr_url: str | None = None
+    error: str | None = None
+    spawn_count: int = 0
+    retry_count: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return asdict(self)
+
+
+def ended(record: AgentLifecycle) -> LoopResult | None:
+    """Return the result of a lifecycle that a loop cannot move on by itself; None otherwise."""
+    match record.work:
+        case Completed() | Accepted():
+            return _result(record, LoopResultType.TASK_COMPLETE)
+        case Rejected(reason=Reason.MAX_RETRIES):
+            return _result(record, LoopResultType.MAX_RETRIES)
+        case Rejected():
+            return _result(record, LoopResultType.ERROR)
+        case AwaitingHuman(about=About.BLOCKED_TIMEOUT | About.DEPENDENCY):
+            return _result(record, LoopResultType.BLOCKED)
+        case AwaitingHuman(about=About.PR_TIMEOUT):
+            return _result(record, LoopResultType.PR_CREATED)
+        case _:
+            return None
+
+
+def interrupted(record: AgentLifecycle) -> LoopResult:
+    """Return the result of a loop that was shut down; its record can be resumed."""
+    return _result(record, LoopResultType.SHUTDOWN)
+
+
+def broken(record: AgentLifecycle, problem: str) -> LoopResult:
+    """Return the result of a loop that a defect of the runner itself ended."""
+    return _result(record, LoopResultType.ERROR, problem)
+
+
+def _result(record: AgentLifecycle, kind: LoopResultType, error: str | None = None) -> LoopResult:
+    state = record.work
+    tally = state.tally if state is not None else None
+    inner = state.inner if isinstance(state, Suspended) else state
+    return LoopResult(
+        result_type=kind,
+        task_id=record.task_id,
+        agent_id=record.agent_id,
+        summary=_summary(inner) or record.submission_summary or "",
+        blocked_on=_blocked_on(inner),
+        pr_url=_pr_url(inner),
+        error=error or record.error,
+        spawn_count=tally.spawn_count if tally else 0,
+        retry_count=tally.retry_count if tally else 0,
+    )
+
+
+def _summary(state: State | None) -> str:
+    match state:
+        case Completed(summary=summary) | Accepted(summary=summary):
+            return summary
+        case Blocked(word=word) | PrPending(word=word):
+            return word.summary
+        case AwaitingHuman(text=text):
+            return text
+        case _:
+            return ""
+
+
+def _blocked_on(state: State | None) -> list[str]:
+    match state:
+        case Blocked(word=word):
+            return list(word.blocked_on)
+        case AwaitingHuman(blocked_on=blocked_on):
+            return list(blocked_on)
+        case _:
+            return []
+
+
+def _pr_url(state: State | None) -> str | None:
+    match state:
+        case PrPending(url=url) | AwaitingHuman(url=url):
+            return url or None
+        case _:
+            return None

@@ -1,0 +1,180 @@
+"""One runner at a time owns a repository's state folder.
+
+Owns `runner.lock`. The lock is the kernel's, so it ends with its holder however that ends; the
+text in the file only says who holds it and means nothing while nobody does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import time
+import weakref
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from lifecycle.errors import RepositoryBusyError, StoreError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+NAME = "runner.lock"
+_TRIES = 10
+_PAUSE = 0.01
+"""Who asks for the holder takes a shared lock for an instant; that must not refuse a runner."""
+
+
+class RunnerLock:
+    """The right to run the loops of one repository; `who` is shown to those it refuses."""
+
+    def __init__(self, folder: Path, *, who: str | None = None) -> None:
+        self._folder = folder
+        self._who = who
+        self._file: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock, or raise RepositoryBusyError naming its holder."""
+        if self._file is not None:
+            return
+        path = self._folder / NAME
+        for _ in range(_TRIES):
+            file = _lock(path)
+            if file is not None:
+                break
+            time.sleep(_PAUSE)
+        else:
+            raise RepositoryBusyError(_refusal(self._folder))
+        text = json.dumps(_myself(self._who)).encode()
+        os.ftruncate(file, 0)
+        os.pwrite(file, text + b"\n", 0)
+        self._file = file
+        _held.add(self)
+
+    def release(self) -> None:
+        """Give the lock back; harmless when it is not held."""
+        if self._file is not None:
+            _held.discard(self)
+            os.ftruncate(self._file, 0)
+            os.close(self._file)
+            self._file = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._file is not None
+
+    def holder(self) -> dict[str, Any] | None:
+        """Say who holds the lock: pid, host, since; None if nobody does."""
+        return holder(self._folder)
+
+    def forget(self) -> None:
+        """Drop a copy of the lock that a fork made; the parent keeps its own."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def holder(folder: Path) -> dict[str, Any] | None:
+    """Say who holds the lock of a state folder, without disturbing the holder."""
+    try:
+        file = os.open(folder / NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return None
+        return _said(os.pread(file, 4096, 0))
+    finally:
+        os.close(file)
+
+
+def _lock(path: Path) -> int | None:
+    """Return the locked file, or None if another holds it."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as problem:
+        raise StoreError(
+            f"the lock {path} cannot be opened ({problem.strerror}); "
+            "check that the folder belongs to you and can be written"
+        ) from problem
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file).st_ino == path.stat().st_ino:
+            return file
+    except BlockingIOError:
+        pass
+    except FileNotFoundError:
+        # Somebody removed the file meanwhile: a lock on it would keep nobody out.
+        pass
+    except OSError as problem:
+        os.close(file)
+        if problem.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise StoreError(
+                f"{path.parent} is on a file system without locks ({problem.strerror}); "
+                "move the repository to a local disk"
+            ) from problem
+        raise
+    os.close(file)
+    return None
+
+
+def _myself(who: str | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "pid": os.getpid(),
+        "host": os.uname().nodename,
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),  # noqa: TID251  # for people to read; nothing is decided by it
+    }
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        stat = Path("/proc/self/stat").read_text()
+        facts["started"] = int(stat.rpartition(")")[2].split()[19])
+    if who:
+        facts["who"] = who
+    return facts
+
+
+def _said(content: bytes) -> dict[str, Any]:
+    with contextlib.suppress(ValueError):
+        said = json.loads(content)
+        if isinstance(said, dict):
+            return said
+    return {}
+
+
+def _refusal(folder: Path) -> str:
+    said = holder(folder) or {}
+    who = f"{said['who']}, " if said.get("who") else ""
+    known = f"{who}pid {said.get('pid', '?')} on host {said.get('host', '?')}"
+    return (
+        f"another runner ({known}, since {said.get('since', '?')}) holds {folder}; "
+        "stop it first, or give it orders with the other commands (`loopwright ps` shows its loops)"
+    )
+
+
+_held: weakref.WeakSet[RunnerLock] = weakref.WeakSet()
+
+
+def _drop_copies() -> None:
+    for lock in list(_held):
+        lock.forget()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_drop_copies)

@@ -1,0 +1,273 @@
+"""Records and what lies around them as rows of plain values, and back.
+
+Both stores keep exactly these rows, so that they behave alike. Must not know any database.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.errors import ConflictingUpdateError, StoreDamagedError, UnknownLifecycleError
+from lifecycle.machine.states import coarse
+from lifecycle.record import (
+    AgentLifecycle,
+    AgentState,
+    AttemptRow,
+    JournalEntry,
+    Page,
+    PendingEffect,
+    Request,
+)
+from lifecycle.store.codec import decode_effect, decode_event, decode_state, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Row = tuple[Any, ...]
+
+MAX_PAGE = 1000
+NO_REQUEST = "the request is not in the store any more: its lifecycle was removed"
+
+COLUMNS = (
+    "cursor",
+    "agent_id",
+    "task_id",
+    "coarse",
+    "version",
+    "birth",
+    "created_at",
+    "updated_at",
+    "tags",
+    "work_kind",
+    "attempt",
+    "retry_count",
+    "spawn_count",
+    "task",
+    "error",
+    "submission_summary",
+    "changed_files",
+    "facts",
+    "work",
+    "generated_code",
+)
+"""Of the table of lifecycles: what listings select by stands first, what may be long last."""
+
+CURSOR, AGENT, TASK, COARSE, VERSION, BIRTH, _, UPDATED, TAGS, WORK_KIND = range(10)
+
+ATTEMPT_COLUMNS = tuple(field.name for field in fields(AttemptRow))
+_attempt_values = attrgetter(*ATTEMPT_COLUMNS)
+
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def storable(text: str) -> str:
+    """Show what is no Unicode (file names and output may hold it) so that a column can hold it."""
+    if text.isascii():
+        return text
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _maybe(text: str | None) -> str | None:
+    return None if text is None else storable(text)
+
+
+def record_row(record: AgentLifecycle, *, version: int) -> Row:
+    """Return the row of a record in this version, in the order of `COLUMNS`."""
+    work = record.work
+    tally = (
+        (0, 0, 0)
+        if work is None
+        else (work.tally.attempt, work.tally.retry_count, work.tally.spawn_count)
+    )
+    return (
+        record.cursor,
+        record.agent_id,
+        record.task_id,
+        record.state.value,
+        version,
+        record.birth,
+        record.created_at,
+        record.updated_at,
+        _to_json([storable(tag) for tag in record.tags]),
+        "" if work is None else type(work).__name__,
+        *tally,
+        storable(record.task),
+        _maybe(record.error),
+        _maybe(record.submission_summary),
+        None if record.changed_files is None else _to_json(record.changed_files),
+        _to_json(record.facts),
+        None if work is None else encode(work),
+        _maybe(record.generated_code),
+    )
+
+
+def row_record(row: Sequence[Any]) -> AgentLifecycle:
+    """Return the record of a row."""
+    values = dict(zip(COLUMNS, row, strict=True))
+    files, work = values["changed_files"], values["work"]
+    return AgentLifecycle(
+        agent_id=values["agent_id"],
+        task=values["task"],
+        state=AgentState(values["coarse"]),
+        task_id=values["task_id"],
+        created_at=values["created_at"],
+        updated_at=values["updated_at"],
+        generated_code=values["generated_code"],
+        submission_summary=values["submission_summary"],
+        changed_files=None if files is None else from_json(files),
+        error=values["error"],
+        tags=tuple(from_json(values["tags"])),
+        work=None if work is None else decode_state(work),
+        facts=from_json(values["facts"]),
+        birth=values["birth"],
+        version=values["version"],
+        cursor=values["cursor"],
+    )
+
+
+def journal_row(entry: JournalEntry) -> Row:
+    """Return the row of a journal entry: agent, number, instant, event and what it led to."""
+    event = entry.event
+    head = (entry.agent_id, entry.seq, entry.at, type(event).__name__, encode(event))
+    return (*head, entry.rule, entry.before, entry.after, int(entry.late))
+
+
+def row_journal(row: Sequence[Any]) -> JournalEntry:
+    """Return the journal entry of a row."""
+    agent_id, seq, at, _, body, rule, before, after, late = row
+    return JournalEntry(
+        agent_id=agent_id,
+        seq=seq,
+        at=at,
+        event=decode_event(body),
+        rule=rule,
+        before=before,
+        after=after,
+        late=bool(late),
+    )
+
+
+def attempt_row(attempt: AttemptRow) -> Row:
+    """Return the row of an attempt, in the order of `ATTEMPT_COLUMNS`."""
+    return tuple(
+        storable(value) if isinstance(value, str) else value for value in _attempt_values(attempt)
+    )
+
+
+def row_attempt(row: Sequence[Any]) -> AttemptRow:
+    """Return the attempt of a row."""
+    return AttemptRow(**dict(zip(ATTEMPT_COLUMNS, row, strict=True)))
+
+
+def effect_row(pending: PendingEffect) -> Row:
+    """Return the row of an order: id, agent, kind and body."""
+    kind, body = type(pending.effect).__name__, encode(pending.effect)
+    return (pending.effect_id, pending.agent_id, kind, body)
+
+
+def row_effect(row: Sequence[Any]) -> PendingEffect:
+    """Return the order of a row."""
+    effect_id, agent_id, _, body = row
+    return PendingEffect(effect_id=effect_id, agent_id=agent_id, effect=decode_effect(body))
+
+
+def row_request(row: Sequence[Any]) -> Request:
+    """Return the request of a row: id, agent, instant and event."""
+    request_id, agent_id, at, body = row
+    return Request(request_id=request_id, agent_id=agent_id, at=at, event=decode_event(body))
+
+
+def as_page(rows: Sequence[Sequence[Any]], limit: int) -> Page:
+    """Return the page of these rows, of which there is one too many if another page follows."""
+    records = tuple(row_record(row) for row in rows[:limit])
+    return Page(records=records, next_cursor=records[-1].cursor if len(rows) > limit else None)
+
+
+def to_json(value: Any) -> str:
+    """Return plain values as JSON."""
+    return _to_json(value)
+
+
+def from_json(text: str) -> Any:
+    """Return what was kept as JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as problem:
+        raise StoreDamagedError(f"a stored value is no JSON ({problem}): {text[:200]}") from problem
+
+
+def stamp(record: AgentLifecycle, now: float) -> None:
+    """Fill in the instants that a new record does not have yet."""
+    if not record.version:
+        record.created_at = record.created_at or record.updated_at or now
+        record.updated_at = record.updated_at or record.created_at
+
+
+def check_limit(limit: int) -> None:
+    """Refuse a page size that makes no sense."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise ValueError(f"limit must be between 1 and {MAX_PAGE}, not {limit}")
+
+
+def check_count(limit: int | None) -> None:
+    """Refuse to return less than one of something."""
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit}")
+
+
+def check_read(record: AgentLifecycle) -> None:
+    """Refuse to update what never came out of the store."""
+    if not record.version:
+        raise ConflictingUpdateError(
+            f"{record.agent_id} was not read from the store; use create(), or get() it first"
+        )
+
+
+def check_state(record: AgentLifecycle) -> None:
+    """Refuse a record whose coarse state is not that of its work state."""
+    if record.work is not None and coarse(record.work) is not record.state:
+        raise ValueError(
+            f"the record of {record.agent_id} says {record.state.value!r}, but its work state "
+            f"{type(record.work).__name__} means {coarse(record.work).value!r}; "
+            "set only `work` and call derive()"
+        )
+
+
+def conflict(row: Sequence[Any], stored_version: int | None) -> ConflictingUpdateError:
+    """Say why the row of a record cannot be written over what is stored."""
+    agent_id, read = row[AGENT], row[VERSION] - 1
+    if read == 0 and stored_version is not None:
+        return ConflictingUpdateError(
+            f"{agent_id} has a record already (version {stored_version}); "
+            "read and update it, or delete it first"
+        )
+    found = (
+        "it is not in the store"
+        if stored_version is None
+        else f"somebody wrote it meanwhile, and version {stored_version} is stored"
+    )
+    return ConflictingUpdateError(
+        f"{agent_id} was read at version {read}, but {found}; read it again and decide anew"
+    )
+
+
+def taken(what: str) -> ConflictingUpdateError:
+    """Say that something with this key is there."""
+    return ConflictingUpdateError(
+        f"{what} is in the store already: somebody else wrote it; read again and decide anew"
+    )
+
+
+def ownerless(what: str) -> UnknownLifecycleError:
+    """Say that a row has no record to belong to."""
+    return UnknownLifecycleError(f"{what} belongs to no lifecycle in the store; create that first")
+
+
+def nobody_to_ask(agent_id: str) -> UnknownLifecycleError:
+    """Say that a request has nobody to go to."""
+    return UnknownLifecycleError(
+        f"there is no lifecycle {agent_id!r} to ask; `loopwright ps` lists those there are"
+    )

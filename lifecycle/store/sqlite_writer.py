@@ -1,0 +1,200 @@
+"""The one thread that writes: takes all that is queued, commits it at once, then says so.
+
+Owns its connection. Each order is carried out wholly or not at all, whatever becomes of the others
+in its transaction; nothing is acknowledged before it is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lifecycle.errors import LifecycleError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
+
+_AT_ONCE = 500
+"""Orders per transaction at most, so that the first of many is not kept waiting."""
+_REFUSED = (
+    LifecycleError,
+    sqlite3.ProgrammingError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What one order may fail by alone; any other error of SQLite fails the whole transaction."""
+
+
+@dataclass(slots=True, eq=False)
+class _Order:
+    run: Callable[[sqlite3.Connection], Any]
+    future: asyncio.Future[Any]
+    reads: bool
+    then: Callable[[Any], None] | None
+    result: Any = None
+    problem: BaseException | None = None
+
+
+class Writer:
+    """Carries out functions on the database, in order, for the tasks of one event loop."""
+
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        explain: Callable[[sqlite3.Error], StoreError],
+    ) -> None:
+        self._connect = connect
+        self._explain = explain
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[_Order | None] = SimpleQueue()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._closing = False
+        # A daemon, so that a program which forgets to close still ends; what is committed stays.
+        self._thread = threading.Thread(target=self._main, name="loopwright-store", daemon=True)
+
+    async def open(self) -> None:
+        """Start the thread and wait until it has the database."""
+        self._thread.start()
+        try:
+            await asyncio.shield(self._opened)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def write(
+        self,
+        run: Callable[[sqlite3.Connection], T],
+        then: Callable[[T], None] | None = None,
+    ) -> T:
+        """Commit what `run` does; `then` is told the result even if the caller was cancelled."""
+        return await self._submit(run, reads=False, then=then)
+
+    async def read(self, run: Callable[[sqlite3.Connection], T]) -> T:
+        """Do a long read outside the event loop."""
+        return await self._submit(run, reads=True)
+
+    async def close(self) -> None:
+        """Finish what is queued, then end the thread; harmless when called again."""
+        if not self._closing:
+            self._closing = True
+            self._queue.put(None)
+        await asyncio.shield(self._ended)
+        self._thread.join()
+
+    def _submit(
+        self,
+        run: Callable[[sqlite3.Connection], T],
+        *,
+        reads: bool,
+        then: Callable[[T], None] | None = None,
+    ) -> asyncio.Future[T]:
+        if self._closing:
+            raise StoreError("the store is closed; open it again to go on")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Order(run, future, reads, then))
+        return future
+
+    def _main(self) -> None:
+        try:
+            connection = self._connect()
+        except (LifecycleError, OSError) as problem:
+            self._tell(_fail, self._opened, problem)
+        else:
+            self._tell(_succeed, self._opened)
+            with contextlib.closing(connection):
+                while self._round(connection):
+                    pass
+        self._tell(_succeed, self._ended)
+
+    def _round(self, connection: sqlite3.Connection) -> bool:
+        """Carry out what is queued; says whether there may be more."""
+        orders = [self._queue.get()]
+        while len(orders) < _AT_ONCE and not self._queue.empty():
+            orders.append(self._queue.get())
+        batch = [order for order in orders if order is not None]
+        writes = [order for order in batch if not order.reads]
+        if writes:
+            self._commit(connection, writes)
+        for order in batch:
+            if order.reads:
+                self._look(connection, order)
+        if batch:
+            self._tell(_settle, batch)
+        return orders[-1] is not None
+
+    def _commit(self, connection: sqlite3.Connection, orders: Sequence[_Order]) -> None:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            if len(orders) == 1:
+                _alone(connection, orders[0])
+            else:
+                for order in orders:
+                    _among_others(connection, order)
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+        except sqlite3.Error as problem:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            for order in orders:
+                order.problem = self._explain(problem)
+
+    def _look(self, connection: sqlite3.Connection, order: _Order) -> None:
+        try:
+            order.result = order.run(connection)
+        except _REFUSED as problem:
+            order.problem = problem
+        except sqlite3.Error as problem:
+            order.problem = self._explain(problem)
+
+    def _tell(self, call: Callable[..., None], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+
+def _alone(connection: sqlite3.Connection, order: _Order) -> None:
+    """Save the cost of a savepoint when nobody else is in the transaction."""
+    try:
+        order.result = order.run(connection)
+    except _REFUSED as problem:
+        order.problem = problem
+        connection.execute("ROLLBACK")
+
+
+def _among_others(connection: sqlite3.Connection, order: _Order) -> None:
+    connection.execute("SAVEPOINT one")
+    try:
+        order.result = order.run(connection)
+    except _REFUSED as problem:
+        order.problem = problem
+        connection.execute("ROLLBACK TO one")
+    connection.execute("RELEASE one")
+
+
+def _settle(orders: Sequence[_Order]) -> None:
+    for order in orders:
+        if order.problem is None:
+            if order.then is not None:
+                order.then(order.result)
+            if not order.future.done():
+                order.future.set_result(order.result)
+        elif not order.future.done():
+            order.future.set_exception(order.problem)
+
+
+def _succeed(future: asyncio.Future[None]) -> None:
+    future.set_result(None)
+
+
+def _fail(future: asyncio.Future[None], problem: BaseException) -> None:
+    future.set_exception(problem)

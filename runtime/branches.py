@@ -1,0 +1,252 @@
+"""Branches of the user's repository: merging, comparing, exporting and deleting them.
+
+Owns every change to a branch that a workspace's life ends in. It must not change a checkout,
+except the one that has the target of a merge checked out, and there only by fast-forward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.errors import BranchError, GitError, RepositoryError
+from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
+from runtime.saving import IDENTITY, SLOW
+from runtime.tree import shown, some_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_HEADS = "refs/heads/"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOutcome:
+    """Whether the target now contains the branch; if not, why, and nothing has changed."""
+
+    merged: bool
+    commit: str | None
+    conflicts: tuple[str, ...]
+    reason: str
+
+
+class BranchManager:
+    """The branches of one repository."""
+
+    def __init__(self, repo: Path, *, git: Git | None = None) -> None:
+        self._repo = repo.resolve()
+        self._git = git or Git()
+        self._merging = asyncio.Lock()
+
+    async def head(self, branch: str) -> str | None:
+        """Return the branch's newest commit, or None when there is no such branch."""
+        return await self._answer("show-ref", "--verify", "--hash", _HEADS + branch)
+
+    async def commit_exists(self, sha: str) -> bool:
+        """Whether this full commit id is in the repository."""
+        if not _SHA.fullmatch(sha):
+            return False
+        found = await self._git.run(
+            "cat-file", "-e", f"{sha}^{{commit}}", cwd=self._repo, check=False
+        )
+        return found.code == 0
+
+    async def merge(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> MergeOutcome:
+        """Merge the branch into another by a merge commit; once contained, do nothing more.
+
+        A conflict, a branch that moved on from expected_head, or local changes that the merge
+        would overwrite leave everything as it was and are told as the reason.
+        """
+        await self._git.require(OLDEST_FOR_MERGE, "merging", cwd=self._repo)
+        async with self._merging:
+            source, target = await self.head(branch), await self.head(into)
+            if source is None or target is None:
+                missing = await self._missing(branch if source is None else into)
+                return MergeOutcome(merged=False, commit=None, conflicts=(), reason=missing)
+            if expected_head not in (None, source):
+                return _refused(
+                    f"{branch} moved from {expected_head} to {source}: look at it again"
+                )
+            if await self._contains(target, source):
+                return MergeOutcome(
+                    merged=True, commit=target, conflicts=(), reason=f"{into} contains {branch}"
+                )
+            tree, conflicts = await self._try_merge(source, target)
+            if conflicts:
+                reason = f"{branch} and {into} both changed {some_of(conflicts)}"
+                return MergeOutcome(merged=False, commit=None, conflicts=conflicts, reason=reason)
+            commit = await self._commit(tree, (target, source), message)
+            refusal = await self._advance(into, target, commit)
+        if refusal:
+            return _refused(refusal)
+        return MergeOutcome(
+            merged=True, commit=commit, conflicts=(), reason=f"merged {branch} into {into}"
+        )
+
+    async def join(self, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
+        """Return a commit that holds all of these, moving no branch; the first is its base."""
+        await self._git.require(OLDEST_FOR_MERGE, "merging", cwd=self._repo)
+        joined, *others = [await self._commit_of(commit) for commit in commits]
+        for other in others:
+            if await self._contains(joined, other):
+                continue
+            tree, conflicts = await self._try_merge(other, joined)
+            if conflicts:
+                reason = f"{joined[:12]} and {other[:12]} both changed {some_of(conflicts)}"
+                return MergeOutcome(merged=False, commit=None, conflicts=conflicts, reason=reason)
+            joined = await self._commit(tree, (joined, other), message)
+        return MergeOutcome(merged=True, commit=joined, conflicts=(), reason="joined")
+
+    async def is_conflicted(self, branch: str, into: str) -> tuple[str, ...]:
+        """Return the files in which a merge would conflict; nothing is changed."""
+        await self._git.require(OLDEST_FOR_MERGE, "merging", cwd=self._repo)
+        _, conflicts = await self._try_merge(
+            await self._commit_of(branch), await self._commit_of(into)
+        )
+        return conflicts
+
+    async def changed_between(self, a: str, b: str) -> tuple[str, ...]:
+        """Return the files that differ between two commits (full ids) or branches."""
+        listing = await self._git.run(
+            "diff-tree", "-r", "-z", "--no-renames", "--name-only",
+            await self._commit_of(a), await self._commit_of(b),
+            cwd=self._repo,
+        )  # fmt: skip
+        return tuple(shown(name) for name in listing.stdout.split(b"\0") if name)
+
+    async def export(self, commit: str, dest: Path) -> None:
+        """Write the files of a commit (full id) or branch into a new or empty folder.
+
+        It is a plain folder, no worktree: nothing is registered, and nothing is left to undo.
+        """
+        wanted = await self._commit_of(commit)
+        git_dir = await self._ask("rev-parse", "--path-format=absolute", "--git-common-dir")
+        _take_empty(dest)
+        with tempfile.TemporaryDirectory(prefix="loopwright-export-") as scratch:
+            env = {
+                "GIT_DIR": git_dir,
+                "GIT_WORK_TREE": str(dest),
+                "GIT_INDEX_FILE": str(Path(scratch) / "index"),
+                # The user's checkout may be sparse; an export is always whole.
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "core.sparseCheckout",
+                "GIT_CONFIG_VALUE_0": "false",
+            }
+            await self._git.run("read-tree", wanted, cwd=dest, env=env)
+            await self._git.run(
+                "checkout-index", "--all", "--quiet", cwd=dest, env=env, timeout=SLOW
+            )
+
+    async def delete(self, branch: str, *, expected_head: str | None = None) -> bool:
+        """Delete the branch; False when it is not there. One that is checked out is refused."""
+        head = await self.head(branch)
+        if head is None:
+            return False
+        if (folder := await self._checked_out_at(branch)) is not None:
+            raise BranchError(
+                f"branch {branch} is checked out at {folder}: switch that checkout to another "
+                "branch first"
+            )
+        await self._ask("update-ref", "-d", _HEADS + branch, expected_head or head)
+        return True
+
+    async def _ask(self, *args: str) -> str:
+        return (await self._git.run(*args, cwd=self._repo)).text
+
+    async def _answer(self, *args: str) -> str | None:
+        result = await self._git.run(*args, cwd=self._repo, check=False)
+        if result.code > 1 and "not a git repository" in result.stderr:
+            raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo))
+        return result.text if result.code == 0 else None
+
+    async def _missing(self, branch: str) -> str:
+        there = await self._ask(
+            "for-each-ref",
+            "--count=6",
+            "--sort=-committerdate",
+            "--format=%(refname:short)",
+            _HEADS,
+        )
+        return f"there is no branch {branch!r} in {self._repo}; there are {some_of(there.split())}"
+
+    async def _commit_of(self, name: str) -> str:
+        if _SHA.fullmatch(name) and await self.commit_exists(name):
+            return name
+        if (head := await self.head(name)) is None:
+            raise BranchError(await self._missing(name))
+        return head
+
+    async def _contains(self, target: str, source: str) -> bool:
+        asked = ("merge-base", "--is-ancestor", source, target)
+        return (await self._git.run(*asked, cwd=self._repo, check=False)).code == 0
+
+    async def _try_merge(self, source: str, target: str) -> tuple[str, tuple[str, ...]]:
+        """Merge in the object store alone; return the tree and the files in conflict."""
+        asked = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", target, source)
+        result = await self._git.run(*asked, cwd=self._repo, check=False, timeout=SLOW)
+        if result.code not in (0, 1):
+            raise GitError(
+                f"git cannot merge {source} into {target} in {self._repo}: {result.stderr.strip()}",
+                code=result.code,
+                stderr=result.stderr,
+            )
+        tree, *names = [field for field in result.stdout.split(b"\0") if field]
+        return tree.decode().strip(), tuple(shown(name) for name in names)
+
+    async def _commit(self, tree: str, parents: tuple[str, ...], message: str) -> str:
+        words = [word for parent in parents for word in ("-p", parent)]
+
+        async def commit(env: Mapping[str, str] | None) -> str:
+            result = await self._git.run(
+                "commit-tree", tree, *words, cwd=self._repo, env=env, input=message.encode()
+            )
+            return result.text
+
+        with suppress(GitError):
+            return await commit(None)
+        # No user is configured: the merge is then the runner's own.
+        return await commit(IDENTITY)
+
+    async def _checked_out_at(self, branch: str) -> Path | None:
+        folder = await self._ask("for-each-ref", "--format=%(worktreepath)", _HEADS + branch)
+        path = Path(folder.split("\n")[0]) if folder else None
+        return path if path is not None and (path / ".git").exists() else None
+
+    async def _advance(self, branch: str, old: str, new: str) -> str:
+        """Move the branch from old to new, with its checkout if it has one; return the refusal."""
+        folder = await self._checked_out_at(branch)
+        if folder is None:
+            asked = ("update-ref", "-m", "merge", _HEADS + branch, new, old)
+            moved = await self._git.run(*asked, cwd=self._repo, check=False)
+            return "" if moved.code == 0 else f"{branch} moved meanwhile: {moved.stderr.strip()}"
+        # Neither stash nor overwrite: an ignored file of the user's is as precious as any other.
+        careful = ("--no-autostash", "--no-overwrite-ignore", "--no-verify-signatures")
+        forward = ("merge", "--ff-only", "--quiet", *careful, new)
+        moved = await self._git.run(*forward, cwd=folder, check=False, timeout=SLOW)
+        if moved.code == 0:
+            return ""
+        in_the_way = [line.strip() for line in moved.stderr.splitlines() if line.startswith("\t")]
+        if in_the_way:
+            return (
+                f"uncommitted changes in {folder} would be overwritten: {some_of(in_the_way)}. "
+                "Commit, stash or move them, then try again"
+            )
+        return f"{branch} is checked out at {folder} and git refuses there: {moved.stderr.strip()}"
+
+
+def _refused(reason: str) -> MergeOutcome:
+    return MergeOutcome(merged=False, commit=None, conflicts=(), reason=reason)
+
+
+def _take_empty(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise BranchError(f"{folder} is not empty: an export goes into a new or empty folder")

@@ -1,0 +1,35 @@
+"""The faults of the runtime package: one base class, one class per thing that can go wrong.
+
+It owns no logic: an error carries a text that says what happened, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class RuntimeFault(Exception):  # noqa: N818  # a base to catch by; the name is public
+    """Any fault of the runtime package."""
+
+
+class GitError(RuntimeFault):
+    """A git command failed, timed out, or git itself is missing or too old."""
+
+    def __init__(self, message: str, *, code: int | None = None, stderr: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.stderr = stderr
+
+
+class WorkspaceError(RuntimeFault):
+    """A workspace cannot be prepared, read or removed as asked."""
+
+
+class RepositoryError(WorkspaceError):
+    """The user's repository cannot host workspaces as it stands."""
+
+
+class BranchError(RuntimeFault):
+    """A branch or commit is missing, or cannot be exported or deleted as asked."""
+
+
+class SpawnError(RuntimeFault):
+    """A process cannot be started as asked."""

@@ -1,0 +1,151 @@
+"""What is ours in the user's repository, and the marks by which it is known again.
+
+Owns the names derived from an agent id, the record beside each workspace and the exclusion of the
+runner's own files from git. It must not start processes: everything here is paths and small files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from runtime.errors import WorkspaceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE_REFS = "refs/loopwright/base/"
+SAVED_REFS = "refs/loopwright/saved/"
+BRANCH_REFS = "refs/heads/agent/"
+STATE_FOLDER = ".loopwright"
+COMM_FILE = "communications.json"
+
+_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
+_EXCLUDED = (f"{STATE_FOLDER}/", f"/{COMM_FILE}", f"/{COMM_FILE}.*")
+_EXCLUDE_TITLE = "# Files of the agent runner in this repository and its worktrees"
+
+OWN_FILES_OUT = (
+    f":(top,exclude,literal){STATE_FOLDER}",
+    f":(top,exclude,literal){COMM_FILE}",
+    f":(top,exclude,glob){COMM_FILE}.*",
+)
+"""Pathspecs that keep the runner's own files out, also where a repository tracks them."""
+
+
+def checked_id(agent_id: str) -> str:
+    """Return the id unchanged, or say why it cannot name a branch and a folder."""
+    if not _ID.fullmatch(agent_id) or ".." in agent_id or agent_id.endswith(".lock"):
+        raise WorkspaceError(
+            f"{agent_id!r} is no usable agent id: 1 to 64 letters, digits, '.', '_' or '-', "
+            "starting with a letter or digit, without '..', not ending in '.' or '.lock'"
+        )
+    return agent_id
+
+
+def is_own_file(path: bytes) -> bool:
+    """Whether a path, relative to the top of a workspace, is the runner's and not the agent's."""
+    comm = COMM_FILE.encode()
+    return (
+        path == comm
+        or path.startswith(comm + b".")
+        or path.partition(b"/")[0] == STATE_FOLDER.encode()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is written down beside a workspace: git has no place for these two facts."""
+
+    base_branch: str | None
+    ready: bool
+    """False from before the first step until after the last: a half-made workspace shows."""
+
+
+def read_record(root: Path, agent_id: str) -> Record | None:
+    """Return the record, or None when it is missing or unreadable."""
+    try:
+        found = json.loads(_record_file(root, agent_id).read_bytes())
+        branch, ready = found["base_branch"], found["ready"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Record(branch if isinstance(branch, str) else None, ready is True)
+
+
+def write_record(root: Path, agent_id: str, record: Record) -> None:
+    """Write the record whole or not at all."""
+    make_private(root)
+    _write_whole(_record_file(root, agent_id), json.dumps(asdict(record)).encode())
+
+
+def drop_record(root: Path, agent_id: str) -> None:
+    """Forget the record."""
+    _record_file(root, agent_id).unlink(missing_ok=True)
+
+
+def _record_file(root: Path, agent_id: str) -> Path:
+    # An agent id never starts with a dot, so this is no workspace's folder.
+    return root / f".{agent_id}.json"
+
+
+def make_private(folder: Path) -> None:
+    """Create the folder and its missing parents for this user alone."""
+    missing = [folder, *folder.parents]
+    for each in reversed([path for path in missing if not path.exists()]):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
+def exclude_own_files(common_dir: Path) -> None:
+    """Add our lines to the repository's info/exclude once; the user's lines stay as they are."""
+    exclude = common_dir / "info" / "exclude"
+    before = exclude.read_bytes() if exclude.exists() else b""
+    present = set(before.splitlines())
+    lines = [line.encode() for line in _EXCLUDED if line.encode() not in present]
+    if not lines:
+        return
+    exclude.parent.mkdir(exist_ok=True)
+    gap = b"" if not before or before.endswith(b"\n") else b"\n"
+    added = b"\n".join([_EXCLUDE_TITLE.encode(), *lines, b""])
+    _write_whole(exclude, before + gap + added)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        fresh.write_bytes(content)
+        if path.exists():
+            fresh.chmod(path.stat().st_mode & 0o777)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def registrations(common_dir: Path) -> dict[Path, Path]:
+    """Return the worktrees git has registered: the checkout's folder to its own git folder."""
+    found: dict[Path, Path] = {}
+    with suppress(FileNotFoundError):
+        for git_dir in (common_dir / "worktrees").iterdir():
+            if (folder := _checkout_of(git_dir)) is not None:
+                found[folder] = git_dir
+    return found
+
+
+def registration(common_dir: Path, folder: Path) -> Path | None:
+    """Return the git folder of the worktree at this folder, or None when it is not registered."""
+    usual = common_dir / "worktrees" / folder.name
+    if _checkout_of(usual) == folder:
+        return usual
+    return registrations(common_dir).get(folder)
+
+
+def _checkout_of(git_dir: Path) -> Path | None:
+    try:
+        pointer = os.fsdecode((git_dir / "gitdir").read_bytes()).rstrip("\n")
+    except OSError:
+        return None
+    # git may write this pointer relative to its own folder
+    checkout = (git_dir / pointer).parent
+    return checkout.resolve() if pointer else None

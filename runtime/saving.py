@@ -1,0 +1,176 @@
+"""Keeps uncommitted work: puts a folder's files into a commit under a ref of ours.
+
+Owns the temporary index. It must not change the checkout it saves: neither its files, nor its
+index, nor its HEAD.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.errors import GitError
+from runtime.ownership import OWN_FILES_OUT
+from runtime.tree import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from runtime.git import Git
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "Loopwright",
+    "GIT_AUTHOR_EMAIL": "loopwright@localhost",
+    "GIT_COMMITTER_NAME": "Loopwright",
+    "GIT_COMMITTER_EMAIL": "loopwright@localhost",
+}
+"""Commits of the runner itself need no configured user."""
+SLOW = 600.0
+"""Seconds for a git command that touches every file of a repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedWork:
+    """Uncommitted work that now lives under a ref."""
+
+    ref: str
+    commit: str
+    files: tuple[str, ...]
+    problems: str = ""
+    """What git could not read, in its words; empty when everything was saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A folder of files and the git folder that knows them; never found by searching upwards."""
+
+    git_dir: Path
+    folder: Path
+    index: Path | None = None
+    """The index that describes these files, if there is one."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables that pin git to this checkout whatever a `.git` in the folder says."""
+        return {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.folder)}
+
+
+async def save_work(
+    git: Git, checkout: Checkout, *, head: str, ref: str, message: str
+) -> SavedWork | None:
+    """Commit what differs from head (a commit, or empty) under the ref; None when nothing does.
+
+    What the ref held before stays reachable as a parent of the new commit.
+    """
+    with tempfile.TemporaryDirectory(prefix="loopwright-save-") as scratch:
+        saver = _Saver(git, checkout, Path(scratch))
+        try:
+            tree = await saver.tree_of(head, checkout.index)
+        except GitError:
+            # The checkout's own index may be what is broken: its content can be told without it.
+            tree = await saver.tree_of(head, None)
+        asked = ("rev-parse", "--verify", f"{head}^{{tree}}") if head else ("mktree",)
+        base_tree = await saver.ask(*asked)
+        if tree == base_tree:
+            return None
+        files = await saver.files_between(base_tree, tree)
+        older = await saver.ask("log", "-1", "--format=%H %T %P", ref, check=False)
+        old_commit, old_tree, *old_parents = older.split(" ") if older else ("", "")
+        if old_tree == tree and old_parents[:1] == [head]:
+            return SavedWork(ref, old_commit, files, saver.problems)
+        parents = [word for parent in (head, old_commit) if parent for word in ("-p", parent)]
+        commit = await saver.ask("commit-tree", tree, *parents, data=message)
+        await saver.ask("update-ref", ref, commit, old_commit)
+        return SavedWork(ref, commit, files, saver.problems)
+
+
+class _Saver:
+    """Writes trees through throw-away index files."""
+
+    def __init__(self, git: Git, checkout: Checkout, scratch: Path) -> None:
+        self._git = git
+        self._checkout = checkout
+        self._scratch = scratch
+        self._indexes = 0
+        # With an index of its own even for questions: a broken one would fail those, too.
+        self._env = {**checkout.env, **IDENTITY, "GIT_INDEX_FILE": str(self._fresh_index())}
+        self.problems = ""
+
+    async def ask(self, *args: str, check: bool = True, data: str | None = None) -> str:
+        """Return what git answers about the checkout; nothing when it may fail and does."""
+        result = await self._git.run(
+            *args,
+            cwd=self._checkout.folder,
+            env=self._env,
+            check=check,
+            input=None if data is None else data.encode(),
+        )
+        return result.text if result.code == 0 else ""
+
+    async def files_between(self, before: str, after: str) -> tuple[str, ...]:
+        """Return the files in which two trees differ."""
+        asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-only", before, after)
+        result = await self._git.run(*asked, cwd=self._checkout.folder, env=self._env)
+        return tuple(shown(name) for name in result.stdout.split(b"\0") if name)
+
+    async def tree_of(self, head: str, index: Path | None) -> str:
+        """Write the checkout's files as a tree; a copy of its index spares reading all again."""
+        fresh = self._fresh_index()
+        env = {**self._checkout.env, "GIT_INDEX_FILE": str(fresh)}
+        if not _copied(index, fresh) and head:
+            await self._git.run("read-tree", head, cwd=self._checkout.folder, env=env)
+        self.problems = ""
+        return await self._fill(self._checkout.folder, env, OWN_FILES_OUT)
+
+    def _fresh_index(self) -> Path:
+        self._indexes += 1
+        return self._scratch / f"index-{self._indexes}"
+
+    async def _fill(self, folder: Path, env: Mapping[str, str], out: tuple[str, ...]) -> str:
+        nested = await self._nested(folder, env, out)
+        out = (*out, *(f":(top,exclude,literal){name}" for name in nested))
+        added = await self._git.run(
+            "add", "--all", "--ignore-errors", "--", ".", *out,
+            cwd=folder, env=env, check=False, timeout=SLOW,
+        )  # fmt: skip
+        if added.code > 1:
+            raise GitError(f"git add failed in {folder}: {added.stderr.strip()}", code=added.code)
+        self.problems += "".join(
+            f"{line}\n"
+            for line in added.stderr.splitlines()
+            if line.startswith("error:") or "could not open directory" in line
+        )
+        for name in nested:
+            inner = {
+                **env,
+                "GIT_WORK_TREE": str(folder / name),
+                "GIT_INDEX_FILE": str(self._fresh_index()),
+            }
+            tree = await self._fill(folder / name, inner, ())
+            await self._git.run("read-tree", f"--prefix={name}/", tree, cwd=folder, env=env)
+        return (await self._git.run("write-tree", cwd=folder, env=env, timeout=SLOW)).text
+
+    async def _nested(
+        self, folder: Path, env: Mapping[str, str], out: tuple[str, ...]
+    ) -> list[str]:
+        """Return repositories inside the folder that git would save as a bare commit id, or not."""
+        listing = await self._git.run(
+            "ls-files", "--others", "--exclude-standard", "-z", "--", ".", *out,
+            cwd=folder, env=env, timeout=SLOW,
+        )  # fmt: skip
+        names = (os.fsdecode(name) for name in listing.stdout.split(b"\0"))
+        return [name.removesuffix("/") for name in names if name.endswith("/")]
+
+
+def _copied(index: Path | None, fresh: Path) -> bool:
+    if index is None:
+        return False
+    try:
+        shutil.copyfile(index, fresh)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,134 @@
+"""What a workspace's files look like at one moment, read from the words of git.
+
+Owns the parsing of git's machine formats. It starts no process and decides nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from runtime.ownership import is_own_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--no-ahead-behind", "--no-renames")
+LOG_FORMAT = "--format=%H%x1f%ct%x1f%an%x1f%s"
+NO_COMMIT_YET = b"(initial)"
+
+_KINDS = {b"A": "added", b"M": "modified", b"D": "deleted", b"T": "type changed"}
+_FIELDS_BEFORE_PATH = {b"1": 8, b"u": 10, b"?": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class TreeStatus:
+    """Where a checkout stands; every file is in at most one of the three lists."""
+
+    head: str
+    """The commit; empty on a branch without one."""
+    branch: str | None
+    changed: tuple[str, ...]
+    untracked: tuple[str, ...]
+    fingerprint: str
+    """Equal as long as neither the commit nor any uncommitted file changed."""
+    conflicted: tuple[str, ...]
+
+    @property
+    def dirty(self) -> tuple[str, ...]:
+        """Every file that is not as in the commit."""
+        return (*self.conflicted, *self.changed, *self.untracked)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit, as a person would name it."""
+
+    sha: str
+    subject: str
+    author: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One file that differs between two commits."""
+
+    path: str
+    kind: str
+    """added, modified, deleted or type changed."""
+
+
+def shown(name: bytes) -> str:
+    r"""Bytes as text that can be stored anywhere: what is no UTF-8 appears as \xNN."""
+    return name.decode("utf-8", "backslashreplace")
+
+
+def parse_status(raw: bytes, folder: Path) -> TreeStatus:
+    """Read the output of STATUS for the checkout in this folder."""
+    head, branch = b"", b""
+    lists: dict[bytes, list[str]] = {b"1": [], b"?": [], b"u": []}
+    digest = hashlib.blake2b(digest_size=16)
+    top = os.fsencode(folder) + b"/"
+    for record in raw.split(b"\0"):
+        if record.startswith(b"# branch.oid "):
+            head = record.removeprefix(b"# branch.oid ")
+            digest.update(head)
+        elif record.startswith(b"# branch.head "):
+            branch = record.removeprefix(b"# branch.head ")
+        elif (kind := record[:1]) in lists:
+            path = record.split(b" ", _FIELDS_BEFORE_PATH[kind])[-1]
+            if is_own_file(path):
+                continue
+            lists[kind].append(shown(path))
+            digest.update(b"\0" + record)
+            # For a file that only the index changed, the record itself holds the content's hash.
+            if kind != b"1" or record[3:4] != b".":
+                digest.update(_stamp(top + path))
+    return TreeStatus(
+        head="" if head == NO_COMMIT_YET else head.decode(),
+        branch=None if branch == b"(detached)" else shown(branch),
+        changed=tuple(lists[b"1"]),
+        untracked=tuple(lists[b"?"]),
+        fingerprint=digest.hexdigest(),
+        conflicted=tuple(lists[b"u"]),
+    )
+
+
+def _stamp(path: bytes) -> bytes:
+    try:
+        stat = os.lstat(path)
+    except OSError:
+        return b"\0gone"
+    return b"\0%d %d" % (stat.st_size, stat.st_mtime_ns)
+
+
+def parse_log(raw: bytes) -> tuple[Commit, ...]:
+    """Read the output of `git log -z` with LOG_FORMAT."""
+    commits = []
+    for record in raw.split(b"\0"):
+        if record:
+            sha, seconds, author, subject = record.split(b"\x1f", 3)
+            at = datetime.fromtimestamp(int(seconds), UTC)
+            commits.append(Commit(sha.decode(), shown(subject), shown(author), at))
+    return tuple(commits)
+
+
+def parse_name_status(raw: bytes) -> tuple[ChangedFile, ...]:
+    """Read the output of `git diff-tree -r -z --no-renames --name-status`."""
+    fields = raw.split(b"\0")[:-1]
+    return tuple(
+        ChangedFile(shown(path), _KINDS.get(kind, shown(kind)))
+        for kind, path in zip(fields[::2], fields[1::2], strict=True)
+    )
+
+
+def some_of(names: Iterable[str], at_most: int = 5) -> str:
+    """Return a few of the names, and how many more there are."""
+    listed = list(names)
+    rest = len(listed) - at_most
+    return ", ".join(listed[:at_most]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,309 @@
+"""Workspaces: one git worktree and branch per agent, made once, kept across attempts.
+
+Owns when a workspace is made, healed, saved and removed, and how it is read. It must never change
+the user's own checkout, index or HEAD, nor a branch or folder that is not ours, and it never
+removes work before it is saved under a ref.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from runtime import ownership
+from runtime.errors import GitError, WorkspaceError
+from runtime.git import Git
+from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
+from runtime.saving import Checkout, SavedWork, save_work
+from runtime.tree import LOG_FORMAT, STATUS, parse_log, parse_name_status, parse_status
+from runtime.worktrees import Found, Worktrees
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from runtime.tree import ChangedFile, Commit, TreeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One agent's own checkout and branch, and where they started."""
+
+    agent_id: str
+    path: Path
+    branch: str
+    base_commit: str
+    base_branch: str | None
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What a person should know about how it came to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What is left of one agent in the repository: any part of it may be missing."""
+
+    agent_id: str
+    path: Path
+    branch: str
+    base_commit: str
+    head: str | None
+    registered: bool
+    present: bool
+
+
+class WorkspaceManager:
+    """The workspaces of one repository."""
+
+    def __init__(self, repo: Path, *, root: Path | None = None, git: Git | None = None) -> None:
+        repo = repo.resolve()
+        self._root = (root or repo / ownership.STATE_FOLDER / "worktrees").resolve()
+        self._git = git or Git()
+        self._trees = Worktrees(repo, self._root, self._git)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def prepare(self, agent_id: str, *, base: str | None = None) -> Workspace:
+        """Return the agent's workspace, made from base (a branch or commit) if it is not there.
+
+        Without base it starts from the branch, else the commit, of the user's checkout. What a
+        crash left half-made is made whole; what is not ours is refused with a WorkspaceError.
+        """
+        async with self._lock(agent_id):
+            found = await self._trees.find(agent_id)
+            if _is_whole(found):
+                return await self._rejoin(found)
+            _refuse_foreign(found)
+            notes = await self._clear(found)
+            if found.head is None or found.base_commit is None:
+                start = await self._trees.starting_point(base)
+                commit, base_branch = start.commit, start.branch
+                notes += start.notes
+            else:
+                commit, base_branch = found.base_commit, found.base_branch
+            ownership.exclude_own_files(await self._trees.common_dir())
+            # From here to the end a crash leaves a record that says: half-made, nothing to lose.
+            ownership.write_record(self._root, agent_id, Record(base_branch, ready=False))
+            await self._trees.point(BASE_REFS + agent_id, commit)
+            await self._trees.add(found, commit)
+            ownership.write_record(self._root, agent_id, Record(base_branch, ready=True))
+            return Workspace(agent_id, found.path, found.branch, commit, base_branch, notes)
+
+    async def open(self, agent_id: str) -> Workspace | None:
+        """Return the agent's workspace if it is there and whole."""
+        found = await self._trees.find(agent_id)
+        return _workspace(found) if _is_whole(found) and found.head else None
+
+    async def status(self, workspace: Workspace) -> TreeStatus:
+        """Say where the workspace stands, by one git process."""
+        return await self._status(await self._checkout(workspace))
+
+    async def recent_commits(
+        self, workspace: Workspace, limit: int = 10, *, head: str | None = None
+    ) -> tuple[Commit, ...]:
+        """Return the newest commits since the base; free when the given head is the base."""
+        if head in (workspace.base_commit, ""):
+            return ()
+        span = f"{workspace.base_commit}..{head or 'HEAD'}"
+        asked = ("log", "-z", LOG_FORMAT, f"--max-count={limit}", "--end-of-options", span)
+        return parse_log(await self._read(workspace, *asked))
+
+    async def changed_files(
+        self, workspace: Workspace, *, head: str | None = None
+    ) -> tuple[ChangedFile, ...]:
+        """Return the files that differ between base and head; free when the head is the base."""
+        if head in (workspace.base_commit, ""):
+            return ()
+        span = ("--end-of-options", workspace.base_commit, head or "HEAD")
+        asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", *span)
+        return parse_name_status(await self._read(workspace, *asked))
+
+    async def save_dirty(
+        self, workspace: Workspace, attempt: int, *, reason: str
+    ) -> SavedWork | None:
+        """Keep uncommitted work under a ref of this attempt; None when there is none.
+
+        Files, index and HEAD of the workspace stay as they are. Saving again for the same
+        attempt keeps what was saved before as a parent.
+        """
+        async with self._lock(workspace.agent_id):
+            checkout = await self._checkout(workspace)
+            return await self._save(checkout, workspace.agent_id, str(attempt), reason)
+
+    async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
+        """Save what is uncommitted, then remove the workspace, and the branch too if asked.
+
+        Doing it again does nothing. A dropped branch's head stays reachable under a saved ref.
+        """
+        async with self._lock(agent_id):
+            found = await self._trees.find(agent_id)
+            if found.base_commit is None:
+                return None
+            saved = await self._rescue(found, str(attempt), "workspace removed")
+            await self._trees.take_down(found.path)
+            if drop_branch:
+                await self._trees.drop_branch(agent_id)
+                ownership.drop_record(self._root, agent_id)
+            return saved
+
+    async def list_ours(self) -> tuple[Owned, ...]:
+        """Return what of ours is in the repository, whole or not."""
+        registered = ownership.registrations(await self._trees.common_dir())
+        refs = await self._trees.refs(BASE_REFS, BRANCH_REFS)
+        ours = [ref.removeprefix(BASE_REFS) for ref in refs if ref.startswith(BASE_REFS)]
+        return tuple(
+            Owned(
+                agent_id=agent_id,
+                path=(path := self._root / agent_id),
+                branch=f"agent/{agent_id}",
+                base_commit=refs[BASE_REFS + agent_id][0],
+                head=refs.get(BRANCH_REFS + agent_id, (None, ""))[0],
+                registered=path in registered,
+                present=path.is_dir(),
+            )
+            for agent_id in ours
+        )
+
+    async def sweep(self, keep: AbstractSet[str]) -> tuple[str, ...]:
+        """Take workspaces of ours whose folder is gone off git's list, except those to keep."""
+        gone = [
+            each
+            for each in await self.list_ours()
+            if each.registered and not each.present and each.agent_id not in keep
+        ]
+        for each in gone:
+            async with self._lock(each.agent_id):
+                await self._trees.take_down(each.path)
+        return tuple(each.agent_id for each in gone)
+
+    def _lock(self, agent_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(checked_id(agent_id), asyncio.Lock())
+
+    async def _checkout(self, workspace: Workspace) -> Checkout:
+        git_dir = ownership.registration(await self._trees.common_dir(), workspace.path)
+        if git_dir is None or not workspace.path.is_dir():
+            raise WorkspaceError(
+                f"the workspace {workspace.path} is gone: prepare {workspace.agent_id} again, its "
+                f"commits are on branch {workspace.branch}"
+            )
+        return Checkout(git_dir, workspace.path, git_dir / "index")
+
+    async def _read(self, workspace: Workspace, *args: str) -> bytes:
+        checkout = await self._checkout(workspace)
+        return (await self._git.run(*args, cwd=checkout.folder, env=checkout.env)).stdout
+
+    async def _status(self, checkout: Checkout) -> TreeStatus:
+        result = await self._git.run(
+            *STATUS, "--untracked-files=all", cwd=checkout.folder, env=checkout.env
+        )
+        return parse_status(result.stdout, checkout.folder)
+
+    async def _rejoin(self, found: Found) -> Workspace:
+        """Return a workspace that is there, with its branch mended and oddities told."""
+        notes: tuple[str, ...] = ()
+        checkout = found.checkout
+        if checkout is None:  # its folder went away this moment
+            raise WorkspaceError(f"the workspace {found.path} is vanishing: prepare it again")
+        if found.head is None:
+            commit = await self._head(checkout) or found.base_commit or ""
+            await self._trees.point(BRANCH_REFS + found.agent_id, commit)
+            notes += (f"branch {found.branch} was missing and was made again at {commit}",)
+        at = (checkout.git_dir / "HEAD").read_bytes().strip()
+        if at != b"ref: " + (BRANCH_REFS + found.agent_id).encode():
+            elsewhere = at.decode(errors="replace")
+            notes += (f"the workspace is not on {found.branch} but on {elsewhere}",)
+        return _workspace(found, notes)
+
+    async def _clear(self, found: Found) -> tuple[str, ...]:
+        """Make room where a workspace of ours once was, keeping what work is in it."""
+        if found.git_dir is None and found.vacant:
+            return ()
+        saved = await self._rescue(found, "recovered", "folder without a worktree")
+        await self._trees.take_down(found.path)
+        if saved is None:
+            return ()
+        return (f"{found.path} was no worktree any more; its files are saved in {saved.ref}",)
+
+    async def _rescue(self, found: Found, name: str, reason: str) -> SavedWork | None:
+        """Save all that would be lost with the folder, or refuse to lose it."""
+        if found.half_made or not found.path.is_dir():
+            return None
+        checkout = found.checkout or Checkout(await self._trees.common_dir(), found.path)
+        if found.checkout is None:
+            saved = await save_work(
+                self._git,
+                checkout,
+                head=found.head or found.base_commit or "",
+                ref=f"{SAVED_REFS}{found.agent_id}/{name}",
+                message=_message(found.agent_id, name, reason),
+            )
+        else:
+            saved = await self._save(checkout, found.agent_id, name, reason, detached=True)
+        if saved and saved.problems:
+            raise WorkspaceError(
+                f"{found.path} was not removed, because not all of it could be saved: "
+                f"{saved.problems}Make these files readable or remove them, and try again "
+                f"(the rest is in {saved.ref})"
+            )
+        return saved
+
+    async def _save(
+        self,
+        checkout: Checkout,
+        agent_id: str,
+        name: str,
+        reason: str,
+        *,
+        detached: bool = False,
+    ) -> SavedWork | None:
+        ref = f"{SAVED_REFS}{agent_id}/{name}"
+        try:
+            status = await self._status(checkout)
+        except GitError:
+            # A broken index hides what is dirty; saving reads the files themselves.
+            head, on_branch, clean = await self._head(checkout), False, False
+        else:
+            head, on_branch, clean = status.head, status.branch is not None, not status.dirty
+        if detached and head and not on_branch:
+            await self._trees.point(f"{ref}-detached", head)
+        if clean:
+            return None
+        return await save_work(
+            self._git, checkout, head=head, ref=ref, message=_message(agent_id, name, reason)
+        )
+
+    async def _head(self, checkout: Checkout) -> str:
+        asked = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        result = await self._git.run(*asked, cwd=checkout.folder, env=checkout.env, check=False)
+        return result.text
+
+
+def _message(agent_id: str, name: str, reason: str) -> str:
+    return f"Uncommitted work of {agent_id}, attempt {name}: {reason}\n"
+
+
+def _is_whole(found: Found) -> bool:
+    return found.base_commit is not None and found.checkout is not None and not found.half_made
+
+
+def _workspace(found: Found, notes: tuple[str, ...] = ()) -> Workspace:
+    commit = found.base_commit or ""
+    return Workspace(found.agent_id, found.path, found.branch, commit, found.base_branch, notes)
+
+
+def _refuse_foreign(found: Found) -> None:
+    ours = found.base_commit is not None
+    if not ours and found.head is not None:
+        raise WorkspaceError(
+            f"branch {found.branch} exists and was not made for this agent: rename it (`git branch "
+            f"-m {found.branch} NEW-NAME`), delete it, or choose another agent id"
+        )
+    if not ours and not found.vacant:
+        raise WorkspaceError(
+            f"{found.path} exists and is no workspace of this agent: move it away or delete it"
+        )
+    if found.checked_out_at not in ("", str(found.path)):
+        raise WorkspaceError(
+            f"branch {found.branch} is checked out at {found.checked_out_at}: switch that checkout "
+            "to another branch, then try again"
+        )

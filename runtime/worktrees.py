@@ -1,0 +1,250 @@
+"""The worktrees, branches and refs of one repository, as git keeps them.
+
+Owns each single change to them: adding, taking down, dropping. When a change is right is for
+`runtime.workspace` to say. It must not touch the user's checkout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime import ownership
+from runtime.errors import GitError, RepositoryError, WorkspaceError
+from runtime.git import IS_BARE, NO_COMMIT, NOT_A_REPOSITORY
+from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
+from runtime.saving import SLOW, Checkout
+from runtime.tree import STATUS, parse_status, some_of
+
+if TYPE_CHECKING:
+    from runtime.git import Git
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of one agent's workspace: all, some or nothing of it."""
+
+    agent_id: str
+    path: Path
+    base_commit: str | None
+    """Set if and only if the branch of this agent is ours."""
+    head: str | None
+    """The commit of the agent's branch."""
+    checked_out_at: str
+    git_dir: Path | None
+    record: Record | None
+
+    @property
+    def branch(self) -> str:
+        """The agent's branch, there or not."""
+        return f"agent/{self.agent_id}"
+
+    @property
+    def base_branch(self) -> str | None:
+        """The branch it started from, as far as it is on record."""
+        return self.record.base_branch if self.record else None
+
+    @property
+    def half_made(self) -> bool:
+        """Whether its making began and did not end, so that no agent was ever in it."""
+        return self.record is not None and not self.record.ready
+
+    @property
+    def checkout(self) -> Checkout | None:
+        """The workspace as git sees it, if it is registered and its folder is there."""
+        if self.git_dir is None or not self.path.is_dir():
+            return None
+        return Checkout(self.git_dir, self.path, self.git_dir / "index")
+
+    @property
+    def vacant(self) -> bool:
+        """Whether nothing is lost when a workspace is made at its place."""
+        if not os.path.lexists(self.path):
+            return True
+        return self.path.is_dir() and not any(self.path.iterdir())
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a new workspace begins."""
+
+    commit: str
+    branch: str | None
+    notes: tuple[str, ...]
+
+
+class Worktrees:
+    """One repository's worktrees below one root folder."""
+
+    def __init__(self, repo: Path, root: Path, git: Git) -> None:
+        self.root = root
+        self._repo = repo
+        self._git = git
+        self._common_dir: Path | None = None
+        # git's own list of worktrees is not safe against two changes at once
+        self._registering = asyncio.Lock()
+
+    async def common_dir(self) -> Path:
+        """Return the git folder that all worktrees share."""
+        if self._common_dir is None:
+            try:
+                answer = await self._ask(
+                    "rev-parse",
+                    "--path-format=absolute",
+                    "--is-bare-repository",
+                    "--git-common-dir",
+                )
+            except GitError as error:
+                if "not a git repository" in error.stderr:
+                    raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo)) from error
+                raise
+            bare, _, folder = answer.partition("\n")
+            if bare == "true":
+                raise RepositoryError(IS_BARE.format(path=self._repo))
+            self._common_dir = Path(os.path.realpath(folder))  # noqa: ASYNC240  # once, and local
+        return self._common_dir
+
+    async def refs(self, *patterns: str) -> dict[str, tuple[str, str]]:
+        """Return refs by name: their commit, and the folder where a branch is checked out."""
+        listing = await self._ask(
+            "for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", *patterns
+        )
+        rows = (line.split(" ", 2) for line in listing.splitlines())
+        return {ref: (commit, folder) for ref, commit, folder in rows}
+
+    async def find(self, agent_id: str) -> Found:
+        """Look for the workspace of this agent."""
+        path = self.root / checked_id(agent_id)
+        git_dir = ownership.registration(await self.common_dir(), path)
+        base_ref, branch_ref = BASE_REFS + agent_id, BRANCH_REFS + agent_id
+        refs = await self.refs(base_ref, branch_ref)
+        head, checked_out_at = refs.get(branch_ref, (None, ""))
+        return Found(
+            agent_id=agent_id,
+            path=path,
+            base_commit=refs[base_ref][0] if base_ref in refs else None,
+            head=head,
+            checked_out_at=checked_out_at,
+            git_dir=git_dir,
+            record=ownership.read_record(self.root, agent_id),
+        )
+
+    async def starting_point(self, base: str | None) -> Start:
+        """Find the commit of a branch or revision; without one, of the user's checkout."""
+        here = parse_status((await self._git.run(*STATUS, cwd=self._repo)).stdout, self._repo)
+        if base is None and not here.head:
+            raise RepositoryError(NO_COMMIT.format(path=self._repo))
+        if base is None and here.branch is None:
+            start = Start(
+                here.head, None, (f"{self._repo} is on no branch: {here.head} is the base",)
+            )
+        elif base is None:
+            start = Start(here.head, here.branch, ())
+        else:
+            start = await self._named(base)
+        if start.branch != here.branch or not here.dirty:
+            return start
+        note = (
+            f"{len(here.dirty)} uncommitted in {self._repo} and therefore not in the workspace: "
+            f"{some_of(here.dirty)}"
+        )
+        return Start(start.commit, start.branch, (*start.notes, note))
+
+    async def _named(self, base: str) -> Start:
+        for name, branch in ((f"refs/heads/{base}", base), (f"{base}^{{commit}}", None)):
+            verb = ("show-ref", "--hash") if branch else ("rev-parse", "--end-of-options")
+            found = await self._git.run(
+                verb[0], "--verify", verb[1], name, cwd=self._repo, check=False
+            )
+            if found.code == 0:
+                return Start(found.text, branch, ())
+        newest = await self._ask(
+            "for-each-ref", "--count=6", "--sort=-committerdate", "--format=%(refname:short)",
+            "refs/heads",
+        )  # fmt: skip
+        if not newest:
+            raise RepositoryError(NO_COMMIT.format(path=self._repo))
+        raise WorkspaceError(
+            f"there is no branch or commit {base!r} in {self._repo} to start from; branches there: "
+            f"{some_of(newest.splitlines())}"
+        )
+
+    async def add(self, found: Found, commit: str) -> None:
+        """Register and fill the worktree, on the agent's branch if it exists, else a new one."""
+        target = (
+            ("--no-track", "-b", found.branch, str(found.path), commit)
+            if found.head is None
+            else (str(found.path), found.branch)
+        )
+        try:
+            async with self._registering:
+                await self._ask("worktree", "add", "--quiet", "--no-checkout", *target)
+        except GitError as error:
+            raise WorkspaceError(
+                f"git cannot make the workspace {found.path}: {error}\n(a branch named 'agent' "
+                f"leaves no room for {found.branch}: rename it)"
+            ) from error
+        git_dir = ownership.registration(await self.common_dir(), found.path)
+        if git_dir is None:
+            raise WorkspaceError(f"git did not register the workspace {found.path}: prepare again")
+        checkout = Checkout(git_dir, found.path)
+        await self._git.run(
+            "reset", "--hard", "--quiet", cwd=found.path, env=checkout.env, timeout=SLOW
+        )
+
+    async def take_down(self, path: Path) -> None:
+        """Remove the worktree's folder and registration, whatever is left of either."""
+        common = await self.common_dir()
+        removal = ("worktree", "remove", "--force", "--force", str(path))
+        async with self._registering:
+            if ownership.registration(common, path) is not None:
+                # It refuses a folder whose pointer is broken: then the folder goes first.
+                with suppress(GitError):
+                    await self._ask(*removal)
+            await asyncio.to_thread(_remove_folder, path)
+            if ownership.registration(common, path) is not None:
+                await self._ask(*removal)
+
+    async def point(self, ref: str, commit: str) -> None:
+        """Let the ref name the commit."""
+        await self._ask("update-ref", ref, commit)
+
+    async def drop_branch(self, agent_id: str) -> None:
+        """Delete branch and base ref in one step; the branch's head stays under a saved ref."""
+        branch_ref, base_ref = BRANCH_REFS + agent_id, BASE_REFS + agent_id
+        kept_ref = f"{SAVED_REFS}{agent_id}/head"
+        refs = await self.refs(branch_ref, base_ref, kept_ref)
+        head, checked_out_at = refs.get(branch_ref, ("", ""))
+        if checked_out_at:
+            raise WorkspaceError(
+                f"branch agent/{agent_id} is checked out at {checked_out_at} and was kept: switch "
+                "that checkout to another branch and try again"
+            )
+        steps = [f"delete {base_ref}"] if base_ref in refs else []
+        if head:
+            steps += [f"update {kept_ref} {head}", f"delete {branch_ref} {head}"]
+            earlier, _ = refs.get(kept_ref, (head, ""))
+            if earlier != head:
+                steps.append(f"update {kept_ref}-{earlier[:12]} {earlier}")
+        await self._git.run(
+            "update-ref", "--stdin", cwd=self._repo, input="\n".join([*steps, ""]).encode()
+        )
+
+    async def _ask(self, *args: str) -> str:
+        return (await self._git.run(*args, cwd=self._repo, timeout=SLOW)).text
+
+
+def _remove_folder(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    # Package caches are often read-only, and a read-only folder cannot be emptied.
+    for folder, _, _ in os.walk(path):
+        Path(folder).chmod(stat.S_IRWXU)
+    shutil.rmtree(path)

@@ -1,0 +1,213 @@
+"""Decides what a summary shows and what it leaves out, so that it stays small and says so.
+
+Owns the limits per level of tightness and the order in which facts give way: what failed last and
+what a person said stay longest, history and lists of files go first. Pure: plain values in, plain
+values out; it does no rendering and keeps no state.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from templates.fence import cap, clean, noted
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of each kind one level shows: texts in bytes, lists in entries."""
+
+    description: int
+    words_of_people: int
+    failure: int
+    words: int
+    failures: int
+    asides: int
+    attempts: int
+    attempt_words: int
+    files: int
+    commits: int
+
+
+LEVELS = (
+    Limits(4000, 3000, 3000, 1500, 6, 12, 10, 240, 40, 10),
+    Limits(2500, 2500, 2000, 700, 5, 8, 8, 160, 20, 6),
+    Limits(1500, 2000, 1200, 400, 4, 5, 5, 120, 10, 4),
+    Limits(800, 1200, 700, 200, 3, 3, 3, 100, 5, 2),
+    Limits(400, 500, 300, 100, 2, 2, 1, 80, 3, 1),
+)
+"""From roomy to tight; a page that fits at one level is not trimmed further."""
+
+GOOD_ENDS = frozenset({"pr_created", "pr_merged", "unblocked", "answered", "task_complete"})
+_MAX_SHOWN_ENDS = 8
+
+
+def trim(values: Values, level: int) -> Values:
+    """Shrink the values of a snapshot to a level; `left_out` names all that is missing.
+
+    Adds `latest` (the ledger's entry of the attempt that just ended), `earlier` (others, newest
+    first), `older` (how the rest ended, counted), `streak` (how many attempts in a row failed in
+    the same way) and `left_out`.
+    """
+    cutter = _Cutter(LEVELS[level], Counter(values["omitted"]))
+    limits = cutter.limits
+    task, outcome, ci = values["task"], values["last_outcome"], values["ci"]
+    communications = values["communications"]
+    trimmed = {
+        **values,
+        "task": {
+            **task,
+            "description": cutter.text(task["description"], limits.description, "the description"),
+            "acceptance": cutter.items(task["acceptance"], limits.asides, "acceptance points"),
+            "verify": cutter.items(task["verify"], limits.asides, "verify commands"),
+        },
+        "last_outcome": outcome
+        and {
+            "kind": outcome["kind"],
+            "text": cutter.text(outcome["text"], limits.failure, "the reason"),
+            "evidence": cutter.text(outcome["evidence"], limits.failure, "evidence", head=0.33),
+        },
+        "gates": cutter.gates(values["gates"]),
+        "ci": ci
+        and {
+            **ci,
+            "failed": cutter.excerpts(ci["failed"], "CI output", "failed checks"),
+        },
+        "answer": values["answer"]
+        and {
+            **values["answer"],
+            "question": cutter.text(values["answer"]["question"], limits.words, "a question"),
+            "answer": cutter.text(
+                values["answer"]["answer"], limits.words_of_people, "a person's answer"
+            ),
+        },
+        "guidance": cutter.items(
+            values["guidance"], limits.asides, "pieces of guidance", newest=True
+        ),
+        "communications": communications and cutter.mail(communications),
+        "last_words": cutter.text(values["last_words"], limits.words, "last words", head=0),
+    }
+    for name, limit, noun in (
+        ("blockers", limits.asides, "blockers"),
+        ("notes", limits.asides, "notes"),
+        ("flagged_files", limits.asides, "flagged files"),
+        ("changed_files", limits.files, "changed files"),
+        ("dirty_files", limits.files, "uncommitted files"),
+        ("recent_commits", limits.commits, "commits"),
+        ("dependencies_done", limits.asides, "finished dependencies"),
+        ("dependencies_pending", limits.asides, "pending dependencies"),
+    ):
+        trimmed[name] = cutter.items(values[name], limit, noun)
+    trimmed["guidance"] = [
+        {**entry, "text": cutter.text(entry["text"], limits.words_of_people, "guidance")}
+        for entry in trimmed["guidance"]
+    ]
+    if values["saved_work"]:
+        saved = values["saved_work"]
+        files = cutter.items(saved["files"], limits.files, "saved files")
+        trimmed["saved_work"] = {**saved, "files": files}
+    trimmed.update(_history(values, cutter))
+    trimmed["left_out"] = cutter.named()
+    return trimmed
+
+
+def _history(values: Values, cutter: _Cutter) -> Values:
+    ledger = values["ledger"]
+    limits = cutter.limits
+    latest = ledger[-1] if ledger and ledger[-1]["attempt"] == values["attempt"] else None
+    rest = ledger[:-1] if latest else ledger
+    shown = rest[-limits.attempts :]
+    ends: Counter[str] = Counter(values["folded_attempts"])
+    ends.update(entry["outcome"] for entry in rest[: len(rest) - len(shown)])
+    if ends:
+        cutter.missing["older attempts"] += ends.total()
+    if latest:
+        latest = {
+            **latest,
+            "summary": cutter.text(latest["summary"], limits.words, "the last attempt's words"),
+            "error": cutter.text(latest["error"], limits.failure, "the last error"),
+        }
+    return {
+        "latest": latest,
+        "earlier": [{**entry, "chars": limits.attempt_words} for entry in reversed(shown)],
+        "older": ends.most_common(_MAX_SHOWN_ENDS),
+        "streak": _streak(ledger),
+    }
+
+
+def _streak(ledger: list[Values]) -> int:
+    if not ledger or ledger[-1]["outcome"] in GOOD_ENDS:
+        return 0
+    wanted = (ledger[-1]["outcome"], ledger[-1]["error"])
+    length = 0
+    for entry in reversed(ledger):
+        if (entry["outcome"], entry["error"]) != wanted:
+            break
+        length += 1
+    return length
+
+
+class _Cutter:
+    """Shortens texts and lists, and remembers what went missing."""
+
+    def __init__(self, limits: Limits, missing: Counter[str]) -> None:
+        self.limits = limits
+        self.missing = missing
+        self._bytes: Counter[str] = Counter()
+
+    def text(self, value: str | None, limit: int, noun: str, *, head: float = 0.33) -> str:
+        if not value:
+            return ""
+        whole = clean(value).strip("\n")
+        kept = cap(whole, limit, head=head)
+        if missing := noted(kept):
+            self._bytes[noun] += missing
+        return kept
+
+    def items(self, values: list[Any], limit: int, noun: str, *, newest: bool = False) -> list[Any]:
+        over = len(values) - limit
+        if over <= 0:
+            return list(values)
+        self.missing[noun] += over
+        return list(values[-limit:] if newest else values[:limit])
+
+    def excerpts(self, values: list[Values], noun: str, counted: str) -> list[Values]:
+        return [
+            {**value, "excerpt": self.text(value["excerpt"], self.limits.failure, noun)}
+            for value in self.items(values, self.limits.failures, counted)
+        ]
+
+    def gates(self, gates: list[Values]) -> list[Values]:
+        """Failures first, the new ones before those that were there already."""
+        red = sorted(
+            (gate for gate in gates if not gate["ok"]), key=lambda g: bool(g["failed_before"])
+        )
+        green = [gate for gate in gates if gate["ok"]]
+        return [
+            *self.excerpts(red, "gate output", "failed gates"),
+            *self.items(green, self.limits.asides, "passed gates"),
+        ]
+
+    def mail(self, own: Values) -> Values:
+        limit = self.limits.words
+        entry: Values = {
+            name: self.text(own[name], limit, "mailbox text")
+            for name in ("mission", "working_on", "done", "next")
+        }
+        for name in ("requests", "deliveries"):
+            entry[name] = [
+                {**message, "text": self.text(message["text"], limit, "mailbox text")}
+                for message in self.items(own[name], self.limits.asides, name, newest=True)
+            ]
+        return entry
+
+    def named(self) -> list[str]:
+        counts = [f"{count} {noun}" for noun, count in self.missing.items() if count > 0]
+        return counts + [f"{_size(size)} of {noun}" for noun, size in self._bytes.items()]
+
+
+def _size(count: int) -> str:
+    return f"{count} bytes" if count < 1024 else f"{count / 1024:.1f} KiB"  # noqa: PLR2004  # 1 KiB

@@ -1,0 +1,5 @@
+"""Errors of the templates package."""
+
+
+class TemplateError(Exception):
+    """A template cannot be found, read or rendered; the text names file, line and remedy."""

@@ -1,0 +1,170 @@
+"""The one door to Jinja: finds a template, the user's own before ours, and renders plain values.
+
+Owns the sandbox, the filters and the bound on output. Must not know what a lifecycle is, and must
+never treat a value as template source. A user's template is the user's own file: it may waste
+its own time, but it cannot call into the program or flood it with text.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Mapping, Sized
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jinja2
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from templates.errors import TemplateError
+from templates.fence import fence, line, quote, tell
+
+if TYPE_CHECKING:
+    from jinja2.runtime import Context
+
+_OURS = Path(__file__).parent
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.md\.j2")
+_MAX_SOURCE = 256 * 1024
+_MAX_REPEAT = 1_000_000
+_SHOWN_DURATION = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+_Stamp = tuple[int, int, int] | None
+_FAULTS_OF_A_TEMPLATE = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def duration(seconds: float) -> str:
+    """Say a time span in its two largest units."""
+    rest = max(0, round(seconds))
+    parts: list[str] = []
+    for size, unit in _SHOWN_DURATION:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "0 s"
+
+
+def plural(count: int, noun: str) -> str:
+    """Say how many of a thing there are."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox, which by itself lets `'a' * 3000000000` take all memory."""
+
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
+        text, times = (left, right) if isinstance(left, Sized) else (right, left)
+        if operator == "%" and isinstance(left, str):
+            raise SecurityError("'%' on text is not allowed in a template: use '~' to join")
+        if operator == "**":
+            raise SecurityError("'**' is not allowed in a template")
+        if isinstance(text, Sized) and isinstance(times, int) and len(text) * times > _MAX_REPEAT:
+            raise SecurityError(f"a text of more than {_MAX_REPEAT} characters by '*'")
+        return super().call_binop(context, operator, left, right)
+
+
+class _OverridesFirst(jinja2.BaseLoader):
+    """Looks in the user's folder, then in ours; notices overrides that come, change or go."""
+
+    def __init__(self, override_dir: Path | None) -> None:
+        self._override_dir = override_dir
+
+    def get_source(
+        self, environment: jinja2.Environment, template: str
+    ) -> tuple[str, str, Callable[[], bool]]:
+        del environment
+        if not _NAME.fullmatch(template):
+            raise jinja2.TemplateNotFound(template)
+        stamp = self._stamp(template)
+        path = self._path(template, stamp)
+        try:
+            with path.open("rb") as file:
+                raw = file.read(_MAX_SOURCE + 1)
+            text = raw.decode()
+        except FileNotFoundError:
+            raise jinja2.TemplateNotFound(template) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise TemplateError(
+                f"{path}: cannot be read as a UTF-8 template: {error}; "
+                "mend the file, or remove it to get the built-in template"
+            ) from error
+        if len(raw) > _MAX_SOURCE:
+            raise TemplateError(f"{path}: larger than {_MAX_SOURCE} bytes; shorten it")
+        return text, str(path), lambda: self._stamp(template) == stamp
+
+    def _path(self, template: str, stamp: _Stamp) -> Path:
+        if stamp is None or self._override_dir is None:
+            return _OURS / template
+        return self._override_dir / template
+
+    def _stamp(self, template: str) -> _Stamp:
+        if self._override_dir is None:
+            return None
+        try:
+            found = (self._override_dir / template).stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Renderer:
+    """Renders templates by name; make one and keep it: a new one costs more than 10 ms."""
+
+    def __init__(self, override_dir: Path | None = None, *, max_output: int = 1024 * 1024) -> None:
+        self._max_output = max_output
+        self._environment = _Sandbox(
+            loader=_OverridesFirst(override_dir),
+            undefined=jinja2.StrictUndefined,
+            autoescape=False,  # the output is Markdown for a program, never HTML
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update(
+            duration=duration, fence=fence, line=line, plural=plural, quote=quote, tell=tell
+        )
+
+    def render(self, name: str, values: Mapping[str, object]) -> str:
+        """Render the template of that name; raises `TemplateError` naming file, line and remedy."""
+        try:
+            template = self._environment.get_template(name)
+            return self._collect(template, values)
+        except _FAULTS_OF_A_TEMPLATE as error:
+            raise TemplateError(_explain(error, name, values)) from error
+
+    def _collect(self, template: jinja2.Template, values: Mapping[str, object]) -> str:
+        pieces: list[str] = []
+        size = 0
+        for piece in template.generate(values):
+            size += len(piece)
+            if size > self._max_output:
+                raise TemplateError(
+                    f"{template.filename}: gives more than {self._max_output} characters; "
+                    "look for a loop that never ends or show less"
+                )
+            pieces.append(piece)
+        return "".join(pieces)
+
+
+def _explain(error: BaseException, name: str, values: Mapping[str, object]) -> str:
+    if isinstance(error, jinja2.TemplateNotFound):
+        built_in = ", ".join(sorted(path.name for path in _OURS.glob("*.md.j2")))
+        return f"no template {error.name!r} (wanted for {name}); there are: {built_in}"
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f"{error.filename or name}, line {error.lineno}: {error.message}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith(".j2")]
+    place = f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else name
+    reason = str(error) or type(error).__name__
+    return f"{place}: {reason}; values at hand: {', '.join(sorted(values))}"

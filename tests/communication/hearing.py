@@ -1,0 +1,82 @@
+"""What the tests of this folder share: words to write, and ears that wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from communication.mailbox import Mailbox, Reading, ReadingKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AGENT = "agent-T001"
+DEADLINE_S = 20.0
+
+
+def word(summary: str = "did it", **fields: Any) -> dict[str, Any]:
+    """Build an entry with a task_complete breakpoint."""
+    said = {"type": "task_complete", "task_id": "T001", "summary": summary, **fields}
+    return {"lifecycle_state": "complete", "breakpoint": said}
+
+
+def mail(**entries: Any) -> str:
+    """Build the text of a mailbox; without entries, one with a breakpoint of AGENT."""
+    return json.dumps(entries or {AGENT: word()})
+
+
+def replace(path: Path, text: str) -> None:
+    """Write the file as careful writers do: aside, then rename."""
+    fresh = path.with_name("fresh")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+def read(path: Path, agent_id: str = AGENT, **expected: str | None) -> Reading:
+    """Look at the mailbox once."""
+    return Mailbox(path).load().reading(agent_id, **expected)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for the condition, or fail at the deadline."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():  # noqa: ASYNC110  # the conditions are not ours to make events of
+            await asyncio.sleep(0.005)
+
+
+class Heard:
+    """Collects the readings of one subscription."""
+
+    def __init__(self) -> None:
+        self.readings: list[Reading] = []
+
+    def __call__(self, reading: Reading) -> None:
+        self.readings.append(reading)
+
+    @property
+    def summaries(self) -> list[str]:
+        """What the signals said."""
+        return [
+            reading.breakpoint.summary
+            for reading in self.readings
+            if reading.kind is ReadingKind.SIGNAL and reading.breakpoint is not None
+        ]
+
+    @property
+    def kinds(self) -> list[str]:
+        """What kinds of readings came, in order."""
+        return [str(reading.kind) for reading in self.readings]
+
+
+def watch_threads() -> int:
+    """Count this process's threads that watch files, including those Python does not know."""
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            names.append((task / "comm").read_text())
+    waiting = sum(1 for thread in threading.enumerate() if thread.name == "mailbox-watch")
+    return waiting + sum(1 for name in names if name.startswith("notify-rs"))

@@ -1,0 +1,109 @@
+"""How an agent signals."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from communication.errors import CommunicationError, MailboxError, SignalError
+from communication.mailbox import ReadingKind
+from communication.signal import signal
+from tests.communication.hearing import AGENT, mail, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {
+        "LOOPWRIGHT_COMM_FILE": str(tmp_path / "communications.json"),
+        "LOOPWRIGHT_AGENT_ID": AGENT,
+        "LOOPWRIGHT_TASK_ID": "T001",
+        "LOOPWRIGHT_SPAWN_ID": "spawn-7",
+    }
+
+
+def test_every_type_is_read_back_as_the_signal_it_was_meant_to_be(env: dict[str, str]) -> None:
+    for kind, state in (
+        ("task_complete", "complete"),
+        ("blocked", "blocked"),
+        ("pr_created", "pr_created"),
+        ("question", "question"),
+    ):
+        path = signal(
+            env,
+            kind,
+            summary="all of it",
+            blocked_on=["T002", "a key"],
+            reason="waiting",
+            pr_url="local://pr/1",
+            question="which key?",
+        )
+        reading = read(path, spawn_id="spawn-7", task_id="T001")
+        assert reading.kind is ReadingKind.SIGNAL, reading.problem
+        assert reading.entry is not None
+        assert reading.entry.lifecycle_state == state
+        word = reading.breakpoint
+        assert word is not None
+        assert (word.type, word.summary, word.blocked_on) == (kind, "all of it", ("T002", "a key"))
+        assert (word.reason, word.pr_url, word.question) == (
+            "waiting",
+            "local://pr/1",
+            "which key?",
+        )
+        assert read(path, spawn_id="spawn-8").kind is ReadingKind.STALE
+
+
+def test_each_signal_counts_on_and_keeps_what_else_is_in_the_file(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "communications.json"
+    path.write_text(mail(_meta={"v": 1}, other={"x": 1}, **{AGENT: {"mission": "all"}}))
+    signal(env, "blocked", blocked_on="T002")
+    signal(env, "task_complete")
+    found = json.loads(path.read_text())
+    assert found["_meta"] == {"v": 1}
+    assert found["other"] == {"x": 1}
+    assert found[AGENT]["mission"] == "all"
+    assert found[AGENT]["breakpoint"] == {
+        "type": "task_complete",
+        "task_id": "T001",
+        "spawn_id": "spawn-7",
+        "seq": 2,
+    }
+
+
+def test_missing_variables_are_named_with_what_to_do(env: dict[str, str]) -> None:
+    del env["LOOPWRIGHT_SPAWN_ID"]
+    env["LOOPWRIGHT_AGENT_ID"] = ""
+    with pytest.raises(SignalError, match="LOOPWRIGHT_AGENT_ID, LOOPWRIGHT_SPAWN_ID") as caught:
+        signal(env, "task_complete")
+    assert "inside an agent's process" in str(caught.value)
+    assert isinstance(caught.value, CommunicationError)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("finished", "use one of: task_complete"), ("blocked", "blocked_on"), ("question", "text")],
+)
+def test_a_signal_that_could_not_be_read_is_refused_before_it_is_written(
+    env: dict[str, str], tmp_path: Path, kind: str, reason: str
+) -> None:
+    with pytest.raises(SignalError, match=reason):
+        signal(env, kind)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arguments_that_are_no_unicode_are_written_readably(env: dict[str, str]) -> None:
+    reading = read(signal(env, "task_complete", summary="caf\udce9 ready"))
+    assert reading.breakpoint is not None
+    assert reading.breakpoint.summary == "caf? ready"
+
+
+def test_a_folder_that_does_not_exist_is_named(env: dict[str, str], tmp_path: Path) -> None:
+    env["LOOPWRIGHT_COMM_FILE"] = str(tmp_path / "gone" / "communications.json")
+    with pytest.raises(MailboxError, match="folder must exist"):
+        signal(env, "task_complete")

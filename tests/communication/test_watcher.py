@@ -1,0 +1,395 @@
+"""The watcher hands on every signal once, and no trouble with watching loses one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from communication.mailbox import Mailbox, ReadingKind
+from communication.watcher import MailboxWatcher
+from tests.communication.hearing import (
+    AGENT,
+    Heard,
+    mail,
+    replace,
+    until,
+    watch_threads,
+    word,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from communication.subscription import Subscription
+
+# ruff: noqa: ASYNC240  # the tests play the agent, which writes whenever it likes
+NEVER_S = 1000.0
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "communications.json"
+
+
+@pytest.fixture
+async def watcher() -> AsyncIterator[MailboxWatcher]:
+    """Watch natively only: the poll is too slow to help."""
+    async with MailboxWatcher(poll_interval=NEVER_S, settle_s=0.2) as watcher:
+        yield watcher
+
+
+def listen(watcher: MailboxWatcher, file: Path, **expected: Any) -> tuple[Heard, Subscription]:
+    heard = Heard()
+    identity = {"spawn_id": None, "task_id": None, **expected}
+    return heard, watcher.subscribe(Mailbox(file), AGENT, on_reading=heard, **identity)
+
+
+async def watched_natively(watcher: MailboxWatcher) -> None:
+    await until(lambda: watcher._native is not None and not watcher._uncovered)
+
+
+async def test_every_way_of_writing_is_seen(watcher: MailboxWatcher, file: Path) -> None:
+    heard, _ = listen(watcher, file)
+    await watched_natively(watcher)
+
+    replace(file, mail(**{AGENT: word("by rename")}))
+    await until(lambda: heard.summaries == ["by rename"])
+
+    file.write_text(mail(**{AGENT: word("truncated and written")}))
+    await until(lambda: heard.summaries[1:] == ["truncated and written"])
+
+    with file.open("r+") as opened:
+        opened.write(mail(**{AGENT: word("edited in place, longer than before")}))
+    await until(lambda: heard.summaries[2:] == ["edited in place, longer than before"])
+
+    file.unlink()
+    file.write_text(mail(**{AGENT: word("deleted and made anew")}))
+    await until(lambda: heard.summaries[3:] == ["deleted and made anew"])
+
+    Mailbox(file).update(AGENT, lambda entry: entry.update(word("by update")))
+    await until(lambda: heard.summaries[4:] == ["by update"])
+    assert heard.kinds == ["signal"] * 5
+
+
+async def test_what_stands_there_already_is_told_too(watcher: MailboxWatcher, file: Path) -> None:
+    file.write_text(mail())
+    heard, _ = listen(watcher, file)
+    assert heard.readings == []
+    await until(lambda: heard.kinds == ["signal"])
+
+
+async def test_the_same_word_is_told_once_and_another_again(
+    watcher: MailboxWatcher, file: Path
+) -> None:
+    heard, _ = listen(watcher, file)
+    other, _ = listen(watcher, file)
+    replace(file, mail())
+    await until(lambda: len(heard.readings) == len(other.readings) == 1)
+    replace(file, mail(**{AGENT: word(), "b": {"x": 1}}))
+    replace(file, mail(**{AGENT: word(seq=2)}))
+    await until(lambda: len(heard.readings) == len(other.readings) == 2)
+    replace(file, mail(**{AGENT: word("last")}))
+    await until(lambda: heard.summaries == other.summaries == ["did it", "did it", "last"])
+
+
+async def test_a_torn_file_is_no_word_until_it_is_whole_and_then_one(file: Path) -> None:
+    async with MailboxWatcher(poll_interval=NEVER_S, settle_s=NEVER_S) as watcher:
+        heard, _ = listen(watcher, file)
+        sibling, _ = listen(watcher, file.with_name("other.json"))
+        await watched_natively(watcher)
+        text = mail()
+        with file.open("w") as opened:
+            opened.write(text[:25])
+            opened.flush()
+            # The other file's word comes later, so the torn one has been looked at by then.
+            replace(file.with_name("other.json"), mail())
+            await until(lambda: sibling.kinds == ["signal"])
+            assert heard.readings == []
+            opened.write(text[25:])
+        await until(lambda: heard.readings)
+        assert heard.kinds == ["signal"]
+
+
+async def test_a_fault_is_told_once_and_only_after_it_has_settled(
+    watcher: MailboxWatcher, file: Path
+) -> None:
+    loop = asyncio.get_running_loop()
+    heard, _ = listen(watcher, file)
+    await watched_natively(watcher)
+    written = loop.time()
+    replace(file, '{"half": ')
+    await until(lambda: heard.readings)
+    assert loop.time() - written >= 0.2
+    assert heard.kinds == ["invalid"]
+    assert "not valid JSON" in heard.readings[0].problem
+
+    replace(file, '{"half": ')
+    replace(file, mail())
+    await until(lambda: len(heard.readings) == 2)
+    replace(file, '{"half": ')
+    replace(file, mail(**{AGENT: {"breakpoint": {"type": "?"}}}))
+    await until(lambda: len(heard.readings) == 3)
+    assert heard.kinds == ["invalid", "signal", "invalid"]
+    assert "breakpoint.type" in heard.readings[2].problem
+
+
+async def test_a_fault_that_keeps_changing_has_not_settled(file: Path) -> None:
+    async with MailboxWatcher(settle_s=0.8) as watcher:
+        heard, _ = listen(watcher, file)
+        await watched_natively(watcher)
+        text = mail()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        with file.open("w") as opened:
+            for part in range(len(text)):
+                opened.write(text[part])
+                opened.flush()
+                await asyncio.sleep(1.0 / len(text))
+        assert loop.time() - started >= 1.0
+        await until(lambda: heard.readings)
+        assert heard.kinds == ["signal"]
+
+
+async def test_a_stale_word_is_told_as_such_once(watcher: MailboxWatcher, file: Path) -> None:
+    heard, _ = listen(watcher, file, spawn_id="spawn-4", task_id="T001")
+    replace(file, mail(**{AGENT: word(spawn_id="spawn-3")}))
+    await until(lambda: heard.kinds == ["stale"])
+    replace(file, mail(**{AGENT: word(spawn_id="spawn-3"), "other": {}}))
+    replace(file, mail(**{AGENT: word(spawn_id="spawn-4")}))
+    await until(lambda: heard.kinds == ["stale", "signal"])
+
+
+@pytest.mark.parametrize("kind", ["fifo", "symlink", "directory"])
+async def test_a_planted_node_is_a_fault_and_a_good_file_in_its_place_a_word(
+    watcher: MailboxWatcher, file: Path, kind: str
+) -> None:
+    heard, subscription = listen(watcher, file)
+    await watched_natively(watcher)
+    match kind:
+        case "fifo":
+            os.mkfifo(file)
+        case "symlink":
+            file.symlink_to("/dev/zero")
+        case _:
+            file.mkdir()
+    assert subscription.check().kind is ReadingKind.INVALID
+    await until(lambda: heard.kinds == ["invalid"])
+    Mailbox(file).clear(AGENT)
+    file.write_text(mail())
+    await until(lambda: heard.kinds == ["invalid", "signal"])
+
+
+async def test_check_looks_right_now(watcher: MailboxWatcher, file: Path) -> None:
+    heard, subscription = listen(watcher, file, spawn_id="spawn-4")
+    assert subscription.check().kind is ReadingKind.ABSENT
+    file.write_text(mail())
+    assert subscription.check().kind is ReadingKind.SIGNAL
+    assert heard.readings == []
+    await until(lambda: heard.kinds == ["signal"])
+    subscription.close()
+    file.write_text(mail(**{AGENT: word(spawn_id="spawn-3")}))
+    assert subscription.check().kind is ReadingKind.STALE
+
+
+async def test_who_has_closed_hears_nothing_more(watcher: MailboxWatcher, file: Path) -> None:
+    heard, subscription = listen(watcher, file)
+    other, _ = listen(watcher, file)
+    replace(file, mail())
+    subscription.close()
+    subscription.close()
+    await until(lambda: other.kinds == ["signal"])
+    assert heard.readings == []
+
+
+async def test_an_error_in_a_callback_is_reported_and_harms_nobody(
+    watcher: MailboxWatcher, file: Path
+) -> None:
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+
+    def fail(_: object) -> None:
+        raise LookupError("the subscriber's own fault")
+
+    watcher.subscribe(Mailbox(file), AGENT, spawn_id=None, task_id=None, on_reading=fail)
+    heard, _ = listen(watcher, file)
+    replace(file, mail())
+    await until(lambda: heard.kinds == ["signal"])
+    replace(file, mail(**{AGENT: word("again")}))
+    await until(lambda: heard.summaries == ["did it", "again"])
+    assert [type(context["exception"]) for context in reported] == [LookupError] * 2
+
+
+async def test_there_is_no_thread_before_the_first_and_after_the_last_subscription(
+    tmp_path: Path,
+) -> None:
+    await until(lambda: watch_threads() == 0)
+    async with MailboxWatcher() as watcher:
+        assert watch_threads() == 0
+        subscriptions = []
+        for number in range(30):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            subscriptions.append(listen(watcher, folder / "communications.json")[1])
+        await watched_natively(watcher)
+        await until(lambda: watch_threads() == 2)
+        for subscription in subscriptions:
+            subscription.close()
+        await until(lambda: watch_threads() == 0)
+        assert watcher.degraded is None
+
+        heard, _ = listen(watcher, tmp_path / "0" / "communications.json")
+        await watched_natively(watcher)
+        replace(tmp_path / "0" / "communications.json", mail())
+        await until(lambda: heard.kinds == ["signal"])
+    await until(lambda: watch_threads() == 0)
+    await watcher.aclose()
+    with pytest.raises(RuntimeError, match="closed"):
+        listen(watcher, tmp_path / "communications.json")
+
+
+async def test_closing_while_the_watch_is_being_built_leaves_no_thread(file: Path) -> None:
+    for _ in range(5):
+        watcher = MailboxWatcher()
+        listen(watcher, file)
+        await until(lambda: watcher._native is not None)  # noqa: B023  # awaited at once
+        await watcher.aclose()
+        assert [thread.name for thread in threading.enumerate()].count("mailbox-watch") == 0
+
+
+async def test_a_later_subscription_joins_the_running_watch(
+    watcher: MailboxWatcher, tmp_path: Path
+) -> None:
+    ears = []
+    for number in range(5):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ears.append(listen(watcher, folder / "communications.json")[0])
+        await watched_natively(watcher)
+        for earlier in range(number + 1):
+            replace(
+                tmp_path / str(earlier) / "communications.json",
+                mail(**{AGENT: word(f"round {number}")}),
+            )
+        said = f"round {number}"
+        await until(lambda: all(said in ear.summaries for ear in ears))  # noqa: B023  # as above
+    assert [len(ear.readings) for ear in ears] == [5, 4, 3, 2, 1]
+
+
+async def test_a_respawn_in_the_same_folder_keeps_the_watch(
+    watcher: MailboxWatcher, file: Path
+) -> None:
+    _, subscription = listen(watcher, file, spawn_id="spawn-1")
+    await watched_natively(watcher)
+    native = watcher._native
+    for attempt in range(2, 6):
+        subscription.close()
+        Mailbox(file).clear(AGENT)
+        heard, subscription = listen(watcher, file, spawn_id=f"spawn-{attempt}")
+        assert watcher._uncovered == set()
+        replace(file, mail(**{AGENT: word(spawn_id=f"spawn-{attempt}")}))
+        await until(lambda: heard.kinds == ["signal"])  # noqa: B023  # awaited at once
+    assert watcher._native is native
+
+
+async def test_a_folder_that_was_removed_and_made_anew_is_watched_again(
+    watcher: MailboxWatcher, tmp_path: Path
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    file = folder / "communications.json"
+    heard, subscription = listen(watcher, file)
+    await watched_natively(watcher)
+    shutil.rmtree(folder)
+    await until(lambda: watcher.degraded is not None)
+    assert str(folder) in str(watcher.degraded)
+    folder.mkdir()
+    subscription.close()
+    heard, _ = listen(watcher, file)
+    await until(lambda: watcher.degraded is None)
+    replace(file, mail())
+    await until(lambda: heard.kinds == ["signal"])
+
+
+@pytest.mark.parametrize("removal", ["deleted", "moved away", "not there yet"])
+async def test_polling_finds_what_appears_where_the_watch_was_lost(
+    tmp_path: Path, removal: str
+) -> None:
+    folder = tmp_path / "work"
+    file = folder / "communications.json"
+    if removal != "not there yet":
+        folder.mkdir()
+    async with MailboxWatcher(poll_interval=0.05) as watcher:
+        heard, _ = listen(watcher, file)
+        if removal != "not there yet":
+            await watched_natively(watcher)
+        if removal == "deleted":
+            shutil.rmtree(folder)
+        elif removal == "moved away":
+            folder.rename(tmp_path / "elsewhere")
+        await until(lambda: watcher.degraded)
+        folder.mkdir()
+        replace(file, mail())
+        await until(lambda: heard.kinds == ["signal"])
+        await until(lambda: watcher.degraded is None)
+
+
+EXHAUSTED = """
+import asyncio, os, resource, sys
+from pathlib import Path
+from communication.mailbox import Mailbox
+from communication.watcher import MailboxWatcher
+
+async def main(file):
+    heard = asyncio.Event()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = []
+    async with MailboxWatcher(poll_interval=0.1) as watcher:
+        watcher.subscribe(
+            Mailbox(file), "a", spawn_id=None, task_id=None, on_reading=lambda _: heard.set()
+        )
+        try:
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            os.close(taken.pop())
+        async with asyncio.timeout(20):
+            while not watcher.degraded:
+                await asyncio.sleep(0.01)
+        print(watcher.degraded)
+        file.write_text('{"a": {"breakpoint": {"type": "task_complete"}}}')
+        async with asyncio.timeout(20):
+            await heard.wait()
+        for descriptor in taken:
+            os.close(descriptor)
+        async with asyncio.timeout(20):
+            while watcher.degraded:
+                await asyncio.sleep(0.01)
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+async def test_without_native_watching_it_polls_and_says_so_and_recovers(file: Path) -> None:
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 64
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", EXHAUSTED, str(file)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Too many open files" in done.stdout
+    assert "polled every 0.1 s" in done.stdout

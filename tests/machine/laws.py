@@ -1,0 +1,156 @@
+"""What holds for every step, whatever the state and whatever the fact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
+from lifecycle.machine.states import (
+    ACTIVE,
+    TERMINAL,
+    WAITS,
+    Accepted,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Capturing,
+    Completed,
+    Preparing,
+    PrPending,
+    Rejected,
+    Spawning,
+    State,
+    Stopping,
+    Suspended,
+    Verifying,
+    Wanted,
+)
+from lifecycle.machine.table import TABLE, IllegalTransition, decide, rule_name
+
+if TYPE_CHECKING:
+    from lifecycle.machine.policy import Policy
+    from lifecycle.machine.step import Step
+
+GIVEN_IN: dict[type[do.Effect], tuple[type[State], ...]] = {
+    do.PrepareWorkspace: (Preparing,),
+    do.SpawnAgent: (Spawning,),
+    do.StopAgent: (Stopping,),
+    do.TakeSnapshot: (Capturing,),
+    do.RunGates: (Verifying,),
+    do.MergeBranch: (Completed,),
+    do.PublishBranch: (Blocked, PrPending, Completed),
+    do.LookAtBlockers: (Blocked,),
+    do.OpenPullRequest: (PrPending,),
+    do.LookAtPullRequest: (PrPending,),
+    do.RemoveWorkspace: (Accepted, Rejected),
+}
+"""In which state, or in a pause of which, an order can be given."""
+
+OPENED_BY: dict[type[State], type[do.Effect]] = {
+    Preparing: do.PrepareWorkspace,
+    Spawning: do.SpawnAgent,
+    Stopping: do.StopAgent,
+    Capturing: do.TakeSnapshot,
+    Verifying: do.RunGates,
+}
+"""Without this order nothing would ever move the state on."""
+
+
+def lawful(before: State, event: on.Event, policy: Policy) -> Step | None:
+    """Decide, check every law, and return the step; None where the fact is refused."""
+    try:
+        step = decide(before, event, policy)
+    except IllegalTransition as refusal:
+        assert refusal.event is event
+        return None
+    assert step == decide(before, event, policy)
+    _nothing_late_moves_anything(before, event, step)
+    if type(before) in TERMINAL:
+        assert step.state == before
+        assert step.effects == ()
+    if rule_name(before, event) != "late" and not _within_a_pause(before, event):
+        assert type(step.state) in TABLE[type(before), type(event)].targets
+    _counts(before, step.state, policy)
+    _orders(before, step)
+    _rests(step.state)
+    _deadlines(before, event, step.state)
+    return step
+
+
+def _within_a_pause(before: State, event: on.Event) -> bool:
+    return isinstance(before, Suspended) and (Suspended, type(event)) not in TABLE
+
+
+def _nothing_late_moves_anything(before: State, event: on.Event, step: Step) -> None:
+    if isinstance(event, on.AttemptEvent) and event.attempt != before.tally.attempt:
+        assert step.late
+    if step.late:
+        assert step.state == before
+        assert step.effects == ()
+
+
+def _counts(before: State, after: State, policy: Policy) -> None:
+    was, now = before.tally, after.tally
+    assert was.attempt <= now.attempt <= was.attempt + 1
+    assert was.spawn_count <= now.spawn_count <= was.spawn_count + 1
+    assert was.retry_count <= now.retry_count <= was.retry_count + 1
+    assert was.interruptions <= now.interruptions <= was.interruptions + 1
+    assert now.spawn_count <= now.attempt
+    assert now.spawn_count <= policy.max_attempts
+    assert now.retry_count <= policy.max_retries
+    if not isinstance(after, Rejected):
+        assert now.retry_count < policy.max_retries
+        assert now.faults <= policy.max_faults
+
+
+def _orders(before: State, step: Step) -> None:
+    after = step.state
+    place = type(after.inner if isinstance(after, Suspended) else after)
+    for order in step.effects:
+        assert place in GIVEN_IN[type(order)]
+        if isinstance(order, do.AttemptEffect):
+            assert order.attempt == after.tally.attempt
+            assert type(after) in ACTIVE
+    assert len({type(order) for order in step.effects}) == len(step.effects)
+    opening = OPENED_BY.get(type(after))
+    if opening is not None and type(after) is not type(before):
+        assert opening in {type(order) for order in step.effects}
+
+
+def _rests(after: State) -> None:
+    if isinstance(after, Suspended):
+        assert after.tally == after.inner.tally
+        assert type(after.inner) in WAITS
+    merging = isinstance(after, Completed) and after.merging
+    if type(after) not in ACTIVE and not merging:
+        assert after.tally.wanted is Wanted.NOTHING
+
+
+def deadline(state: State) -> float | None:
+    match state:
+        case Blocked(until=until) | PrPending(until=until) | BackingOff(until=until):
+            return until
+        case AwaitingHuman(until=until):
+            return until
+        case Capturing(again_at=again_at) | Verifying(again_at=again_at):
+            return again_at
+        case _:
+            return None
+
+
+def _deadlines(before: State, event: on.Event, after: State) -> None:
+    """No deadline lies before the instant at which it was set; a pause leaves what was left."""
+    if isinstance(before, Suspended) and isinstance(after, Suspended):
+        then, now, instant = deadline(before.inner), deadline(after.inner), before.since
+    elif isinstance(before, Suspended):
+        then, now = deadline(before.inner), deadline(after)
+        if then is not None and isinstance(event, on.ResumeRequested):
+            assert now == then + max(0.0, event.at - before.since)
+        return
+    elif isinstance(after, Suspended):
+        then, now, instant = deadline(before), deadline(after.inner), event.at
+    else:
+        then, now, instant = deadline(before), deadline(after), event.at
+    if now is not None and now != then:
+        assert now >= instant

@@ -1,0 +1,340 @@
+"""Transcripts of the waits: dependencies, blockers, pull requests, and their time-outs."""
+
+from __future__ import annotations
+
+import pytest
+
+from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
+from lifecycle.machine.states import (
+    About,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Preparing,
+    PrPending,
+    Queued,
+    Reason,
+    Rejected,
+    Word,
+)
+from tests.machine.playbook import awaiting, blocked, capturing, play, pr_pending, queued
+
+LOOK = do.LookAtBlockers(blocked_on=("T000",), head="h1")
+
+
+def settled(task_id: str, *, at: float = 20, done: bool = True) -> on.DependencySettled:
+    return on.DependencySettled(at=at, task_id=task_id, done=done, text="" if done else "rejected")
+
+
+def met(fate: on.PrFate, number: int = 1, url: str = "", text: str = "") -> on.PullRequestMoved:
+    return on.PullRequestMoved(at=20, fate=fate, number=number, url=url, text=text)
+
+
+def ci(*, sha: str = "", green: bool = True) -> on.CiReported:
+    kind = "build_success" if green else "build_failure"
+    return on.CiReported(at=20, type=kind, green=green, sha=sha, text="7 passed")
+
+
+# --- dependencies -----------------------------------------------------------------------------
+
+
+def test_it_begins_when_its_last_dependency_completed() -> None:
+    (
+        play(queued("T000", "T001"))
+        .on(settled("T000"))
+        .to(Queued, waiting_on=("T001",))
+        .on(settled("T001"))
+        .to(Queued, waiting_on=())
+        .on(on.Admitted(at=21))
+        .to(Preparing)
+        .orders(do.PrepareWorkspace(attempt=1))
+    )
+
+
+def test_a_task_it_does_not_depend_on_changes_nothing() -> None:
+    play(queued("T000")).changes_nothing(settled("T009"))
+    play(blocked()).changes_nothing(settled("T009"))
+    play(awaiting(About.DEPENDENCY, blocked_on=("T000",), failed=("T000",))).changes_nothing(
+        settled("T009")
+    )
+
+
+def test_a_dependency_that_failed_blocks_its_dependents_with_the_reason() -> None:
+    (
+        play(queued("T000", "T001"))
+        .on(settled("T000", done=False))
+        .to(AwaitingHuman, about=About.DEPENDENCY, blocked_on=("T000", "T001"), failed=("T000",))
+        .says("dependency T000 did not complete: rejected")
+    )
+
+
+def test_it_never_queues_for_a_dependency_that_stands_failed() -> None:
+    (
+        play(queued("T000", "T001", "T002"))
+        .on(settled("T000", done=False))
+        .to(AwaitingHuman)
+        .on(settled("T001"))
+        .to(AwaitingHuman, blocked_on=("T000", "T002"), failed=("T000",))
+        .on(settled("T002", done=False))
+        .to(AwaitingHuman, failed=("T000", "T002"))
+        .on(settled("T000"))
+        .to(AwaitingHuman, blocked_on=("T002",), failed=("T002",))
+        .on(settled("T002"))
+        .to(Queued, waiting_on=())
+    )
+
+
+def test_a_dependency_that_completes_after_all_queues_it_for_the_others() -> None:
+    (
+        play(awaiting(About.DEPENDENCY, blocked_on=("T000", "T001"), failed=("T000",)))
+        .on(settled("T000"))
+        .to(Queued, waiting_on=("T001",))
+    )
+
+
+# --- blockers ---------------------------------------------------------------------------------
+
+
+def test_all_blockers_must_be_done() -> None:
+    two = Word(type="blocked", blocked_on=("T000", "T001"))
+    (
+        play(blocked(two))
+        .on(on.BlockersLooked(at=20, done=("T000",), open=("T001",)))
+        .to(Blocked)
+        .on(on.BlockersLooked(at=30, done=("T001", "T000")))
+        .to(BackingOff, until=30)
+        .says("unblocked: T000, T001 completed")
+    )
+
+
+def test_a_blocker_in_free_words_is_never_done_by_itself() -> None:
+    nothing_named = Word(type="blocked", reason="credentials")
+    play(blocked(nothing_named)).on(on.BlockersLooked(at=20, done=("T000",))).to(Blocked)
+
+
+def test_a_blocker_that_moved_is_looked_at() -> None:
+    play(blocked()).on(settled("T000")).to(Blocked).orders(LOOK)
+    play(blocked()).on(settled("T000", done=False)).to(Blocked).orders(LOOK)
+
+
+def test_a_verdict_that_was_there_before_it_blocked_is_no_news() -> None:
+    (
+        play(blocked())
+        .on(on.BlockersLooked(at=20, ci="green"))
+        .to(Blocked, ci="green")
+        .on(on.BlockersLooked(at=30, ci="red"))
+        .to(Blocked, ci="red")
+    )
+
+
+@pytest.mark.parametrize("before", ["pending", "none"])
+@pytest.mark.parametrize("verdict", ["green", "red"])
+def test_a_verdict_that_came_while_it_was_blocked_wakes_it(before: str, verdict: str) -> None:
+    (
+        play(blocked())
+        .on(on.BlockersLooked(at=20, ci=before))
+        .to(Blocked, ci=before)
+        .on(on.BlockersLooked(at=30, ci=verdict, text="7 passed"))
+        .to(BackingOff, until=30)
+        .says(f"unblocked: CI is {verdict}. 7 passed")
+    )
+
+
+def test_a_look_that_could_not_tell_does_not_hide_the_verdict_after_it() -> None:
+    (
+        play(blocked(ci="pending"))
+        .on(on.BlockersLooked(at=20, ci=""))
+        .to(Blocked, ci="pending")
+        .on(on.BlockersLooked(at=30, ci="green"))
+        .to(BackingOff)
+    )
+
+
+def test_ci_unblocks_whatever_it_says() -> None:
+    play(blocked()).on(ci(sha="h1")).to(BackingOff, until=20).says("CI reports build_success")
+    play(blocked()).on(ci(green=False)).to(BackingOff).says("CI reports build_failure. 7 passed")
+
+
+def test_ci_speaking_of_another_commit_changes_nothing() -> None:
+    play(blocked()).changes_nothing(ci(sha="h0"))
+
+
+def test_a_block_that_lasts_too_long_is_given_up_to_a_person() -> None:
+    (
+        play(blocked())
+        .changes_nothing(on.DeadlinePassed(at=99))
+        .on(on.DeadlinePassed(at=100))
+        .to(AwaitingHuman, about=About.BLOCKED_TIMEOUT, blocked_on=("T000",), head="h1", until=None)
+        .says("needs the schema")
+    )
+
+
+def test_ci_unblocks_also_after_the_time_out() -> None:
+    timed_out = awaiting(About.BLOCKED_TIMEOUT, head="h1")
+    play(timed_out).on(ci(sha="h1")).to(BackingOff, until=20).says("CI reports build_success")
+    play(timed_out).changes_nothing(ci(sha="h0"))
+    play(awaiting(About.QUESTION)).changes_nothing(ci())
+
+
+def test_a_blocker_that_completes_after_the_time_out_is_looked_at() -> None:
+    timed_out = awaiting(About.BLOCKED_TIMEOUT, blocked_on=("T000",), head="h1")
+    (
+        play(timed_out, blocked_timeout=100)
+        .on(settled("T000"))
+        .to(Blocked, since=20, until=120, head="h1")
+        .orders(LOOK)
+        .on(on.BlockersLooked(at=21, done=("T000",)))
+        .to(BackingOff)
+    )
+    play(timed_out).changes_nothing(settled("T000", done=False))
+
+
+def test_a_question_nobody_answers_becomes_a_block_that_timed_out() -> None:
+    (
+        play(awaiting(About.QUESTION, until=50))
+        .changes_nothing(on.DeadlinePassed(at=49))
+        .on(on.DeadlinePassed(at=50))
+        .to(AwaitingHuman, about=About.BLOCKED_TIMEOUT, until=None)
+        .changes_nothing(on.DeadlinePassed(at=51))
+        .on(on.Answered(at=60, by="ada", text="8080"))
+        .to(BackingOff, until=60)
+        .says("answered by ada")
+    )
+
+
+# --- pull requests ----------------------------------------------------------------------------
+
+
+def test_a_known_pull_request_is_asked_about_at_once() -> None:
+    (
+        play(pr_pending(number=None, url=""))
+        .on(on.PullRequestOpened(at=20, number=7, url="local://pr/7"))
+        .to(PrPending, number=7, url="local://pr/7")
+        .orders(do.LookAtPullRequest(number=7))
+    )
+
+
+def test_a_merge_wakes_it_and_costs_nothing() -> None:
+    (
+        play(pr_pending())
+        .on(met(on.PrFate.MERGED))
+        .to(BackingOff, until=20)
+        .says("pull request 1 was merged")
+        .counts(retry_count=0)
+    )
+
+
+@pytest.mark.parametrize("fate", [on.PrFate.CLOSED, on.PrFate.CHECKS_FAILED, on.PrFate.CONFLICT])
+def test_every_other_fate_wakes_it_and_costs_a_retry(fate: on.PrFate) -> None:
+    (
+        play(pr_pending(), retry_interval=30)
+        .on(met(fate))
+        .to(BackingOff, until=50)
+        .says(f"pr_{fate}: pull request 1: {fate}")
+        .counts(retry_count=1)
+    )
+    play(pr_pending()).on(met(fate, text="2 conflicts")).to(BackingOff).says("2 conflicts")
+
+
+def test_the_fate_of_a_pull_request_may_use_up_the_last_retry() -> None:
+    (
+        play(pr_pending(retry_count=2), max_retries=3)
+        .on(met(on.PrFate.CLOSED))
+        .to(Rejected, reason=Reason.MAX_RETRIES)
+    )
+
+
+def test_the_fate_of_another_pull_request_changes_nothing() -> None:
+    play(pr_pending(number=2)).changes_nothing(met(on.PrFate.MERGED, number=1))
+    unopened = pr_pending(number=None, url="local://pr/2")
+    play(unopened).changes_nothing(met(on.PrFate.MERGED, number=1, url="local://pr/1"))
+
+
+def test_a_fate_told_before_the_number_is_known_counts() -> None:
+    play(pr_pending(number=None)).on(met(on.PrFate.MERGED, url="local://pr/1")).to(BackingOff)
+    play(pr_pending(number=None, url="")).on(met(on.PrFate.MERGED, url="local://pr/1")).to(
+        BackingOff
+    )
+
+
+def test_a_pull_request_that_does_not_exist_costs_a_retry() -> None:
+    nowhere = on.PullRequestUnknown(at=20, text="no pull request 9", fault=on.Fault.USER)
+    play(pr_pending()).on(nowhere).to(BackingOff).says("pr_unknown: no pull request 9").counts(
+        retry_count=1
+    )
+    play(pr_pending(), max_retries=1).on(nowhere).to(Rejected, reason=Reason.MAX_RETRIES)
+
+
+def test_a_provider_that_does_not_answer_is_waited_for() -> None:
+    silent = on.PullRequestUnknown(at=20, text="no route", fault=on.Fault.ENVIRONMENT)
+    play(pr_pending()).on(silent).to(PrPending).counts(retry_count=0, faults=0)
+
+
+def test_a_merge_that_does_not_come_is_given_up_to_a_person() -> None:
+    (
+        play(pr_pending())
+        .changes_nothing(on.DeadlinePassed(at=99))
+        .on(on.DeadlinePassed(at=100))
+        .to(AwaitingHuman, about=About.PR_TIMEOUT, url="local://pr/1", until=None)
+        .says("neither merged nor closed in time")
+    )
+
+
+def test_a_fate_that_comes_after_the_time_out_still_counts() -> None:
+    timed_out = awaiting(About.PR_TIMEOUT, url="local://pr/1")
+    play(timed_out).on(met(on.PrFate.MERGED, url="local://pr/1")).to(BackingOff)
+    play(timed_out).on(met(on.PrFate.CLOSED)).to(BackingOff).counts(retry_count=1)
+    play(timed_out, max_retries=1).on(met(on.PrFate.CLOSED)).to(Rejected)
+    play(awaiting(About.PR_TIMEOUT)).on(met(on.PrFate.MERGED, url="local://pr/1")).to(BackingOff)
+
+
+def test_after_the_time_out_only_its_own_pull_request_counts() -> None:
+    timed_out = awaiting(About.PR_TIMEOUT, url="local://pr/2")
+    play(timed_out).changes_nothing(met(on.PrFate.MERGED, url="local://pr/1"))
+    play(awaiting(About.QUESTION)).changes_nothing(met(on.PrFate.MERGED))
+
+
+# --- waiting once more for what was given up --------------------------------------------------
+
+
+def test_resume_waits_once_more_for_the_blockers() -> None:
+    (
+        play(awaiting(About.BLOCKED_TIMEOUT, blocked_on=("T000",), head="h1"), blocked_timeout=100)
+        .on(on.ResumeRequested(at=500))
+        .to(Blocked, since=500, until=600, head="h1")
+        .orders(LOOK)
+    )
+
+
+def test_resume_waits_once_more_for_the_merge() -> None:
+    (
+        play(awaiting(About.PR_TIMEOUT, url="local://pr/1"), pr_merge_timeout=100)
+        .on(on.ResumeRequested(at=500))
+        .to(PrPending, since=500, until=600, url="local://pr/1", number=None)
+        .orders(do.OpenPullRequest(url="local://pr/1", summary=""))
+    )
+
+
+def test_resume_waits_once_more_for_the_dependencies() -> None:
+    (
+        play(awaiting(About.DEPENDENCY, blocked_on=("T000", "T001"), failed=("T000",)))
+        .on(on.ResumeRequested(at=500))
+        .to(Queued, waiting_on=("T000", "T001"))
+    )
+
+
+@pytest.mark.parametrize("about", [About.QUESTION, About.REVIEW])
+def test_resume_answers_no_question(about: About) -> None:
+    play(awaiting(about)).changes_nothing(on.ResumeRequested(at=500))
+
+
+# --- what the world tells without knowing who waits -------------------------------------------
+
+
+def test_the_outside_may_speak_to_whoever_does_not_wait_for_it() -> None:
+    play(capturing()).changes_nothing(ci())
+    play(queued()).changes_nothing(on.DeadlinePassed(at=1))
+    play(pr_pending()).changes_nothing(settled("T000"))
+    play(blocked()).changes_nothing(met(on.PrFate.MERGED))
+    play(blocked()).changes_nothing(on.Admitted(at=1))

@@ -1,0 +1,416 @@
+"""Ending a process with everything it started, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from processkit import GRACE, Stage, alive, end, staged, until
+
+from runtime import activity, containment, lineage, proctable
+from runtime.process import ProcessExit, StopReport, TerminalManager
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as stage:
+        yield stage
+
+
+DAEMON = """
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open('daemon', 'w').write(f'{os.getpid()}\\n')
+        os.execve('/bin/sleep', ['sleep', '600'], ENVIRON)
+    os._exit(0)
+os.wait()
+"""
+WITH_ENVIRONMENT = DAEMON.replace("ENVIRON", "os.environ")
+WITHOUT_ENVIRONMENT = DAEMON.replace("ENVIRON", "{}")
+LONG = "\nimport time\ntime.sleep(600)\n"
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A child of this process in its own session, started by other code than ours."""
+    with subprocess.Popen(["sleep", "600"], cwd=tmp_path, start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+async def test_stop_ends_an_agent_that_obeys_without_force(stage: Stage) -> None:
+    report = await (await stage.sh("exec sleep 600")).stop(5)
+    assert report == StopReport(ProcessExit(None, 15), forced=False, killed=0, survivors=())
+
+
+async def test_an_agent_may_end_in_its_own_way_within_the_grace(stage: Stage) -> None:
+    process = await stage.sh("trap 'echo saved; exit 7' TERM; sleep 600 & echo up; wait")
+    await until(lambda: stage.log.exists() and "up" in stage.log.read_text())
+    report = await process.stop(5)
+    assert report.exit == ProcessExit(7, None)
+    assert "saved" in stage.log.read_text()
+
+
+async def test_an_agent_that_ignores_term_is_killed_after_the_grace(stage: Stage) -> None:
+    process = await stage.sh("trap '' TERM; echo up; while :; do sleep 600; done")
+    await until(lambda: stage.log.exists() and "up" in stage.log.read_text())
+    began = time.monotonic()
+    report = await process.stop(GRACE)
+    assert GRACE <= time.monotonic() - began < 5
+    assert report.exit == ProcessExit(None, 9)
+    assert report.forced
+    assert report.killed >= 1
+
+
+async def test_a_stopped_agent_is_woken_and_ended(stage: Stage) -> None:
+    process = await stage.sh("exec sleep 600")
+    os.kill(process.identity.pid, signal.SIGSTOP)
+    report = await process.stop(5)
+    assert report == StopReport(ProcessExit(None, 15), forced=False, killed=0, survivors=())
+
+
+async def test_less_grace_in_a_second_call_cuts_the_first_short(stage: Stage) -> None:
+    process = await stage.sh("trap '' TERM; echo up; while :; do sleep 600; done")
+    await until(lambda: stage.log.exists() and "up" in stage.log.read_text())
+    patient = asyncio.create_task(process.stop(600))
+    await asyncio.sleep(0)
+    assert (await process.stop(0)).forced
+    assert (await asyncio.wait_for(patient, 5)).exit == ProcessExit(None, 9)
+
+
+async def test_a_background_child_is_ended_after_a_normal_exit(stage: Stage) -> None:
+    process = await stage.sh("sleep 600 & echo $! > child")
+    report = await process.sweep(GRACE)
+    assert report.exit == ProcessExit(0, None)
+    assert not alive(await stage.number("child"))
+
+
+async def test_a_program_that_holds_the_log_open_does_not_delay_the_exit(stage: Stage) -> None:
+    process = await stage.sh("sleep 600 & echo $! > child; exit 4")
+    assert await asyncio.wait_for(process.wait(), 5) == ProcessExit(4, None)
+    assert alive(await stage.number("child"))
+    await process.sweep(GRACE)
+
+
+@pytest.mark.parametrize("program", [WITH_ENVIRONMENT, WITHOUT_ENVIRONMENT])
+async def test_a_daemon_in_its_own_session_is_ended_after_a_normal_exit(
+    stage: Stage, program: str
+) -> None:
+    process = await stage.python(program)
+    await process.wait()
+    daemon = await stage.number("daemon")
+    assert alive(daemon)
+    report = await process.sweep(GRACE)
+    assert report == StopReport(ProcessExit(0, None), forced=False, killed=0, survivors=())
+    assert not alive(daemon)
+
+
+@pytest.mark.parametrize("program", [WITH_ENVIRONMENT, WITHOUT_ENVIRONMENT])
+async def test_a_daemon_in_its_own_session_is_ended_with_its_agent(
+    stage: Stage, program: str
+) -> None:
+    process = await stage.python(program + LONG)
+    daemon = await stage.number("daemon")
+    await process.stop(GRACE)
+    assert not alive(daemon)
+
+
+async def test_a_daemon_of_a_working_agent_outlives_the_end_of_another(stage: Stage) -> None:
+    worker = await stage.python(WITHOUT_ENVIRONMENT + LONG)
+    daemon = await stage.number("daemon")
+    other = await stage.sh("sleep 600 &")
+    await other.sweep(GRACE)
+    assert alive(daemon)
+    await worker.stop(GRACE)
+    assert not alive(daemon)
+
+
+async def test_children_that_other_code_started_are_never_touched(
+    stage: Stage, stranger: subprocess.Popen[bytes]
+) -> None:
+    process = await stage.sh("sleep 600 &")
+    await process.sweep(GRACE)
+    process = await stage.sh("sleep 600")
+    await process.stop(GRACE)
+    assert alive(stranger.pid)
+
+
+async def test_the_exit_of_a_child_that_other_code_started_stays_theirs(
+    stage: Stage, stranger: subprocess.Popen[bytes]
+) -> None:
+    stranger.kill()
+    await until(lambda: not alive(stranger.pid))
+    await (await stage.sh("sleep 600 &")).sweep(GRACE)
+    stage.terminals.sample()
+    assert stranger.wait(5) == -9
+
+
+async def test_a_tree_that_grows_while_it_is_ended_is_ended(stage: Stage) -> None:
+    process = await stage.python(
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('up', flush=True)\n"
+        "end = time.monotonic() + 60\n"
+        "while time.monotonic() < end:\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid(); os.fork(); time.sleep(60); os._exit(0)\n"
+        "    time.sleep(0.01)\n"
+    )
+    await until(lambda: stage.log.exists() and "up" in stage.log.read_text())
+    report = await process.stop(GRACE)
+    assert report.forced
+    assert report.survivors == ()
+    assert stage.terminals.find_marked(process.order.spawn_id) == ()
+
+
+async def test_a_hundred_background_children_are_all_ended(stage: Stage) -> None:
+    process = await stage.sh("for i in $(seq 100); do sleep 600 & done; echo up; wait")
+    await until(lambda: stage.log.exists() and "up" in stage.log.read_text())
+    report = await process.stop(5)
+    assert not report.survivors
+    assert stage.terminals.find_marked(process.order.spawn_id) == ()
+
+
+async def test_orphans_that_end_by_themselves_do_not_pile_up(stage: Stage) -> None:
+    process = await stage.sh("for i in $(seq 20); do (setsid true &); done; echo up; sleep 600")
+    await until(lambda: "up" in stage.log.read_text())
+
+    def only_the_agent() -> bool:
+        stage.terminals.sample()
+        return proctable.own_children().count(process.identity.pid) == len(proctable.own_children())
+
+    await until(only_the_agent)
+    await process.stop(GRACE)
+
+
+async def test_without_orphans_of_its_own_the_manager_finds_daemons_by_their_mark(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, TerminalManager(tmp_path, subreaper=False))
+    process = await stage.python(WITH_ENVIRONMENT)
+    daemon = await stage.number("daemon")
+    try:
+        await process.sweep(GRACE)
+        assert not alive(daemon)
+    finally:
+        end(daemon)
+
+
+async def test_closing_the_manager_stops_everything(tmp_path: Path) -> None:
+    terminals = TerminalManager(tmp_path)
+    stage = Stage(tmp_path, terminals)
+    pids = [(await stage.sh("sleep 600; :")).identity.pid for _ in range(3)]
+    await terminals.aclose(GRACE)
+    assert terminals.live() == ()
+    assert not any(map(alive, pids))
+
+
+async def test_a_process_of_an_earlier_runner_is_ended_with_its_daemon(tmp_path: Path) -> None:
+    identity, daemon = _left_by_an_earlier_runner(tmp_path)
+    terminals = TerminalManager(tmp_path)
+    try:
+        found = terminals.find_marked(identity.mark)
+        assert {one.pid for one in found} >= {identity.pid, daemon}
+        assert set(found) <= set(terminals.find_all_marked())
+        report = await terminals.stop_identity(identity, GRACE)
+        assert report.survivors == ()
+        assert not alive(identity.pid)
+        assert not alive(daemon)
+        assert terminals.find_marked(identity.mark) == ()
+    finally:
+        end(identity.pid)
+        end(daemon)
+
+
+async def test_what_an_ended_agent_of_an_earlier_runner_left_is_ended_by_its_mark(
+    tmp_path: Path,
+) -> None:
+    identity, daemon = _left_by_an_earlier_runner(tmp_path)
+    try:
+        os.kill(identity.pid, signal.SIGKILL)
+        await TerminalManager(tmp_path).stop_identity(identity, GRACE)
+        assert not alive(daemon)
+    finally:
+        end(daemon)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"start_time": 1},
+        {"start_time": 1 << 40},
+        {"boot_id": "another boot"},
+        {"mark": "another spawn"},
+    ],
+)
+async def test_an_identity_that_does_not_match_is_never_signalled(
+    stage: Stage, wrong: dict[str, int | str]
+) -> None:
+    process = await stage.sh("trap 'echo signalled' TERM CONT; sleep 600 & echo up; wait; wait")
+    await until(lambda: stage.log.exists() and "up" in stage.log.read_text())
+    members = set(stage.terminals.find_marked(process.order.spawn_id))
+    identity = dataclasses.replace(process.identity, **wrong)  # type: ignore[arg-type]  # by name
+    if wrong == {"start_time": 1}:
+        # Its children bear the mark and are younger: ours by proof of their own.
+        identity = dataclasses.replace(identity, mark="another spawn")
+    report = await stage.terminals.stop_identity(identity, GRACE)
+    assert report == StopReport(None, forced=False, killed=0, survivors=())
+    assert set(stage.terminals.find_marked(process.order.spawn_id)) == members
+    assert "signalled" not in stage.log.read_text()
+    await process.stop(0)
+
+
+def test_a_signal_for_an_earlier_owner_of_a_number_reaches_nobody(
+    stranger: subprocess.Popen[bytes],
+) -> None:
+    row = proctable.read_row(stranger.pid)
+    assert row is not None
+    assert not containment.send(row._replace(start=row.start - 1), signal.SIGKILL)
+    assert alive(stranger.pid)
+    assert containment.send(row, signal.SIGKILL)
+    assert stranger.wait(5) == -9
+
+
+async def test_a_runner_never_ends_itself(tmp_path: Path) -> None:
+    own = proctable.read_row(os.getpid())
+    assert own is not None
+    identity = containment.ProcessIdentity(own.pid, own.start, proctable.boot_id(), "any")
+    report = await TerminalManager(tmp_path).stop_identity(identity, GRACE)
+    assert report.killed == 0
+
+
+async def test_lineage_survives_a_new_session_and_a_cleared_environment(stage: Stage) -> None:
+    process = await stage.python(WITHOUT_ENVIRONMENT + LONG)
+    daemon = await stage.number("daemon")
+    assert proctable.read_mark(daemon) is None
+    assert lineage.read(daemon) == process.tag is not None
+    assert lineage.read(os.getpid()) is None
+    await process.stop(GRACE)
+
+
+async def test_a_runner_below_an_agent_finds_its_own_daemons(stage: Stage) -> None:
+    inner = stage.folder / "inner"
+    inner.mkdir()
+    program = (
+        "import asyncio, sys\n"
+        f"sys.path[:0] = {sys.path!r}\n"
+        "from pathlib import Path\n"
+        "from processkit import *\n"
+        "async def main():\n"
+        f"    stage = Stage(Path({str(inner)!r}), TerminalManager(Path('.')))\n"
+        f"    process = await stage.python({WITHOUT_ENVIRONMENT!r})\n"
+        "    daemon = await stage.number('daemon')\n"
+        "    await process.sweep(0.2)\n"
+        "    print('alive:', alive(daemon))\n"
+        "asyncio.run(main())\n"
+    )
+    report = await (await stage.python(program)).sweep(GRACE)
+    assert stage.log.read_text() == "alive: False\n"
+    assert report.exit == ProcessExit(0, None)
+
+
+async def test_one_pass_measures_output_processor_time_and_processes(stage: Stage) -> None:
+    quiet = await stage.sh("exec sleep 600")
+    busy = await stage.terminals.spawn(
+        stage.order(
+            "/bin/sh", "-c", "echo hello; (while :; do :; done) & wait", log=stage.folder / "busy"
+        )
+    )
+
+    def seen() -> activity.Activity:
+        return stage.terminals.sample()[busy.order.spawn_id]
+
+    await until(lambda: seen().cpu_ticks > 2)
+    assert seen().log_size == len("hello\n")
+    assert seen().processes == 2
+    still = stage.terminals.sample()[quiet.order.spawn_id]
+    assert (still.log_size, still.processes) == (0, 1)
+    assert still.cpu_ticks <= 1
+    await stage.terminals.aclose(GRACE)
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    folder = tmp_path / "src" / "deep"
+    folder.mkdir(parents=True)
+    changed = folder / "a.py"
+    changed.write_text("x")
+    for path in (changed, folder, folder.parent):
+        os.utime(path, (1000, 1000))
+    assert activity.newest_change(tmp_path, 1000) is None
+    os.utime(changed, (2000, 2000))
+    assert activity.newest_change(tmp_path, 1000) == 2000
+
+
+@pytest.mark.parametrize("name", [".git", "node_modules", ".venv"])
+def test_what_tools_fill_is_no_sign_of_life(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "file").write_text("x")
+    assert activity.newest_change(tmp_path, 0) is None
+
+
+def test_a_workspace_that_is_gone_has_no_changes(tmp_path: Path) -> None:
+    assert activity.newest_change(tmp_path / "gone", 0) is None
+
+
+def test_a_name_with_brackets_and_spaces_is_read_right() -> None:
+    text = b"7 (a) R (b) S 3 5 6 0 -1 0 0 0 0 0 10 20 30 40 20 0 1 0 900 0 0"
+    assert proctable.parse_stat(7, text) == (7, 3, 5, 6, 900, 100, False)
+
+
+def test_a_dead_first_thread_is_not_a_dead_process() -> None:
+    text = b"7 (a) Z 3 5 6 0 -1 0 0 0 0 0 10 20 30 40 20 0 2 0 900 0 0"
+    assert not proctable.parse_stat(7, text).dead
+    assert proctable.parse_stat(7, text.replace(b" 2 0 900", b" 1 0 900")).dead
+
+
+def test_the_output_of_ps_is_read_where_there_is_no_proc() -> None:
+    text = (
+        "    1     0     1 Ss      0:02.50 Mon Nov 16 07:00:00 2026\n"
+        "  812     1   812 Z    1-00:00:01 Tue Nov 17 08:00:00 2026\n"
+        "garbage\n"
+    )
+    rows = proctable.parse_ps(text, lambda _: 5)
+    assert rows == [(1, 0, 1, 1, 5, 250, False), (812, 1, 812, 812, 5, 8_640_100, True)]
+
+
+def _left_by_an_earlier_runner(folder: Path) -> tuple[containment.ProcessIdentity, int]:
+    """Have another process start an agent with a daemon, and die."""
+    mark = f"spawn-{os.urandom(8).hex()}"
+    runner = (
+        "import subprocess, sys\n"
+        "agent = subprocess.Popen([sys.executable, '-c', sys.argv[1]],"
+        " stdout=subprocess.DEVNULL, start_new_session=True)\n"
+        "print(agent.pid, flush=True)\n"
+        "import os; os._exit(0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", runner, WITH_ENVIRONMENT + LONG],
+        cwd=folder,
+        env={**os.environ, proctable.MARK_VARIABLE: mark},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    pid = int(done.stdout)
+    row = proctable.read_row(pid)
+    assert row is not None
+    path = folder / "daemon"
+    deadline = time.monotonic() + 15
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    daemon = int(path.read_text())
+    return containment.ProcessIdentity(pid, row.start, proctable.boot_id(), mark), daemon

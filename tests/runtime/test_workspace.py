@@ -1,0 +1,423 @@
+"""Making, healing, refusing and removing workspaces in a real repository."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.errors import RepositoryError, WorkspaceError
+from runtime.workspace import WorkspaceManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Cli = Callable[..., str]
+    Picture = Callable[[Path], dict[str, str]]
+
+
+def base_refs(cli: Cli, repo: Path) -> str:
+    return cli(repo, "for-each-ref", "--format=%(refname) %(objectname)", "refs/loopwright/base")
+
+
+def worktrees(cli: Cli, repo: Path) -> int:
+    return cli(repo, "worktree", "list", "--porcelain").count("worktree ")
+
+
+async def test_a_workspace_is_a_worktree_on_its_own_branch_with_its_base_recorded(
+    git_repo: Path, git_cli: Cli, git_picture: Picture
+) -> None:
+    before = git_picture(git_repo)
+    head = git_cli(git_repo, "rev-parse", "HEAD")
+    workspace = await WorkspaceManager(git_repo).prepare("a-1")
+    assert workspace.path == git_repo / ".loopwright" / "worktrees" / "a-1"
+    assert (workspace.branch, workspace.base_branch) == ("agent/a-1", "main")
+    assert (workspace.base_commit, workspace.notes) == (head, ())
+    assert (workspace.path / "src" / "app.py").read_text() == "print(1)\n"
+    assert git_cli(workspace.path, "symbolic-ref", "HEAD") == "refs/heads/agent/a-1"
+    assert git_cli(workspace.path, "status", "--porcelain") == ""
+    assert base_refs(git_cli, git_repo) == f"refs/loopwright/base/a-1 {head}"
+    assert git_picture(git_repo) == before
+    assert (git_repo / ".loopwright").stat().st_mode & 0o777 == 0o700
+
+
+async def test_preparing_again_returns_the_same_with_the_work_in_it(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    first = await WorkspaceManager(git_repo).prepare("a")
+    (first.path / "wip.txt").write_text("wip")
+    git_cli(git_repo, "commit", "-q", "--allow-empty", "-m", "main moves on")
+    again = WorkspaceManager(git_repo)
+    assert await again.prepare("a") == first
+    assert await again.open("a") == first
+    assert await again.open("b") is None
+    assert (first.path / "wip.txt").read_text() == "wip"
+
+
+async def test_two_prepares_at_once_give_one_workspace(git_repo: Path, git_cli: Cli) -> None:
+    manager = WorkspaceManager(git_repo)
+    one, two = await asyncio.gather(manager.prepare("a"), manager.prepare("a"))
+    assert one == two
+    assert worktrees(git_cli, git_repo) == 2
+
+
+async def test_twenty_agents_are_prepared_and_removed_at_once(
+    git_repo: Path, git_cli: Cli, git_picture: Picture
+) -> None:
+    before = git_picture(git_repo)
+    manager = WorkspaceManager(git_repo)
+    names = [f"agent-{number}" for number in range(20)]
+    made = await asyncio.gather(*(manager.prepare(name) for name in names))
+    assert all((workspace.path / "README.md").exists() for workspace in made)
+    assert {owned.agent_id for owned in await manager.list_ours()} == set(names)
+    await asyncio.gather(*(manager.remove(n, drop_branch=True, attempt=1) for n in names))
+    assert worktrees(git_cli, git_repo) == 1
+    assert await manager.list_ours() == ()
+    assert git_picture(git_repo) == before
+
+
+@pytest.mark.parametrize("base", ["develop", "a tag", "short id", None])
+async def test_the_base_is_a_branch_a_commit_or_the_commit_checked_out(
+    git_repo: Path, git_cli: Cli, base: str | None
+) -> None:
+    git_cli(git_repo, "branch", "develop")
+    git_cli(git_repo, "tag", "v1")
+    head = git_cli(git_repo, "rev-parse", "HEAD")
+    if base is None:
+        git_cli(git_repo, "checkout", "-q", "--detach")
+    named = {"a tag": "v1", "short id": head[:8]}.get(base or "", base)
+    workspace = await WorkspaceManager(git_repo).prepare("a", base=named)
+    assert workspace.base_commit == head
+    assert workspace.base_branch == ("develop" if base == "develop" else None)
+    assert bool(workspace.notes) is (base is None)
+
+
+async def test_a_repository_that_cannot_host_is_refused_with_what_to_do(
+    tmp_path: Path, git_cli: Cli
+) -> None:
+    for name, options in (("empty", ()), ("bare.git", ("--bare",))):
+        git_cli(tmp_path, "init", "-q", *options, name)
+    with pytest.raises(RepositoryError, match="--allow-empty"):
+        await WorkspaceManager(tmp_path / "empty").prepare("a")
+    with pytest.raises(RepositoryError, match="--allow-empty"):
+        await WorkspaceManager(tmp_path / "empty").prepare("a", base="main")
+    with pytest.raises(WorkspaceError, match="git clone"):
+        await WorkspaceManager(tmp_path / "bare.git").prepare("a")
+    with pytest.raises(WorkspaceError, match="git init"):
+        await WorkspaceManager(tmp_path).prepare("a")
+
+
+async def test_a_missing_base_names_the_branches_there_are(
+    git_repo: Path, git_cli: Cli, git_picture: Picture
+) -> None:
+    git_cli(git_repo, "branch", "develop")
+    before = git_picture(git_repo)
+    for base in ("nowhere", "--all", ""):
+        with pytest.raises(WorkspaceError, match="develop"):
+            await WorkspaceManager(git_repo).prepare("a", base=base)
+    assert git_picture(git_repo) == before
+    assert base_refs(git_cli, git_repo) == ""
+
+
+async def test_a_branch_of_that_name_that_is_not_ours_is_refused_and_kept(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    git_cli(git_repo, "branch", "agent/a")
+    manager = WorkspaceManager(git_repo)
+    with pytest.raises(WorkspaceError, match="git branch -m agent/a NEW-NAME"):
+        await manager.prepare("a")
+    assert await manager.remove("a", drop_branch=True, attempt=1) is None
+    assert git_cli(git_repo, "branch", "--list", "agent/a")
+
+
+async def test_a_branch_called_agent_is_named_as_the_obstacle(git_repo: Path, git_cli: Cli) -> None:
+    git_cli(git_repo, "branch", "agent")
+    with pytest.raises(WorkspaceError, match="rename it"):
+        await WorkspaceManager(git_repo).prepare("a")
+
+
+async def test_a_folder_that_is_not_ours_is_refused_and_kept_an_empty_one_used(
+    git_repo: Path,
+) -> None:
+    folder = git_repo / ".loopwright" / "worktrees" / "a"
+    folder.mkdir(parents=True)
+    (folder / "precious").write_text("x")
+    manager = WorkspaceManager(git_repo)
+    with pytest.raises(WorkspaceError, match="move it away"):
+        await manager.prepare("a")
+    assert await manager.remove("a", drop_branch=True, attempt=1) is None
+    (folder / "precious").unlink()
+    assert (await manager.prepare("a")).path == folder
+
+
+async def test_uncommitted_files_of_the_user_stay_and_are_told(
+    git_repo: Path, git_cli: Cli, git_picture: Picture
+) -> None:
+    (git_repo / "README.md").write_text("mine\n")
+    (git_repo / "staged").write_text("x")
+    git_cli(git_repo, "add", "staged")
+    before = git_picture(git_repo)
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    assert len(workspace.notes) == 1
+    assert "README.md, staged" in workspace.notes[0]
+    assert (workspace.path / "README.md").read_text() == "hello\n"
+    await manager.remove("a", drop_branch=True, attempt=1)
+    assert git_picture(git_repo) == before
+
+
+async def test_our_files_are_excluded_once_and_the_users_lines_stay(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    exclude = git_repo / ".git" / "info" / "exclude"
+    exclude.write_text("*.log")
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    once = exclude.read_text()
+    await manager.prepare("b")
+    assert exclude.read_text() == once
+    assert once.splitlines()[0] == "*.log"
+    for place in (git_repo, workspace.path):
+        (place / "communications.json").write_text("{}")
+        assert git_cli(place, "status", "--porcelain", "-uall") == ""
+    (workspace.path / "src" / "communications.json").write_text("{}")
+    assert (await manager.status(workspace)).untracked == ("src/communications.json",)
+
+
+@pytest.mark.parametrize(
+    "agent_id", ["", "..", "a/b", "-x", ".x", "a..b", "a.lock", "a.", "a\n", "ä"]
+)
+async def test_an_id_that_cannot_name_a_branch_is_refused(git_repo: Path, agent_id: str) -> None:
+    manager = WorkspaceManager(git_repo)
+    for call in (manager.prepare(agent_id), manager.remove(agent_id, drop_branch=True, attempt=1)):
+        with pytest.raises(WorkspaceError, match="no usable agent id"):
+            await call
+
+
+async def test_a_deleted_folder_comes_back_with_the_commits(git_repo: Path, git_cli: Cli) -> None:
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    (workspace.path / "new.txt").write_text("x")
+    git_cli(workspace.path, "add", ".")
+    git_cli(workspace.path, "commit", "-qm", "work")
+    shutil.rmtree(workspace.path)
+    assert await manager.open("a") is None
+    with pytest.raises(WorkspaceError, match="prepare a again"):
+        await manager.status(workspace)
+    assert await manager.prepare("a") == workspace
+    assert (workspace.path / "new.txt").read_text() == "x"
+
+
+async def test_a_crash_at_every_step_of_the_making_is_healed(git_repo: Path, git_cli: Cli) -> None:
+    manager = WorkspaceManager(git_repo)
+    whole = await manager.prepare("a")
+    record = whole.path.parent / ".a.json"
+    ready = record.read_text()
+
+    def half_made() -> None:
+        record.write_text(ready.replace("true", "false"))
+
+    def only_the_record() -> None:
+        shutil.rmtree(whole.path)
+        git_cli(git_repo, "worktree", "prune")
+        git_cli(git_repo, "branch", "-qD", "agent/a")
+        git_cli(git_repo, "update-ref", "-d", "refs/loopwright/base/a")
+
+    def only_record_and_base() -> None:
+        shutil.rmtree(whole.path)
+        git_cli(git_repo, "worktree", "prune")
+        git_cli(git_repo, "branch", "-qD", "agent/a")
+
+    def branch_but_no_folder() -> None:
+        shutil.rmtree(whole.path)
+        git_cli(git_repo, "worktree", "prune")
+
+    def registered_locked_and_empty() -> None:
+        git_cli(git_repo, "worktree", "lock", "--reason", "initializing", str(whole.path))
+        for each in whole.path.iterdir():
+            if each.name != ".git":
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
+
+    def no_pointer_yet() -> None:
+        (whole.path / ".git").unlink()
+
+    for crash in (
+        half_made, only_the_record, only_record_and_base, branch_but_no_folder,
+        registered_locked_and_empty, no_pointer_yet,
+    ):  # fmt: skip
+        crash()
+        half_made()
+        assert await manager.prepare("a") == whole, crash.__name__
+        assert (await manager.status(whole)).dirty == (), crash.__name__
+        assert (whole.path / "README.md").exists(), crash.__name__
+        assert worktrees(git_cli, git_repo) == 2, crash.__name__
+
+
+async def test_an_unregistered_folder_of_ours_is_saved_before_it_is_made_anew(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    (workspace.path / "wip.txt").write_text("wip")
+    shutil.rmtree(git_repo / ".git" / "worktrees")
+    again = await manager.prepare("a")
+    assert "refs/loopwright/saved/a/recovered" in again.notes[0]
+    assert git_cli(git_repo, "show", "refs/loopwright/saved/a/recovered:wip.txt") == "wip"
+    assert not (workspace.path / "wip.txt").exists()
+
+
+async def test_a_lost_state_folder_is_made_anew_from_the_refs(git_repo: Path) -> None:
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    shutil.rmtree(git_repo / ".loopwright")
+    again = await manager.prepare("a")
+    assert (again.base_commit, again.base_branch) == (workspace.base_commit, None)
+
+
+async def test_a_branch_checked_out_elsewhere_is_not_taken_away(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    manager = WorkspaceManager(git_repo)
+    await manager.prepare("a")
+    await manager.remove("a", drop_branch=False, attempt=1)
+    git_cli(git_repo, "checkout", "-q", "agent/a")
+    with pytest.raises(WorkspaceError, match="switch that checkout"):
+        await manager.prepare("a")
+    with pytest.raises(WorkspaceError, match="switch that checkout"):
+        await manager.remove("a", drop_branch=True, attempt=1)
+    git_cli(git_repo, "checkout", "-q", "main")
+    await manager.remove("a", drop_branch=True, attempt=1)
+    assert git_cli(git_repo, "branch", "--list", "agent/a") == ""
+
+
+async def test_an_agent_that_left_its_branch_or_deleted_it_is_told(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    git_cli(workspace.path, "checkout", "-qb", "mine")
+    assert "refs/heads/mine" in (await manager.prepare("a")).notes[0]
+    git_cli(workspace.path, "commit", "-q", "--allow-empty", "-m", "work")
+    git_cli(workspace.path, "branch", "-qD", "agent/a")
+    assert "was made again" in (await manager.prepare("a")).notes[0]
+    assert git_cli(git_repo, "rev-parse", "agent/a") == git_cli(git_repo, "rev-parse", "mine")
+
+
+async def test_a_removed_or_swapped_pointer_never_leads_to_the_users_checkout(
+    git_repo: Path, git_cli: Cli, git_picture: Picture, tmp_path: Path
+) -> None:
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    (workspace.path / "wip.txt").write_text("wip")
+    (git_repo / "users.txt").write_text("mine")
+    git_cli(git_repo, "branch", "agent-evil")
+    git_cli(tmp_path, "init", "-q", "evil")
+    before = git_picture(git_repo)
+    for pointer in (None, f"gitdir: {tmp_path}/evil/.git\n"):
+        (workspace.path / ".git").unlink(missing_ok=True)
+        if pointer:
+            (workspace.path / ".git").write_text(pointer)
+        status = await manager.status(workspace)
+        assert (status.branch, status.untracked) == ("agent/a", ("wip.txt",))
+        saved = await manager.save_dirty(workspace, 1, reason="test")
+        assert saved is not None
+        assert saved.files == ("wip.txt",)
+    await manager.remove("a", drop_branch=True, attempt=2)
+    assert not workspace.path.exists()
+    assert git_cli(git_repo, "show", "refs/loopwright/saved/a/2:wip.txt") == "wip"
+    assert git_picture(git_repo) == before
+
+
+async def test_hooks_of_the_repository_do_not_run(
+    git_repo: Path, git_cli: Cli, tmp_path: Path
+) -> None:
+    for name in ("post-checkout", "reference-transaction", "post-index-change", "pre-commit"):
+        hook = git_repo / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
+        hook.chmod(0o755)
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    (workspace.path / "wip.txt").write_text("wip")
+    await manager.save_dirty(workspace, 1, reason="test")
+    await manager.remove("a", drop_branch=True, attempt=1)
+    assert not (tmp_path / "ran").exists()
+    git_cli(git_repo, "branch", "x")
+    assert (tmp_path / "ran").exists()
+
+
+async def test_removing_is_idempotent_and_keeps_all_work_reachable(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    git_cli(workspace.path, "commit", "-q", "--allow-empty", "-m", "work")
+    head = git_cli(workspace.path, "rev-parse", "HEAD")
+    git_cli(workspace.path, "checkout", "-q", "--detach")
+    git_cli(workspace.path, "commit", "-q", "--allow-empty", "-m", "detached work")
+    detached = git_cli(workspace.path, "rev-parse", "HEAD")
+    (workspace.path / "wip.txt").write_text("wip")
+    saved = await manager.remove("a", drop_branch=True, attempt=3)
+    assert saved is not None
+    assert saved.ref == "refs/loopwright/saved/a/3"
+    assert await manager.remove("a", drop_branch=True, attempt=3) is None
+    assert not workspace.path.exists()
+    assert worktrees(git_cli, git_repo) == 1
+    kept = git_cli(
+        git_repo, "for-each-ref", "--format=%(refname:lstrip=3) %(objectname)", "refs/loopwright"
+    ).splitlines()
+    assert kept == [f"a/3 {saved.commit}", f"a/3-detached {detached}", f"a/head {head}"]
+    assert git_cli(git_repo, "branch", "--list", "agent/*") == ""
+
+
+async def test_the_head_of_an_earlier_life_stays_reachable(git_repo: Path, git_cli: Cli) -> None:
+    manager = WorkspaceManager(git_repo)
+    heads = []
+    for life in ("one", "two"):
+        workspace = await manager.prepare("a")
+        git_cli(workspace.path, "commit", "-q", "--allow-empty", "-m", life)
+        heads.append(git_cli(workspace.path, "rev-parse", "HEAD"))
+        await manager.remove("a", drop_branch=True, attempt=1)
+    refs = git_cli(git_repo, "for-each-ref", "--format=%(objectname)", "refs/loopwright/saved/a")
+    assert set(refs.split()) == set(heads)
+
+
+async def test_removing_tolerates_a_deleted_folder_and_read_only_ones(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    manager = WorkspaceManager(git_repo)
+    workspace = await manager.prepare("a")
+    shutil.rmtree(workspace.path)
+    assert await manager.remove("a", drop_branch=False, attempt=1) is None
+    assert worktrees(git_cli, git_repo) == 1
+    assert git_cli(git_repo, "branch", "--list", "agent/a")
+
+    assert await manager.prepare("a") == workspace
+    cache = workspace.path / "cache"
+    cache.mkdir()
+    (cache / "file").write_text("x")
+    cache.chmod(0o555)
+    saved = await manager.remove("a", drop_branch=True, attempt=1)
+    assert saved is not None
+    assert saved.files == ("cache/file",)
+    assert not workspace.path.exists()
+
+
+async def test_a_sweep_takes_only_ours_whose_folder_is_gone(
+    git_repo: Path, git_cli: Cli, tmp_path: Path
+) -> None:
+    manager = WorkspaceManager(git_repo)
+    made = {name: await manager.prepare(name) for name in ("gone", "kept", "present")}
+    git_cli(git_repo, "worktree", "add", "-q", str(tmp_path / "users"))
+    shutil.rmtree(tmp_path / "users")
+    shutil.rmtree(made["gone"].path)
+    shutil.rmtree(made["kept"].path)
+    assert await manager.sweep({"kept"}) == ("gone",)
+    listed = git_cli(git_repo, "worktree", "list")
+    assert "worktrees/gone" not in listed
+    assert all(name in listed for name in ("/users", "worktrees/kept", "worktrees/present"))
+    state = {o.agent_id: (o.registered, o.present) for o in await manager.list_ours()}
+    assert state == {"gone": (False, False), "kept": (True, False), "present": (True, True)}
