@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""What people type. One module per command, imported only when that command runs."""

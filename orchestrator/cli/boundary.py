@@ -1,0 +1,67 @@
+"""Where errors become messages and exit codes. The one place that catches everything."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from orchestrator.cli import exits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def guarded(run: Callable[[list[str]], int], name: str, args: list[str]) -> int:
+    """Run a command; whatever goes wrong is told in one line that says what to do."""
+    try:
+        code = run(args)
+        sys.stdout.flush()
+    except SystemExit as leaving:  # argparse leaves this way
+        return leaving.code if isinstance(leaving.code, int) else exits.USAGE
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        # The reader had enough; keep the interpreter from complaining when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.COMPLETE
+    except Exception as error:  # noqa: BLE001  # the outermost boundary
+        return _tell(name, error)
+    return code
+
+
+def _tell(name: str, error: Exception) -> int:
+    known = _expected(error)
+    if known is not None:
+        sys.stderr.write(f"loopwright {name}: {error}\n")
+        return known
+    import traceback  # noqa: PLC0415  # only for defects
+
+    if os.environ.get("LOOPWRIGHT_DEBUG"):
+        traceback.print_exc()
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    sys.stderr.write(
+        f"loopwright {name}: internal error: {type(error).__name__}: {error} "
+        f"({where.filename}:{where.lineno}). This is a defect of loopwright; run it again with "
+        "LOOPWRIGHT_DEBUG=1 for details and report it.\n"
+    )
+    return exits.INTERNAL_ERROR
+
+
+def _expected(error: Exception) -> int | None:
+    """Return the exit code of an error that is meant for the user; None for a defect."""
+    for module, names, code in (
+        ("lifecycle.errors", ("RepositoryBusyError",), exits.BUSY),
+        ("lifecycle.errors", ("LifecycleError",), exits.USAGE),
+        ("runtime.errors", ("RuntimeFault",), exits.USAGE),
+        ("communication.errors", ("CommunicationError",), exits.USAGE),
+        ("ci.errors", ("CIError",), exits.USAGE),
+        ("templates.errors", ("TemplateError",), exits.USAGE),
+        ("orchestrator.errors", ("OrchestratorError",), exits.USAGE),
+    ):
+        # An error's class can only be known if its module was imported.
+        loaded = sys.modules.get(module)
+        kinds = tuple(getattr(loaded, name) for name in names) if loaded is not None else ()
+        if isinstance(error, kinds):
+            return code
+    return exits.USAGE if isinstance(error, OSError) else None

@@ -1,0 +1,128 @@
+"""The `loopwright` command: finds the sub-command, runs it, turns errors into messages.
+
+Imports nothing heavy: `loopwright --help` must start as fast as Python allows. Each command is a
+module with `run(argv) -> int`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # typing itself would cost start-up time
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
+    (
+        "Start",
+        (
+            ("demo", "demo", "watch a whole loop with a scripted agent in a throw-away repository"),
+            ("init", "init", "prepare a repository: settings file, git excludes"),
+            (
+                "doctor",
+                "doctor",
+                "check the machine and the repository, and say how to mend things",
+            ),
+            ("run", "run", "run one task in a loop, in the foreground"),
+            ("up", "up", "run one loop per task of a plan"),
+        ),
+    ),
+    (
+        "Look",
+        (
+            ("ps", "ps", "list lifecycles"),
+            ("show", "show", "show one lifecycle; --why tells what led to its state"),
+            ("events", "events", "print the journal of a lifecycle"),
+            ("logs", "logs", "print what an attempt's agent printed"),
+            ("summary", "summary", "show, compare, edit or approve the summary of an attempt"),
+        ),
+    ),
+    (
+        "Steer",
+        (
+            ("pause", "steer", "start no new attempt after the present one"),
+            ("resume", "steer", "go on with a paused, stopped or given-up lifecycle"),
+            ("stop", "steer", "end the present attempt now, keep its work, hold the lifecycle"),
+            ("guide", "steer", "tell the next attempt something"),
+            ("unblock", "steer", "say that a blocker is gone"),
+            ("answer", "steer", "answer an agent's question"),
+            ("accept", "steer", "merge completed work into its base"),
+            ("reject", "steer", "end a lifecycle; its work stays under a saved ref"),
+            ("pr", "pr", "list, merge or close pull requests of the local provider"),
+        ),
+    ),
+    (
+        "For agents and programs",
+        (
+            ("signal", "signal", "write a breakpoint (called by the agent itself)"),
+            ("export", "export", "write a lifecycle with journal and attempts as JSON"),
+            (
+                "schema",
+                "schema",
+                "print the JSON schemas of plan, settings and communications.json",
+            ),
+            ("completion", "completion", "print the completion script for a shell"),
+        ),
+    ),
+)
+
+COMMANDS: dict[str, str] = {name: module for _, commands in GROUPS for name, module, _ in commands}
+
+USAGE_ERROR = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help", "help"):
+        if args[:1] == ["help"] and args[1:2] and args[1] in COMMANDS:
+            return _run(args[1], ["--help"])
+        sys.stdout.write(_help())
+        return 0
+    if args[0] in ("-V", "--version"):
+        from orchestrator.version import version  # noqa: PLC0415  # only this needs it
+
+        sys.stdout.write(f"loopwright {version()}\n")
+        return 0
+    if args[0] not in COMMANDS:
+        return _unknown(args[0])
+    return _run(args[0], args[1:])
+
+
+def _run(name: str, args: list[str]) -> int:
+    from importlib import import_module  # noqa: PLC0415  # not needed for --help
+
+    from orchestrator.cli.boundary import guarded  # noqa: PLC0415  # as above
+
+    module = import_module(f"orchestrator.cli.{COMMANDS[name]}")
+    return guarded(module.run, name, args)
+
+
+def _help() -> str:
+    lines = [
+        "usage: loopwright COMMAND [OPTIONS]",
+        "",
+        "Runs coding agents in loops: a fresh process per attempt, until the task is truly done.",
+    ]
+    for title, commands in GROUPS:
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:<11} {text}" for name, _, text in commands]
+    lines += [
+        "",
+        "Every command has --help with an example. Start with: loopwright demo",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _unknown(name: str) -> int:
+    from difflib import get_close_matches  # noqa: PLC0415  # only for mistakes
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    hint = f"; did you mean `loopwright {near[0]}`?" if near else "; see `loopwright --help`"
+    sys.stderr.write(f"loopwright: there is no command {name!r}{hint}\n")
+    return USAGE_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())
