@@ -264,7 +264,7 @@ def _ledger_entry(row: AttemptRow) -> LedgerEntry:
         error=row.error,
         head_before=row.head_before,
         head_after=row.head_after,
-        commits=int(bool(row.head_after) and row.head_after != row.head_before),
+        commits=row.commits,
         files_changed=row.changed_files,
     )
 

@@ -87,6 +87,7 @@ class Owner:
         self._draining = False
         self._running = False
         self._stopped = False
+        self._place_granted = False
         self.gone = asyncio.Event()
         """Set by whoever runs the owner, once nothing of it is left."""
 
@@ -145,6 +146,10 @@ class Owner:
     # --- one fact -----------------------------------------------------------------------------
 
     async def _take(self, item: Item) -> None:
+        if isinstance(item.event, on.Admitted):
+            self._place_granted = False
+            if self._draining:
+                return
         try:
             step = decide(self.state, item.event, self._policy())
         except IllegalTransition as problem:
@@ -155,8 +160,9 @@ class Owner:
                 self._done_ids.append(item.effect_id)
             if item.request_id:
                 await self._parts.store.answer_request(item.request_id)
-            return
-        await self._commit(item, step)
+        else:
+            await self._commit(item, step)
+        self._settle_place()
 
     def _matters(self, item: Item, step: Step) -> bool:
         if step.late:
@@ -169,12 +175,12 @@ class Owner:
         done = (*self._done_ids, item.effect_id) if item.effect_id else tuple(self._done_ids)
         self._done_ids.clear()
         journal = [self._entry(item.event, self.state, step)]
-        row = onto_ledger(
-            case.ledger[-1] if case.ledger else None,
-            case.agent_id, self.state, item.event, step.state,
-        )  # fmt: skip
         record = replace(case.record)
-        onto_record(record, item.event, step.state)
+        row = None
+        if not step.late:
+            last = case.ledger[-1] if case.ledger else None
+            row = onto_ledger(last, case.record, self.state, item.event, step.state)
+            onto_record(record, item.event, step.state)
         effects = step.effects
         more = self._at_once(step)
         if more is not None:
@@ -201,7 +207,6 @@ class Owner:
             case.note_attempt(row)
         for entry in journal:
             case.remember(entry)
-        self._settle_place()
         if isinstance(item.event, on.StopRequested) and item.event.pause:
             self._stopped = True
         elif isinstance(item.event, on.ResumeRequested):
@@ -296,6 +301,9 @@ class Owner:
             return False
         if isinstance(state, Capturing) and state.again_at is not None:
             return True
+        if isinstance(state, Spawning):
+            # Ordered and not acted on any more: the next runner spawns it under the same order.
+            return True
         return not isinstance(state, UNTIL_CAPTURED)
 
     def _held(self, state: State) -> bool:
@@ -314,6 +322,8 @@ class Owner:
             if instant <= self._now():
                 self._parts.places.ask(self.case.agent_id, self._granted)
                 instant = None
+        elif self._parts.places.waiting(self.case.agent_id):
+            self._parts.places.give_back(self.case.agent_id)
         if instant != self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
@@ -362,11 +372,14 @@ class Owner:
         self._wake.set()
 
     def _granted(self) -> None:
+        self._place_granted = True
         self.tell(on.Admitted(at=self._now()))
 
     def _settle_place(self) -> None:
-        if not isinstance(self.state, ACTIVE):
-            self._parts.places.give_back(self.case.agent_id)
+        """Give the place back at rest, unless it was granted just now and is still to be used."""
+        places, who = self._parts.places, self.case.agent_id
+        if places.holds(who) and not self._place_granted and not isinstance(self.state, ACTIVE):
+            places.give_back(who)
 
     # --- beginning and end --------------------------------------------------------------------
 

@@ -6,9 +6,11 @@ elsewhere. Performing an order twice is harmless; `recovery` relies on it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from communication.errors import MailboxError
 from communication.mailbox import ReadingKind
 from lifecycle import outside
 from lifecycle.attend import Attendance, word_of
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 LAST_WORDS_BYTES = 2000
 FILES_NAMED = 200
+COMMITS_READ = 50
 
 
 class Performer:
@@ -143,7 +146,11 @@ class Performer:
         try:
             workspace = await whole(self._parts, case)
             mailbox = mailbox_of(self._parts, case, workspace)
-            mailbox.clear(case.agent_id)
+            if parts.comm_file is None:
+                mailbox.clear(case.agent_id)
+            else:
+                # Others write to a shared file; waiting for its lock must not hold up the loops.
+                await asyncio.to_thread(mailbox.clear, case.agent_id)
             summary, prompt = await self._render(case, attempt, spawn_id=effect_id)
             settings = parts.settings()
             order = SpawnOrder(
@@ -168,7 +175,7 @@ class Performer:
             process = await parts.terminals.spawn(order)
         except SpawnError as error:
             return self._unspawned(attempt, error, Fault.USER)
-        except (RuntimeFault, TemplateError, OSError) as error:
+        except (RuntimeFault, TemplateError, MailboxError, OSError) as error:
             return self._unspawned(attempt, error, Fault.ENVIRONMENT)
         attendance = Attendance(
             process=process,
@@ -266,7 +273,7 @@ class Performer:
                 if status.dirty
                 else ""
             )
-            await self._look_up(case, workspace, status)
+            commits = await self._look_up(case, workspace, status)
         except (RuntimeFault, OSError) as error:
             return on.SnapshotFailed(at=self._now(), attempt=attempt, text=str(error))
         return on.SnapshotTaken(
@@ -276,19 +283,26 @@ class Performer:
             tree=status.fingerprint,
             dirty=status.dirty[:FILES_NAMED],
             changed_files=tuple(file.path for file in case.head.files[:FILES_NAMED]),
+            commits=commits,
             saved_ref=saved,
             last_words=self._last_words(case, attempt),
         )
 
-    async def _look_up(self, case: Case, workspace: Workspace, status: TreeStatus) -> None:
+    async def _look_up(self, case: Case, workspace: Workspace, status: TreeStatus) -> int:
+        """Ask git about a new head, once; return how many commits the attempt made."""
         case.dirty = status.dirty
         if case.head.sha != status.head:
             workspaces = self._parts.workspaces
             case.head = Head(
                 sha=status.head,
-                commits=await workspaces.recent_commits(workspace, head=status.head),
+                commits=await workspaces.recent_commits(
+                    workspace, limit=COMMITS_READ, head=status.head
+                ),
                 files=await workspaces.changed_files(workspace, head=status.head),
             )
+        before = case.ledger[-1].head_before if case.ledger else ""
+        shas = [commit.sha for commit in case.head.commits]
+        return shas.index(before) if before in shas else len(shas) * (before != status.head)
 
     def _last_words(self, case: Case, attempt: int) -> str:
         work = case.record.work

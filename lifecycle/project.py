@@ -68,14 +68,15 @@ def _workspace(event: on.WorkspaceReady) -> dict[str, Any]:
 
 
 def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
-    row: AttemptRow | None, agent_id: str, before: State, event: Event, after: State
+    row: AttemptRow | None, record: AgentLifecycle, before: State, event: Event, after: State
 ) -> AttemptRow | None:
     """Return the attempt's row as it shall be, or None when nothing about it changed."""
     match event:
         case on.AgentSpawned(attempt=attempt, process=process, at=at):
-            head = row.head_after if row is not None else ""
+            base = str(record.facts.get("base_commit", ""))
+            head = row.head_after or row.head_before if row is not None else base
             return AttemptRow(
-                agent_id=agent_id,
+                agent_id=record.agent_id,
                 attempt=attempt,
                 spawn_id=process.spawn_id,
                 pid=process.pid,
@@ -122,6 +123,7 @@ def _concluded(
         error=after.tally.signature if failed else before.outcome.text,
         head_after=event.head,
         changed_files=len(event.changed_files),
+        commits=event.commits,
         saved_ref=event.saved_ref,
     )
 

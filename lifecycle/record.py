@@ -98,6 +98,9 @@ class AttemptRow:
     head_before: str = ""
     head_after: str = ""
     changed_files: int = 0
+    """Files that differ from the base after it."""
+    commits: int = 0
+    """Commits it made."""
     saved_ref: str = ""
     swept: int = 0
     """Processes it left behind."""

@@ -149,6 +149,8 @@ class SnapshotTaken(AttemptEvent):
     tree: str = ""
     dirty: tuple[str, ...] = ()
     changed_files: tuple[str, ...] = ()
+    commits: int = 0
+    """Made by this attempt."""
     saved_ref: str = ""
     last_words: str = ""
 

@@ -275,7 +275,10 @@ def _is_late(state: State, event: Event) -> bool:
 
 def _within_suspension(state: Suspended, event: Event, policy: Policy) -> Step:
     # The clocks stand still in here, so that `resume` can move every deadline by the same span.
-    step = decide(state.inner, replace(event, at=state.since), policy)
+    try:
+        step = decide(state.inner, replace(event, at=state.since), policy)
+    except IllegalTransition as refusal:
+        raise IllegalTransition(state, event) from refusal
     if step.late or isinstance(step.state, Rejected):
         return replace(step, state=state) if step.late else step
     return Step(suspend(step.state, state.since), step.effects)

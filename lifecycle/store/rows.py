@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 MAX_PAGE = 1000
+_PLACES = 1000
+"""More orders than one decision ever gives."""
 NO_REQUEST = "the request is not in the store any more: its lifecycle was removed"
 
 COLUMNS = (
@@ -162,15 +164,23 @@ def row_attempt(row: Sequence[Any]) -> AttemptRow:
     return AttemptRow(**dict(zip(ATTEMPT_COLUMNS, row, strict=True)))
 
 
-def effect_row(pending: PendingEffect) -> Row:
-    """Return the row of an order: id, agent, kind and body."""
-    kind, body = type(pending.effect).__name__, encode(pending.effect)
-    return (pending.effect_id, pending.agent_id, kind, body)
+def effect_rows(pending: Sequence[PendingEffect], version: int) -> list[Row]:
+    """Return the rows of a decision's orders: agent, id, place, kind and body."""
+    return [
+        (
+            each.agent_id,
+            each.effect_id,
+            version * _PLACES + place,
+            type(each.effect).__name__,
+            encode(each.effect),
+        )
+        for place, each in enumerate(pending)
+    ]
 
 
 def row_effect(row: Sequence[Any]) -> PendingEffect:
     """Return the order of a row."""
-    effect_id, agent_id, _, body = row
+    agent_id, effect_id, _, _, body = row
     return PendingEffect(effect_id=effect_id, agent_id=agent_id, effect=decode_effect(body))
 
 

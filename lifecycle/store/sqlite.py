@@ -26,7 +26,7 @@ from lifecycle.store.rows import (
     check_limit,
     check_read,
     check_state,
-    effect_row,
+    effect_rows,
     from_json,
     journal_row,
     record_row,
@@ -161,7 +161,7 @@ class SqliteStore:
         decision = sql.Decision(
             record=row,
             journal=[journal_row(entry) for entry in commit.journal],
-            effects=[effect_row(pending) for pending in commit.effects],
+            effects=effect_rows(commit.effects, row[VERSION]),
             done=commit.done,
             attempt=None if commit.attempt is None else attempt_row(commit.attempt),
             taken=commit.taken,
@@ -176,7 +176,8 @@ class SqliteStore:
         """Return the orders not known to be carried out, oldest first."""
         rows = await self._rows(
             1,
-            "SELECT effect_id, agent_id, kind, body FROM outbox WHERE agent_id = ? ORDER BY ord",
+            "SELECT agent_id, effect_id, ord, kind, body FROM outbox "
+            "WHERE agent_id = ? ORDER BY ord",
             (agent_id,),
         )
         return tuple(row_effect(row) for row in rows)

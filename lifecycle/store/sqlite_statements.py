@@ -60,7 +60,11 @@ def write_decision(connection: sqlite3.Connection, decision: Decision) -> int:
     cursor = write_record(connection, decision.record)
     add_journal(connection, decision.journal)
     if decision.done:
-        drop_effects(connection, decision.done)
+        agent_id = decision.record[AGENT]
+        connection.executemany(
+            "DELETE FROM outbox WHERE agent_id = ? AND effect_id = ?",
+            [(agent_id, effect_id) for effect_id in decision.done],
+        )
     add_effects(connection, decision.effects)
     if decision.attempt is not None:
         put_attempt(connection, decision.attempt)
@@ -112,18 +116,16 @@ def add_journal(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
 
 
 def add_effects(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """Append orders to the outbox: id, agent, kind and body."""
+    """Append orders to the outbox: agent, id, place, kind and body."""
     for row in rows:
         try:
-            connection.execute(
-                "INSERT INTO outbox (effect_id, agent_id, kind, body) VALUES (?, ?, ?, ?)", row
-            )
+            connection.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", row)
         except sqlite3.IntegrityError as problem:
-            raise _taken(problem, f"effect {row[0]}") from problem
+            raise _taken(problem, f"effect {row[1]} of {row[0]}") from problem
 
 
 def drop_effects(connection: sqlite3.Connection, effect_ids: Iterable[str]) -> None:
-    """Take orders out of the outbox; unknown ones are passed over."""
+    """Take orders out of the outbox, whosever they are; unknown ones are passed over."""
     connection.executemany(
         "DELETE FROM outbox WHERE effect_id = ?", [(each,) for each in effect_ids]
     )

@@ -46,15 +46,16 @@ CREATE TABLE journal (
     PRIMARY KEY (agent_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Orders not known to be carried out; one that is goes away. Small, so that its pages stay hot.
+-- Orders not known to be carried out; one that is goes away. So the table stays small, and its
+-- pages are few and hot. `ord` is the version of the record that gave the order, then its place.
 CREATE TABLE outbox (
-    ord INTEGER PRIMARY KEY,
-    effect_id TEXT NOT NULL UNIQUE,
     agent_id TEXT NOT NULL REFERENCES lifecycles (agent_id) ON DELETE CASCADE,
+    effect_id TEXT NOT NULL,
+    ord INTEGER NOT NULL,
     kind TEXT NOT NULL,
-    body TEXT NOT NULL
-) STRICT;
-CREATE INDEX outbox_by_agent ON outbox (agent_id);
+    body TEXT NOT NULL,
+    PRIMARY KEY (agent_id, effect_id)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE attempts (
     agent_id TEXT NOT NULL REFERENCES lifecycles (agent_id) ON DELETE CASCADE,
@@ -71,6 +72,7 @@ CREATE TABLE attempts (
     head_before TEXT NOT NULL,
     head_after TEXT NOT NULL,
     changed_files INTEGER NOT NULL,
+    commits INTEGER NOT NULL,
     saved_ref TEXT NOT NULL,
     swept INTEGER NOT NULL,
     PRIMARY KEY (agent_id, attempt)

@@ -1,0 +1,67 @@
+# One entry for everything. Needs Python >= 3.11, git and make; uses uv when it is there.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+UV := $(shell command -v uv 2>/dev/null)
+CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
+
+.PHONY: help install demo test all lint type fmt bench crash docs lock wheel clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## set up .venv with the locked versions
+
+$(STAMP): pyproject.toml uv.lock requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "loopwright needs Python >= 3.11; $$($(PYTHON) --version 2>&1) is older. Name another: make PYTHON=python3.12"; exit 2; }
+ifneq ($(UV),)
+	uv sync --quiet --frozen
+else
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+endif
+	@touch $(STAMP)
+
+demo: $(STAMP) ## watch a whole loop with a scripted agent (no key, no network)
+	@$(BIN)/loopwright demo
+
+test: $(STAMP) ## run the whole test suite
+	$(BIN)/pytest
+
+all: lint type test ## what CI runs: format check, lint, import rules, types, tests
+
+lint: $(STAMP) ## format check, lint, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
+
+type: $(STAMP) ## mypy strict on source and tests
+	$(BIN)/mypy
+
+fmt: $(STAMP) ## format and mend what can be mended by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## measure against floors and peers, print the table (minutes)
+	$(BIN)/python bench/run.py $(BENCH)
+
+crash: $(STAMP) ## kill a real runner at random moments, print the table (ROUNDS=100)
+	$(BIN)/python tests/acceptance/crash_soak.py --rounds $(or $(ROUNDS),100)
+
+docs: $(STAMP) ## write the generated parts of docs/ anew
+	$(BIN)/python docs/state_diagram.py
+
+lock: ## take newer versions into the lock files (needs uv)
+	uv lock --upgrade
+	uv export --quiet --frozen --all-groups --no-hashes --no-emit-project --no-annotate --no-header -o requirements.lock
+
+wheel: $(STAMP) ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . 2>/dev/null || uv build --wheel
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

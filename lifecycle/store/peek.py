@@ -1,0 +1,111 @@
+"""A quick look at the records for commands that only list them.
+
+Reads the database beside whoever writes it, and imports almost nothing. Must not import the rest of
+the package's modules: they would cost such a command more than its own work.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.errors import StoreDamagedError, StoreError, StoreFromNewerVersionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+KNOWN_SCHEMA = 1
+"""The schema version whose columns are named here; a test compares it with the migrations."""
+_COLUMNS = (
+    "cursor",
+    "agent_id",
+    "task_id",
+    "coarse",
+    "created_at",
+    "updated_at",
+    "work_kind",
+    "attempt",
+    "retry_count",
+    "spawn_count",
+    "task",
+    "error",
+    "tags",
+    "work",
+)
+_AS_JSON = ("tags", "work")
+
+
+def read_rows(  # noqa: PLR0913  # all but the path by name
+    path: Path,
+    *,
+    states: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    task_id: str | None = None,
+    agent_id: str | None = None,
+    limit: int = 1000,
+) -> list[dict[str, Any]]:
+    """Return lifecycles as plain values, newest created first; `work` as it is stored, decoded."""
+    conditions, values = ["1"], list[Any]()
+    for column, value in (("task_id", task_id), ("agent_id", agent_id)):
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    if states:
+        conditions.append(f"coarse IN ({', '.join('?' * len(states))})")
+        values.extend(states)
+    for tag in tags:
+        conditions.append("cursor IN (SELECT cursor FROM tags WHERE tag = ?)")
+        values.append(tag)
+    query = (
+        f"SELECT {', '.join(_COLUMNS)} FROM lifecycles WHERE {' AND '.join(conditions)} "  # noqa: S608  # our own text
+        "ORDER BY cursor DESC LIMIT ?"
+    )
+    return [_plain(row) for row in _fetch(path, query, (*values, limit))]
+
+
+def _fetch(path: Path, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    if not path.exists():
+        raise StoreError(f"there are no records: {path} does not exist; start a loop first")
+    name = str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    uri = f"file:{name}?mode=ro"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as connection:
+            _check_version(connection, path)
+            return connection.execute(query, values).fetchall()
+    except sqlite3.DatabaseError as problem:
+        if getattr(problem, "sqlite_errorcode", 0) & 0xFF in (
+            sqlite3.SQLITE_CORRUPT,
+            sqlite3.SQLITE_NOTADB,
+        ):
+            raise StoreDamagedError(
+                f"{path} is damaged ({problem}) and was left as it is; "
+                "the next loop that starts sets it aside"
+            ) from problem
+        raise StoreError(
+            f"{path} cannot be read ({problem}); check its permissions and the disk"
+        ) from problem
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found > KNOWN_SCHEMA:
+        raise StoreFromNewerVersionError(
+            f"{path} has schema version {found}, written by a newer Loopwright; this one knows "
+            f"versions up to {KNOWN_SCHEMA}. Upgrade Loopwright"
+        )
+    if found < KNOWN_SCHEMA:
+        raise StoreError(
+            f"{path} has schema version {found}, made by an older Loopwright; "
+            f"it is brought to version {KNOWN_SCHEMA} when a loop next starts"
+        )
+
+
+def _plain(row: tuple[Any, ...]) -> dict[str, Any]:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    for name in _AS_JSON:
+        if values[name] is not None:
+            values[name] = json.loads(values[name])
+    return values
