@@ -276,7 +276,10 @@ def _communications(case: Case, mail: Document | None) -> Communications | None:
     requests = [
         Request(sender=sender, text=text) for sender, text in mail.requests_to(case.agent_id)
     ]
-    if entry is None and not requests:
+    says = entry is not None and (
+        entry.mission or entry.working_on or entry.done or entry.next or entry.added
+    )
+    if not says and not requests:
         return None
     return Communications(
         mission=entry.mission if entry else "",
