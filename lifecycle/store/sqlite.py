@@ -93,7 +93,11 @@ class SqliteStore:
         connect = partial(sqlite_file.open_writer, path, durable=durable, patience=patience)
         writer = Writer(connect, partial(sqlite_file.explain, path=path))
         await writer.open()
-        return cls(path, writer, clock or SystemClock().now)
+        try:
+            return cls(path, writer, clock or SystemClock().now)
+        except sqlite3.Error as problem:
+            await writer.close()
+            raise sqlite_file.explain(problem, path) from problem
 
     async def aclose(self) -> None:
         """Write what is queued, then close; harmless when called again."""

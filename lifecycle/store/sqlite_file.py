@@ -39,9 +39,9 @@ def open_writer(path: Path, *, durable: bool, patience: float) -> sqlite3.Connec
             f"this Python has SQLite {sqlite3.sqlite_version}, but 3.37 or newer is needed; "
             "use a newer Python"
         )
-    unclean = _left_unclean(path)
+    _make(path)
     with _damage_noticed(path):
-        _make(path)
+        unclean = _left_unclean(path)
         _refuse_newer(path)
         if unclean and not _is_anothers(path):
             _check(path)
@@ -189,7 +189,7 @@ class _Damage(Exception):  # noqa: N818  # a finding on its way to StoreDamagedE
 
 @contextlib.contextmanager
 def _damage_noticed(path: Path) -> Iterator[None]:
-    seen = path.stat().st_ino if path.exists() else None
+    seen = path.stat().st_ino
     try:
         yield
     except _Damage as finding:
@@ -200,7 +200,7 @@ def _damage_noticed(path: Path) -> Iterator[None]:
         raise explain(problem, path) from problem
 
 
-def _set_aside(path: Path, finding: str, seen: int | None) -> StoreDamagedError:
+def _set_aside(path: Path, finding: str, seen: int) -> StoreDamagedError:
     """Move a damaged database out of the way, unless it belongs to a running process."""
     lock = RunnerLock(path.parent, who="setting a damaged database aside")
     try:

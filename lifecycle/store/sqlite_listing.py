@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.record import AgentState
 from lifecycle.store.rows import COLUMNS
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from lifecycle.record import Filter
 
-_FEW = 1000
+_FEW = 200
 """Up to so many records in a span of time, it is quicker to sort them than to look for them."""
 _ALL = ", ".join(f"l.{name}" for name in COLUMNS)
 UNFINISHED = (
@@ -58,6 +59,8 @@ def _pick(
     others would have to be sorted.
     """
     states = tuple(dict.fromkeys(which.states))
+    if len(states) == len(AgentState):
+        states = ()
     lone = not (which.tags or which.task_id is not None or by_update)
     if lone and len(states) > 1:
         return _merge([_one_state(which, state, cursor, limit) for state in states], limit)
