@@ -153,7 +153,9 @@ class AgentProcess:
 
     def forget(self) -> None:
         """Give up the process; its number may now be given to another."""
-        _started.pop(self.identity.pid, None)
+        # Where a thread waits for the exit, the number may have been given away already.
+        if _started.get(self.identity.pid) is self:
+            del _started[self.identity.pid]
         if self.tag is not None:
             _tagged.pop(self.tag, None)
 
@@ -201,6 +203,8 @@ def _living(process: AgentProcess) -> dict[int, Row]:
     # The table is not read in one instant: a process can hide from one look while its parent
     # dies, but not from two.
     for _ in range(2):
+        if process.exit.done() and not _may_have_left(process):
+            break
         table = proctable.read_table()
         orphans = orphans_in(table, process, adopted=process.adopts_orphans).get(process, ())
         members = process.family(table, orphans)

@@ -75,7 +75,10 @@ def fasten(pid: int, tag: int | None) -> None:
 
 
 def read(pid: int) -> int | None:
-    """Read which tag given here a process descends from; None when there is none to read."""
+    """Read which tag given here a process descends from; None when there is none to read.
+
+    Ask only about descendants of this process: other runners give the same values.
+    """
     if sys.platform != "linux" or not _width():
         return None
     try:

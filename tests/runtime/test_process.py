@@ -12,11 +12,11 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from processkit import GRACE, Stage, staged, until
 
 from runtime import proctable
 from runtime.errors import SpawnError
 from runtime.process import ProcessExit, TerminalManager
+from tests.runtime.process_fixtures import GRACE, Stage, staged, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -233,5 +233,5 @@ async def test_without_process_handles_a_thread_notices_the_exit(
 
 async def test_a_process_somebody_else_reaped_has_an_unknown_exit(stage: Stage) -> None:
     process = await stage.sh("exit 5")
-    os.waitpid(process.identity.pid, 0)
+    os.waitpid(process.identity.pid, 0)  # noqa: ASYNC222  # before the loop can notice
     assert await process.wait() == ProcessExit(None, None)
