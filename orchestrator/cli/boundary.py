@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def guarded(run: Callable[[list[str]], int], name: str, args: list[str]) -> int:
+def guarded(run: Callable[[str, list[str]], int], name: str, args: list[str]) -> int:
     """Run a command; whatever goes wrong is told in one line that says what to do."""
     try:
-        code = run(args)
+        code = run(name, args)
         sys.stdout.flush()
     except SystemExit as leaving:  # argparse leaves this way
         return leaving.code if isinstance(leaving.code, int) else exits.USAGE

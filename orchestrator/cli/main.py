@@ -1,7 +1,7 @@
 """The `loopwright` command: finds the sub-command, runs it, turns errors into messages.
 
 Imports nothing heavy: `loopwright --help` must start as fast as Python allows. Each command is a
-module with `run(argv) -> int`.
+module with `run(name, args) -> int`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,86 @@
+"""`loopwright doctor`: checks machine and repository, and says how to mend what is wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.checks import BAD, WARN, Check, machine
+from orchestrator.cli import exits
+from orchestrator.cli.options import Parser, UsageError, find_repo
+from orchestrator.cli.text import coloured, now, one_line, paint, say, tell, to_json
+from orchestrator.config import explain_settings
+from orchestrator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
+
+
+def parser(name: str) -> Parser:
+    """Return the options."""
+    return (
+        Parser(
+            name,
+            "Check machine and repository; each line says what was found and how to mend it.",
+            example=f"loopwright {name}",
+            more="Exit code: 0 if nothing is bad (warnings are not), else 2.",
+        )
+        .with_json("print one JSON object: checks, and settings with their sources")
+        .with_repo()
+    )
+
+
+def run(name: str, args: list[str]) -> int:
+    """Check."""
+    options = parser(name).parse_args(args)
+    present = now()
+    repo, outside = _repository(options.repo)
+    checks = list(machine(present, repo or Path.cwd()))
+    if repo is not None:
+        from orchestrator.repochecks import repository  # noqa: PLC0415  # only in a repository
+
+        checks += repository(repo, environ=os.environ, now=present)
+    else:
+        checks.append(Check(WARN, "repository", outside, "change into one, or give --repo DIR"))
+    bad = sum(check.level == BAD for check in checks)
+    if options.json:
+        say(to_json({"checks": [asdict(check) for check in checks], "settings": _settings(repo)}))
+    else:
+        _print(checks)
+        warned = sum(check.level == WARN for check in checks)
+        tell(f"{len(checks)} checks: {bad} bad, {warned} to look at")
+    return exits.USAGE if bad else exits.COMPLETE
+
+
+def _repository(given: str | None) -> tuple[Path | None, str]:
+    """Return the repository; a machine can be checked outside of any."""
+    try:
+        return find_repo(given), ""
+    except UsageError as problem:
+        if given is not None:
+            raise
+        return None, str(problem).partition(";")[0]
+
+
+def _settings(repo: Path | None) -> list[dict[str, Any]]:
+    if repo is None:
+        return []
+    try:
+        return [asdict(row) for row in explain_settings(repo, environ=os.environ)]
+    except ConfigError:
+        # The check says what is wrong; there are no settings to show.
+        return []
+
+
+def _print(checks: list[Check]) -> None:
+    wanted = coloured(sys.stdout, os.environ)
+    margin = max(len(check.what) for check in checks)
+    for check in checks:
+        level = paint(f"{check.level:<4}", _COLOURS[check.level], wanted=wanted)
+        mend = f" — {one_line(check.mend)}" if check.mend else ""
+        say(f"{level}  {check.what:<{margin}}  {one_line(check.found)}{mend}")

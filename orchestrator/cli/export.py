@@ -1,0 +1,102 @@
+"""`loopwright export`: lifecycles with journal and attempts as one JSON document."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.options import Parser, UsageError, find_repo
+from orchestrator.cli.text import now, tell, to_json
+from orchestrator.forms import FORM_VERSION, export_form
+from orchestrator.reading import every, known, store_of
+from orchestrator.version import version
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import AsyncIterator, Iterator
+    from typing import TextIO
+
+    from lifecycle.record import AgentLifecycle, JournalEntry
+    from lifecycle.store.port import LifecycleStore
+
+PAGE = 1000
+
+
+def parser(name: str) -> Parser:
+    """Return the options."""
+    made = Parser(
+        name,
+        "Write lifecycles with journal, attempts and open orders as JSON.",
+        example=f"loopwright {name} agent-T001\nloopwright {name} --all --output records.json",
+        more="See `loopwright schema export`. Values of variables set for agents are hidden.",
+    )
+    made.add_argument("agent", nargs="?", metavar="AGENT", help="agent id")
+    made.add_argument("--all", action="store_true", help="all lifecycles of the repository")
+    made.add_argument("-o", "--output", metavar="FILE", help="write here instead of to the output")
+    return made.with_json("as always; accepted for the sake of scripts").with_repo()
+
+
+def run(name: str, args: list[str]) -> int:
+    """Write."""
+    options = parser(name).parse_args(args)
+    if bool(options.agent) == options.all:
+        raise UsageError("give either an AGENT or --all")
+    repo = find_repo(options.repo)
+    with _target(options.output) as stream:
+        count = asyncio.run(_write(repo, options, stream))
+    if options.output:
+        tell(f"{count} lifecycle{'' if count == 1 else 's'} written to {options.output}")
+    return 0
+
+
+async def _write(repo: Path, options: Namespace, stream: TextIO) -> int:
+    count = 0
+    async with store_of(repo) as store:
+        found = every(store) if options.all else _one(await known(store, options.agent, repo))
+        head = {"form": FORM_VERSION, "loopwright": version(), "exported_at": now()}
+        stream.write(to_json(head).removesuffix("\n}") + ',\n  "lifecycles": [')
+        async for record in found:
+            form = export_form(
+                record,
+                await _journal(store, record.agent_id),
+                await store.attempts(record.agent_id),
+                await store.pending(record.agent_id),
+            )
+            stream.write(",\n" if count else "\n")
+            stream.write(to_json(form, compact=True))
+            count += 1
+        stream.write("\n  ]\n}\n")
+    return count
+
+
+async def _one(record: AgentLifecycle) -> AsyncIterator[AgentLifecycle]:
+    yield record
+
+
+async def _journal(store: LifecycleStore, agent_id: str) -> list[JournalEntry]:
+    entries: list[JournalEntry] = []
+    after = 0
+    while page := await store.journal(agent_id, after=after, limit=PAGE):
+        entries += page
+        after = page[-1].seq
+    return entries
+
+
+@contextmanager
+def _target(output: str | None) -> Iterator[TextIO]:
+    """Write a file whole and for its owner alone; a failure leaves what was there."""
+    if output is None:
+        yield sys.stdout
+        return
+    path = Path(output)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+            yield stream
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)

@@ -1,0 +1,179 @@
+"""What `run`, `up` and `demo` share: settings and view joined, the end told.
+
+Decides nothing about lifecycles.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from lifecycle.clock import SystemClock
+from lifecycle.machine.states import (
+    Accepted,
+    AwaitingHuman,
+    Completed,
+    PrPending,
+    Rejected,
+    Suspended,
+)
+from lifecycle.paths import Paths
+from lifecycle.result import LoopResultType
+from orchestrator import service, wiring
+from orchestrator.cli.text import (
+    STATE_COLOURS,
+    coloured,
+    one_line,
+    paint,
+    say,
+    state_name,
+    table,
+    tell,
+    terminal_width,
+)
+from orchestrator.config import SettingsReader
+from orchestrator.guard import check_own_packages
+from orchestrator.log import RunnerLog
+from orchestrator.view import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from lifecycle.engine import Engine
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.result import LoopResult
+    from orchestrator.service import Ending, Work
+
+HEADS = ("AGENT", "TASK", "ENDED AS", "ATTEMPTS", "RETRIES", "WHAT IT SAYS")
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where a command works and by which settings."""
+
+    repo: Path
+    settings: SettingsReader
+    environ: Mapping[str, str]
+
+    @classmethod
+    def of(cls, repo: Path, **overrides: object) -> Bench:
+        """Read the settings of a repository; the command line comes first."""
+        environ = dict(os.environ)
+        reader = SettingsReader(repo, environ=environ, overrides=overrides, report=tell)
+        return cls(repo, reader, environ)
+
+
+async def loop_through(
+    bench: Bench,
+    work: Callable[[Engine], Awaitable[Work]],
+    *,
+    who: str,
+    plain: bool,
+    revives: bool,
+) -> Ending:
+    """Run what there is to run, shown on standard error."""
+    check_own_packages()
+    settings = bench.settings()
+    view = choose(sys.stderr, bench.environ, plain=plain)
+    provider = wiring.local_provider(bench.repo, settings)
+    with closing(RunnerLog(Paths.of(bench.repo).root, now=SystemClock().now)) as log:
+        loop = wiring.build(
+            bench.repo,
+            settings=bench.settings,
+            who=who,
+            provider=provider,
+            observers=(log.observer, view.news),
+            report=log.report,
+            environ=bench.environ,
+        )
+        return await service.conduct(loop, work, view=view, provider=provider, revives=revives)
+
+
+def tell_ending(ending: Ending, bench: Bench, *, hints: bool = True) -> None:
+    """Print the final table and, with hints, what a person can do next."""
+    lines = _table(ending, bench.environ)
+    if lines:
+        say("\n".join(lines))
+    if not hints:
+        return
+    repo = _repo_option(bench)
+    waiting: dict[tuple[str, str], list[str]] = {}
+    for record in sorted((*ending.records.values(), *ending.held), key=lambda each: each.cursor):
+        waiting.setdefault(_next(record), []).append(record.agent_id)
+    for (command, more), (first, *others) in waiting.items():
+        if command:
+            also = f"also {', '.join(others)}; " if others else ""
+            said = f"   ({also}{more})" if also or more else ""
+            say(f"Next: loopwright {command.format(first)}{repo}{said}".replace("; )", ")"))
+
+
+def headline(result: LoopResult) -> str:
+    """Say in a few words how a loop ended."""
+    return {
+        LoopResultType.TASK_COMPLETE: "complete",
+        LoopResultType.BLOCKED: "blocked",
+        LoopResultType.PR_CREATED: "pull request waits",
+        LoopResultType.MAX_RETRIES: "out of retries",
+        LoopResultType.ERROR: "failed",
+        LoopResultType.SHUTDOWN: "stopped",
+    }[result.result_type]
+
+
+def _table(ending: Ending, environ: Mapping[str, str]) -> list[str]:
+    rows, kinds = [], []
+    for agent_id, result in sorted(ending.results.items()):
+        words = result.error or result.summary
+        if result.result_type is LoopResultType.TASK_COMPLETE:
+            words = result.summary
+        retries = str(result.retry_count)
+        rows.append(
+            (agent_id, result.task_id, headline(result), str(result.spawn_count), retries, words)
+        )
+        record = ending.records.get(agent_id)
+        kinds.append(type(record.work).__name__ if record is not None else "")
+    for record in ending.held:
+        tally = record.work.tally if record.work is not None else None
+        counts = (str(tally.spawn_count), str(tally.retry_count)) if tally else ("", "")
+        rows.append((record.agent_id, record.task_id, state_name("Suspended"), *counts, ""))
+        kinds.append("Suspended")
+    if not rows:
+        return []
+    width = terminal_width(sys.stdout, environ)
+    head, *lines = table(HEADS, rows, width=width).split("\n")
+    if coloured(sys.stdout, environ):
+        head = paint(head, "dim", wanted=True)
+        lines = [
+            paint(line, STATE_COLOURS.get(kind, ""), wanted=True)
+            for line, kind in zip(lines, kinds, strict=True)
+        ]
+    return [head, *lines]
+
+
+def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one line per state reads best
+    """Return what to type next about a lifecycle, and what else there is."""
+    match record.work:
+        case Completed():
+            return "accept {}", "or: reject, guide"
+        case Suspended():
+            return "resume {}", "then: loopwright up"
+        case AwaitingHuman(about=about):
+            return "show {} --why", f"or: {'answer' if about == 'question' else 'unblock'}, guide"
+        case PrPending():
+            return "pr list", "or: loopwright up, to wait again"
+        case Rejected():
+            return "show {} --why", ""
+        case None | Accepted():
+            return "", ""
+        case _:
+            return "up", "goes on where it stopped"
+
+
+def _repo_option(bench: Bench) -> str:
+    here = Path.cwd()
+    around = here == bench.repo or bench.repo in here.parents
+    return "" if around else f" --repo {quote(one_line(str(bench.repo)))}"

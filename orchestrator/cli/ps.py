@@ -1,0 +1,203 @@
+"""`loopwright ps`: the lifecycles of a repository, read straight from the database file."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from orchestrator.cli.options import (
+    STATE_FOLDER,
+    Parser,
+    UsageError,
+    count,
+    find_repo,
+    positive,
+)
+from orchestrator.cli.text import (
+    STATE_COLOURS,
+    coloured,
+    now,
+    paint,
+    say,
+    span,
+    state_name,
+    table,
+    tell,
+    terminal_width,
+    to_json,
+)
+from orchestrator.waiting import since, waiting_for
+
+TYPE_CHECKING = False  # typing itself would cost start-up time
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from pathlib import Path
+    from typing import Any
+
+COARSE = ("queued", "running", "completed", "rejected", "accepted")
+OPEN = ("queued", "running", "completed")
+WORK = {
+    "queued": ("Queued",),
+    "preparing": ("Preparing",),
+    "spawning": ("Spawning",),
+    "working": ("Working",),
+    "stopping": ("Stopping",),
+    "capturing": ("Capturing",),
+    "verifying": ("Verifying",),
+    "blocked": ("Blocked",),
+    "pr_pending": ("PrPending",),
+    "backing_off": ("BackingOff",),
+    "awaiting_human": ("AwaitingHuman",),
+    "suspended": ("Suspended",),
+}
+"""Work states one may ask for, beside the five coarse ones."""
+HEADS = ("AGENT", "TASK", "STATE", "ATTEMPT", "RETRIES", "SINCE", "WAITING FOR")
+PAGE = 50
+MAX_PAGE = 1000
+"""As many as a listing of the store gives at once."""
+_FIELDS = (
+    *("agent_id", "task_id", "task", "attempt", "retry_count", "spawn_count"),
+    *("created_at", "updated_at", "tags", "error", "cursor"),
+)
+
+
+def parser(name: str) -> Parser:
+    """Return the options."""
+    made = Parser(
+        name,
+        "List the lifecycles of a repository, the newest first.",
+        example="loopwright ps\nloopwright ps --state blocked --json",
+        more="Without --all and --state, accepted and rejected ones are left out.",
+    )
+    made.add_argument("--all", action="store_true", help="also those that are over")
+    made.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        choices=(*COARSE, *(each for each in WORK if each not in COARSE)),
+        metavar="STATE",
+        help=f"only these: {', '.join(COARSE)}, or a work state such as blocked; may be repeated",
+    )
+    made.add_argument("--tag", action="append", default=[], help="only with this tag; may repeat")
+    made.add_argument("--limit", type=positive, default=PAGE, help=f"at most so many ({PAGE})")
+    made.add_argument("--cursor", type=count, help="go on after an earlier page")
+    made.add_argument("--ids", action="store_true", help="print agent ids only")
+    return made.with_json().with_repo()
+
+
+def run(name: str, args: list[str]) -> int:
+    """List."""
+    options = parser(name).parse_args(args)
+    if options.limit > MAX_PAGE:
+        raise UsageError(f"--limit {options.limit} is too much for one page; at most {MAX_PAGE}")
+    folder = find_repo(options.repo) / STATE_FOLDER
+    database = folder / "state.db"
+    rows = _rows(database, options) if database.exists() else []
+    more = rows[options.limit - 1]["cursor"] if len(rows) > options.limit else None
+    rows = rows[: options.limit]
+    if options.ids:
+        for row in rows:
+            say(row["agent_id"])
+    elif options.json:
+        _print_json(folder, rows, more)
+    else:
+        _print_table(folder, rows, more, filtered=bool(options.state or options.tag))
+    return 0
+
+
+def _rows(database: Path, options: Namespace) -> list[dict[str, Any]]:
+    kinds = {kind for state in options.state for kind in WORK.get(state, ())}
+    states = tuple(state for state in options.state if state in COARSE)
+    if kinds and not (kinds == {"Queued"} and states == ("queued",)):
+        states = (*states, "queued", "running")
+    if not states:
+        states = COARSE if options.all else OPEN
+    wanted = {each for each in options.state if each in COARSE}
+
+    def fits(row: dict[str, Any]) -> bool:
+        return not options.state or row["coarse"] in wanted or row["work_kind"] in kinds
+
+    if options.cursor is not None:
+        from orchestrator.cli.paging import rows_before  # noqa: PLC0415  # needs the whole store
+
+        return rows_before(database, options.cursor, states, options.tag, options.limit + 1, fits)
+    from lifecycle.store.peek import read_rows  # noqa: PLC0415  # not for --help
+
+    many = sys.maxsize if kinds else options.limit + 1
+    rows = read_rows(database, states=states, tags=options.tag, limit=many)
+    return [row for row in rows if fits(row)][: options.limit + 1]
+
+
+def _print_json(folder: Path, rows: list[dict[str, Any]], more: int | None) -> None:
+    present = now()
+    shown = [
+        {
+            **{field: row[field] for field in _FIELDS},
+            "state": row["coarse"],
+            "work": row["work_kind"],
+            "since": since(row["work"], row["updated_at"]),
+            "waiting_for": waiting_for(row["work_kind"], row["work"], present, span),
+        }
+        for row in rows
+    ]
+    say(to_json({"lifecycles": shown, "next_cursor": more, "runner": _runner(folder)}))
+
+
+def _print_table(
+    folder: Path, rows: list[dict[str, Any]], more: int | None, *, filtered: bool
+) -> None:
+    if not rows:
+        say(
+            "No lifecycle fits; try `loopwright ps --all`."
+            if filtered
+            else 'Nothing is under way here. Start with: loopwright run "TEXT"  '
+            "(or see `loopwright ps --all`)"
+        )
+        return
+    present = now()
+    lines = table(
+        HEADS,
+        [
+            (
+                row["agent_id"],
+                row["task_id"],
+                state_name(row["work_kind"]) or row["coarse"],
+                str(row["attempt"]),
+                str(row["retry_count"]),
+                span(present - since(row["work"], row["updated_at"])),
+                waiting_for(row["work_kind"], row["work"], present, span),
+            )
+            for row in rows
+        ],
+        width=terminal_width(sys.stdout, os.environ),
+    ).split("\n")
+    if coloured(sys.stdout, os.environ):
+        lines[0] = paint(lines[0], "bold", wanted=True)
+        for at, row in enumerate(rows, 1):
+            lines[at] = _painted(lines[at], row["work_kind"])
+    say("\n".join(lines))
+    if more is not None:
+        tell(f"There are more: add --cursor {more}")
+    _warn_of_no_runner(folder, rows)
+
+
+def _painted(line: str, kind: str) -> str:
+    name = state_name(kind)
+    colour = STATE_COLOURS.get(kind, "")
+    return line.replace(f" {name} ", f" {paint(name, colour, wanted=True)} ", 1)
+
+
+def _warn_of_no_runner(folder: Path, rows: list[dict[str, Any]]) -> None:
+    running = sum(row["coarse"] in ("queued", "running") for row in rows)
+    if running and _runner(folder) is None:
+        these = "This lifecycle does" if running == 1 else f"These {running} lifecycles do"
+        tell(
+            f"No runner is alive here. {these} not move until one is: "
+            "`loopwright up` goes on with all of them."
+        )
+
+
+def _runner(folder: Path) -> dict[str, Any] | None:
+    from lifecycle.store.lock import holder  # noqa: PLC0415  # not for --help
+
+    return holder(folder)

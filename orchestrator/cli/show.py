@@ -1,0 +1,188 @@
+"""`loopwright show AGENT`: all about one lifecycle, and in one sentence why it is where it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.paths import Paths
+from orchestrator.cli.options import Parser, find_repo
+from orchestrator.cli.text import (
+    columns,
+    instant,
+    now,
+    one_line,
+    safe,
+    say,
+    span,
+    state_name,
+    table,
+    terminal_width,
+    to_json,
+)
+from orchestrator.config import load_settings
+from orchestrator.forms import attempt_form, pending_form, record_form
+from orchestrator.reading import known, runner_of, store_of
+from orchestrator.waiting import since
+from orchestrator.why import View, why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
+
+RECENT = 500
+"""Journal entries that are looked at for the reason."""
+SHOWN_ATTEMPTS = 20
+_HEADS = ("ATTEMPT", "STARTED", "TOOK", "OUTCOME", "WORDS")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    repo: Path
+    record: AgentLifecycle
+    journal: tuple[JournalEntry, ...]
+    attempts: tuple[AttemptRow, ...]
+    pending: tuple[PendingEffect, ...]
+    runner: dict[str, Any] | None
+    reason: str
+    present: float
+
+
+def parser(name: str) -> Parser:
+    """Return the options."""
+    made = Parser(
+        name,
+        "Show one lifecycle: its state, why it is there, its attempts and where its files are.",
+        example=f"loopwright {name} agent-T001\nloopwright {name} agent-T001 --why",
+    ).with_agent()
+    made.add_argument("--why", action="store_true", help="only say what led to its state")
+    return made.with_json().with_repo()
+
+
+def run(name: str, args: list[str]) -> int:
+    """Show."""
+    options = parser(name).parse_args(args)
+    found = asyncio.run(_find(find_repo(options.repo), options.agent))
+    if options.json:
+        say(to_json(_form(found)))
+    elif options.why:
+        say(safe(found.reason))
+    else:
+        say("\n".join(_lines(found)))
+    return 0
+
+
+async def _find(repo: Path, agent_id: str) -> _Found:
+    present = now()
+    settings = load_settings(repo, environ=os.environ)
+    async with store_of(repo) as store:
+        record = await known(store, agent_id, repo)
+        journal = await store.journal(agent_id, limit=RECENT, newest=True)
+        runner = runner_of(repo)
+        view = View(
+            journal=journal,
+            now=present,
+            when=lambda at: instant(at, present),
+            settings=settings,
+            has_runner=runner is not None,
+        )
+        return _Found(
+            repo=repo,
+            record=record,
+            journal=journal,
+            attempts=await store.attempts(agent_id),
+            pending=await store.pending(agent_id),
+            runner=runner,
+            reason=why(record, view),
+            present=present,
+        )
+
+
+def _form(found: _Found) -> dict[str, Any]:
+    return {
+        "lifecycle": record_form(found.record),
+        "why": found.reason,
+        "attempts": [attempt_form(row) for row in found.attempts],
+        "pending": [pending_form(order) for order in found.pending],
+        "runner": found.runner,
+        "files": {name: str(path) for name, path in _files(found).items()},
+    }
+
+
+def _files(found: _Found) -> dict[str, Path]:
+    folders = Paths.of(found.repo).all_of(found.record.agent_id)
+    return {path.parent.name: path for path in folders if path.exists()}
+
+
+def _lines(found: _Found) -> Iterator[str]:
+    record, present = found.record, found.present
+    width = terminal_width(sys.stdout, os.environ)
+    yield one_line(f"{record.agent_id}: {record.task}", width)
+    facts = [(label, text) for label, text in _facts(found) if text]
+    margin = max(len(label) for label, _ in facts) + 2
+    for label, text in facts:
+        yield f"{label:<{margin}}{_wrapped(safe(text), margin, width)}"
+    if found.attempts:
+        yield ""
+        rows = [_attempt_row(row, present) for row in found.attempts[-SHOWN_ATTEMPTS:]]
+        yield table(_HEADS, rows, width=width)
+        left = len(found.attempts) - len(rows)
+        if left:
+            yield f"({left} earlier attempts are in `loopwright show {record.agent_id} --json`)"
+
+
+def _facts(found: _Found) -> Iterator[tuple[str, str]]:
+    record, present = found.record, found.present
+    facts, work = record.facts, record.work
+    kind = state_name(type(work).__name__) if work is not None else record.state.value
+    began = since({"since": getattr(work, "since", None)}, record.updated_at)
+    coarse = f" ({record.state})" if kind != record.state.value else ""
+    yield "task", record.task_id
+    yield "state", f"{kind}{coarse} for {span(present - began)}"
+    yield "why", found.reason
+    if work is not None:
+        tally = work.tally
+        interrupted = f", {tally.interruptions} interrupted" if tally.interruptions else ""
+        yield (
+            "attempts",
+            f"{tally.spawn_count} started, {tally.retry_count} retries used{interrupted}",
+        )
+    if facts.get("branch"):
+        base = facts.get("base_branch") or str(facts.get("base_commit", ""))[:12]
+        yield "branch", f"{facts['branch']} from {base}"
+    yield "workspace", str(facts.get("workspace", ""))
+    yield "tags", ", ".join(record.tags)
+    yield "summary", " ".join((record.submission_summary or "").split())
+    if record.changed_files:
+        few = ", ".join(record.changed_files[:8])
+        more = len(record.changed_files) - 8
+        yield "changed", few + (f" and {more} more" if more > 0 else "")
+    for name, path in _files(found).items():
+        yield name, str(path)
+    yield "orders", ", ".join(type(order.effect).__name__ for order in found.pending)
+
+
+def _attempt_row(row: AttemptRow, present: float) -> tuple[str, ...]:
+    words = " ".join((row.summary or row.error).split())
+    return (
+        str(row.attempt),
+        instant(row.started_at, present) if row.started_at else "",
+        span((row.ended_at or present) - row.started_at) if row.started_at else "",
+        row.outcome or "under way",
+        f"{words[:400]}" + (f" ({row.error})" if row.summary and row.error else ""),
+    )
+
+
+def _wrapped(text: str, margin: int, width: int) -> str:
+    """Break at blanks; only on a terminal, so that programs find one fact per line."""
+    if not width or columns(text) <= width - margin:
+        return text
+    import textwrap  # noqa: PLC0415  # only for terminals
+
+    lines = textwrap.wrap(text, max(width - margin, 20), break_on_hyphens=False)
+    return ("\n" + " " * margin).join(lines)

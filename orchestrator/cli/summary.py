@@ -1,0 +1,167 @@
+"""`loopwright summary`: what attempts were told, and what the next one will be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.options import (
+    Parser,
+    UsageError,
+    find_repo,
+    person,
+    positive,
+    split_positional,
+)
+from orchestrator.cli.text import now, safe, say, tell, to_json
+from orchestrator.config import load_settings
+from orchestrator.reading import known, store_of
+from orchestrator.summaries import Summaries
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+WORDS = ("edit", "approve")
+
+
+def parser(name: str) -> Parser:
+    """Return the options of showing; `edit` and `approve` have their own."""
+    made = Parser(
+        name,
+        "Show the summary of an attempt; by default what the next one will be told.",
+        example=(
+            f"loopwright {name} agent-T001\n"
+            f"loopwright {name} agent-T001 3 --diff\n"
+            f"loopwright {name} edit agent-T001\n"
+            f"loopwright {name} approve agent-T001"
+        ),
+        more=(
+            "loopwright summary edit AGENT [--file FILE]   replace the text for the next attempt\n"
+            "loopwright summary approve AGENT              release an attempt held for review"
+        ),
+    ).with_agent()
+    made.add_argument("attempt", nargs="?", type=positive, metavar="ATTEMPT", help="its number")
+    made.add_argument("--diff", action="store_true", help="what changed since the one before")
+    return made.with_json().with_repo()
+
+
+def run(name: str, args: list[str]) -> int:
+    """Show, edit or approve."""
+    word, rest = split_positional(args, WORDS)
+    if word == "edit":
+        return _edit(rest)
+    if word == "approve":
+        return _approve(rest)
+    options = parser(name).parse_args(args)
+    asyncio.run(_show(find_repo(options.repo), options))
+    return 0
+
+
+async def _show(repo: Path, options: Namespace) -> None:
+    settings = load_settings(repo, environ=os.environ)
+    async with store_of(repo) as store:
+        record = await known(store, options.agent, repo)
+        summaries = Summaries(repo, store, record, settings)
+        shown = await summaries.show(options.attempt, at=now())
+        against, diff = summaries.compare(shown) if options.diff else (None, "")
+    if options.json:
+        form = {
+            "agent_id": options.agent,
+            "attempt": shown.attempt,
+            "path": str(shown.path) if shown.path is not None else None,
+            "edited": shown.edited,
+            "text": shown.text,
+        }
+        say(to_json({**form, "against": against, "diff": diff} if options.diff else form))
+        return
+    origin = "as its attempt began with" if shown.path else "as it will be, if nothing changes"
+    tell(f"Summary of attempt {shown.attempt}, {origin}{', edited' if shown.edited else ''}")
+    if not options.diff:
+        say(safe(shown.text.rstrip("\n"), lines=True))
+    elif against is None:
+        tell("There is none before it to compare with.")
+    else:
+        say(safe(diff, lines=True) if diff else f"No difference to that of attempt {against}.")
+
+
+def _edit(args: list[str]) -> int:
+    made = Parser(
+        "summary edit",
+        "Replace the summary of the next attempt with a text of yours; an empty one takes it back.",
+        example="loopwright summary edit agent-T001\nloopwright summary edit agent-T001 --file -",
+        more="Without --file, $VISUAL or $EDITOR opens on the present text.",
+    ).with_agent()
+    made.add_argument("--file", metavar="FILE", help="take the text from here; - is standard input")
+    options = made.with_repo().parse_args(args)
+    repo = find_repo(options.repo)
+    tell(asyncio.run(_replace(repo, options)))
+    return 0
+
+
+async def _replace(repo: Path, options: Namespace) -> str:
+    settings = load_settings(repo, environ=os.environ)
+    async with store_of(repo) as store:
+        record = await known(store, options.agent, repo)
+        summaries = Summaries(repo, store, record, settings)
+        attempt = summaries.next_attempt
+        before = await summaries.to_edit(at=now())
+        text = _given(options.file) if options.file is not None else _edited(before)
+        if text == before:
+            return "Nothing was changed."
+        path = summaries.edit(text)
+        seen = await store.get(options.agent)
+    if path is None:
+        return f"Attempt {attempt} gets the rendered summary again."
+    late = seen is None or seen.work is None or seen.work != record.work
+    warning = " The lifecycle moved meanwhile: look whether it came in time." if late else ""
+    return f"Attempt {attempt} will be told this text: {path}.{warning}"
+
+
+def _approve(args: list[str]) -> int:
+    made = Parser(
+        "summary approve",
+        "Release an attempt that review_summaries holds until its summary is read.",
+        example="loopwright summary approve agent-T001",
+    ).with_agent()
+    options = made.with_repo().parse_args(args)
+    from lifecycle.machine import events as on  # noqa: PLC0415  # only here
+    from orchestrator.requests import send  # noqa: PLC0415  # it joins the whole loop
+
+    event = on.SummaryApproved(at=now(), by=person(os.environ))
+    asyncio.run(send(find_repo(options.repo), options.agent, event))
+    tell(
+        f"{options.agent}: the summary is approved; the attempt starts as soon as there is a place."
+    )
+    return 0
+
+
+def _given(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as problem:
+        raise UsageError(f"{file} cannot be read ({problem.strerror})") from problem
+    except UnicodeDecodeError as problem:
+        raise UsageError(f"{file} is no UTF-8 text; save it as such") from problem
+
+
+def _edited(before: str) -> str:
+    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    if not command:
+        raise UsageError("no editor is known: set EDITOR, or give the text with --file FILE")
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+        path = Path(folder, "summary.md")
+        path.write_text(before, "utf-8")
+        try:
+            code = subprocess.run([*command, str(path)], check=False).returncode
+        except OSError as problem:
+            raise UsageError(f"the editor {command[0]} cannot be started: {problem}") from problem
+        if code:
+            raise UsageError(f"the editor {command[0]} ended with code {code}; nothing was changed")
+        return _given(str(path))

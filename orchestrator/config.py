@@ -1,0 +1,269 @@
+"""Where settings come from, and which source wins.
+
+Command line > LOOPWRIGHT_* > loopwright.toml > [tool.loopwright] in pyproject.toml > user file. A
+name nobody knows or a value out of range is refused with its place. What a setting means is decided
+in `lifecycle.settings`; files are only read here, never written.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from lifecycle.settings import Settings
+from orchestrator.errors import ConfigError
+from orchestrator.tomltext import TomlText
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pydantic.fields import FieldInfo
+
+PREFIX = "LOOPWRIGHT_"
+NOT_SETTINGS = frozenset(
+    PREFIX + name
+    for name in (
+        *("AGENT_ID", "TASK_ID", "ATTEMPT", "SPAWN_ID", "COMM_FILE", "SUMMARY_FILE"),
+        *("DEBUG", "CRASH_AT", "AGENT_SCRIPT", "HYPOTHESIS"),
+    )
+)
+"""Variables of ours that are no settings: what agents get, and what shows our inside."""
+REPO_FILE = "loopwright.toml"
+DEFAULT = "default"
+_SPLIT_INTO_WORDS = "command"
+"""The one list that a plain text stands for word by word; others take one line as one item."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting as it is now, and who says so."""
+
+    name: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """What one source says, and how to name the place of each of its values."""
+
+    values: dict[str, Any]
+    where: Callable[[str], str]
+
+
+def load_settings(
+    repo: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+) -> Settings:
+    """Read all sources once; `overrides` are the command line's, None in them is not given."""
+    rows = explain_settings(repo, environ=environ, overrides=overrides)
+    values = {row.name: row.value for row in rows}
+    return Settings.model_validate(values)
+
+
+def explain_settings(
+    repo: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+) -> list[SettingRow]:
+    """Return every setting with its value and the place it comes from."""
+    values: dict[str, Any] = Settings().model_dump()
+    sources = dict.fromkeys(values, DEFAULT)
+    for layer in _layers(repo, environ, overrides or {}):
+        checked = _checked(layer)
+        values.update(checked)
+        sources.update({name: layer.where(name) for name in checked})
+    return [SettingRow(name, values[name], sources[name]) for name in values]
+
+
+class SettingsReader:
+    """Gives the settings as they are now; a file that became bad leaves the last good ones.
+
+    Looks only at the files' stamps unless one changed. The first reading raises ConfigError; later
+    ones tell `report` once per change instead, because a loop must not die of a typing mistake.
+    """
+
+    def __init__(
+        self,
+        repo: Path,
+        *,
+        environ: Mapping[str, str],
+        overrides: Mapping[str, object] | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        self._repo, self._environ, self._overrides = repo, dict(environ), dict(overrides or {})
+        self._report = report
+        self._files = settings_files(repo, environ)
+        self._stamps = self._look()
+        self._settings = self._read()
+
+    def __call__(self) -> Settings:
+        """Return the current settings."""
+        stamps = self._look()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._settings = self._read()
+            except ConfigError as problem:
+                if self._report is not None:
+                    self._report(f"{problem}; the settings from before stay in force")
+        return self._settings
+
+    def _read(self) -> Settings:
+        return load_settings(self._repo, environ=self._environ, overrides=self._overrides)
+
+    def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(_stamp(path) for path in self._files)
+
+
+def settings_files(repo: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Name the files that are read, the weakest first; they need not be there."""
+    return (*_user_files(environ), repo / "pyproject.toml", repo / REPO_FILE)
+
+
+def allowed_values(name: str) -> str:
+    """Say in words what a setting may be."""
+    field = Settings.model_fields[name]
+    kind = str(field.annotation)
+    if field.annotation is bool:
+        return "true or false"
+    if "tuple" in kind:
+        return "a list of texts"
+    if "str" in kind:
+        return "a text"
+    noun = "a whole number" if field.annotation is int else "a number"
+    return noun + _range_of(field)
+
+
+def _layers(
+    repo: Path, environ: Mapping[str, str], overrides: Mapping[str, object]
+) -> Iterator[_Layer]:
+    for path in _user_files(environ):
+        yield from _file_layer(path)
+    yield from _file_layer(repo / "pyproject.toml", "tool", "loopwright")
+    yield from _file_layer(repo / REPO_FILE)
+    yield _environment_layer(environ)
+    given = {name: value for name, value in overrides.items() if value is not None}
+    yield _Layer(given, lambda name: f"--{name.replace('_', '-')}")
+
+
+def _file_layer(path: Path, *table: str) -> Iterator[_Layer]:
+    text = TomlText.read(path)
+    if text is not None:
+        yield _Layer(dict(text.table(*table)), lambda name: text.where((*table, name)))
+
+
+def _environment_layer(environ: Mapping[str, str]) -> _Layer:
+    values = {
+        variable.removeprefix(PREFIX).lower(): text
+        for variable, text in environ.items()
+        if variable.startswith(PREFIX) and variable not in NOT_SETTINGS and text.strip()
+    }
+    return _Layer(
+        {name: _from_text(name, text) for name, text in values.items()},
+        lambda name: PREFIX + name.upper(),
+    )
+
+
+def _from_text(name: str, text: str) -> Any:
+    """Read a list from a variable; the other kinds are read by the model itself."""
+    if _is_list(name) and text.lstrip().startswith("["):
+        try:
+            return json.loads(text)
+        except ValueError as problem:
+            raise ConfigError(
+                f"{PREFIX}{name.upper()}: {text!r} begins like a JSON list and is none ({problem})"
+            ) from problem
+    return text
+
+
+def _checked(layer: _Layer) -> dict[str, Any]:
+    for name in layer.values:
+        if name not in Settings.model_fields:
+            raise ConfigError(f"{layer.where(name)}: {_unknown(name)}")
+    prepared = {name: _prepared(layer, name, value) for name, value in layer.values.items()}
+    try:
+        settings = Settings.model_validate(prepared)
+    except ValidationError as problem:
+        name = str(problem.errors(include_url=False)[0]["loc"][0])
+        raise _bad(layer, name, layer.values[name]) from problem
+    return {name: getattr(settings, name) for name in prepared}
+
+
+def _prepared(layer: _Layer, name: str, value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _bad(layer, name, value)
+    field = Settings.model_fields[name]
+    if isinstance(value, bool) is not (field.annotation is bool) and not isinstance(value, str):
+        raise _bad(layer, name, value)
+    if isinstance(value, str) and field.annotation is float and _not_finite(value):
+        raise _bad(layer, name, value)
+    if _is_list(name) and isinstance(value, str):
+        if name != _SPLIT_INTO_WORDS:
+            return tuple(line for line in value.splitlines() if line.strip())
+        try:
+            return tuple(shlex.split(value))
+        except ValueError as problem:
+            raise ConfigError(f"{layer.where(name)}: {name} = {value!r}: {problem}") from problem
+    return value
+
+
+def _not_finite(text: str) -> bool:
+    try:
+        return not math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _is_list(name: str) -> bool:
+    field = Settings.model_fields.get(name)
+    return field is not None and "tuple" in str(field.annotation)
+
+
+def _bad(layer: _Layer, name: str, value: Any) -> ConfigError:
+    shown = json.dumps(value, default=str)
+    return ConfigError(f"{layer.where(name)}: {name} must be {allowed_values(name)}, not {shown}")
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), Settings.model_fields, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "; `loopwright schema settings` lists all"
+    return f"there is no setting {name!r}{hint}"
+
+
+def _range_of(field: FieldInfo) -> str:
+    bounds: dict[str, Any] = {}
+    for rule in field.metadata:
+        for word in ("ge", "gt", "le", "lt"):
+            if (bound := getattr(rule, word, None)) is not None:
+                bounds[word] = f"{bound:g}" if isinstance(bound, float) else str(bound)
+    low = f" from {bounds['ge']}" if "ge" in bounds else ""
+    low = f" above {bounds['gt']}" if "gt" in bounds else low
+    high = f" to {bounds['le']}" if "le" in bounds else ""
+    return low + high
+
+
+def _user_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    home = environ.get("HOME", "")
+    given = environ.get("XDG_CONFIG_HOME", "")
+    folders = []
+    if sys.platform == "darwin" and home:
+        folders.append(Path(home, "Library", "Application Support"))
+    if given and Path(given).is_absolute():
+        folders.append(Path(given))
+    elif home:
+        folders.append(Path(home, ".config"))
+    return tuple(folder / "loopwright" / "config.toml" for folder in folders)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,139 @@
+"""What a call of `run` or `up` has to run: fresh tasks, and recorded lifecycles that go on.
+
+Reads the records of a repository that is ours already; changes none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lifecycle.case import load
+from lifecycle.errors import PlanError
+from lifecycle.machine.states import Coarse, Suspended
+from lifecycle.plan import Task
+from lifecycle.retention import RETIRED
+from orchestrator.plans import agent_for, chosen_agent, task_of
+from orchestrator.service import Job, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lifecycle.engine import Engine
+    from lifecycle.plan import Plan
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One task as it was typed."""
+
+    text: str = ""
+    task_id: str | None = None
+    adapter: str | None = None
+    command: str | None = None
+    verify: tuple[str, ...] = ()
+    base: str | None = None
+
+
+async def wished(
+    engine: Engine, wish: Wish, settings: Settings, tell: Callable[[str], None]
+) -> Work:
+    """Return the task that was typed; the same words, or its id, mean the one that was begun."""
+    known = await _known(engine, wish)
+    if known is None:
+        return Work((await _fresh(engine, wish, settings),))
+    job = await recorded(engine, known)
+    agent, task = job.agent, _changed(job.task, wish)
+    if wish.adapter or wish.command or settings.command or settings.adapter:
+        # The program may have been mended since; what is said now counts.
+        chosen = chosen_agent(task.id, settings, adapter=wish.adapter, command=wish.command)
+        agent = chosen.model_copy(update={"agent_id": agent.agent_id, "env": agent.env})
+    if known.state in (Coarse.QUEUED, Coarse.RUNNING):
+        tell(f"goes on with task {task.id}, which was begun before")
+    return Work((Job(agent, task),))
+
+
+async def planned(
+    engine: Engine, plan: Plan | None, settings: Settings, *, everything: bool
+) -> Work:
+    """Return the tasks of a plan and, with `everything`, all that is unfinished here."""
+    store = engine.parts.store
+    jobs: dict[str, Job] = {}
+    if plan is not None:
+        retired = await store.all(RETIRED)
+        for task in plan.tasks:
+            agent = agent_for(task, plan, settings)
+            # Accepted long ago: its record is gone, its work is in the base.
+            if task.id not in retired or await store.get(agent.agent_id) is not None:
+                jobs[agent.agent_id] = Job(agent, task)
+    unfinished = await store.unfinished()
+    if everything:
+        for record in unfinished:
+            if record.agent_id not in jobs:
+                jobs[record.agent_id] = await recorded(engine, record)
+    held = tuple(
+        record
+        for record in unfinished
+        if isinstance(record.work, Suspended) and jobs.pop(record.agent_id, None) is not None
+    )
+    return Work(tuple(jobs.values()), held)
+
+
+async def recorded(engine: Engine, record: AgentLifecycle) -> Job:
+    """Return a lifecycle as it was last run."""
+    case = await load(engine.parts.store, record)
+    return Job(case.agent, case.task)
+
+
+async def _known(engine: Engine, wish: Wish) -> AgentLifecycle | None:
+    if wish.task_id is not None:
+        return await engine.parts.bases.of_task(wish.task_id)
+    same = task_of(wish.text, "T000")
+    for record in await engine.parts.store.unfinished():
+        task = Task.model_validate(record.facts["task"])
+        if (task.title, task.description) == (same.title, same.description):
+            return record
+    return None
+
+
+async def _fresh(engine: Engine, wish: Wish, settings: Settings) -> Job:
+    if not wish.text:
+        raise PlanError(
+            f"there is no task {wish.task_id} here yet; say what is to be done: "
+            f'loopwright run "TEXT" --task-id {wish.task_id}'
+        )
+    task_id = wish.task_id or await _free_id(engine)
+    task = task_of(wish.text, task_id, verify=wish.verify, base=wish.base)
+    agent = chosen_agent(task.id, settings, adapter=wish.adapter, command=wish.command)
+    return Job(agent, task)
+
+
+async def _free_id(engine: Engine) -> str:
+    store = engine.parts.store
+    taken = set(await store.all(RETIRED))
+    cursor = None
+    while True:
+        page = await store.list(cursor=cursor, limit=1000)
+        taken |= {record.task_id for record in page.records}
+        taken |= {record.agent_id.removeprefix("agent-") for record in page.records}
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    number = 1
+    while f"T{number:03d}" in taken:
+        number += 1
+    return f"T{number:03d}"
+
+
+def _changed(task: Task, wish: Wish) -> Task:
+    changes: dict[str, object] = {}
+    if wish.text:
+        said = task_of(wish.text, task.id)
+        changes |= {"title": said.title, "description": said.description}
+    if wish.verify:
+        changes["verify"] = wish.verify
+    if wish.base is not None:
+        changes["base"] = wish.base
+    return task.model_copy(update=changes)

@@ -1,0 +1,126 @@
+"""The runner's own log: one JSON object per line in `.loopwright/runner.log`.
+
+Owns the file, its cap and the names of its events. Logging never stops a loop: what cannot be
+written is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lifecycle.parts import News
+
+NAME = "runner.log"
+CAP = 5 * 1024 * 1024
+"""Bytes of the log; one older log of the same size is kept beside it."""
+OPERATIONS = {
+    "PauseRequested": "pause_agent",
+    "ResumeRequested": "resume_agent",
+    "StopRequested": "stop_agent",
+    "Unblocked": "unblock_agent",
+    "Answered": "answer_agent",
+    "Guided": "guide_agent",
+    "SummaryApproved": "approve_summary",
+    "AcceptRequested": "accept_agent",
+    "RejectRequested": "reject_agent",
+}
+_WARNINGS = ("_failed", "_illegal_transition", "_refused")
+
+
+class RunnerLog:
+    """Writes the log of one runner; `report` and `observer` plug into the loop's parts."""
+
+    def __init__(self, folder: Path, *, now: Callable[[], float], cap: int = CAP) -> None:
+        import structlog  # noqa: PLC0415  # only a runner logs
+
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = _CappedFile(folder / NAME, cap)
+        self._log: Any = structlog.wrap_logger(
+            self._file,
+            processors=[
+                structlog.processors.add_log_level,
+                _stamping(now),
+                structlog.processors.JSONRenderer(default=str),
+            ],
+            wrapper_class=structlog.BoundLogger,
+        )
+
+    def report(self, event: str, /, **fields: object) -> None:
+        """Log an event with its fields."""
+        if event.endswith(_WARNINGS):
+            self._log.warning(event, **fields)
+        else:
+            self._log.info(event, **fields)
+
+    def observer(self, news: News) -> None:
+        """Log a committed decision: who was asked what, who started, whose state changed."""
+        if news.event in OPERATIONS:
+            self.report(
+                "lifecycle_operation", operation=OPERATIONS[news.event], agent_name=news.agent_id
+            )
+        if news.event == "AgentSpawned":
+            self.report("agent_spawned", agent_id=news.agent_id)
+        if news.before != news.after:
+            self.report(
+                "agent_state_changed",
+                agent_id=news.agent_id,
+                previous_state=news.before,
+                new_state=news.after,
+                reason=news.event,
+            )
+
+    def close(self) -> None:
+        """Close the file; what is reported later is dropped."""
+        self._file.close()
+
+
+class _CappedFile:
+    """A logger for structlog that appends lines and moves a full file aside."""
+
+    def __init__(self, path: Path, cap: int) -> None:
+        self._path, self._cap = path, cap
+        self._descriptor: int | None = self._open()
+
+    def msg(self, message: str) -> None:
+        """Append a line."""
+        if self._descriptor is None:
+            return
+        line = message.encode("utf-8", errors="backslashreplace") + b"\n"
+        try:
+            if os.fstat(self._descriptor).st_size + len(line) > self._cap:
+                self._turn()
+            os.write(self._descriptor, line)
+        except OSError:
+            # A full disk must not stop a loop; the loop has its own way to say so.
+            return
+
+    info = warning = error = msg
+
+    def close(self) -> None:
+        """Close; harmless when called again."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _turn(self) -> None:
+        self._path.replace(self._path.with_name(f"{NAME}.1"))
+        self.close()
+        self._descriptor = self._open()
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(self._path, flags, 0o600)
+
+
+def _stamping(now: Callable[[], float]) -> Callable[..., dict[str, Any]]:
+    from orchestrator.cli.text import stamp  # noqa: PLC0415  # cheap, but not at every import
+
+    def add(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+        return {"timestamp": stamp(now()), **event}
+
+    return add

@@ -1,0 +1,223 @@
+"""Reads plans: which tasks there are and which agent program works on each.
+
+Owns the form of plan files and the messages about what is wrong in them. A plan that cannot be run
+as a whole is refused before anything starts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from lifecycle.errors import PlanError
+from lifecycle.joints import KNOWN_AGENTS, agent_programs
+from lifecycle.plan import Agent, Plan, Task, default_agent_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lifecycle.settings import Settings
+
+DEFAULT_FILES = ("loopwright.plan.toml", "loopwright.plan.json")
+DEFAULT_AGENT = "default"
+TITLE_LENGTH = 80
+
+
+def find_plan(repo: Path) -> Path | None:
+    """Return the plan that lies at the top of a repository, if there is one."""
+    found = [repo / name for name in DEFAULT_FILES if (repo / name).exists()]
+    if len(found) > 1:
+        raise PlanError(
+            f"{repo} holds both {' and '.join(DEFAULT_FILES)}; name the one to use: "
+            f"`loopwright up {DEFAULT_FILES[0]}`"
+        )
+    return found[0] if found else None
+
+
+def load_plan(path: Path) -> Plan:
+    """Read and check a plan; PlanError names the file and the line or field."""
+    text = _text_of(path)
+    data = _parsed(path, text)
+    agents = data.get("agents")
+    if isinstance(agents, dict):
+        # In a file an agent is a template; each task gives it an id of its own.
+        named = {
+            name: {"agent_id": name, **body} if isinstance(body, dict) else body
+            for name, body in agents.items()
+        }
+        data = {**data, "agents": named}
+    try:
+        plan = Plan.model_validate(data)
+    except ValidationError as problem:
+        raise PlanError(_explained(path, text, data, problem)) from problem
+    if not plan.tasks:
+        raise PlanError(f"{path}: the plan holds no task; add a [[tasks]] table with an id")
+    _check_agents(path, plan)
+    return plan
+
+
+def agent_for(task: Task, plan: Plan | None, settings: Settings) -> Agent:
+    """Return who works on a task: its own agent, the plan's default, else the settings' program."""
+    agents = plan.agents if plan is not None else {}
+    name = task.agent
+    if name is None and DEFAULT_AGENT in agents:
+        name = DEFAULT_AGENT
+    elif name is None and len(agents) == 1:
+        name = next(iter(agents))
+    if name is not None:
+        template = agents[name]
+        return template.model_copy(update={"agent_id": default_agent_id(task.id)})
+    return chosen_agent(task.id, settings)
+
+
+def chosen_agent(
+    task_id: str, settings: Settings, *, adapter: str | None = None, command: str | None = None
+) -> Agent:
+    """Return the agent of a task by what was typed, else by the settings."""
+    agent_id = default_agent_id(task_id)
+    if command is not None:
+        return Agent(agent_id=agent_id, command=_words(command))
+    if adapter is None and settings.command:
+        return Agent(agent_id=agent_id, command=settings.command)
+    name = adapter or settings.adapter
+    if name is None:
+        raise PlanError(f"nothing says which agent program works on {task_id}; {_offer()}")
+    if name not in KNOWN_AGENTS:
+        raise PlanError(
+            f"there is no agent program {name!r}; known are {', '.join(KNOWN_AGENTS)}; for any "
+            "other give --command 'PROGRAM ARG', or `command` in loopwright.toml"
+        )
+    return Agent(agent_id=agent_id, adapter=name)
+
+
+def task_of(
+    text: str, task_id: str, *, verify: Sequence[str] = (), base: str | None = None
+) -> Task:
+    """Make a task of a few words; its first line is the title."""
+    title = text.strip().split("\n", 1)[0].strip()
+    whole = title == text.strip() and len(title) <= TITLE_LENGTH
+    short = title if len(title) <= TITLE_LENGTH else title[: TITLE_LENGTH - 3].rstrip() + "..."
+    try:
+        return Task(
+            id=task_id,
+            title=short,
+            description="" if whole else text.strip(),
+            verify=tuple(verify),
+            base=base,
+        )
+    except ValidationError as problem:
+        raise PlanError(f"task {task_id}: {_reason(problem.errors()[0])}") from problem
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError as problem:
+        raise PlanError(
+            f"there is no plan {path}; give the path of a .toml or .json file"
+        ) from problem
+    except (OSError, UnicodeDecodeError) as problem:
+        raise PlanError(f"{path} cannot be read as a plan: {problem}") from problem
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    try:
+        if path.suffix == ".json":
+            data = json.loads(text)
+        elif path.suffix == ".toml":
+            data = tomllib.loads(text)
+        else:
+            raise PlanError(f"{path}: a plan is a .toml or .json file, not {path.suffix or 'this'}")
+    except json.JSONDecodeError as problem:
+        raise PlanError(
+            f"{path}:{problem.lineno}: {problem.msg} (column {problem.colno})"
+        ) from problem
+    except tomllib.TOMLDecodeError as problem:
+        found = re.search(r"\(at line (\d+)", str(problem))
+        line = f":{found[1]}" if found else ""
+        raise PlanError(f"{path}{line}: {problem}") from problem
+    except RecursionError as problem:
+        raise PlanError(f"{path} is nested too deeply for a plan") from problem
+    if not isinstance(data, dict):
+        raise PlanError(f"{path}: a plan is an object with `tasks`, not a {type(data).__name__}")
+    return data
+
+
+def _check_agents(path: Path, plan: Plan) -> None:
+    for task in plan.tasks:
+        if task.agent is not None and task.agent not in plan.agents:
+            known = ", ".join(plan.agents) or "none"
+            raise PlanError(
+                f"{path}: task {task.id} wants agent {task.agent!r}; the plan names: {known}"
+            )
+    for name, agent in plan.agents.items():
+        if agent.adapter is not None and agent.adapter not in KNOWN_AGENTS:
+            raise PlanError(
+                f"{path}: agents.{name}: there is no agent program {agent.adapter!r}; known are "
+                f"{', '.join(KNOWN_AGENTS)}"
+            )
+
+
+def _explained(path: Path, text: str, data: dict[str, Any], problem: ValidationError) -> str:
+    """Say what is wrong with the first field that is wrong, and where it stands."""
+    first = problem.errors(include_url=False)[0]
+    place = [part for part in first["loc"] if part != "function-after"]
+    line, field = "", ".".join(str(part) for part in place)
+    if len(place) > 1 and place[0] == "tasks" and isinstance(place[1], int):
+        number = place[1]
+        line = _line_of_task(path, text, number)
+        rest = ".".join(str(part) for part in place[2:])
+        field = f"task {_id_of(data, number)}" + (f", {rest}" if rest else "")
+    more = problem.error_count() - 1
+    also = f" (and {more} more)" if more else ""
+    where = f"{path}{line}: {field}" if field else f"{path}"
+    return f"{where}: {_reason(first)}{also}"
+
+
+def _reason(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return f"there is no field {error['loc'][-1]!r}"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _id_of(data: dict[str, Any], number: int) -> str:
+    try:
+        return str(data["tasks"][number]["id"])
+    except (LookupError, TypeError):
+        return f"number {number + 1}"
+
+
+def _line_of_task(path: Path, text: str, number: int) -> str:
+    if path.suffix != ".toml":
+        return ""
+    heads = [
+        line
+        for line, content in enumerate(text.splitlines(), 1)
+        if re.match(r"\s*\[\[\s*tasks\s*\]\]", content)
+    ]
+    return f":{heads[number]}" if number < len(heads) else ""
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as problem:
+        raise PlanError(f"--command {command!r} cannot be split into words: {problem}") from problem
+    if not words:
+        raise PlanError("--command is empty; give a program and its arguments")
+    return words
+
+
+def _offer() -> str:
+    here = [name for name, path in agent_programs().items() if path and name != "scripted"]
+    installed = f"installed here: {', '.join(here)}" if here else "none of the known is installed"
+    return (
+        f"give --agent NAME ({installed}), --command 'PROGRAM ARG', or set `adapter` or `command` "
+        "in loopwright.toml"
+    )

@@ -1,0 +1,114 @@
+"""Prepares a repository: a settings file with every setting explained, and git's excludes.
+
+Owns the text of a fresh loopwright.toml and the guesses about agent and tests. Changes nothing that
+is there already.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.joints import agent_programs
+from lifecycle.settings import Settings
+from orchestrator.config import REPO_FILE, allowed_values
+from orchestrator.fielddocs import field_docs
+from orchestrator.tomltext import TomlText
+from runtime.git import inspect_repository
+from runtime.ownership import exclude_own_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_HEAD = """\
+# Settings of Loopwright for this repository. Lines show defaults; take a "#" away to change one.
+# Each new attempt uses the values of that moment. LOOPWRIGHT_NAME variables and options come first.
+"""
+_EXAMPLES = {"test_command": "make test", "adapter": "claude"}
+_TESTS = (
+    # what tells it     its pattern in there    what it needs  the command
+    ("Makefile", r"(?m)^test\s*:", "make", "make test"),
+    ("pyproject.toml", r"pytest", "pytest", "pytest -q"),
+    ("pytest.ini", r"", "pytest", "pytest -q"),
+    ("tox.ini", r"", "tox", "tox -q"),
+    ("package.json", r'"test"\s*:', "npm", "npm test"),
+    ("Cargo.toml", r"", "cargo", "cargo test"),
+    ("go.mod", r"", "go", "go test ./..."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One thing that was done, or was there already."""
+
+    changed: bool
+    text: str
+
+
+def prepare(repo: Path) -> Iterator[Done]:
+    """Prepare the repository, telling each step; doing it twice changes nothing the second time."""
+    facts = inspect_repository(repo)
+    facts.require_usable()
+    yield Done(changed=False, text=f"{facts.root} is a git repository with a commit")
+    exclude = facts.common_dir / "info" / "exclude"
+    before = exclude.read_bytes() if exclude.exists() else b""
+    exclude_own_files(facts.common_dir)
+    if exclude.read_bytes() == before:
+        yield Done(changed=False, text="git leaves our files out already")
+    else:
+        yield Done(
+            changed=True, text=f"git leaves .loopwright/ and communications.json out ({exclude})"
+        )
+    path = repo / REPO_FILE
+    pyproject = TomlText.read(repo / "pyproject.toml")
+    if path.exists():
+        yield Done(changed=False, text=f"{path} is there and stays as it is")
+    elif pyproject is not None and pyproject.table("tool", "loopwright"):
+        yield Done(changed=False, text=f"the settings are in {pyproject.path}")
+    else:
+        guesses = guess(repo)
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(fresh_file(guesses))
+        yield Done(changed=True, text=f"{path} is written, with every setting explained")
+        for name, value in guesses.items():
+            yield Done(changed=True, text=f"{name} = {_toml(value)} is a guess; look at it there")
+
+
+def guess(repo: Path) -> dict[str, Any]:
+    """Return what the repository and the machine suggest: the agent program and the tests."""
+    guesses: dict[str, Any] = {}
+    installed = [name for name, path in agent_programs().items() if path and name != "scripted"]
+    if installed:
+        guesses["adapter"] = installed[0]
+    for file, pattern, program, command in _TESTS:
+        path = repo / file
+        if not path.is_file() or shutil.which(program) is None:
+            continue
+        if re.search(pattern, path.read_text("utf-8", errors="replace")):
+            guesses["verify"] = (command,)
+            break
+    return guesses
+
+
+def fresh_file(guesses: Mapping[str, Any]) -> str:
+    """Return a loopwright.toml with all settings, those that are guessed in force."""
+    docs = field_docs(Settings)
+    lines = [_HEAD]
+    for name, field in Settings.model_fields.items():
+        lines.append(f"# {docs.get(name, '')} ({allowed_values(name)})")
+        if name in guesses:
+            lines.append(f"{name} = {_toml(guesses[name])}\n")
+        else:
+            default = field.default if field.default is not None else _EXAMPLES[name]
+            lines.append(f"# {name} = {_toml(default)}\n")
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(_toml(each) for each in value)}]"
+    return json.dumps(value, ensure_ascii=False)

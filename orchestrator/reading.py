@@ -1,0 +1,66 @@
+"""Reads the records of a repository for commands that only look; no loop is built for that.
+
+Must not change a record.
+"""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.errors import UnknownLifecycleError
+from lifecycle.paths import Paths
+from lifecycle.store.lock import holder
+from lifecycle.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.store.port import LifecycleStore
+
+
+@asynccontextmanager
+async def store_of(repo: Path) -> AsyncIterator[LifecycleStore]:
+    """Open the records of a repository; refuses when there are none."""
+    database = Paths.of(repo).database
+    if not database.exists():
+        raise UnknownLifecycleError(
+            f"there are no records in {repo}: no loop ran there yet; start one with "
+            "`loopwright run` or `loopwright up`"
+        )
+    async with await SqliteStore.open(database) as store:
+        yield store
+
+
+async def known(store: LifecycleStore, agent_id: str, repo: Path) -> AgentLifecycle:
+    """Return the record of an agent, or refuse and name those that are near."""
+    record = await store.get(agent_id)
+    if record is not None:
+        return record
+    page = await store.list(limit=1000)
+    # People type the task's id as often as the agent's.
+    of_task = [each.agent_id for each in page.records if each.task_id == agent_id]
+    names = [each.agent_id for each in page.records]
+    near = of_task or difflib.get_close_matches(agent_id, names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`loopwright ps --all` lists all"
+    raise UnknownLifecycleError(f"there is no lifecycle {agent_id!r} in {repo}; {hint}")
+
+
+async def every(store: LifecycleStore) -> AsyncIterator[AgentLifecycle]:
+    """Give all records, the newest first."""
+    cursor: int | None = None
+    while True:
+        page = await store.list(cursor=cursor, limit=1000)
+        for record in page.records:
+            yield record
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def runner_of(repo: Path) -> dict[str, Any] | None:
+    """Say who runs the loops of a repository at the moment: pid, host, since, who."""
+    return holder(Paths.of(repo).root)

@@ -1,0 +1,151 @@
+"""What `doctor` finds out about one repository and the state kept in it. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lifecycle.errors import LifecycleError
+from lifecycle.paths import Paths
+from lifecycle.store.lock import holder
+from lifecycle.store.peek import read_rows
+from orchestrator.checks import BAD, OK, WARN, Check
+from orchestrator.config import DEFAULT, explain_settings
+from orchestrator.errors import ConfigError
+from runtime.errors import RuntimeFault
+from runtime.git import inspect_repository
+from runtime.ownership import STATE_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+REMOTE = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
+"""File systems on which SQLite's write-ahead log does not work between machines."""
+_FUTURE = 120.0
+"""Seconds that a record may be ahead of the clock before the clock is to blame."""
+_MANY = 1000
+
+
+def repository(repo: Path, *, environ: Mapping[str, str], now: float) -> Iterator[Check]:
+    """Check a repository, its settings and its records."""
+    yield from _git(repo)
+    yield from _settings(repo, environ)
+    paths = Paths.of(repo)
+    yield _file_system(repo)
+    if paths.root.exists():
+        yield _permissions(paths.root)
+    yield from _records(paths, now)
+
+
+def _git(repo: Path) -> Iterator[Check]:
+    try:
+        facts = inspect_repository(repo)
+        facts.require_usable()
+    except RuntimeFault as problem:
+        what, _, mend = str(problem).rpartition(": ")
+        yield Check(BAD, "repository", what or str(problem), mend)
+        return
+    where = f"on {facts.branch}" if facts.branch else "HEAD is detached"
+    yield Check(OK, "repository", f"{facts.root}, {where}")
+    exclude = facts.common_dir / "info" / "exclude"
+    lines = exclude.read_bytes().splitlines() if exclude.exists() else []
+    if f"{STATE_FOLDER}/".encode() in lines:
+        yield Check(OK, "excludes", "git leaves our files out")
+    else:
+        yield Check(WARN, "excludes", "git would show our files", "loopwright init")
+
+
+def _settings(repo: Path, environ: Mapping[str, str]) -> Iterator[Check]:
+    try:
+        rows = explain_settings(repo, environ=environ)
+    except ConfigError as problem:
+        yield Check(BAD, "settings", str(problem), "mend that line or variable")
+        return
+    own = [f"{row.name} from {row.source}" for row in rows if row.source != DEFAULT]
+    yield Check(OK, "settings", "; ".join(own) or "all at their defaults")
+    values = {row.name: row.value for row in rows}
+    command = values["command"]
+    if command and shutil.which(command[0]) is None and not (repo / command[0]).exists():
+        yield Check(
+            BAD, "command", f"{command[0]} is not on PATH", "install it or mend the setting"
+        )
+
+
+def _file_system(repo: Path) -> Check:
+    kind = _mount_type(repo)
+    if kind in REMOTE:
+        return Check(
+            WARN,
+            "file system",
+            f"{repo} is on {kind}; its records may be damaged if two machines use them",
+            "move the repository to a local disk",
+        )
+    return Check(OK, "file system", kind or "not known to be remote")
+
+
+def _mount_type(path: Path) -> str:
+    """Return the type of the file system that holds a path; nothing where that is not told."""
+    if sys.platform != "linux":
+        return ""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    best, kind = -1, ""
+    for line in lines:
+        mount, _, rest = line.partition(" - ")
+        place = mount.split()[4].encode().decode("unicode_escape")
+        if path.is_relative_to(place) and len(place) >= best:
+            best, kind = len(place), rest.split()[0]
+    return kind
+
+
+def _permissions(root: Path) -> Check:
+    found = root.stat()
+    mode = found.st_mode & 0o777
+    if found.st_uid != os.getuid():
+        return Check(
+            BAD, "permissions", f"{root} belongs to somebody else", f"sudo chown -R $USER {root}"
+        )
+    if mode & 0o077:
+        return Check(WARN, "permissions", f"{root} has mode {mode:04o}", f"chmod 700 {root}")
+    return Check(OK, "permissions", f"{root} is yours alone")
+
+
+def _records(paths: Paths, now: float) -> Iterator[Check]:
+    if not paths.database.exists():
+        yield Check(OK, "records", "none yet")
+        return
+    try:
+        rows = read_rows(paths.database, limit=_MANY)
+    except LifecycleError as problem:
+        what, _, mend = str(problem).rpartition("; ")
+        yield Check(BAD, "records", what or str(problem), mend)
+        return
+    number = f"{_MANY} or more" if len(rows) == _MANY else str(len(rows))
+    yield Check(OK, "records", f"{number} in {paths.database}")
+    ahead = max((row["updated_at"] for row in rows), default=0.0) - now
+    if ahead > _FUTURE:
+        yield Check(
+            WARN,
+            "clock",
+            f"the newest record is {ahead:.0f} s ahead of the clock",
+            "set the system's clock; waits end later by that much",
+        )
+    runner = holder(paths.root)
+    moving = [row["agent_id"] for row in rows if row["coarse"] in ("queued", "running")]
+    if runner is not None:
+        yield Check(OK, "runner", f"pid {runner.get('pid', '?')} since {runner.get('since', '?')}")
+    elif moving:
+        few = ", ".join(moving[:3]) + (" ..." if len(moving) > 3 else "")  # noqa: PLR2004  # a few
+        yield Check(
+            WARN,
+            "runner",
+            f"none is alive, but {len(moving)} not finished: {few}",
+            "`loopwright up` goes on with them",
+        )
+    else:
+        yield Check(OK, "runner", "none is alive, and nothing waits for one")

@@ -1,0 +1,131 @@
+"""How a command reaches a lifecycle, whoever has the repository at the moment.
+
+A live runner gets the request through the store; a stopped repository is locked and changed here,
+by the same rules. No agent is ever started by a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.clock import SystemClock
+from lifecycle.errors import LifecycleError, RepositoryBusyError, UnknownLifecycleError
+from lifecycle.paths import Paths
+from lifecycle.settings import Settings
+from lifecycle.store.lock import holder
+from lifecycle.store.sqlite import SqliteStore
+from orchestrator import wiring
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from lifecycle.machine.events import Event
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.store.port import LifecycleStore
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks for a runner's answer."""
+
+
+class UnansweredError(LifecycleError):
+    """A live runner did not answer in time."""
+
+
+@asynccontextmanager
+async def store_of(repo: Path) -> AsyncIterator[LifecycleStore]:
+    """Open the records of a repository; refuses when there are none."""
+    database = Paths.of(repo).database
+    if not database.exists():
+        raise UnknownLifecycleError(
+            f"there are no records in {repo}: no loop ran there yet; start one with "
+            "`loopwright run` or `loopwright up`"
+        )
+    async with await SqliteStore.open(database) as store:
+        yield store
+
+
+async def known(store: LifecycleStore, agent_id: str, repo: Path) -> AgentLifecycle:
+    """Return the record of an agent, or refuse and name those that are near."""
+    record = await store.get(agent_id)
+    if record is not None:
+        return record
+    page = await store.list(limit=1000)
+    names = [each.agent_id for each in page.records]
+    # People type the task's id as often as the agent's.
+    of_task = [each.agent_id for each in page.records if each.task_id == agent_id]
+    near = of_task or difflib.get_close_matches(agent_id, names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`loopwright ps` lists all"
+    raise UnknownLifecycleError(f"there is no lifecycle {agent_id} in {repo}; {hint}")
+
+
+def runner_of(repo: Path) -> dict[str, Any] | None:
+    """Say who runs the loops of a repository at the moment: pid, host, since, who."""
+    return holder(Paths.of(repo).root)
+
+
+async def send(
+    repo: Path,
+    agent_id: str,
+    event: Event,
+    *,
+    wait_s: float = 10.0,
+    settings: Settings | None = None,
+) -> None:
+    """Let a person's wish take effect; LifecycleError tells why it was refused.
+
+    Returns once it is decided and recorded. What follows from it (a merge, the end of an agent) may
+    still be under way when a live runner has it.
+    """
+    async with store_of(repo) as store:
+        await known(store, agent_id, repo)
+        request: int | None = None
+        end = asyncio.get_running_loop().time() + wait_s
+        while True:
+            runner = runner_of(repo)
+            if runner is None:
+                # Also when a runner went away without an answer: the request is still open.
+                try:
+                    return await _apply(repo, agent_id, event, request, settings or Settings())
+                except RepositoryBusyError:
+                    pass
+            elif request is None:
+                request = await store.ask(agent_id, event)
+            if request is not None:
+                problem = await store.request_outcome(request)
+                if problem:
+                    raise LifecycleError(problem)
+                if problem is not None:
+                    return None
+            if asyncio.get_running_loop().time() > end:
+                raise UnansweredError(_unanswered(runner or {}, wait_s))
+            await asyncio.sleep(LOOK_EVERY)
+
+
+async def _apply(
+    repo: Path, agent_id: str, event: Event, request: int | None, settings: Settings
+) -> None:
+    loop = wiring.build(repo, settings=lambda: settings, who=f"a request for {agent_id}")
+    async with loop.opened() as engine:
+        if request is not None:
+            outcome = await engine.parts.store.request_outcome(request)
+            if outcome is not None:
+                if outcome:
+                    raise LifecycleError(outcome)
+                return
+        await engine.apply(agent_id, event, request=request)
+
+
+def _unanswered(runner: dict[str, Any], wait_s: float) -> str:
+    return (
+        f"the runner (pid {runner.get('pid', '?')}) did not answer within {wait_s:g} s; the "
+        "request stays, and is carried out as soon as it looks or by the next runner"
+    )
+
+
+def now() -> float:
+    """Return the instant to put on a request."""
+    return SystemClock().now()

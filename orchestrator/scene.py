@@ -1,0 +1,167 @@
+"""What the sentences about a lifecycle are made from: the way it came, its counters, its limits.
+
+Looks things up in a record and its journal; pure. Must not decide anything: which rule led here
+stands in the journal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import events as on
+from lifecycle.machine.states import Suspended, Wanted, Word
+from orchestrator.evidence import told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lifecycle.machine.states import State
+    from lifecycle.record import AgentLifecycle, JournalEntry
+    from lifecycle.settings import Settings
+
+_WORDS = 200
+"""Characters of somebody's text that one sentence carries."""
+_ASKED = {
+    Wanted.PAUSE: "asked to pause after this attempt",
+    Wanted.STOP: "asked to stop this attempt",
+    Wanted.HOLD: "asked to stop this attempt and to hold the next",
+    Wanted.REJECT: "rejected it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is known beside the record."""
+
+    journal: Sequence[JournalEntry]
+    """The latest entries, oldest first."""
+    now: float
+    when: Callable[[float], str]
+    """Shows an instant."""
+    settings: Settings
+    has_runner: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A record and how it came to be where it is."""
+
+    record: AgentLifecycle
+    view: View
+
+    def entry(self, state: State) -> JournalEntry | None:
+        """Return the latest entry that led into this state of the record, or its inner state."""
+        name = type(state).__name__
+        inner = isinstance(self.record.work, Suspended) and state is not self.record.work
+        for entry in reversed(self.view.journal):
+            if entry.late or entry.rule == "note":
+                continue
+            if entry.after == name and entry.before != name:
+                return entry
+            # It was held in the very step that led into it, or moved on while it was held.
+            if inner and entry.after == "Suspended" and entry.before != name:
+                return entry
+        return None
+
+    def rule(self, state: State) -> str:
+        """Name the rule that led into this state; nothing if the journal begins later."""
+        entry = self.entry(state)
+        return entry.rule if entry is not None else ""
+
+    def named_rule(self, state: State) -> str:
+        """Return the rule in brackets, if it is known."""
+        rule = self.rule(state)
+        return f" (rule: {rule})" if rule else ""
+
+    def entered(self, state: State, otherwise: float) -> str:
+        """Say when the state began."""
+        entry = self.entry(state)
+        return self.view.when(entry.at if entry is not None else otherwise)
+
+    def cause(self, state: State) -> str:
+        """Say which fact led here; a place that was free is no reason, what came before it is."""
+        first = self.entry(state)
+        if first is None:
+            return ""
+        entry = first
+        moves = [each for each in self.view.journal if not each.late and each.before != each.after]
+        for earlier in reversed(moves):
+            if not isinstance(entry.event, (on.Admitted, on.AgentSpawned, on.WorkspaceReady)):
+                break
+            if earlier.seq < entry.seq:
+                entry = earlier
+        rules = first.rule if entry is first else f"{entry.rule}, then {first.rule}"
+        return f" because {cut(told(entry.event))} (rule: {rules})"
+
+    def spoken_in(self, state: State) -> int:
+        """Return the number of the attempt whose word led here."""
+        for entry in reversed(self.view.journal):
+            event = entry.event
+            spoke = isinstance(getattr(event, "word", None), Word) and not entry.late
+            if spoke and isinstance(event, on.AttemptEvent):
+                return event.attempt
+        return max(state.tally.attempt - 1, 1)
+
+    def kept(self) -> str:
+        """Say where the work of an ended lifecycle is."""
+        for entry in reversed(self.view.journal):
+            if isinstance(entry.event, on.WorkspaceRemoved) and entry.event.saved_ref:
+                return f"; its work is kept under {entry.event.saved_ref}"
+        return ""
+
+    def counters(self, state: State) -> str:
+        """Say what is used up of the limits."""
+        tally, limits = state.tally, self.view.settings
+        text = f"; {tally.retry_count} of {limits.max_retries} retries used"
+        if tally.stuck > 1:
+            text += f", {tally.stuck} alike in a row (limit {limits.stuck_limit})"
+        if tally.faults:
+            text += (
+                f", {tally.faults} failures of the surroundings in a row "
+                f"(limit {limits.max_environment_failures})"
+            )
+        return text
+
+    def attempt_limits(self) -> str:
+        """Say what an attempt may take."""
+        limits, texts = self.view.settings, []
+        if limits.wall_limit:
+            texts.append(f"{limits.wall_limit:g} s in all")
+        if limits.idle_limit:
+            texts.append(f"{limits.idle_limit:g} s without a sign of life")
+        return f" ({' or '.join(texts)})" if texts else ""
+
+    def again(self, again_at: float | None) -> str:
+        """Say when something that failed is tried again."""
+        return f"it failed and is tried again at {self.view.when(again_at)}" if again_at else ""
+
+    def asked_for(self, state: State) -> str:
+        """Say what a person wants to happen at the end of the attempt."""
+        asked = _ASKED.get(state.tally.wanted)
+        return f"; {state.tally.wanted_by or 'a person'} {asked}" if asked else ""
+
+    def do(self, command: str, more: str = "") -> str:
+        """Return a command to type."""
+        return f"`loopwright {command} {self.record.agent_id}{f' {more}' if more else ''}`"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names one after the other."""
+    return ", ".join(names)
+
+
+def either(ways: Sequence[str]) -> str:
+    """Join alternatives."""
+    return ways[0] if len(ways) == 1 else f"{', '.join(ways[:-1])}, or {ways[-1]}"
+
+
+def quoted(text: str) -> str:
+    """Return somebody's words as such."""
+    return f'"{cut(text)}"' if text else "something it did not name"
+
+
+def cut(text: str) -> str:
+    """Return a text on one line, no longer than a sentence carries."""
+    flat = " ".join(text.split()).rstrip(".")
+    return flat if len(flat) <= _WORDS else flat[: _WORDS - 3] + "..."

@@ -1,0 +1,305 @@
+"""A person's wish for one lifecycle, from the asking to what came of it.
+
+Owns the words for what came of it. Whether it is possible is decided by the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.errors import LifecycleError
+from lifecycle.machine import events as on
+from lifecycle.machine.states import (
+    ACTIVE,
+    Accepted,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Completed,
+    PrPending,
+    Queued,
+    Rejected,
+    State,
+    Suspended,
+)
+from orchestrator import requests
+from orchestrator.cli import exits
+from orchestrator.cli.text import state_name
+from orchestrator.config import load_settings
+from runtime.errors import GitError
+from runtime.git import Git
+from runtime.ownership import SAVED_REFS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.store.port import LifecycleStore
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks at what follows from a wish."""
+NEEDS = {
+    "answer": "only an open question or a blocker can be answered",
+    "unblock": "only one that is blocked, or waits for a merge, a task or a person, can be",
+    "accept": "only completed work can be accepted",
+    "resume": "there is nothing to resume",
+    "guide": "it is over, and no attempt follows",
+    "reject": "accepted work is merged already; revert the merge with git",
+    "pause": "there is nothing to pause",
+    "stop": "there is nothing to stop",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What somebody asks of a lifecycle."""
+
+    verb: str
+    agent_id: str
+    text: str = ""
+    by: str = ""
+    wait_s: float = 10.0
+
+    def event(self, at: float) -> on.PersonEvent:  # noqa: PLR0911  # one line per verb reads best
+        """Return the fact it becomes."""
+        by, text = self.by, self.text
+        match self.verb:
+            case "pause":
+                return on.PauseRequested(at=at, by=by)
+            case "resume":
+                return on.ResumeRequested(at=at, by=by)
+            case "stop":
+                return on.StopRequested(at=at, by=by, pause=True)
+            case "guide":
+                return on.Guided(at=at, by=by, text=text)
+            case "unblock":
+                return on.Unblocked(at=at, by=by, note=text)
+            case "answer":
+                return on.Answered(at=at, by=by, text=text)
+            case "accept":
+                return on.AcceptRequested(at=at, by=by)
+            case _:
+                return on.RejectRequested(at=at, by=by, why=text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a wish."""
+
+    agent_id: str
+    verb: str
+    text: str
+    state: str
+    exit_code: int = exits.COMPLETE
+    changed: bool = True
+    """Whether it changed anything; asking twice does not."""
+    details: dict[str, Any] = field(default_factory=dict)
+    hint: str = ""
+    """What to do next."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "agent_id": self.agent_id,
+            "command": self.verb,
+            "state": self.state,
+            "changed": self.changed,
+            "text": self.text,
+            **self.details,
+        }
+
+
+async def steer(repo: Path, wish: Wish) -> Outcome:
+    """Ask, wait for what follows, and put it into words; LifecycleError tells a refusal."""
+    settings = load_settings(repo, environ=os.environ)
+    event = wish.event(requests.now())
+    async with requests.store_of(repo) as store:
+        before = await requests.known(store, wish.agent_id, repo)
+        runner = requests.runner_of(repo)
+        try:
+            await requests.send(repo, wish.agent_id, event, wait_s=wish.wait_s, settings=settings)
+        except requests.UnansweredError:
+            raise
+        except LifecycleError as refusal:
+            raise _refused(wish, await store.get(wish.agent_id) or before, refusal) from refusal
+        record = await _after(store, wish, event)
+        changed = await _took_effect(store, wish.agent_id, event)
+        facts = _Facts(repo, wish, before, record, changed=changed, who=(runner or {}).get("who"))
+        return await _told(facts)
+
+
+async def _after(store: LifecycleStore, wish: Wish, event: on.PersonEvent) -> AgentLifecycle:
+    """Wait until what the wish ordered is carried out, or as long as its sender likes to."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + wish.wait_s
+    while True:
+        record = await store.get(wish.agent_id)
+        if record is None:
+            raise LifecycleError(f"{wish.agent_id} was removed meanwhile")
+        work = record.work
+        merging = isinstance(work, Completed) and work.merging
+        leaving = wish.verb in ("accept", "reject") and await _leaves(store, record, event)
+        if not (merging or leaving) or loop.time() > end:
+            return record
+        await asyncio.sleep(LOOK_EVERY)
+
+
+async def _leaves(store: LifecycleStore, record: AgentLifecycle, event: on.PersonEvent) -> bool:
+    """Tell whether workspace and branch are still to be removed because of this event."""
+    if isinstance(record.work, (*ACTIVE, Completed)):
+        return isinstance(event, on.RejectRequested)
+    entries = await store.journal(record.agent_id, limit=20, newest=True)
+    asked = any(entry.event == event for entry in entries)
+    gone = any(isinstance(entry.event, on.WorkspaceRemoved) for entry in entries)
+    return asked and not gone
+
+
+async def _took_effect(store: LifecycleStore, agent_id: str, event: on.PersonEvent) -> bool:
+    entries = await store.journal(agent_id, limit=100, newest=True)
+    return any(entry.event == event for entry in entries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What there is to tell about one wish."""
+
+    repo: Path
+    wish: Wish
+    before: AgentLifecycle
+    record: AgentLifecycle
+    changed: bool
+    who: str | None
+    """The live runner that has the repository, if one has."""
+
+    @property
+    def work(self) -> State | None:
+        return self.record.work
+
+    def outcome(self, text: str, **more: Any) -> Outcome:
+        """Return the outcome in these words."""
+        return Outcome(
+            agent_id=self.wish.agent_id,
+            verb=self.wish.verb,
+            text=text,
+            state=str(self.record.state),
+            changed=more.pop("changed", self.changed),
+            **more,
+        )
+
+
+async def _told(facts: _Facts) -> Outcome:
+    match facts.wish.verb:
+        case "accept":
+            return _accepted(facts)
+        case "reject":
+            return await _rejected(facts)
+        case "pause" | "stop":
+            return _held(facts)
+        case _:
+            return _moved(facts)
+
+
+def _accepted(facts: _Facts) -> Outcome:
+    work, record = facts.work, facts.record
+    if isinstance(work, Accepted):
+        into = str(record.facts.get("base_branch") or "its base")
+        already = "" if facts.changed else "already "
+        return facts.outcome(
+            f"{already}accepted, merged into {into} as {work.commit[:7]}",
+            details={"commit": work.commit, "into": into},
+        )
+    if isinstance(work, Completed) and work.problem:
+        branch = record.facts.get("branch") or "its branch"
+        base = record.facts.get("base_branch") or "the base"
+        return facts.outcome(
+            f"not merged: {work.problem}",
+            exit_code=exits.BLOCKED,
+            details={"problem": work.problem},
+            hint=f"Nothing was changed. Merge {branch} yourself and accept again, or let an agent "
+            f"resolve it: loopwright guide {record.agent_id} 'Merge {base} into your branch'",
+        )
+    return facts.outcome("accepted; its merge is still under way")
+
+
+async def _rejected(facts: _Facts) -> Outcome:
+    agent = facts.record.agent_id
+    if not isinstance(facts.work, Rejected):
+        return facts.outcome("will be rejected as soon as its attempt has ended")
+    saved = await saved_refs(facts.repo, agent)
+    gone = "workspace and branch are removed"
+    kept = f", unmerged work is kept under {', '.join(saved)}" if saved else ""
+    already = "" if facts.changed else "was rejected before: "
+    name = "rejected: " if facts.changed else ""
+    return facts.outcome(f"{already}{name}{gone}{kept}", details={"saved_refs": list(saved)})
+
+
+def _held(facts: _Facts) -> Outcome:
+    work = facts.work
+    if isinstance(work, Suspended):
+        again = f"; go on with: loopwright resume {facts.record.agent_id}"
+        return facts.outcome(f"{'held' if facts.changed else 'held already'}{again}")
+    if isinstance(work, ACTIVE) and facts.changed:
+        attempt = work.tally.attempt
+        if facts.wish.verb == "stop":
+            return facts.outcome(f"attempt {attempt} is being ended, then it is held")
+        return facts.outcome(f"will be held after attempt {attempt}")
+    return facts.outcome(f"nothing to {facts.wish.verb}: it is {_where(work)}", changed=False)
+
+
+def _moved(facts: _Facts) -> Outcome:
+    verb, work = facts.wish.verb, facts.work
+    if not facts.changed:
+        why = NEEDS[verb] if verb != "resume" else f"nothing to resume: it is {_where(work)}"
+        if verb == "resume":
+            return facts.outcome(why)
+        raise LifecycleError(f"{facts.record.agent_id} is {_where(work)}; {why}")
+    done = {"resume": "resumed", "guide": "noted for the next attempt", "unblock": "unblocked",
+            "answer": "answered"}[verb]  # fmt: skip
+    if verb == "guide" and isinstance(facts.before.work, Completed):
+        done = "sent back to a fresh attempt with your words"
+    if isinstance(work, Suspended):
+        return facts.outcome(
+            f"{done}; it is still held (loopwright resume {facts.record.agent_id})"
+        )
+    return facts.outcome(f"{done}{_then(facts)}")
+
+
+def _then(facts: _Facts) -> str:
+    """Say who goes on with it."""
+    moves = isinstance(facts.work, (BackingOff, Queued, Blocked, PrPending))
+    if not moves:
+        return ""
+    if facts.who is None:
+        return "; start it with: loopwright up"
+    if facts.who.startswith("loopwright up") or isinstance(facts.before.work, (*ACTIVE, Queued)):
+        return ""
+    return f" (runner: {facts.who})"
+
+
+def _where(work: State | None) -> str:
+    if work is None:
+        return "driven by no loop"
+    name = state_name(type(work).__name__)
+    attempt = f" (attempt {work.tally.attempt})" if isinstance(work, ACTIVE) else ""
+    about = f" ({work.about})" if isinstance(work, AwaitingHuman) else ""
+    return f"{name}{attempt}{about}"
+
+
+def _refused(wish: Wish, record: AgentLifecycle, refusal: LifecycleError) -> LifecycleError:
+    if "is not possible while" not in str(refusal):
+        return refusal
+    return LifecycleError(f"{wish.agent_id} is {_where(record.work)}; {NEEDS[wish.verb]}")
+
+
+async def saved_refs(repo: Path, agent_id: str) -> tuple[str, ...]:
+    """Return the refs under which unmerged work of an agent is kept."""
+    try:
+        found = await Git().run(
+            "for-each-ref", "--format=%(refname)", f"{SAVED_REFS}{agent_id}", cwd=repo
+        )
+    except GitError:
+        return ()
+    return tuple(found.text.split())

@@ -1,0 +1,266 @@
+"""What a person sees while loops run: a live table on a terminal, dated lines elsewhere.
+
+Writes to standard error only; standard output belongs to results. Costs nothing while nothing
+changes: a table is drawn at most four times a second, and only if a cell is different.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from lifecycle.machine.states import ACTIVE, Stopping, Suspended, Working
+from orchestrator import telling
+from orchestrator.cli.text import STATE_COLOURS, coloured, one_line, span, state_name
+from orchestrator.waiting import waiting_for
+from runtime.output import tail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+    from lifecycle.engine import Engine
+    from lifecycle.machine.states import State
+    from lifecycle.parts import News
+    from lifecycle.record import AgentLifecycle
+
+DRAW_EVERY = 0.25
+"""Seconds between two drawings at the least."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks at ages and logs while nothing is told."""
+TAIL_BYTES = 1000
+Row = tuple[str, str, str, str, str]
+HEADS: Row = ("AGENT", "ATTEMPT", "STATE", "SINCE", "LAST WORDS, OR WHAT IT WAITS FOR")
+
+
+class View(Protocol):
+    """Someone who shows what loops do."""
+
+    def attach(self, engine: Engine) -> None:
+        """Begin, now that the engine is there."""
+        ...
+
+    def news(self, news: News) -> None:
+        """Take note of a committed decision."""
+        ...
+
+    def note(self, text: str, agent_id: str = "") -> None:
+        """Tell a line."""
+        ...
+
+    def over(self, record: AgentLifecycle) -> None:
+        """Take note that the loop of a lifecycle ended."""
+        ...
+
+    async def close(self) -> None:
+        """Leave the terminal as it was."""
+        ...
+
+
+def choose(stream: TextIO, environ: Mapping[str, str], *, plain: bool) -> View:
+    """Return the live view where a terminal can show it, else plain lines."""
+    live = not plain and coloured(stream, environ)
+    return LiveView(stream) if live else PlainView(stream)
+
+
+class PlainView:
+    """One dated line per fact."""
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        self._stream = stream
+        self._engine: Engine | None = None
+
+    def attach(self, engine: Engine) -> None:
+        """Begin."""
+        self._engine = engine
+
+    def news(self, news: News) -> None:
+        """Tell a fact if it means something to people."""
+        text = telling.fact(news, state_of(self._engine, news.agent_id))
+        if text:
+            self.note(text, news.agent_id)
+
+    def note(self, text: str, agent_id: str = "") -> None:
+        """Tell a line."""
+        who = f"{agent_id}: " if agent_id else ""
+        # A closed terminal must not end the loops that it watched.
+        with contextlib.suppress(OSError):
+            self._stream.write(f"{time.strftime('%H:%M:%S')} {who}{text}\n")
+            self._stream.flush()
+
+    def over(self, record: AgentLifecycle) -> None:
+        """Say nothing: the last fact said it."""
+
+    async def close(self) -> None:
+        """Leave nothing behind."""
+
+
+class LiveView:
+    """A table with one line per loop, and above it the facts as they come."""
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        from rich.console import Console  # noqa: PLC0415  # heavy, and only for terminals
+
+        self._console: Console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        self._engine: Engine | None = None
+        self._live: Live | None = None
+        self._drawing: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._shown: list[Row] = []
+        self._over: dict[str, AgentLifecycle] = {}
+        self._waits: dict[str, tuple[State, dict[str, object]]] = {}
+        self._logs: dict[str, tuple[tuple[int, int], str]] = {}
+
+    def attach(self, engine: Engine) -> None:
+        """Begin."""
+        from rich.live import Live  # noqa: PLC0415  # as above
+
+        self._engine = engine
+        self._live = Live(
+            console=self._console, auto_refresh=False, transient=True, redirect_stdout=False,
+            redirect_stderr=False,
+        )  # fmt: skip
+        self._live.start()
+        self._drawing = asyncio.get_running_loop().create_task(self._draw(), name="live view")
+
+    def news(self, news: News) -> None:
+        """Tell a fact if it means something to people; the table follows."""
+        text = telling.fact(news, state_of(self._engine, news.agent_id))
+        if text:
+            self.note(text, news.agent_id)
+        self._changed.set()
+
+    def note(self, text: str, agent_id: str = "") -> None:
+        """Tell a line above the table."""
+        from rich.text import Text  # noqa: PLC0415  # as above
+
+        line = Text(time.strftime("%H:%M:%S "), style="dim")
+        if agent_id:
+            line.append(f"{agent_id}: ", style="bold")
+        line.append(text, style="default not dim")
+        with contextlib.suppress(OSError):
+            self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def over(self, record: AgentLifecycle) -> None:
+        """Keep the last state of a loop that ended."""
+        self._over[record.agent_id] = record
+        self._changed.set()
+
+    async def close(self) -> None:
+        """Take the table away; a final one follows elsewhere."""
+        if self._drawing is not None:
+            self._drawing.cancel()
+            await asyncio.gather(self._drawing, return_exceptions=True)
+        if self._live is not None:
+            with contextlib.suppress(OSError):
+                self._live.stop()
+
+    # --- drawing ------------------------------------------------------------------------------
+
+    async def _draw(self) -> None:
+        while True:
+            rows = self._rows()
+            if rows != self._shown and self._live is not None:
+                self._shown = rows
+                with contextlib.suppress(OSError):
+                    self._live.update(self._table(rows), refresh=True)
+            await asyncio.sleep(DRAW_EVERY)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), LOOK_EVERY - DRAW_EVERY)
+            self._changed.clear()
+
+    def _rows(self) -> list[Row]:
+        engine = self._engine
+        if engine is None:
+            return []
+        running = {owner.case.agent_id: owner.case.record for owner in engine.owners()}
+        records = sorted(
+            {**self._over, **running}.values(),
+            key=lambda record: (record.agent_id not in running, _rank(record.work)),
+        )
+        room = max(3, self._console.size.height - 6)
+        now = engine.parts.clock.now()
+        rows = [
+            self._row(record, now, ended=record.agent_id not in running)
+            for record in sorted(records[:room], key=lambda record: record.cursor)
+        ]
+        if len(records) > room:
+            rows.append(("...", "", f"{len(records) - room} more", "", "`loopwright ps` lists all"))
+        return rows
+
+    def _row(self, record: AgentLifecycle, now: float, *, ended: bool) -> Row:
+        state = record.work
+        name = type(state).__name__ if state is not None else str(record.state)
+        inner = state.inner if isinstance(state, Suspended) else state
+        attempt = ""
+        if inner is not None:
+            spawned = inner.tally.spawn_count
+            attempt = str(inner.tally.attempt if isinstance(inner, ACTIVE) else spawned or "")
+        since = getattr(state, "since", record.updated_at)
+        last = "" if ended and state is None else self._last(record, state, now)
+        return record.agent_id, attempt, name, span(now - since), last
+
+    def _last(self, record: AgentLifecycle, state: State | None, now: float) -> str:
+        if isinstance(state, (Working, Stopping)):
+            return self._last_words(record.agent_id, state.tally.attempt)
+        if state is None:
+            return ""
+        known = self._waits.get(record.agent_id)
+        if known is None or known[0] is not state:
+            known = (state, asdict(state))
+            self._waits[record.agent_id] = known
+        waits = waiting_for(type(state).__name__, known[1], now, span)
+        text = f"waits for {waits}" if waits else record.error or ""
+        return one_line(text or record.submission_summary or "", 200)
+
+    def _last_words(self, agent_id: str, attempt: int) -> str:
+        if self._engine is None:
+            return ""
+        log = self._engine.parts.paths.log(agent_id, attempt)
+        try:
+            found = log.stat()
+        except OSError:
+            return ""
+        stamp = (attempt, found.st_size)
+        known = self._logs.get(agent_id)
+        if known is None or known[0] != stamp:
+            lines = [line for line in tail(log, TAIL_BYTES).splitlines() if line.strip()]
+            known = (stamp, one_line(lines[-1], 200) if lines else "")
+            self._logs[agent_id] = known
+        return known[1]
+
+    def _table(self, rows: list[Row]) -> RenderableType:
+        from rich.table import Table  # noqa: PLC0415  # as above
+        from rich.text import Text  # noqa: PLC0415  # as above
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True)
+        for head in HEADS[:-1]:
+            table.add_column(head, no_wrap=True, header_style="dim")
+        table.add_column(HEADS[-1], no_wrap=True, overflow="ellipsis", ratio=1, header_style="dim")
+        for agent_id, attempt, state, since, last in rows:
+            colour = STATE_COLOURS.get(state, "")
+            table.add_row(
+                Text(agent_id, style="bold"),
+                attempt,
+                Text(state_name(state), style=colour),
+                since,
+                Text(last),
+            )
+        return table
+
+
+def state_of(engine: Engine | None, agent_id: str) -> State | None:
+    """Return the present state of a loop that runs."""
+    owner = engine.owner(agent_id) if engine is not None else None
+    return owner.case.record.work if owner is not None else None
+
+
+def _rank(state: State | None) -> int:
+    """Show first what moves, then what waits."""
+    return 0 if isinstance(state, ACTIVE) else 1

@@ -1,0 +1,290 @@
+"""One sentence on why a lifecycle is where it is: rule, evidence, and what moves it on.
+
+Pure text, one function per work state. Reads no file and no clock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import (
+    TERMINAL,
+    About,
+    Accepted,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Capturing,
+    Completed,
+    Ended,
+    Preparing,
+    PrPending,
+    Queued,
+    Reason,
+    Rejected,
+    Spawning,
+    State,
+    Stopping,
+    Suspended,
+    Verifying,
+    Working,
+)
+from orchestrator.scene import Scene, View, cut, either, listed, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lifecycle.machine.states import Outcome
+    from lifecycle.record import AgentLifecycle
+
+__all__ = ["View", "why"]
+
+
+def why(record: AgentLifecycle, view: View) -> str:
+    """Say why the lifecycle is in its state, and what moves it on."""
+    state = record.work
+    if state is None:
+        return f"{record.agent_id} is {record.state}; no loop drives this record."
+    text = _about(Scene(record, view), state)
+    if not view.has_runner and not isinstance(state, (*TERMINAL, Completed)):
+        text += "; no runner is alive, so nothing moves until `loopwright up`"
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _about(scene: Scene, state: State) -> str:
+    return SENTENCES[type(state)](scene, state)
+
+
+# --- before and during an attempt -------------------------------------------------------------
+
+
+def _queued(scene: Scene, state: Queued) -> str:
+    since = scene.entered(state, scene.record.created_at)
+    if state.waiting_on:
+        verb = "is" if len(state.waiting_on) == 1 else "are"
+        return (
+            f"queued since {since} because it depends on {listed(state.waiting_on)}, which {verb} "
+            f"not complete (rule: {scene.rule(state) or 'dependencies first'}); it starts when "
+            f"that is done, or with {scene.do('unblock')}"
+        )
+    return (
+        f"queued since {since} because at most {scene.view.settings.max_live_agents} agents run "
+        "at once (rule: max_live_agents); all it depends on is done, and it starts as soon as "
+        "there is a place"
+    )
+
+
+def _preparing(scene: Scene, state: Preparing) -> str:
+    return (
+        f"preparing the workspace of attempt {state.tally.attempt}{scene.cause(state)}; the agent "
+        f"starts when worktree, branch and baseline are there{scene.asked_for(state)}"
+    )
+
+
+def _spawning(scene: Scene, state: Spawning) -> str:
+    return (
+        f"starting the agent of attempt {state.tally.attempt}{scene.cause(state)}; it works as "
+        f"soon as its process exists{scene.asked_for(state)}"
+    )
+
+
+def _working(scene: Scene, state: Working) -> str:
+    return (
+        f"attempt {state.tally.attempt} works since {scene.view.when(state.since)} (process "
+        f"{state.process.pid}){scene.cause(state)}; it ends with its signal, its exit or a limit"
+        f"{scene.attempt_limits()}{scene.asked_for(state)}"
+    )
+
+
+def _stopping(scene: Scene, state: Stopping) -> str:
+    return (
+        f"ending the agent of attempt {state.tally.attempt} because "
+        f"{_outcome(state, state.outcome)}{scene.named_rule(state)}; after at most "
+        f"{scene.view.settings.stop_grace:g} s its processes are killed{scene.asked_for(state)}"
+    )
+
+
+def _capturing(scene: Scene, state: Capturing) -> str:
+    then = scene.again(state.again_at) or "what follows is decided when it is saved"
+    return (
+        f"saving the work of attempt {state.tally.attempt} because "
+        f"{_outcome(state, state.outcome)}{scene.named_rule(state)}; {then}"
+        f"{scene.asked_for(state)}"
+    )
+
+
+def _verifying(scene: Scene, state: Verifying) -> str:
+    then = scene.again(state.again_at) or "it completes if all succeed"
+    return (
+        f"running the verify commands on {state.head[:12]} because attempt "
+        f"{state.tally.attempt} signalled `task_complete`{scene.named_rule(state)}; {then}"
+        f"{scene.asked_for(state)}"
+    )
+
+
+# --- waits ------------------------------------------------------------------------------------
+
+
+def _blocked(scene: Scene, state: Blocked) -> str:
+    word = state.word
+    target = listed(word.blocked_on) or quoted(word.reason or word.summary)
+    said = f": {quoted(word.reason)}" if word.blocked_on and word.reason else ""
+    branch = scene.record.facts.get("branch")
+    ways = [f"{listed(word.blocked_on)} completes"] if word.blocked_on else []
+    ways += [f"CI reports on {branch}"] if branch else []
+    return (
+        f"blocked since {scene.view.when(state.since)} because attempt {scene.spoken_in(state)} "
+        f"signalled `blocked` on {target}{said}{scene.named_rule(state)}; it is unblocked when "
+        f"{either([*ways, 'someone runs ' + scene.do('unblock')])}; given up at "
+        f"{scene.view.when(state.until)}"
+    )
+
+
+def _pull_request(scene: Scene, state: PrPending) -> str:
+    number = f" (number {state.number})" if state.number is not None else ""
+    return (
+        f"waiting since {scene.view.when(state.since)} for the merge of "
+        f"{state.url or 'its pull request'}{number} because attempt {scene.spoken_in(state)} "
+        f"signalled `pr_created`{scene.named_rule(state)}; a fresh attempt starts when it is "
+        f"merged, closed, red or in conflict, or with {scene.do('unblock')}; given up at "
+        f"{scene.view.when(state.until)}"
+    )
+
+
+def _backing_off(scene: Scene, state: BackingOff) -> str:
+    because = f" because of {quoted(state.why)}" if state.why else ""
+    because += scene.named_rule(state)
+    if state.until <= scene.view.now:
+        return (
+            f"attempt {state.tally.attempt} is due{because} and waits for a place; at most "
+            f"{scene.view.settings.max_live_agents} agents run at once{scene.counters(state)}"
+        )
+    return (
+        f"waiting until {scene.view.when(state.until)} for attempt {state.tally.attempt}{because}"
+        f"{scene.counters(state)}; {scene.do('resume')} cuts the wait short"
+    )
+
+
+def _human(scene: Scene, state: AwaitingHuman) -> str:
+    since, rule = scene.view.when(state.since), scene.named_rule(state)
+    again = f"wait once more with {scene.do('resume')}"
+    match state.about:
+        case About.QUESTION:
+            until = f"; given up at {scene.view.when(state.until)}" if state.until else ""
+            return (
+                f"waiting for a person since {since} because attempt {scene.spoken_in(state)} "
+                f"asked {quoted(state.text)}{rule}; go on with {scene.do('answer', 'TEXT')}{until}"
+            )
+        case About.REVIEW:
+            agent = scene.record.agent_id
+            return (
+                f"waiting for a person since {since} because review_summaries holds attempt "
+                f"{state.tally.attempt}{rule}; read what it is told with `loopwright summary "
+                f"{agent}` and let it start with `loopwright summary approve {agent}`"
+            )
+        case About.BLOCKED_TIMEOUT:
+            what = listed(state.blocked_on) or quoted(state.text)
+            return (
+                f"given up to a person at {since} because {what} did not change within "
+                f"blocked_timeout{rule}; go on with {scene.do('unblock')} or "
+                f"{scene.do('answer', 'TEXT')}, or {again}"
+            )
+        case About.PR_TIMEOUT:
+            return (
+                f"given up to a person at {since} because {state.url or 'its pull request'} was "
+                f"neither merged nor closed within pr_merge_timeout{rule}; a later merge still "
+                f"counts; {again}, or go on without it with {scene.do('unblock')}"
+            )
+        case About.DEPENDENCY:
+            return (
+                f"waiting for a person since {since} because {listed(state.failed)} ended without "
+                f"completing{rule}; start without it with {scene.do('unblock')}, or end this too "
+                f"with {scene.do('reject')}"
+            )
+
+
+def _suspended(scene: Scene, state: Suspended) -> str:
+    entry = scene.entry(state)
+    by = (getattr(entry.event, "by", "") if entry is not None else "") or "a person"
+    return (
+        f"suspended since {scene.view.when(state.since)} by {by}{scene.named_rule(state)}; "
+        f"{scene.do('resume')} lets it go on where it was: {_about(scene, state.inner)}"
+    )
+
+
+# --- ends -------------------------------------------------------------------------------------
+
+
+def _completed(scene: Scene, state: Completed) -> str:
+    judged = scene.rule(state) == "judged"
+    proof = "the verify commands passed" if judged else "there are no verify commands"
+    then = (
+        f"{scene.do('accept')} merges it, {scene.do('guide', 'TEXT')} sends it back, "
+        f"{scene.do('reject')} drops it"
+    )
+    if state.merging:
+        then = "its merge is under way"
+    elif state.problem:
+        then = f"its merge was refused: {quoted(state.problem)}; {then}"
+    flagged = (
+        f"; look at {listed(state.flagged)}: it changed tests or gates" if state.flagged else ""
+    )
+    on_commit = f" on {state.head[:12]}" if state.head else ""
+    return (
+        f"completed at {scene.entered(state, scene.record.updated_at)} because attempt "
+        f"{scene.spoken_in(state)} signalled `task_complete` and {proof}{on_commit}"
+        f"{scene.named_rule(state)}; {then}{flagged}"
+    )
+
+
+def _accepted(scene: Scene, state: Accepted) -> str:
+    base = scene.record.facts.get("base_branch") or "its base"
+    return (
+        f"accepted at {scene.entered(state, scene.record.updated_at)} because its work was merged "
+        f"into {base} as {state.commit[:12]}{scene.named_rule(state)}; nothing is left to do"
+    )
+
+
+def _rejected(scene: Scene, state: Rejected) -> str:
+    text = cut(state.text) or "a person rejected it"
+    if state.reason is Reason.ERROR:
+        text = f"of what only you can mend: {text}"
+    return (
+        f"rejected at {scene.entered(state, scene.record.updated_at)} because {text} (rule: "
+        f"{scene.rule(state) or 'unknown'}, reason: {state.reason}){scene.counters(state)}"
+        f"{scene.kept()}; the attempts are in {scene.do('logs')}"
+    )
+
+
+def _outcome(state: State, outcome: Outcome) -> str:
+    attempt = state.tally.attempt
+    if outcome.ended is Ended.BREAKPOINT and outcome.word is not None:
+        return f"attempt {attempt} signalled `{outcome.word.type}`"
+    how = {
+        Ended.NO_BREAKPOINT: "ended without a signal",
+        Ended.INVALID_BREAKPOINT: "left an unreadable signal",
+        Ended.CRASHED: "crashed",
+        Ended.IDLE: "showed no sign of life any more",
+        Ended.OVERTIME: "took too long",
+        Ended.INTERRUPTED: "was interrupted",
+    }.get(outcome.ended, str(outcome.ended))
+    return f"attempt {attempt} {how}" + (f": {cut(outcome.text)}" if outcome.text else "")
+
+
+SENTENCES: dict[type[State], Callable[..., str]] = {
+    Queued: _queued,
+    Preparing: _preparing,
+    Spawning: _spawning,
+    Working: _working,
+    Stopping: _stopping,
+    Capturing: _capturing,
+    Verifying: _verifying,
+    Blocked: _blocked,
+    PrPending: _pull_request,
+    BackingOff: _backing_off,
+    AwaitingHuman: _human,
+    Suspended: _suspended,
+    Completed: _completed,
+    Accepted: _accepted,
+    Rejected: _rejected,
+}

@@ -1,0 +1,87 @@
+"""Joins the real parts for one repository; the one place that knows all rooms.
+
+Must not decide anything: which settings count is `config`, what a loop does is `lifecycle`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from ci.local import LocalCIProvider
+from lifecycle.loop import AgentLifecycleLoop
+from lifecycle.plan import Plan
+from runtime.branches import BranchManager
+from runtime.process import TerminalManager
+from runtime.workspace import WorkspaceManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ci.interface import CIProvider
+    from lifecycle.parts import Observer, Report
+    from lifecycle.settings import Settings
+
+CRASH_AT = "LOOPWRIGHT_CRASH_AT"
+"""For tests of recovery: `NAME` or `NAME#N` kills this process the N-th time it comes past the
+boundary of that name, such as `before commit of AgentExited` or `after SpawnAgent`."""
+
+
+def local_provider(repo: Path, settings: Settings) -> LocalCIProvider:
+    """Return the provider that needs nobody, as the settings want it."""
+    return LocalCIProvider(
+        repo,
+        test_command=settings.test_command,
+        timeout=settings.gate_timeout,
+        auto_merge=settings.auto_merge,
+    )
+
+
+def build(  # noqa: PLR0913  # all by name
+    repo: Path,
+    *,
+    settings: Callable[[], Settings],
+    who: str,
+    provider: CIProvider | None = None,
+    plan: Plan | None = None,
+    observers: tuple[Observer, ...] = (),
+    report: Report | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> AgentLifecycleLoop:
+    """Return the loop of a repository; nothing is opened or locked yet.
+
+    `who` is what other runners are told about this one. Without a provider no build is started and
+    no pull request is moved, which is right for a command that only changes a record.
+    """
+    return AgentLifecycleLoop(
+        repo_dir=repo,
+        plan=plan or Plan(tasks=()),
+        ci_provider=provider,
+        terminal_manager=TerminalManager(repo, environ=environ),
+        branch_manager=BranchManager(repo),
+        workspace_manager=WorkspaceManager(repo),
+        settings=settings,
+        who=who,
+        observers=observers,
+        report=report,
+        checkpoint=crash_hook(environ),
+    )
+
+
+def crash_hook(environ: Mapping[str, str]) -> Callable[[str], None] | None:
+    """Return what ends this process at the boundary named in the environment, if one is."""
+    place, _, number = environ.get(CRASH_AT, "").partition("#")
+    if not place:
+        return None
+    left = int(number) if number.isdigit() else 1
+
+    def passing(name: str) -> None:
+        nonlocal left
+        if name == place:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return passing
