@@ -15,6 +15,7 @@ from lifecycle.case import Case, facts_of, load
 from lifecycle.errors import ConflictingUpdateError, LifecycleError, UnknownLifecycleError
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
+    About,
     AwaitingHuman,
     Coarse,
     Queued,
@@ -24,7 +25,8 @@ from lifecycle.machine.states import (
 from lifecycle.owner import UNTIL_CAPTURED, Owner
 from lifecycle.performer import Performer
 from lifecycle.record import AgentLifecycle, Filter
-from lifecycle.result import LoopResult, LoopResultType, ended
+from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
+from lifecycle.retention import RETIRED, Retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +56,7 @@ class Engine:
         self._unsubscribe: Callable[[], None] = _nothing
         self._handed: set[int] = set()
         self._applying: set[str] = set()
+        self._retention = Retention(parts, self._is_busy)
         self.revive: Callable[[AgentLifecycle], None] | None = None
         """Called with a record that a person's request made runnable and that nobody runs."""
 
@@ -72,6 +75,7 @@ class Engine:
             self._unsubscribe = parts.ci.subscribe(self._hear)
         await self.recover_agents()
         self._listen()
+        self._retention.begin()
 
     async def aclose(self) -> None:
         """Shut down what runs, then stop listening; nothing is left running."""
@@ -80,8 +84,9 @@ class Engine:
         if self._timer is not None:
             self._timer.cancel()
         if self._reading is not None:
-            self._reading.cancel()
+            # Not cancelled: a merge that a person asked for is carried to its end.
             await asyncio.gather(self._reading, return_exceptions=True)
+        await self._retention.aclose()
         await self.parts.terminals.aclose(self.parts.settings().stop_grace)
         if self.parts.ci is not None:
             await self.parts.ci.aclose()
@@ -152,18 +157,17 @@ class Engine:
                     )
             cursor = page.next_cursor
             if cursor is None:
-                return
+                break
+        for task_id, retired in (await self.parts.store.all(RETIRED)).items():
+            self.parts.completed.setdefault(task_id, str(retired.get("title", "")))
 
     # --- one lifecycle ------------------------------------------------------------------------
 
     async def run(self, agent: Agent, task: Task, *, resume: bool = True) -> LoopResult:
         """Run the loop of one agent on one task until it ends; goes on where an earlier one was."""
         await self.start()
-        if agent.agent_id in self._owners:
-            raise LifecycleError(f"{agent.agent_id} is running already in this process")
-        case = await self._case(agent, task)
-        owner = Owner(case, self.parts, self.performer)
-        self._owners[agent.agent_id] = owner
+        owner = await self._own(agent, task)
+        case, result = owner.case, None
         try:
             if self._draining:
                 owner.drain()
@@ -171,17 +175,46 @@ class Engine:
                 owner.tell(on.ResumeRequested(at=self.parts.clock.now(), by="run"))
             await self._settle_known(owner)
             result = await owner.run()
+        except asyncio.CancelledError:
+            result = interrupted(owner.case.record)
+            raise
         finally:
             del self._owners[agent.agent_id]
+            self._handed -= owner.unread()
             owner.gone.set()
-        self._settle_others(owner, result)
+            self._settle_others(owner, result)
         return result
 
-    async def apply(self, agent_id: str, event: Event) -> AgentLifecycle:
-        """Let a fact take effect on a lifecycle that nobody runs; starts no agent."""
-        request = await self.parts.store.ask(agent_id, event)
+    async def _own(self, agent: Agent, task: Task) -> Owner:
+        """Become the one owner; a request that is being applied right now comes first."""
+        agent_id = agent.agent_id
+        while agent_id in self._applying:  # noqa: ASYNC110  # rare, and over within one request
+            await asyncio.sleep(REQUESTS_EVERY / 10)
+        if agent_id in self._owners:
+            raise LifecycleError(f"{agent_id} is running already in this process")
+        self._applying.add(agent_id)
+        try:
+            owner = Owner(await self._case(agent, task), self.parts, self.performer)
+            self._owners[agent_id] = owner
+        finally:
+            self._applying.discard(agent_id)
+        return owner
+
+    async def apply(
+        self, agent_id: str, event: Event, *, request: int | None = None
+    ) -> AgentLifecycle:
+        """Let a fact take effect on a lifecycle that nobody runs; starts no agent.
+
+        `request` is the id under which the fact is in the store already.
+        """
+        if request is None:
+            request = await self.parts.store.ask(agent_id, event)
         self._handed.add(request)
-        problem = await self._apply(agent_id, event, request)
+        self._applying.add(agent_id)
+        try:
+            problem = await self._apply(agent_id, event, request)
+        finally:
+            self._applying.discard(agent_id)
         if problem:
             raise LifecycleError(problem)
         record = await self.parts.store.get(agent_id)
@@ -195,6 +228,9 @@ class Engine:
             problem = f"there is no lifecycle {agent_id} in {self.parts.repo}"
             await self.parts.store.answer_request(request, problem)
             return problem
+        if isinstance(event, on.RejectRequested) and isinstance(record.work, Rejected):
+            # It ended by itself and kept its workspace to be looked at; now nobody wants it.
+            await self.cleanup_agent(agent_id)
         owner = Owner(await load(self.parts.store, record), self.parts, self.performer)
         owner.drain()
         owner.tell(event, request_id=request)
@@ -220,6 +256,10 @@ class Engine:
     def owner(self, agent_id: str) -> Owner | None:
         """Return the owner of a running lifecycle."""
         return self._owners.get(agent_id)
+
+    def owners(self) -> tuple[Owner, ...]:
+        """Return the owners of all running lifecycles."""
+        return tuple(self._owners.values())
 
     def notify(self, event: CIEvent) -> None:
         """Take a CI event from whoever brings it."""
@@ -264,18 +304,22 @@ class Engine:
     async def _settle_known(self, owner: Owner) -> None:
         """Tell a new owner what became of its dependencies before it was there."""
         state = owner.state
-        if not isinstance(state, Queued):
-            return
-        for wanted in state.waiting_on:
+        wanting: tuple[str, ...] = ()
+        if isinstance(state, Queued):
+            wanting = state.waiting_on
+        elif isinstance(state, AwaitingHuman) and state.about is About.DEPENDENCY:
+            wanting = state.blocked_on
+        for wanted in wanting:
             record = await self.parts.bases.of_task(wanted)
             if record is None or wanted in self._tasks_running():
                 continue
             if is_done(record.work) or isinstance(record.work, Rejected):
                 owner.tell(self._settled(record))
 
-    def _settle_others(self, owner: Owner, result: LoopResult) -> None:
+    def _settle_others(self, owner: Owner, result: LoopResult | None) -> None:
+        """Tell the others what became of a task; None when a defect ended its loop."""
         record = owner.case.record
-        if result.result_type is LoopResultType.SHUTDOWN or not record.task_id:
+        if not record.task_id or (result and result.result_type is LoopResultType.SHUTDOWN):
             return
         if is_done(record.work):
             self.parts.completed[record.task_id] = owner.case.task.title
@@ -287,8 +331,11 @@ class Engine:
             at=self.parts.clock.now(),
             task_id=record.task_id,
             done=is_done(record.work),
-            text=record.error or "",
+            text=record.error or "its loop ended early",
         )
+
+    def _is_busy(self, agent_id: str) -> bool:
+        return agent_id in self._owners or agent_id in self._applying
 
     def _tasks_running(self) -> set[str]:
         return {owner.case.record.task_id for owner in self._owners.values()}
@@ -307,7 +354,13 @@ class Engine:
 
     def _read_requests(self) -> None:
         self._reading = asyncio.get_running_loop().create_task(self._hand_on_requests())
-        self._reading.add_done_callback(lambda _: None if self._draining else self._listen())
+        self._reading.add_done_callback(self._have_read)
+
+    def _have_read(self, reading: asyncio.Task[None]) -> None:
+        if not reading.cancelled() and (problem := reading.exception()) is not None:
+            self.parts.report("lifecycle_requests_failed", reason=str(problem))
+        if not self._draining:
+            self._listen()
 
     async def _hand_on_requests(self) -> None:
         open_now = await self.parts.store.requests()

@@ -7,6 +7,7 @@ the repository's lock while it runs; decides nothing itself.
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from communication.watcher import MailboxWatcher
@@ -28,11 +29,12 @@ from runtime.commands import CommandRunner
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from ci.events import CIEvent
     from ci.interface import CIProvider
+    from lifecycle.parts import Observer, Report
     from lifecycle.plan import Agent, Plan, Task
     from lifecycle.ports import Branches, Workspaces
     from lifecycle.store.port import LifecycleStore
@@ -45,7 +47,9 @@ class AgentLifecycleLoop:
     """Runs agents in fresh processes, attempt after attempt, until their task is truly done.
 
     One object serves any number of agents at once. `settings` may be a function, which is then
-    asked again for each decision; `max_retries` and its like, where given, come before it.
+    asked again for each decision; `max_retries` and its like, where given, come before it. `who` is
+    named to other runners that want the repository; without `comm_file_path` each agent has its
+    communications.json in its workspace.
     """
 
     def __init__(  # noqa: PLR0913  # the interface that users know
@@ -63,6 +67,10 @@ class AgentLifecycleLoop:
         store: LifecycleStore | None = None,
         clock: Clock | None = None,
         settings: Settings | Callable[[], Settings] | None = None,
+        who: str | None = None,
+        observers: tuple[Observer, ...] = (),
+        report: Report | None = None,
+        checkpoint: Callable[[str], None] | None = None,
     ) -> None:
         self.repo_dir = repo_dir.resolve()
         self.plan = plan
@@ -75,7 +83,10 @@ class AgentLifecycleLoop:
         self._comm_file = comm_file_path
         self._settings = _reader(settings, max_retries, retry_interval)
         self._paths = Paths.of(self.repo_dir)
-        self._lock = RunnerLock(self._paths.root)
+        self._lock = RunnerLock(self._paths.root, who=who)
+        self._observers = observers
+        self._report = report
+        self._checkpoint = checkpoint
         self._opening = asyncio.Lock()
         self._engine: Engine | None = None
         self._store: LifecycleStore | None = None
@@ -86,6 +97,15 @@ class AgentLifecycleLoop:
         engine = await self._open()
         try:
             return await engine.run(agent, task)
+        finally:
+            await self._leave()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Engine]:
+        """Hold the repository and listen, also while nothing runs."""
+        engine = await self._open()
+        try:
+            yield engine
         finally:
             await self._leave()
 
@@ -191,7 +211,12 @@ class AgentLifecycleLoop:
             command_of=command_of,
             ci=self._ci,
             comm_file=self._comm_file,
+            observers=list(self._observers),
         )
+        if self._report is not None:
+            parts.report = self._report
+        if self._checkpoint is not None:
+            parts.checkpoint = self._checkpoint
         return Engine(parts)
 
 

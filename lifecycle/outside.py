@@ -14,6 +14,7 @@ from ci.verdict import VerdictStatus
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault, PrFate
+from lifecycle.machine.states import PrPending, Suspended
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -145,10 +146,19 @@ async def _adopt_or_create(
     ci: CIProvider, case: Case, branch: str, base: str, summary: str
 ) -> PullRequest:
     found = await ci.find_pull_request(branch)
-    if found is not None and found.state is PullRequestState.OPEN:
+    if found is not None and _is_ours(found, case):
         return found
     title = case.task.title or summary.split("\n", 1)[0][:120] or case.task.id
     return await ci.create_pull_request(branch=branch, base=base, title=title, body=summary)
+
+
+def _is_ours(found: PullRequest, case: Case) -> bool:
+    """Tell whether it is what this wait is about: it may have met its fate before we noted it."""
+    work = case.record.work
+    waits = work.inner if isinstance(work, Suspended) else work
+    return found.state is PullRequestState.OPEN or (
+        isinstance(waits, PrPending) and found.created_at >= waits.since
+    )
 
 
 async def _look_at_pull_request(parts: Parts, number: int) -> Event | None:

@@ -115,6 +115,10 @@ class Owner:
                 act.cancel()
         self._wake.set()
 
+    def unread(self) -> set[int]:
+        """Return the requests that came too late for it; somebody else has to answer them."""
+        return {item.request_id for item in self._inbox if item.request_id}
+
     @property
     def state(self) -> State:
         """The work state as last committed."""
@@ -444,6 +448,7 @@ class Owner:
                 before=entry.before,
                 after=entry.after,
                 at=entry.at,
+                fact=entry.event,
             )
             for observer in self._parts.observers:
                 observer(news)

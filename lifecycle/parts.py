@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lifecycle.bases import Bases
     from lifecycle.clock import Clock
     from lifecycle.context import ContextBuilder
+    from lifecycle.machine.events import Event
     from lifecycle.paths import Paths
     from lifecycle.places import Places
     from lifecycle.plan import Agent
@@ -56,6 +57,8 @@ class News:
     before: str
     after: str
     at: float
+    fact: Event
+    """The event itself, with all it says."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 from communication.errors import MailboxError
@@ -31,16 +32,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from communication.mailbox import Mailbox
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
     from lifecycle.parts import Parts
+    from lifecycle.settings import Settings
     from runtime.tree import TreeStatus
     from runtime.workspace import Workspace
 
 LAST_WORDS_BYTES = 2000
 FILES_NAMED = 200
 COMMITS_READ = 50
+_FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 class Performer:
@@ -97,7 +101,10 @@ class Performer:
 
     async def write_summary(self, case: Case) -> Path:
         """Render the summary for the next attempt now, so that people can read it."""
-        path, _ = await self._render(case, case.attempt, spawn_id="", with_prompt=False)
+        workspace = await whole(self._parts, case)
+        mailbox = mailbox_of(self._parts, case, workspace)
+        settings = self._parts.settings()
+        path, _ = self._render(case, mailbox, case.attempt, settings=settings, spawn_id=None)
         return path
 
     # --- workspace ----------------------------------------------------------------------------
@@ -151,8 +158,10 @@ class Performer:
             else:
                 # Others write to a shared file; waiting for its lock must not hold up the loops.
                 await asyncio.to_thread(mailbox.clear, case.agent_id)
-            summary, prompt = await self._render(case, attempt, spawn_id=effect_id)
             settings = parts.settings()
+            summary, prompt = self._render(
+                case, mailbox, attempt, settings=settings, spawn_id=effect_id
+            )
             order = SpawnOrder(
                 agent_id=case.agent_id,
                 attempt=attempt,
@@ -211,18 +220,23 @@ class Performer:
     def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
         return on.SpawnFailed(at=self._now(), attempt=attempt, text=str(error), fault=fault)
 
-    async def _render(
-        self, case: Case, attempt: int, *, spawn_id: str, with_prompt: bool = True
+    def _render(
+        self,
+        case: Case,
+        mailbox: Mailbox,
+        attempt: int,
+        *,
+        settings: Settings,
+        spawn_id: str | None,
     ) -> tuple[Path, Path]:
+        """Write snapshot and summary, and the prompt for a process that is about to start."""
         parts = self._parts
         paths = parts.paths
-        workspace = await whole(self._parts, case)
-        mailbox = mailbox_of(self._parts, case, workspace)
         edited = paths.edited(case.agent_id, attempt)
         snapshot = snapshot_of(
             case,
             builder=parts.builder,
-            settings=parts.settings(),
+            settings=settings,
             at=self._now(),
             completed=parts.completed,
             mail=mailbox.load(),
@@ -234,7 +248,7 @@ class Performer:
         )
         _write(paths.snapshot(case.agent_id, attempt), snapshot.model_dump_json())
         _write(summary, parts.builder.render(snapshot))
-        if with_prompt:
+        if spawn_id is not None:
             text = parts.builder.prompt(
                 snapshot,
                 comm_file=str(mailbox.path),
@@ -317,7 +331,12 @@ class Performer:
 
 def _write(path: Path, text: str) -> None:
     """Write a file whole; a reader never sees half of it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(text, "utf-8", errors="replace")
+    try:
+        file = os.open(fresh, _FRESH, 0o600)
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(fresh, _FRESH, 0o600)
+    with os.fdopen(file, "wb") as stream:
+        stream.write(text.encode(errors="replace"))
     fresh.replace(path)

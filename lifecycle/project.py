@@ -73,16 +73,8 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
     """Return the attempt's row as it shall be, or None when nothing about it changed."""
     match event:
         case on.AgentSpawned(attempt=attempt, process=process, at=at):
-            base = str(record.facts.get("base_commit", ""))
-            head = row.head_after or row.head_before if row is not None else base
-            return AttemptRow(
-                agent_id=record.agent_id,
-                attempt=attempt,
-                spawn_id=process.spawn_id,
-                pid=process.pid,
-                started_at=at,
-                head_before=head,
-            )
+            fresh = _begun(row, record, attempt, at)
+            return replace(fresh, spawn_id=process.spawn_id, pid=process.pid)
         case on.AgentExited() | on.AgentStopped() if row is not None:
             return replace(
                 row,
@@ -93,6 +85,9 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             )
         case on.RunnerRestarted() if row is not None and row.attempt == event.attempt:
             return replace(row, ended_at=event.at, swept=event.swept)
+        case on.RunnerRestarted(attempt=attempt, word=word, at=at) if word is not None:
+            # It lived and spoke, but its runner died before that it lived could be written down.
+            return replace(_begun(row, record, attempt, at), ended_at=at, swept=event.swept)
         case on.SnapshotTaken() if row is not None and isinstance(before, Capturing):
             return _concluded(row, before, event, after)
         case on.GatesFinished() if row is not None and isinstance(before, Verifying):
@@ -106,6 +101,14 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             )
         case _:
             return None
+
+
+def _begun(
+    before: AttemptRow | None, record: AgentLifecycle, attempt: int, at: float
+) -> AttemptRow:
+    base = str(record.facts.get("base_commit", ""))
+    head = before.head_after or before.head_before if before is not None else base
+    return AttemptRow(agent_id=record.agent_id, attempt=attempt, started_at=at, head_before=head)
 
 
 def _concluded(

@@ -213,6 +213,8 @@ def dependency_came_late(state: AwaitingHuman, event: on.DependencySettled, poli
         return Step(state, late=True)
     failed = tuple(task for task in state.failed if task != task_id)
     if not event.done:
+        if task_id in state.failed:
+            return Step(state, late=True)
         return Step(replace(state, failed=(*failed, task_id)))
     left = tuple(task for task in state.blocked_on if task != task_id)
     if failed:

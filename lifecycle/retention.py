@@ -1,0 +1,99 @@
+"""Removes what is settled and old: records, logs, summaries, snapshots, workspaces and branches.
+
+Owns which lifecycles may go and in which order. It never touches one that is unfinished or whose
+completed work nobody reviewed, and work that was not merged stays under its saved refs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING
+
+from lifecycle.record import AgentState, Filter
+from runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lifecycle.clock import Timer
+    from lifecycle.parts import Parts
+    from lifecycle.record import AgentLifecycle
+
+EVERY = 3600.0
+"""Seconds between two looks."""
+RETIRED = "retired_tasks"
+"""Documents: accepted tasks whose records are gone, so that a plan does not run them again."""
+_SETTLED = (AgentState.ACCEPTED, AgentState.REJECTED)
+_HOUR = 3600.0
+
+
+class Retention:
+    """Looks now and then; `busy` tells which lifecycles somebody works with right now."""
+
+    def __init__(self, parts: Parts, busy: Callable[[str], bool]) -> None:
+        self._parts = parts
+        self._busy = busy
+        self._timer: Timer | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+
+    def begin(self) -> None:
+        """Look in the background from now on."""
+        if not self._over.is_set() and self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look(), name="retention")
+
+    async def aclose(self) -> None:
+        """Finish the record at hand and look no more."""
+        self._over.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._looking is not None:
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    async def sweep(self) -> tuple[str, ...]:
+        """Remove what is due; returns whom."""
+        parts = self._parts
+        due = parts.clock.now() - parts.settings().retention_hours * _HOUR
+        old = Filter(states=_SETTLED, updated_before=due)
+        removed: list[str] = []
+        cursor = None
+        while not self._over.is_set():
+            page = await parts.store.list(old, cursor=cursor, limit=100)
+            for record in page.records:
+                if self._over.is_set():
+                    break
+                if not self._busy(record.agent_id) and await self._remove(record):
+                    removed.append(record.agent_id)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return tuple(removed)
+
+    async def _remove(self, record: AgentLifecycle) -> bool:
+        """Remove one lifecycle, its record last: what a crash leaves is for the next look."""
+        parts, agent_id = self._parts, record.agent_id
+        attempt = record.work.tally.attempt if record.work is not None else 0
+        try:
+            await parts.workspaces.remove(agent_id, drop_branch=True, attempt=attempt)
+        except RuntimeFault as problem:
+            parts.report("retention_failed", agent_id=agent_id, reason=str(problem))
+            return False
+        if record.state is AgentState.ACCEPTED and record.task_id:
+            await parts.store.put(
+                RETIRED, record.task_id, {"agent_id": agent_id, "title": record.task}
+            )
+        for folder in parts.paths.all_of(agent_id):
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await parts.store.delete(agent_id)
+        parts.report("lifecycle_retired", agent_id=agent_id, state=str(record.state))
+        return True
+
+    async def _look(self) -> None:
+        try:
+            await self.sweep()
+        finally:
+            self._looking = None
+            if not self._over.is_set():
+                at = self._parts.clock.now() + EVERY
+                self._timer = self._parts.clock.call_at(at, self.begin)
