@@ -55,6 +55,7 @@ crash: $(STAMP) ## kill a real runner at random moments, print the table (ROUNDS
 
 docs: $(STAMP) ## write the generated parts of docs/ anew
 	$(BIN)/python docs/state_diagram.py
+	$(BIN)/python docs/settings_table.py
 
 lock: ## take newer versions into the lock files (needs uv)
 	uv lock --upgrade

@@ -1,0 +1,95 @@
+"""What the pages say is so: links lead somewhere, tables agree with the code, examples run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lifecycle.plan import Plan
+from orchestrator.cli.main import COMMANDS
+from orchestrator.plans import load_plan
+
+ROOT = Path(__file__).resolve().parents[2]
+LISTED = subprocess.run(
+    ("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"),
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=True,
+)
+PAGES = [ROOT / name for name in LISTED.stdout.splitlines() if "/golden/" not in name]
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_something_that_is_there(page: Path) -> None:
+    dead = [
+        link for link in LINK.findall(page.read_text("utf-8")) if not (page.parent / link).exists()
+    ]
+    assert dead == []
+
+
+def test_the_table_of_settings_is_the_one_of_the_code() -> None:
+    page = ROOT / "docs" / "operations.md"
+    made = runpy.run_path(str(ROOT / "docs" / "settings_table.py"))
+    assert made["written"](page.read_text("utf-8")) == page.read_text("utf-8"), "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    "package", ["lifecycle", "runtime", "ci", "communication", "templates", "orchestrator"]
+)
+def test_the_readme_of_a_package_names_each_of_its_modules(package: str) -> None:
+    said = (ROOT / package / "README.md").read_text("utf-8")
+    missing = [
+        path.name
+        for path in sorted((ROOT / package).glob("*.py"))
+        if path.name != "__init__.py" and path.name not in said
+    ]
+    assert missing == []
+
+
+def test_commands_that_the_pages_show_exist() -> None:
+    said = "\n".join(page.read_text("utf-8") for page in PAGES)
+    named = set(re.findall(r"(?:^|`|\$ )loopwright ([a-z]+)\b", said, flags=re.MULTILINE))
+    assert named <= set(COMMANDS)
+    assert "run" in named
+
+
+def test_the_library_example_runs(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        (sys.executable, "-P", str(ROOT / "examples" / "one_loop.py")),
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (
+        0,
+        "Task T001 completed in 2 attempts: Said hello\n",
+    ), ran.stderr
+
+
+def test_the_plan_of_the_examples_can_be_run() -> None:
+    plan = load_plan(ROOT / "examples" / "plan.toml")
+    assert isinstance(plan, Plan)
+    assert [task.id for task in plan.tasks] == ["model", "store", "serve"]
+
+
+def test_the_breakpoint_in_the_readme_is_one() -> None:
+    from communication.mailbox import Document, ReadingKind  # noqa: PLC0415  # only this needs it
+
+    block = re.search(
+        r"```json\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), flags=re.DOTALL
+    )
+    assert block is not None
+    reading = Document(json.loads(block[1])).reading("agent-T001", task_id="T001")
+    assert reading.kind is ReadingKind.SIGNAL
