@@ -32,7 +32,7 @@ async def opened(parts: Parts, case: Case) -> Workspace | None:
 async def whole(parts: Parts, case: Case) -> Workspace:
     """Return the workspace; make it again when somebody destroyed it."""
     workspace = await opened(parts, case)
-    if workspace is None or not (workspace.path / ".git").exists():
+    if workspace is None or not await parts.workspaces.is_whole(workspace):
         base = case.record.facts.get("base_commit")
         workspace = await parts.workspaces.prepare(case.agent_id, base=str(base) if base else None)
         case.workspace = workspace

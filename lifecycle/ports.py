@@ -32,6 +32,10 @@ class Workspaces(Protocol):
         """Return the agent's workspace if it is there and whole."""
         ...
 
+    async def is_whole(self, workspace: Workspace) -> bool:
+        """Tell whether git, asked in the workspace, comes to it and to no other."""
+        ...
+
     async def status(self, workspace: Workspace) -> TreeStatus:
         """Say where the workspace stands."""
         ...
