@@ -19,6 +19,7 @@ from lifecycle.machine.states import (
     AwaitingHuman,
     Coarse,
     Queued,
+    Reason,
     Rejected,
     Suspended,
 )
@@ -386,6 +387,8 @@ def _nothing() -> None:
 
 def _may_be_resumed(record: AgentLifecycle) -> bool:
     """Whoever runs a lifecycle wants it to go on where it was given up or held."""
-    result = ended(record)
-    waits = result is not None and isinstance(record.work, AwaitingHuman)
-    return waits or isinstance(record.work, Suspended)
+    state = record.work
+    if isinstance(state, Rejected):
+        return state.reason is not Reason.PERSON
+    waits = ended(record) is not None and isinstance(state, AwaitingHuman)
+    return waits or isinstance(state, Suspended)

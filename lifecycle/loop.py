@@ -115,8 +115,13 @@ class AgentLifecycleLoop:
 
     async def shutdown(self) -> None:
         """End all loops with SHUTDOWN: agents stopped, dirty work saved, records resumable."""
-        if self._engine is not None:
-            await self._engine.shutdown()
+        engine = self._engine
+        if engine is None:
+            # Whoever is just opening must hear of it too.
+            async with self._opening:
+                engine = self._engine
+        if engine is not None:
+            await engine.shutdown()
 
     async def recover_agents(self) -> tuple[str, ...]:
         """Bring to safety what a crashed runner left in the middle; returns whom."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from typing import TYPE_CHECKING
 
 from communication.errors import MailboxError
@@ -16,7 +15,7 @@ from communication.mailbox import ReadingKind
 from lifecycle import outside
 from lifecycle.attend import Attendance, word_of
 from lifecycle.case import Head
-from lifecycle.gather import snapshot_of
+from lifecycle.handout import keep, readable, summarize
 from lifecycle.housing import end, mailbox_of, opened, save, whole
 from lifecycle.judging import Judge
 from lifecycle.machine import effects as do
@@ -32,19 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from communication.mailbox import Mailbox
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
     from lifecycle.parts import Parts
-    from lifecycle.settings import Settings
     from runtime.tree import TreeStatus
     from runtime.workspace import Workspace
 
 LAST_WORDS_BYTES = 2000
 FILES_NAMED = 200
 COMMITS_READ = 50
-_FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 class Performer:
@@ -104,7 +100,8 @@ class Performer:
         workspace = await whole(self._parts, case)
         mailbox = mailbox_of(self._parts, case, workspace)
         settings = self._parts.settings()
-        path, _ = self._render(case, mailbox, case.attempt, settings=settings, spawn_id=None)
+        snapshot, path = summarize(self._parts, case, mailbox, case.attempt, settings)
+        keep(self._parts, case, case.attempt, snapshot)
         return path
 
     # --- workspace ----------------------------------------------------------------------------
@@ -159,31 +156,36 @@ class Performer:
                 # Others write to a shared file; waiting for its lock must not hold up the loops.
                 await asyncio.to_thread(mailbox.clear, case.agent_id)
             settings = parts.settings()
-            summary, prompt = self._render(
-                case, mailbox, attempt, settings=settings, spawn_id=effect_id
-            )
-            order = SpawnOrder(
-                agent_id=case.agent_id,
-                attempt=attempt,
+            snapshot, summary = summarize(parts, case, mailbox, attempt, settings)
+            prompt = parts.builder.prompt(
+                snapshot,
+                comm_file=str(mailbox.path),
+                summary_file=str(summary),
                 spawn_id=effect_id,
-                command=parts.command_of(case.agent),
-                cwd=workspace.path,
-                stdin=prompt,
-                log=parts.paths.log(case.agent_id, attempt),
-                env={
-                    **case.agent.env,
-                    "LOOPWRIGHT_AGENT_ID": case.agent_id,
-                    "LOOPWRIGHT_TASK_ID": case.task.id,
-                    "LOOPWRIGHT_ATTEMPT": str(attempt),
-                    "LOOPWRIGHT_SPAWN_ID": effect_id,
-                    "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
-                    "LOOPWRIGHT_SUMMARY_FILE": str(summary),
-                    # Where the workspace's own .git is gone, git must not find the user's checkout.
-                    "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
-                },
-                log_cap=settings.log_cap_bytes,
             )
-            process = await parts.terminals.spawn(order)
+            with readable(prompt, parts.paths.prompt(case.agent_id, attempt)) as stdin:
+                order = SpawnOrder(
+                    agent_id=case.agent_id,
+                    attempt=attempt,
+                    spawn_id=effect_id,
+                    command=parts.command_of(case.agent),
+                    cwd=workspace.path,
+                    stdin=stdin,
+                    log=parts.paths.log(case.agent_id, attempt),
+                    env={
+                        **case.agent.env,
+                        "LOOPWRIGHT_AGENT_ID": case.agent_id,
+                        "LOOPWRIGHT_TASK_ID": case.task.id,
+                        "LOOPWRIGHT_ATTEMPT": str(attempt),
+                        "LOOPWRIGHT_SPAWN_ID": effect_id,
+                        "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
+                        "LOOPWRIGHT_SUMMARY_FILE": str(summary),
+                        # Where the workspace's own .git is gone, git must not find the user's checkout.
+                        "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
+                    },
+                    log_cap=settings.log_cap_bytes,
+                )
+                process = await parts.terminals.spawn(order)
         except SpawnError as error:
             return self._unspawned(attempt, error, Fault.USER)
         except (RuntimeFault, TemplateError, MailboxError, OSError) as error:
@@ -207,6 +209,9 @@ class Performer:
             )
         )
         parts.rounds.add(attendance)
+        # The agent lives; that a full disk keeps these from people must not hide that.
+        with contextlib.suppress(OSError):
+            keep(parts, case, attempt, snapshot, prompt)
         identity = process.identity
         return on.AgentSpawned(
             at=attendance.since,
@@ -221,44 +226,6 @@ class Performer:
 
     def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
         return on.SpawnFailed(at=self._now(), attempt=attempt, text=str(error), fault=fault)
-
-    def _render(
-        self,
-        case: Case,
-        mailbox: Mailbox,
-        attempt: int,
-        *,
-        settings: Settings,
-        spawn_id: str | None,
-    ) -> tuple[Path, Path]:
-        """Write snapshot and summary, and the prompt for a process that is about to start."""
-        parts = self._parts
-        paths = parts.paths
-        edited = paths.edited(case.agent_id, attempt)
-        snapshot = snapshot_of(
-            case,
-            builder=parts.builder,
-            settings=settings,
-            at=self._now(),
-            completed=parts.completed,
-            mail=mailbox.load(),
-            person_summary=edited.read_text("utf-8") if edited.exists() else None,
-        )
-        summary, prompt = (
-            paths.summary(case.agent_id, attempt),
-            paths.prompt(case.agent_id, attempt),
-        )
-        _write(paths.snapshot(case.agent_id, attempt), snapshot.model_dump_json())
-        _write(summary, parts.builder.render(snapshot))
-        if spawn_id is not None:
-            text = parts.builder.prompt(
-                snapshot,
-                comm_file=str(mailbox.path),
-                summary_file=str(summary),
-                spawn_id=spawn_id,
-            )
-            _write(prompt, text)
-        return summary, prompt
 
     async def _stop(self, case: Case, attempt: int, process: Process) -> Event:
         grace = self._parts.settings().stop_grace
@@ -329,16 +296,3 @@ class Performer:
 
     def _now(self) -> float:
         return self._parts.clock.now()
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole; a reader never sees half of it."""
-    fresh = path.with_name(f".{path.name}.new")
-    try:
-        file = os.open(fresh, _FRESH, 0o600)
-    except FileNotFoundError:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(fresh, _FRESH, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(text.encode(errors="replace"))
-    fresh.replace(path)

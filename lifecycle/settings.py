@@ -21,7 +21,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_retries: int = Field(100, ge=0, le=1_000_000)
+    max_retries: int = Field(100, ge=1, le=1_000_000)
     """Failed attempts after which a lifecycle is given up."""
     max_attempts: int = Field(1000, ge=1, le=1_000_000)
     """Attempts of any kind after which a lifecycle is given up."""

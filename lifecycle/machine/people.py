@@ -19,13 +19,14 @@ from lifecycle.machine.states import (
     PrPending,
     Queued,
     Reason,
+    Rejected,
     State,
     Suspended,
     Wanted,
     Working,
     counted,
 )
-from lifecycle.machine.step import Step, land, reject, suspend, wake
+from lifecycle.machine.step import IllegalTransition, Step, land, reject, suspend, wake
 
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
@@ -91,6 +92,25 @@ def hurry(state: BackingOff, event: on.ResumeRequested, policy: Policy) -> Step:
     if state.until <= event.at:
         return Step(state, late=True)
     return Step(replace(state, until=event.at))
+
+
+def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
+    """Go on after what ended it was mended; counters go on too, so a limit must be raised first."""
+    tally = state.tally
+    if state.reason is Reason.PERSON:
+        raise IllegalTransition(state, event, "what a person rejected stays rejected")
+    if tally.retry_count >= policy.max_retries:
+        raise IllegalTransition(state, event, f"raise max_retries ({policy.max_retries}) first")
+    if tally.attempt > policy.max_attempts:
+        raise IllegalTransition(state, event, f"raise max_attempts ({policy.max_attempts}) first")
+    fresh = replace(tally, stuck=0, signature="", faults=0)
+    back = BackingOff(
+        tally=fresh,
+        until=event.at,
+        why=_said("taken up again", event.by, ""),
+        prepare=tally.spawn_count == 0,
+    )
+    return Step(back)
 
 
 # --- holding and ending -----------------------------------------------------------------------

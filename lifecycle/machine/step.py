@@ -23,7 +23,17 @@ from lifecycle.machine.states import (
 
 if TYPE_CHECKING:
     from lifecycle.machine.effects import Effect
+    from lifecycle.machine.events import Event
     from lifecycle.machine.policy import Policy
+
+
+class IllegalTransition(Exception):  # noqa: N818  # the word the design uses for it
+    """Nobody expected this fact in this state, or it cannot be granted; nothing was changed."""
+
+    def __init__(self, state: State, event: Event, why: str = "") -> None:
+        self.state, self.event = state, event
+        name = f"{type(event).__name__} is not possible while {type(state).__name__}"
+        super().__init__(f"{name}: {why}" if why else name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from lifecycle.machine.states import (
     Verifying,
     Working,
 )
-from lifecycle.machine.step import Step, suspend
+from lifecycle.machine.step import IllegalTransition, Step, suspend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,16 +43,10 @@ if TYPE_CHECKING:
 
     Decision = Callable[[Any, Any, Policy], Step]
 
+__all__ = ["RULES", "TABLE", "IllegalTransition", "decide", "rule", "rule_name"]
+
 S = TypeVar("S", bound=State)
 E = TypeVar("E", bound=Event)
-
-
-class IllegalTransition(Exception):  # noqa: N818  # the word the design uses for it
-    """Nobody expected this fact in this state; nothing was changed."""
-
-    def __init__(self, state: State, event: Event) -> None:
-        self.state, self.event = state, event
-        super().__init__(f"{type(event).__name__} is not possible while {type(state).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +186,7 @@ RULES: tuple[Rule, ...] = (
     rule(Completed, on.RejectRequested, people.reject_completed, Completed, Rejected),
     rule(Accepted, on.WorkspaceRemoved, attempts.note, Accepted),
     rule(Rejected, on.WorkspaceRemoved, attempts.note, Rejected),
+    rule(Rejected, on.ResumeRequested, people.reopen, BackingOff),
 )  # fmt: skip
 
 TABLE: dict[tuple[type[State], type[Event]], Rule] = {

@@ -204,18 +204,21 @@ def _wait_again(state: AwaitingHuman, at: float, policy: Policy) -> Step:
 
 def dependency_came_late(state: AwaitingHuman, event: on.DependencySettled, policy: Policy) -> Step:
     """Queue again when no dependency stands failed; a blocker settled after all is looked at."""
-    task_id = event.task_id
-    if task_id not in state.blocked_on:
+    if event.task_id not in state.blocked_on:
         return Step(state, late=True)
+    if state.about is About.DEPENDENCY:
+        return _dependency_moved(state, event)
     if state.about is About.BLOCKED_TIMEOUT and event.done:
         return _wait_again(state, event.at, policy)
-    if state.about is not About.DEPENDENCY:
-        return Step(state, late=True)
-    failed = tuple(task for task in state.failed if task != task_id)
+    return Step(state, late=True)
+
+
+def _dependency_moved(state: AwaitingHuman, event: on.DependencySettled) -> Step:
+    task_id = event.task_id
     if not event.done:
-        if task_id in state.failed:
-            return Step(state, late=True)
-        return Step(replace(state, failed=(*failed, task_id)))
+        known = task_id in state.failed
+        return Step(state if known else replace(state, failed=(*state.failed, task_id)), late=known)
+    failed = tuple(task for task in state.failed if task != task_id)
     left = tuple(task for task in state.blocked_on if task != task_id)
     if failed:
         return Step(replace(state, blocked_on=left, failed=failed))

@@ -1,11 +1,10 @@
-"""Strategies: any fact, any policy. What is drawn is small, so that walks meet themselves often."""
+"""Any fact, any policy. What is drawn is small, so that walks meet themselves often."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import product
 from typing import TYPE_CHECKING, Any, get_type_hints
-
-from hypothesis import strategies as st
 
 from lifecycle.machine import events as on
 from lifecycle.machine.policy import Policy
@@ -13,82 +12,88 @@ from lifecycle.machine.states import Gate, Word
 from tests.machine.playbook import PROCESS
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
+    from random import Random
 
 TASKS = ("T000", "T001")
-
-some_tasks = st.lists(st.sampled_from(TASKS), unique=True, max_size=2).map(tuple)
-
-words = st.builds(
-    Word,
-    type=st.sampled_from(["task_complete", "blocked", "pr_created", "question"]),
-    summary=st.sampled_from(["", "done so far"]),
-    blocked_on=some_tasks,
-    reason=st.sampled_from(["", "no key"]),
-    pr_url=st.sampled_from(["", "local://pr/1", "local://pr/2"]),
+SOME_TASKS = ((), ("T000",), ("T001",), ("T001", "T000"))
+GATES = tuple(
+    tuple(Gate(command=f"gate {code}", ok=code == 0, code=code) for code in codes)
+    for codes in ((), (0,), (0, 0), (0, 1), (None,))
 )
-
-gates = st.lists(
-    st.builds(Gate, command=st.just("pytest"), ok=st.booleans(), code=st.sampled_from([0, 1, None])),
-    max_size=2,
-).map(tuple)
-
-policies = st.builds(
-    Policy,
-    max_retries=st.integers(1, 5),
-    max_attempts=st.integers(1, 8),
-    retry_interval=st.sampled_from([0.0, 30.0]),
-    retry_interval_cap=st.sampled_from([10.0, 600.0]),
-    blocked_timeout=st.sampled_from([1.0, 86_400.0]),
-    pr_merge_timeout=st.sampled_from([1.0, 3600.0]),
-    stuck_limit=st.integers(2, 4),
-    max_faults=st.integers(0, 3),
-    has_gates=st.booleans(),
-    review_summaries=st.booleans(),
-    seed=st.integers(0, 9),
-)
-
-BY_NAME: dict[str, SearchStrategy[Any]] = {
-    "at": st.just(0.0),
-    "attempt": st.just(0),
-    "task_id": st.sampled_from(TASKS),
-    "ci": st.sampled_from(["", "none", "pending", "green", "red"]),
-    "sha": st.sampled_from(["", "h1", "h2"]),
-    "head": st.sampled_from(["h1", "h2"]),
-    "tree": st.sampled_from(["", "t1", "t2"]),
-    "url": st.sampled_from(["", "local://pr/1", "local://pr/2"]),
-    "number": st.integers(1, 2),
-    "problem": st.sampled_from(["", "", "no space"]),
-    "exit_code": st.sampled_from([None, 0, 1]),
-    "signal": st.sampled_from([None, 9]),
-    "word": words,
-    "done": some_tasks,
-    "open": some_tasks,
-    "dirty": st.sampled_from([(), (), ("a.py",)]),
-    "gates": gates,
-    "baseline": gates,
-    "process": st.just(PROCESS),
+WORDS = (
+    *(Word(type="task_complete", summary=text) for text in ("", "all of it")),
+    *(Word(type="blocked", blocked_on=tasks, reason=why)
+      for tasks, why in product(SOME_TASKS, ("", "no key"))),
+    *(Word(type="pr_created", pr_url=url) for url in ("", "local://pr/1", "local://pr/2")),
+    Word(type="question", question="which port?"),
+)  # fmt: skip
+BY_TYPE: dict[str, tuple[Word, ...]] = {
+    kind: tuple(word for word in WORDS if word.type == kind)
+    for kind in ("task_complete", "blocked", "pr_created", "question")
 }
-BY_TYPE: dict[Any, SearchStrategy[Any]] = {
-    str: st.sampled_from(["", "some text"]),
-    bool: st.booleans(),
-    int: st.integers(0, 2),
-    on.Fault: st.sampled_from(on.Fault),
-    on.PrFate: st.sampled_from(on.PrFate),
-    Word | None: st.none() | words,
-    tuple[str, ...]: st.sampled_from([(), ("a.py",)]),
+
+NAMED: dict[str, tuple[Any, ...]] = {
+    "at": (0.0,),
+    "attempt": (0,),
+    "task_id": TASKS,
+    "ci": ("", "none", "pending", "green", "red"),
+    "sha": ("", "h1", "h2"),
+    "head": ("h1", "h2"),
+    "tree": ("", "t1", "t1", "t2"),
+    "url": ("", "local://pr/1", "local://pr/2"),
+    "number": (1, 2),
+    "problem": ("", "", "", "no space"),
+    "exit_code": (None, 0, 1),
+    "signal": (None, 9),
+    "dirty": ((), (), ("a.py",)),
+    "gates": GATES,
+    "baseline": GATES,
+    "process": (PROCESS,),
+}
+TYPED: dict[Any, tuple[Any, ...]] = {
+    str: ("", "some text"),
+    bool: (False, True),
+    int: (0, 2),
+    on.Fault: tuple(on.Fault),
+    on.PrFate: tuple(on.PrFate),
+    tuple[str, ...]: SOME_TASKS,
+}
+HINTS = {
+    kind: get_type_hints(kind)
+    for kind in vars(on).values()
+    if isinstance(kind, type) and issubclass(kind, on.Event)
 }
 
 
-def facts(kind: type[on.Event]) -> SearchStrategy[on.Event]:
-    """Draw any event of one kind; instant and attempt are to be set by who tells it."""
-    hints = get_type_hints(kind)
-    drawn = {}
-    for field in fields(kind):
-        known = BY_TYPE.get(hints[field.name])
-        if known is None or (field.name in BY_NAME and hints[field.name] is not bool):
-            known = BY_NAME[field.name]
-        if hints[field.name] == Word | None:
-            known = st.none() | words
-        drawn[field.name] = known
-    return st.builds(kind, **drawn)
+def said(kind: type[on.Event], luck: Random) -> dict[str, Any]:
+    """Draw what an event of one kind says; who tells it sets its instant and attempt."""
+    return {field.name: _value(field.name, HINTS[kind][field.name], luck) for field in fields(kind)}
+
+
+def _value(name: str, hint: Any, luck: Random) -> Any:
+    if hint in (Word, Word | None):
+        if hint is not Word and luck.random() < 0.5:
+            return None
+        return luck.choice(BY_TYPE[luck.choice(tuple(BY_TYPE))])
+    return luck.choice(NAMED[name] if name in NAMED else TYPED[hint])
+
+
+def policy(luck: Random) -> Policy:
+    """Draw the numbers; each is generous half of the time, so that walks get far."""
+
+    def one_of(generous: float, *tight: float) -> Any:
+        return generous if luck.random() < 0.5 else luck.choice(tight)
+
+    return Policy(
+        max_retries=one_of(50, 1, 3),
+        max_attempts=one_of(80, 1, 3),
+        retry_interval=one_of(30.0, 0.0),
+        retry_interval_cap=one_of(600.0, 10.0),
+        blocked_timeout=one_of(86_400.0, 1.0),
+        pr_merge_timeout=one_of(3600.0, 1.0),
+        stuck_limit=one_of(9, 2),
+        max_faults=one_of(9, 0, 1),
+        has_gates=luck.random() < 0.5,
+        review_summaries=luck.random() < 0.2,
+        seed=luck.randrange(10),
+    )

@@ -133,6 +133,12 @@ def test_the_next_attempt_waits_for_its_instant_and_a_place() -> None:
 
 def test_no_attempt_beyond_the_limit_of_attempts() -> None:
     (
+        play(backing_off(attempt=3, spawn_count=2), max_attempts=3)
+        .on(on.Admitted(at=10))
+        .to(Spawning)
+        .orders(do.SpawnAgent(attempt=3))
+    )
+    (
         play(backing_off(attempt=4, spawn_count=3), max_attempts=3)
         .on(on.Admitted(at=10))
         .to(Rejected, reason=Reason.MAX_RETRIES)
@@ -233,13 +239,15 @@ def test_its_word_counts_and_its_exit_code_proves_nothing(
     assert transcript.state.outcome.ended is ended
     assert text in transcript.state.outcome.text
     assert transcript.state.outcome.word == event.word
+    assert transcript.state.outcome.exit_code == event.exit_code
+    assert transcript.state.outcome.signal == event.signal
 
 
 def test_an_unreadable_mailbox_ends_nothing() -> None:
     problem = on.MailboxInvalid(at=9, attempt=1, problem="torn")
-    play(working()).on(problem).to(Working).changes_nothing(
-        on.AgentExited(at=9, attempt=2)
-    ).counts(spawn_count=1)
+    play(working()).on(problem).to(Working).changes_nothing(on.AgentExited(at=9, attempt=2)).counts(
+        spawn_count=1
+    )
     play(stopping()).changes_nothing(problem)
 
 

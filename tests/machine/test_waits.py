@@ -1,4 +1,4 @@
-"""Transcripts of the waits: dependencies, blockers, pull requests, and their time-outs."""
+"""Transcripts of the waits for dependencies, blockers and people, and of their time-outs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from lifecycle.machine.states import (
     Preparing,
     PrPending,
     Queued,
-    Reason,
-    Rejected,
     Word,
 )
 from tests.machine.playbook import awaiting, blocked, capturing, play, pr_pending, queued
@@ -25,10 +23,6 @@ LOOK = do.LookAtBlockers(blocked_on=("T000",), head="h1")
 
 def settled(task_id: str, *, at: float = 20, done: bool = True) -> on.DependencySettled:
     return on.DependencySettled(at=at, task_id=task_id, done=done, text="" if done else "rejected")
-
-
-def met(fate: on.PrFate, number: int = 1, url: str = "", text: str = "") -> on.PullRequestMoved:
-    return on.PullRequestMoved(at=20, fate=fate, number=number, url=url, text=text)
 
 
 def ci(*, sha: str = "", green: bool = True) -> on.CiReported:
@@ -78,6 +72,7 @@ def test_it_never_queues_for_a_dependency_that_stands_failed() -> None:
         .to(AwaitingHuman, blocked_on=("T000", "T002"), failed=("T000",))
         .on(settled("T002", done=False))
         .to(AwaitingHuman, failed=("T000", "T002"))
+        .changes_nothing(settled("T000", done=False))
         .on(settled("T000"))
         .to(AwaitingHuman, blocked_on=("T002",), failed=("T002",))
         .on(settled("T002"))
@@ -203,98 +198,6 @@ def test_a_question_nobody_answers_becomes_a_block_that_timed_out() -> None:
     )
 
 
-# --- pull requests ----------------------------------------------------------------------------
-
-
-def test_a_known_pull_request_is_asked_about_at_once() -> None:
-    (
-        play(pr_pending(number=None, url=""))
-        .on(on.PullRequestOpened(at=20, number=7, url="local://pr/7"))
-        .to(PrPending, number=7, url="local://pr/7")
-        .orders(do.LookAtPullRequest(number=7))
-    )
-
-
-def test_a_merge_wakes_it_and_costs_nothing() -> None:
-    (
-        play(pr_pending())
-        .on(met(on.PrFate.MERGED))
-        .to(BackingOff, until=20)
-        .says("pull request 1 was merged")
-        .counts(retry_count=0)
-    )
-
-
-@pytest.mark.parametrize("fate", [on.PrFate.CLOSED, on.PrFate.CHECKS_FAILED, on.PrFate.CONFLICT])
-def test_every_other_fate_wakes_it_and_costs_a_retry(fate: on.PrFate) -> None:
-    (
-        play(pr_pending(), retry_interval=30)
-        .on(met(fate))
-        .to(BackingOff, until=50)
-        .says(f"pr_{fate}: pull request 1: {fate}")
-        .counts(retry_count=1)
-    )
-    play(pr_pending()).on(met(fate, text="2 conflicts")).to(BackingOff).says("2 conflicts")
-
-
-def test_the_fate_of_a_pull_request_may_use_up_the_last_retry() -> None:
-    (
-        play(pr_pending(retry_count=2), max_retries=3)
-        .on(met(on.PrFate.CLOSED))
-        .to(Rejected, reason=Reason.MAX_RETRIES)
-    )
-
-
-def test_the_fate_of_another_pull_request_changes_nothing() -> None:
-    play(pr_pending(number=2)).changes_nothing(met(on.PrFate.MERGED, number=1))
-    unopened = pr_pending(number=None, url="local://pr/2")
-    play(unopened).changes_nothing(met(on.PrFate.MERGED, number=1, url="local://pr/1"))
-
-
-def test_a_fate_told_before_the_number_is_known_counts() -> None:
-    play(pr_pending(number=None)).on(met(on.PrFate.MERGED, url="local://pr/1")).to(BackingOff)
-    play(pr_pending(number=None, url="")).on(met(on.PrFate.MERGED, url="local://pr/1")).to(
-        BackingOff
-    )
-
-
-def test_a_pull_request_that_does_not_exist_costs_a_retry() -> None:
-    nowhere = on.PullRequestUnknown(at=20, text="no pull request 9", fault=on.Fault.USER)
-    play(pr_pending()).on(nowhere).to(BackingOff).says("pr_unknown: no pull request 9").counts(
-        retry_count=1
-    )
-    play(pr_pending(), max_retries=1).on(nowhere).to(Rejected, reason=Reason.MAX_RETRIES)
-
-
-def test_a_provider_that_does_not_answer_is_waited_for() -> None:
-    silent = on.PullRequestUnknown(at=20, text="no route", fault=on.Fault.ENVIRONMENT)
-    play(pr_pending()).on(silent).to(PrPending).counts(retry_count=0, faults=0)
-
-
-def test_a_merge_that_does_not_come_is_given_up_to_a_person() -> None:
-    (
-        play(pr_pending())
-        .changes_nothing(on.DeadlinePassed(at=99))
-        .on(on.DeadlinePassed(at=100))
-        .to(AwaitingHuman, about=About.PR_TIMEOUT, url="local://pr/1", until=None)
-        .says("neither merged nor closed in time")
-    )
-
-
-def test_a_fate_that_comes_after_the_time_out_still_counts() -> None:
-    timed_out = awaiting(About.PR_TIMEOUT, url="local://pr/1")
-    play(timed_out).on(met(on.PrFate.MERGED, url="local://pr/1")).to(BackingOff)
-    play(timed_out).on(met(on.PrFate.CLOSED)).to(BackingOff).counts(retry_count=1)
-    play(timed_out, max_retries=1).on(met(on.PrFate.CLOSED)).to(Rejected)
-    play(awaiting(About.PR_TIMEOUT)).on(met(on.PrFate.MERGED, url="local://pr/1")).to(BackingOff)
-
-
-def test_after_the_time_out_only_its_own_pull_request_counts() -> None:
-    timed_out = awaiting(About.PR_TIMEOUT, url="local://pr/2")
-    play(timed_out).changes_nothing(met(on.PrFate.MERGED, url="local://pr/1"))
-    play(awaiting(About.QUESTION)).changes_nothing(met(on.PrFate.MERGED))
-
-
 # --- waiting once more for what was given up --------------------------------------------------
 
 
@@ -302,7 +205,13 @@ def test_resume_waits_once_more_for_the_blockers() -> None:
     (
         play(awaiting(About.BLOCKED_TIMEOUT, blocked_on=("T000",), head="h1"), blocked_timeout=100)
         .on(on.ResumeRequested(at=500))
-        .to(Blocked, since=500, until=600, head="h1")
+        .to(
+            Blocked,
+            since=500,
+            until=600,
+            head="h1",
+            word=Word(type="blocked", blocked_on=("T000",), reason="why it waits"),
+        )
         .orders(LOOK)
     )
 
@@ -312,6 +221,7 @@ def test_resume_waits_once_more_for_the_merge() -> None:
         play(awaiting(About.PR_TIMEOUT, url="local://pr/1"), pr_merge_timeout=100)
         .on(on.ResumeRequested(at=500))
         .to(PrPending, since=500, until=600, url="local://pr/1", number=None)
+        .to(PrPending, word=Word(type="pr_created", pr_url="local://pr/1"))
         .orders(do.OpenPullRequest(url="local://pr/1", summary=""))
     )
 
@@ -336,5 +246,5 @@ def test_the_outside_may_speak_to_whoever_does_not_wait_for_it() -> None:
     play(capturing()).changes_nothing(ci())
     play(queued()).changes_nothing(on.DeadlinePassed(at=1))
     play(pr_pending()).changes_nothing(settled("T000"))
-    play(blocked()).changes_nothing(met(on.PrFate.MERGED))
+    play(blocked()).changes_nothing(on.PullRequestMoved(at=20, fate=on.PrFate.MERGED, number=1))
     play(blocked()).changes_nothing(on.Admitted(at=1))

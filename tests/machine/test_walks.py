@@ -1,93 +1,104 @@
-"""Walks through the machine that nobody thought of: any fact in any state at any time."""
+"""Walks through the machine that nobody thought of: any fact in any state at any time.
+
+Chance comes from one seed that hypothesis draws; on a failure it is named, the walk shortened.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
+import pytest
+from hypothesis import given, note
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from lifecycle.machine import events as on
-from lifecycle.machine.states import Coarse, State, coarse, counted, next_instant
+from lifecycle.machine.policy import Policy
+from lifecycle.machine.states import ALL, TERMINAL, Accepted, State, next_instant
 from lifecycle.machine.table import RULES
-from tests.machine.facts import facts, policies
+from tests.machine.chance import live
+from tests.machine.facts import TASKS, policy, said
 from tests.machine.laws import lawful
 from tests.machine.test_table import EVENTS, STATES
-from tests.machine.walking import WALKS
+from tests.machine.walking import FAR, MINUTES, WALKS
+from tests.machine.world import World
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import DataObject, SearchStrategy
+    from random import Random
 
-    from lifecycle.machine.policy import Policy
+pytestmark = pytest.mark.timeout(60 * MINUTES)
 
 KINDS = tuple(type(event) for event in EVENTS)
+EXPECTED_IN = {state: tuple(line.event for line in RULES if line.state is state) for state in ALL}
+
+seeds = st.randoms(use_true_random=True)
+steps = st.integers(1, FAR)
 
 
-@cache
-def any_of(kind: type[on.Event]) -> SearchStrategy[on.Event]:
-    return facts(kind)
+def any_fact(state: State, clock: float, luck: Random) -> on.Event:
+    """Draw a fact, mostly one that the state has a rule for, mostly of the present attempt."""
+    instant = next_instant(state)
+    if instant is not None and luck.random() < 0.1:
+        return on.DeadlinePassed(at=max(instant, clock))
+    kind = luck.choice(EXPECTED_IN[type(state)] if luck.random() < 0.7 else KINDS)
+    if kind is on.RejectRequested and luck.random() < 0.7:
+        kind = on.DeadlinePassed
+    event = kind(**said(kind, luck))
+    at = max(0.0, clock + luck.choice((0, 1, 30, 600, 100_000, -10)))
+    if isinstance(event, on.AttemptEvent):
+        off = luck.choice((0, 0, 0, 0, -1, 1, 7))
+        event = replace(event, attempt=state.tally.attempt + off)
+    return replace(event, at=at)
 
 
-@cache
-def expected_in(state: type[State]) -> SearchStrategy[type[on.Event]]:
-    return st.sampled_from([line.event for line in RULES if line.state is state])
-
-
-class AnyFactAtAnyTime(RuleBasedStateMachine):
-    """Tells whatever comes to mind, mostly what the state has a rule for."""
-
-    state: State
-    policy: Policy
-
-    @initialize(state=st.sampled_from(STATES), policy=policies)
-    def begin(self, state: State, policy: Policy) -> None:
-        # The samples are of attempt 1 or 2; a lifecycle that passed its limit cannot come about.
-        self.policy = replace(policy, max_attempts=max(policy.max_attempts, 2))
-        self.state, self.clock = counted(state, retry_count=0), 0.0
-        self.journal: list[on.Event] = []
-        self.first = self.state
-
-    @rule(data=st.data(), later=st.floats(-5, 50))
-    def something_the_state_knows(self, data: DataObject, later: float) -> None:
-        self.tell(data.draw(any_of(data.draw(expected_in(type(self.state))))), later, 0)
-
-    @rule(data=st.data(), kind=st.sampled_from(KINDS), later=st.floats(-50, 5000),
-          stale=st.sampled_from([0, 0, 0, -1, 1, 7]))  # fmt: skip
-    def anything(
-        self, data: DataObject, kind: type[on.Event], later: float, stale: int
-    ) -> None:
-        self.tell(data.draw(any_of(kind)), later, stale)
-
-    @rule()
-    @precondition(lambda self: next_instant(self.state) is not None)
-    def its_deadline(self) -> None:
-        instant = next_instant(self.state)
-        assert instant is not None
-        self.clock = max(self.clock, instant)
-        self.tell(on.DeadlinePassed(at=0), 0, 0)
-
-    def tell(self, event: on.Event, later: float, stale: int) -> None:
-        event = replace(event, at=max(0.0, self.clock + later))
-        if isinstance(event, on.AttemptEvent):
-            event = replace(event, attempt=self.state.tally.attempt + stale)
-        self.clock = max(self.clock, event.at)
-        step = lawful(self.state, event, self.policy)
+@WALKS
+@given(luck=seeds, far=steps)
+def test_any_fact_at_any_time_breaks_no_law(luck: Random, far: int) -> None:
+    numbers = replace(policy(luck), max_attempts=luck.choice((2, 5, 80)))
+    first = state = luck.choice(STATES)
+    journal: list[on.Event] = []
+    clock = 0.0
+    for _ in range(far):
+        event = any_fact(state, clock, luck)
+        note(f"{type(state).__name__}: {event}")
+        clock = max(clock, event.at)
+        step = lawful(state, event, numbers)
         if step is not None:
-            self.journal.append(event)
-            self.state = step.state
-        assert coarse(self.state) in Coarse
-
-    def teardown(self) -> None:
-        if hasattr(self, "first"):
-            state = self.first
-            for event in self.journal:
-                step = lawful(state, event, self.policy)
-                assert step is not None
-                state = step.state
-            assert state == self.state, "the journal tells another story"
+            journal.append(event)
+            state = step.state
+        if isinstance(state, TERMINAL) and luck.random() < 0.5:
+            assert retold(first, journal, numbers) == state
+            first = state = luck.choice(STATES)
+            journal.clear()
+    assert retold(first, journal, numbers) == state
 
 
-TestAnyFactAtAnyTime = AnyFactAtAnyTime.TestCase
-TestAnyFactAtAnyTime.settings = WALKS
+def retold(state: State, journal: list[on.Event], numbers: Policy) -> State:
+    """Return the state that a journal leads to."""
+    for event in journal:
+        step = lawful(state, event, numbers)
+        assert step is not None, "a fact was taken the first time and is refused now"
+        state = step.state
+    return state
+
+
+@WALKS
+@given(luck=seeds, far=steps)
+def test_a_world_that_answers_always_comes_to_an_end(luck: Random, far: int) -> None:
+    world = World(policy(luck), luck.choice(((), TASKS)))
+    for _ in range(far):
+        live(world, luck)
+        world.check()
+        if isinstance(world.state, TERMINAL) and luck.random() < 0.3:
+            assert retold(world.first, world.journal, world.policy) == world.state
+            world = World(policy(luck), luck.choice(((), TASKS)))
+    assert retold(world.first, world.journal, world.policy) == world.state
+    world.finish()
+    assert retold(world.first, world.journal, world.policy) == world.state
+
+
+def test_the_plain_story_needs_no_luck() -> None:
+    world = World(Policy(has_gates=True), ())
+    world.finish()
+    assert isinstance(world.state, Accepted)
+    assert world.state.tally.spawn_count == 1

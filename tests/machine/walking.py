@@ -9,12 +9,16 @@ from hypothesis import HealthCheck, settings
 # No database: a checkout stays clean, and a failure prints what reproduces it.
 FAST = settings(
     max_examples=100,
-    stateful_step_count=60,
     deadline=None,
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-DEEP = settings(FAST, max_examples=5_000, stateful_step_count=200)
+DEEP = settings(FAST, max_examples=5_000)
 
-WALKS = DEEP if os.environ.get("LOOPWRIGHT_HYPOTHESIS") == "deep" else FAST
+_deep = os.environ.get("LOOPWRIGHT_HYPOTHESIS") == "deep"
+WALKS = DEEP if _deep else FAST
+FAR = 1_000 if _deep else 400
+"""Steps of one walk, at most."""
+MINUTES = 30 if _deep else 1
+"""A deep run may take longer than a test otherwise may."""
