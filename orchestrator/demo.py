@@ -120,7 +120,12 @@ def explain(repo: Path) -> None:
         say(f"  {text}")
         say(f"    loopwright {command} --repo {where}")
     say()
-    say(f"The repository stays for that. Remove it with: rm -rf {where}")
+    leave(repo)
+
+
+def leave(repo: Path) -> None:
+    """Say how to remove it."""
+    say(f"The repository stays. Remove it with: rm -rf {shlex.quote(str(repo))}")
 
 
 def _settings(repo: Path) -> str:
@@ -128,7 +133,7 @@ def _settings(repo: Path) -> str:
     return (
         "# Settings of this repository; `loopwright schema settings` lists all.\n"
         f"command = [{words}]\n"
-        f"test_command = {json.dumps(_TESTS)}   # what local CI runs on each commit\n"
+        f'test_command = "{_TESTS} slowly"   # what local CI runs on each commit\n'
         "auto_merge = true   # merge local pull requests once they are green\n"
         "retry_interval = 2\n"
         "stop_grace = 2\n"
@@ -141,8 +146,8 @@ def _agent(repo: Path) -> tuple[str, ...]:
 
 
 def _check() -> str:
-    # The interpreter that runs us is there; the pause is for those who watch.
-    return f"sleep 1\nexec {shlex.quote(sys.executable)} -B -m unittest -q\n"
+    # The interpreter that runs us is there; the pause is for those who watch CI work.
+    return f'[ "$1" = slowly ] && sleep 1\nexec {shlex.quote(sys.executable)} -B -m unittest -q\n'
 
 
 def _story() -> dict[str, list[dict[str, object]]]:

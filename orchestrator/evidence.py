@@ -97,8 +97,11 @@ def _ci(event: on.CiReported) -> str:
 
 
 def _moved(event: on.PullRequestMoved) -> str:
+    name = f"pull request {event.number}"
+    if name in event.text:
+        return event.text
     fate = str(event.fate).replace("_", " ")
-    return f"pull request {event.number}: {fate}" + (f", {event.text}" if event.text else "")
+    return f"{name}: {fate}" + (f", {event.text}" if event.text else "")
 
 
 def _merge_failed(event: on.MergeFailed) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.case import load
 from lifecycle.errors import PlanError
-from lifecycle.machine.states import Coarse, Suspended
+from lifecycle.machine.states import Coarse, Completed, Suspended
 from lifecycle.plan import Task
 from lifecycle.retention import RETIRED
 from orchestrator.plans import agent_for, chosen_agent, task_of
@@ -71,7 +71,9 @@ async def planned(
     unfinished = await store.unfinished()
     if everything:
         for record in unfinished:
-            if record.agent_id not in jobs:
+            # Completed work waits for a person; only a merge that was cut short needs a runner.
+            over = isinstance(record.work, Completed) and not record.work.merging
+            if record.agent_id not in jobs and not over:
                 jobs[record.agent_id] = await recorded(engine, record)
     held = tuple(
         record

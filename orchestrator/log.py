@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.machine import events as on
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -18,16 +20,16 @@ if TYPE_CHECKING:
 NAME = "runner.log"
 CAP = 5 * 1024 * 1024
 """Bytes of the log; one older log of the same size is kept beside it."""
-OPERATIONS = {
-    "PauseRequested": "pause_agent",
-    "ResumeRequested": "resume_agent",
-    "StopRequested": "stop_agent",
-    "Unblocked": "unblock_agent",
-    "Answered": "answer_agent",
-    "Guided": "guide_agent",
-    "SummaryApproved": "approve_summary",
-    "AcceptRequested": "accept_agent",
-    "RejectRequested": "reject_agent",
+OPERATIONS: dict[type[on.Event], str] = {
+    on.PauseRequested: "pause_agent",
+    on.ResumeRequested: "resume_agent",
+    on.StopRequested: "stop_agent",
+    on.Unblocked: "unblock_agent",
+    on.Answered: "answer_agent",
+    on.Guided: "guide_agent",
+    on.SummaryApproved: "approve_summary",
+    on.AcceptRequested: "accept_agent",
+    on.RejectRequested: "reject_agent",
 }
 _WARNINGS = ("_failed", "_illegal_transition", "_refused")
 
@@ -59,12 +61,20 @@ class RunnerLog:
 
     def observer(self, news: News) -> None:
         """Log a committed decision: who was asked what, who started, whose state changed."""
-        if news.event in OPERATIONS:
+        fact = news.fact
+        if isinstance(fact, on.PersonEvent):
+            operation = OPERATIONS[type(fact)]
             self.report(
-                "lifecycle_operation", operation=OPERATIONS[news.event], agent_name=news.agent_id
+                "lifecycle_operation", operation=operation, agent_name=news.agent_id, by=fact.by
             )
-        if news.event == "AgentSpawned":
-            self.report("agent_spawned", agent_id=news.agent_id)
+        if isinstance(fact, on.AgentSpawned):
+            self.report(
+                "agent_spawned",
+                agent_id=news.agent_id,
+                attempt=fact.attempt,
+                pid=fact.process.pid,
+                spawn_id=fact.process.spawn_id,
+            )
         if news.before != news.after:
             self.report(
                 "agent_state_changed",
@@ -121,6 +131,7 @@ def _stamping(now: Callable[[], float]) -> Callable[..., dict[str, Any]]:
     from orchestrator.cli.text import stamp  # noqa: PLC0415  # cheap, but not at every import
 
     def add(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-        return {"timestamp": stamp(now()), **event}
+        first = {"timestamp": stamp(now()), "level": event["level"], "event": event["event"]}
+        return {**first, **event}
 
     return add

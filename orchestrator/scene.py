@@ -103,6 +103,13 @@ class Scene:
                 return event.attempt
         return max(state.tally.attempt - 1, 1)
 
+    def held_by(self) -> str:
+        """Name who asked to hold the lifecycle; that may have been long before it was held."""
+        for entry in reversed(self.view.journal):
+            if isinstance(entry.event, (on.PauseRequested, on.StopRequested)):
+                return entry.event.by or "a person"
+        return "a person"
+
     def kept(self) -> str:
         """Say where the work of an ended lifecycle is."""
         for entry in reversed(self.view.journal):

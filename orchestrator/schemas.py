@@ -132,6 +132,7 @@ def _attempt() -> dict[str, Any]:
         head_before=_TEXT,
         head_after=_TEXT,
         changed_files=_COUNT,
+        commits=_COUNT,
         saved_ref=_TEXT,
         swept=_COUNT,
     )
@@ -161,7 +162,7 @@ def _ps() -> dict[str, Any]:
         task_id=_TEXT,
         task=_TEXT,
         state=_COARSE,
-        work={"enum": ["", *_KINDS]},
+        work_state={"enum": ["", *_KINDS]},
         attempt=_COUNT,
         retry_count=_COUNT,
         spawn_count=_COUNT,

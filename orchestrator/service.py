@@ -18,7 +18,7 @@ from orchestrator.heed import Heed
 from orchestrator.prdesk import Desk
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from ci.local import LocalCIProvider
     from lifecycle.engine import Engine
@@ -99,7 +99,7 @@ class Service:
         self._engine = engine
         self._view = view
         self._heed = heed
-        self._running: dict[str, asyncio.Task[LoopResult]] = {}
+        self._running: dict[asyncio.Task[LoopResult], str] = {}
         self._changed = asyncio.Event()
         self.ending = Ending()
         if revives:
@@ -108,21 +108,17 @@ class Service:
     async def run(self, jobs: Sequence[Job]) -> None:
         """Run them all to their ends, and what people revive meanwhile."""
         for job in jobs:
-            self._start(job.agent, job.task)
+            self._start(job.agent.agent_id, self._engine.run(job.agent, job.task))
         while self._running:
             await self._changed.wait()
             self._changed.clear()
-            for agent_id, running in tuple(self._running.items()):
-                if running.done():
-                    del self._running[agent_id]
-                    await self._settle(agent_id, running)
+            for running in [each for each in self._running if each.done()]:
+                await self._settle(self._running.pop(running), running)
 
-    def _start(self, agent: Agent, task: Task) -> None:
-        running = asyncio.get_running_loop().create_task(
-            self._engine.run(agent, task), name=f"loop of {agent.agent_id}"
-        )
+    def _start(self, agent_id: str, loop: Coroutine[object, object, LoopResult]) -> None:
+        running = asyncio.get_running_loop().create_task(loop, name=f"loop of {agent_id}")
         running.add_done_callback(lambda _: self._changed.set())
-        self._running[agent.agent_id] = running
+        self._running[running] = agent_id
 
     async def _settle(self, agent_id: str, running: asyncio.Task[LoopResult]) -> None:
         record = await self._engine.parts.store.get(agent_id)
@@ -145,10 +141,7 @@ class Service:
     def _revive(self, record: AgentLifecycle) -> None:
         if self._heed.number or isinstance(record.work, Suspended):
             return
-        reviving = asyncio.get_running_loop().create_task(self._run_again(record))
-        # Kept among the running ones, so that nobody takes this for the end of everything.
-        self._running[f"revive {record.agent_id}"] = reviving
-        reviving.add_done_callback(lambda _: self._changed.set())
+        self._start(record.agent_id, self._run_again(record))
 
     async def _run_again(self, record: AgentLifecycle) -> LoopResult:
         case = await load(self._engine.parts.store, record)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 0.05
 """Seconds between two looks at what follows from a wish."""
+ITS_TURN = 1.0
+"""Seconds within which a runner starts an attempt that is due, if it runs that lifecycle."""
+RUNS_ALL = "loopwright up"
 NEEDS = {
     "answer": "only an open question or a blocker can be answered",
     "unblock": "only one that is blocked, or waits for a merge, a task or a person, can be",
@@ -127,7 +130,9 @@ async def steer(repo: Path, wish: Wish) -> Outcome:
             raise _refused(wish, await store.get(wish.agent_id) or before, refusal) from refusal
         record = await _after(store, wish, event)
         changed = await _took_effect(store, wish.agent_id, event)
-        facts = _Facts(repo, wish, before, record, changed=changed, who=(runner or {}).get("who"))
+        who = str(runner.get("who") or "another") if runner is not None else ""
+        runs = who.startswith(RUNS_ALL) or (bool(who) and await _moves(store, record))
+        facts = _Facts(repo, wish, before, record, changed=changed, who=who, runs=runs)
         return await _told(facts)
 
 
@@ -157,6 +162,19 @@ async def _leaves(store: LifecycleStore, record: AgentLifecycle, event: on.Perso
     return asked and not gone
 
 
+async def _moves(store: LifecycleStore, record: AgentLifecycle) -> bool:
+    """Tell whether a lifecycle whose next attempt is due gets one."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + ITS_TURN
+    while loop.time() < end:
+        work = record.work
+        if not isinstance(work, BackingOff) or work.until > requests.now():
+            return True
+        await asyncio.sleep(LOOK_EVERY)
+        record = await store.get(record.agent_id) or record
+    return False
+
+
 async def _took_effect(store: LifecycleStore, agent_id: str, event: on.PersonEvent) -> bool:
     entries = await store.journal(agent_id, limit=100, newest=True)
     return any(entry.event == event for entry in entries)
@@ -171,8 +189,10 @@ class _Facts:
     before: AgentLifecycle
     record: AgentLifecycle
     changed: bool
-    who: str | None
+    who: str
     """The live runner that has the repository, if one has."""
+    runs: bool
+    """Whether that runner goes on with this lifecycle."""
 
     @property
     def work(self) -> State | None:
@@ -230,7 +250,7 @@ async def _rejected(facts: _Facts) -> Outcome:
         return facts.outcome("will be rejected as soon as its attempt has ended")
     saved = await saved_refs(facts.repo, agent)
     gone = "workspace and branch are removed"
-    kept = f", unmerged work is kept under {', '.join(saved)}" if saved else ""
+    kept = f", its work is kept under {', '.join(saved)}" if saved else ""
     already = "" if facts.changed else "was rejected before: "
     name = "rejected: " if facts.changed else ""
     return facts.outcome(f"{already}{name}{gone}{kept}", details={"saved_refs": list(saved)})
@@ -272,11 +292,11 @@ def _then(facts: _Facts) -> str:
     moves = isinstance(facts.work, (BackingOff, Queued, Blocked, PrPending))
     if not moves:
         return ""
-    if facts.who is None:
-        return "; start it with: loopwright up"
-    if facts.who.startswith("loopwright up") or isinstance(facts.before.work, (*ACTIVE, Queued)):
+    if facts.runs:
         return ""
-    return f" (runner: {facts.who})"
+    if facts.who:
+        return f"; the live runner ({facts.who}) leaves it alone: run `loopwright up` after that"
+    return "; start it with: loopwright up"
 
 
 def _where(work: State | None) -> str:

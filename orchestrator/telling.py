@@ -43,7 +43,8 @@ def fact(news: News, state: State | None) -> str:
     now = state if state is not None and type(state).__name__ == news.after else None
     then = _entered(now, news.at) if now is not None and moved else ""
     woken = isinstance(now, BackingOff) and isinstance(news.fact, on.PersonEvent)
-    if isinstance(news.fact, on.GatesFinished | on.PersonEvent) and told and then and not woken:
+    both = isinstance(news.fact, on.GatesFinished | on.PersonEvent | on.SnapshotTaken)
+    if both and told and then and not woken:
         return f"{told}; {then}"
     return told or then
 

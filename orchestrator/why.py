@@ -204,11 +204,10 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:
 
 
 def _suspended(scene: Scene, state: Suspended) -> str:
-    entry = scene.entry(state)
-    by = (getattr(entry.event, "by", "") if entry is not None else "") or "a person"
     return (
-        f"suspended since {scene.view.when(state.since)} by {by}{scene.named_rule(state)}; "
-        f"{scene.do('resume')} lets it go on where it was: {_about(scene, state.inner)}"
+        f"suspended since {scene.view.when(state.since)} by {scene.held_by()}"
+        f"{scene.named_rule(state)}; {scene.do('resume')} lets it go on where it was: "
+        f"{_about(scene, state.inner)}"
     )
 
 
@@ -249,10 +248,18 @@ def _rejected(scene: Scene, state: Rejected) -> str:
     text = cut(state.text) or "a person rejected it"
     if state.reason is Reason.ERROR:
         text = f"of what only you can mend: {text}"
+    again = scene.do("resume")
+    then = {
+        Reason.PERSON: "it stays so",
+        Reason.MAX_RETRIES: f"raise that limit, and {again} takes it up again",
+        Reason.ERROR: f"mend that, and {again} takes it up again",
+    }.get(state.reason, f"{again} takes it up again")
+    counted = state.reason in (Reason.MAX_RETRIES, Reason.NO_PROGRESS)
     return (
         f"rejected at {scene.entered(state, scene.record.updated_at)} because {text} (rule: "
-        f"{scene.rule(state) or 'unknown'}, reason: {state.reason}){scene.counters(state)}"
-        f"{scene.kept()}; the attempts are in {scene.do('logs')}"
+        f"{scene.rule(state) or 'unknown'}, reason: {state.reason})"
+        f"{'' if counted else scene.counters(state)}{scene.kept()}; the attempts are in "
+        f"{scene.do('logs')}; {then}"
     )
 
 

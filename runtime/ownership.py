@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -139,6 +140,36 @@ def registration(common_dir: Path, folder: Path) -> Path | None:
     if _checkout_of(usual) == folder:
         return usual
     return registrations(common_dir).get(folder)
+
+
+def points_to(folder: Path, git_dir: Path) -> bool:
+    """Tell whether git, asked in the folder, comes to this git folder and no other."""
+    pointer = folder / ".git"
+    try:
+        if not stat.S_ISREG(pointer.lstat().st_mode):
+            return False
+        said = pointer.read_bytes()
+    except OSError:
+        return False
+    target = os.fsdecode(said.removeprefix(b"gitdir: ").rstrip(b"\n"))
+    return said.startswith(b"gitdir: ") and (folder / target).resolve() == git_dir.resolve()
+
+
+def point_to(folder: Path, git_dir: Path) -> Path | None:
+    """Let git in the folder come to this git folder; return where a repository in its way went.
+
+    Without a pointer git would search upwards, and find the checkout of the user.
+    """
+    pointer = folder / ".git"
+    aside = None
+    if pointer.is_dir() and not pointer.is_symlink():
+        taken = len(list(folder.parent.glob(f".{folder.name}.git-*")))
+        aside = folder.with_name(f".{folder.name}.git-{taken + 1}")
+        pointer.rename(aside)
+    else:
+        pointer.unlink(missing_ok=True)
+    _write_whole(pointer, b"gitdir: " + os.fsencode(git_dir) + b"\n")
+    return aside
 
 
 def _checkout_of(git_dir: Path) -> Path | None:

@@ -48,6 +48,10 @@ class FolderWorkspaces:
             return None
         return Workspace(agent_id, folder, branch="", base_commit="", base_branch=None)
 
+    async def is_whole(self, workspace: Workspace) -> bool:
+        """Tell whether the folder is there; nothing else can be wrong with it."""
+        return workspace.path.is_dir()
+
     def folder(self, agent_id: str) -> Path:
         """Say where an agent works; override it to give each its own folder."""
         del agent_id

@@ -94,6 +94,11 @@ class WorkspaceManager:
         found = await self._trees.find(agent_id)
         return _workspace(found) if _is_whole(found) and found.head else None
 
+    async def is_whole(self, workspace: Workspace) -> bool:
+        """Whether git, asked in the workspace, comes to it; costs no git process."""
+        git_dir = ownership.registration(await self._trees.common_dir(), workspace.path)
+        return git_dir is not None and ownership.points_to(workspace.path, git_dir)
+
     async def status(self, workspace: Workspace) -> TreeStatus:
         """Say where the workspace stands, by one git process."""
         return await self._status(await self._checkout(workspace))
@@ -208,6 +213,10 @@ class WorkspaceManager:
             commit = await self._head(checkout) or found.base_commit or ""
             await self._trees.point(BRANCH_REFS + found.agent_id, commit)
             notes += (f"branch {found.branch} was missing and was made again at {commit}",)
+        if not ownership.points_to(found.path, checkout.git_dir):
+            aside = ownership.point_to(found.path, checkout.git_dir)
+            where = f"; the repository in its place is now {aside}" if aside else ""
+            notes += (f"the .git of {found.path} was gone or led elsewhere and was mended{where}",)
         at = (checkout.git_dir / "HEAD").read_bytes().strip()
         if at != b"ref: " + (BRANCH_REFS + found.agent_id).encode():
             elsewhere = at.decode(errors="replace")

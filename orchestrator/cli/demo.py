@@ -40,6 +40,8 @@ def run(name: str, args: list[str]) -> int:
         )
     )
     looping.tell_ending(ending, bench, hints=False)
-    if not ending.signal_code:
+    if ending.signal_code:
+        demo.leave(repo)
+    else:
         demo.explain(repo)
     return ending.exit_code

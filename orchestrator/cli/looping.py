@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.clock import SystemClock
 from lifecycle.machine.states import (
+    About,
     Accepted,
     AwaitingHuman,
     Completed,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from lifecycle.result import LoopResult
     from orchestrator.service import Ending, Work
 
+NAMED = 4
+"""Agents that a hint names; a plan may have hundreds."""
 HEADS = ("AGENT", "TASK", "ENDED AS", "ATTEMPTS", "RETRIES", "WHAT IT SAYS")
 
 
@@ -107,9 +110,11 @@ def tell_ending(ending: Ending, bench: Bench, *, hints: bool = True) -> None:
         waiting.setdefault(_next(record), []).append(record.agent_id)
     for (command, more), (first, *others) in waiting.items():
         if command:
-            also = f"also {', '.join(others)}; " if others else ""
-            said = f"   ({also}{more})" if also or more else ""
-            say(f"Next: loopwright {command.format(first)}{repo}{said}".replace("; )", ")"))
+            notes = [f"also {_some(others)}"] if others and "{}" in command else []
+            said = "; ".join((*notes, more) if more else notes)
+            say(
+                f"Next: loopwright {command.format(first)}{repo}" + (f"   ({said})" if said else "")
+            )
 
 
 def headline(result: LoopResult) -> str:
@@ -161,6 +166,8 @@ def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one li
             return "accept {}", "or: reject, guide"
         case Suspended():
             return "resume {}", "then: loopwright up"
+        case AwaitingHuman(about=About.PR_TIMEOUT):
+            return "pr list", "then: loopwright pr merge N, and loopwright up"
         case AwaitingHuman(about=about):
             return "show {} --why", f"or: {'answer' if about == 'question' else 'unblock'}, guide"
         case PrPending():
@@ -171,6 +178,11 @@ def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one li
             return "", ""
         case _:
             return "up", "goes on where it stopped"
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _repo_option(bench: Bench) -> str:

@@ -51,6 +51,7 @@ WORK = {
     "suspended": ("Suspended",),
 }
 """Work states one may ask for, beside the five coarse ones."""
+UNDER_WAY = ("Preparing", "Spawning", "Working", "Stopping", "Capturing", "Verifying")
 HEADS = ("AGENT", "TASK", "STATE", "ATTEMPT", "RETRIES", "SINCE", "WAITING FOR")
 PAGE = 50
 MAX_PAGE = 1000
@@ -134,7 +135,7 @@ def _print_json(folder: Path, rows: list[dict[str, Any]], more: int | None) -> N
         {
             **{field: row[field] for field in _FIELDS},
             "state": row["coarse"],
-            "work": row["work_kind"],
+            "work_state": row["work_kind"],
             "since": since(row["work"], row["updated_at"]),
             "waiting_for": waiting_for(row["work_kind"], row["work"], present, span),
         }
@@ -162,7 +163,7 @@ def _print_table(
                 row["agent_id"],
                 row["task_id"],
                 state_name(row["work_kind"]) or row["coarse"],
-                str(row["attempt"]),
+                str(_attempt(row)),
                 str(row["retry_count"]),
                 span(present - since(row["work"], row["updated_at"])),
                 waiting_for(row["work_kind"], row["work"], present, span),
@@ -179,6 +180,12 @@ def _print_table(
     if more is not None:
         tell(f"There are more: add --cursor {more}")
     _warn_of_no_runner(folder, rows)
+
+
+def _attempt(row: dict[str, Any]) -> int:
+    """Return the attempt under way, else the latest; the record counts on to the next one."""
+    under_way = row["work_kind"] in UNDER_WAY
+    return int(row["attempt"] if under_way else row["spawn_count"])
 
 
 def _painted(line: str, kind: str) -> str:

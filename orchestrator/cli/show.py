@@ -147,11 +147,8 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
     yield "why", found.reason
     if work is not None:
         tally = work.tally
-        interrupted = f", {tally.interruptions} interrupted" if tally.interruptions else ""
-        yield (
-            "attempts",
-            f"{tally.spawn_count} started, {tally.retry_count} retries used{interrupted}",
-        )
+        interrupted = f", interrupted: {tally.interruptions}" if tally.interruptions else ""
+        yield "attempts", f"{tally.spawn_count}, retries used: {tally.retry_count}{interrupted}"
     if facts.get("branch"):
         base = facts.get("base_branch") or str(facts.get("base_commit", ""))[:12]
         yield "branch", f"{facts['branch']} from {base}"

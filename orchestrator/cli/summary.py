@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lifecycle.machine.states import About, AwaitingHuman, Suspended
 from orchestrator.cli.options import (
     Parser,
     UsageError,
@@ -130,15 +131,24 @@ def _approve(args: list[str]) -> int:
         example="loopwright summary approve agent-T001",
     ).with_agent()
     options = made.with_repo().parse_args(args)
+    asyncio.run(_release(find_repo(options.repo), options.agent))
+    tell(f"{options.agent}: the summary is approved; it starts as soon as there is a place.")
+    return 0
+
+
+async def _release(repo: Path, agent_id: str) -> None:
     from lifecycle.machine import events as on  # noqa: PLC0415  # only here
     from orchestrator.requests import send  # noqa: PLC0415  # it joins the whole loop
 
-    event = on.SummaryApproved(at=now(), by=person(os.environ))
-    asyncio.run(send(find_repo(options.repo), options.agent, event))
-    tell(
-        f"{options.agent}: the summary is approved; the attempt starts as soon as there is a place."
-    )
-    return 0
+    async with store_of(repo) as store:
+        record = await known(store, agent_id, repo)
+    state = record.work.inner if isinstance(record.work, Suspended) else record.work
+    if not isinstance(state, AwaitingHuman) or state.about is not About.REVIEW:
+        raise UsageError(
+            f"no summary of {agent_id} waits for approval; `loopwright show {agent_id} --why` "
+            "tells what it waits for"
+        )
+    await send(repo, agent_id, on.SummaryApproved(at=now(), by=person(os.environ)))
 
 
 def _given(file: str) -> str:
