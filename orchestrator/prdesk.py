@@ -18,7 +18,8 @@ from ci.local_records import Build, Pull
 from ci.verdict import judge
 from lifecycle.errors import LifecycleError, RepositoryBusyError
 from orchestrator import wiring
-from orchestrator.requests import LOOK_EVERY, UnansweredError, runner_of, store_of
+from orchestrator.reading import runner_of, store_of
+from orchestrator.requests import LOOK_EVERY, UnansweredError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -97,10 +97,16 @@ def _mount_type(path: Path) -> str:
     best, kind = -1, ""
     for line in lines:
         mount, _, rest = line.partition(" - ")
-        place = mount.split()[4].encode().decode("unicode_escape")
+        place = _unescaped(mount.split()[4])
         if path.is_relative_to(place) and len(place) >= best:
             best, kind = len(place), rest.split()[0]
     return kind
+
+
+def _unescaped(place: str) -> str:
+    """Read the octal escapes that the kernel writes for blanks; all else is UTF-8 as it is."""
+    raw = place.encode().decode("unicode_escape").encode("latin-1")
+    return raw.decode(errors="replace")
 
 
 def _permissions(root: Path) -> Check:

@@ -7,25 +7,18 @@ by the same rules. No agent is ever started by a request.
 from __future__ import annotations
 
 import asyncio
-import difflib
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.clock import SystemClock
-from lifecycle.errors import LifecycleError, RepositoryBusyError, UnknownLifecycleError
-from lifecycle.paths import Paths
+from lifecycle.errors import LifecycleError, RepositoryBusyError
 from lifecycle.settings import Settings
-from lifecycle.store.lock import holder
-from lifecycle.store.sqlite import SqliteStore
 from orchestrator import wiring
+from orchestrator.reading import known, runner_of, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from lifecycle.machine.events import Event
-    from lifecycle.record import AgentLifecycle
-    from lifecycle.store.port import LifecycleStore
 
 LOOK_EVERY = 0.05
 """Seconds between two looks for a runner's answer."""
@@ -33,38 +26,6 @@ LOOK_EVERY = 0.05
 
 class UnansweredError(LifecycleError):
     """A live runner did not answer in time."""
-
-
-@asynccontextmanager
-async def store_of(repo: Path) -> AsyncIterator[LifecycleStore]:
-    """Open the records of a repository; refuses when there are none."""
-    database = Paths.of(repo).database
-    if not database.exists():
-        raise UnknownLifecycleError(
-            f"there are no records in {repo}: no loop ran there yet; start one with "
-            "`loopwright run` or `loopwright up`"
-        )
-    async with await SqliteStore.open(database) as store:
-        yield store
-
-
-async def known(store: LifecycleStore, agent_id: str, repo: Path) -> AgentLifecycle:
-    """Return the record of an agent, or refuse and name those that are near."""
-    record = await store.get(agent_id)
-    if record is not None:
-        return record
-    page = await store.list(limit=1000)
-    names = [each.agent_id for each in page.records]
-    # People type the task's id as often as the agent's.
-    of_task = [each.agent_id for each in page.records if each.task_id == agent_id]
-    near = of_task or difflib.get_close_matches(agent_id, names, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`loopwright ps` lists all"
-    raise UnknownLifecycleError(f"there is no lifecycle {agent_id} in {repo}; {hint}")
-
-
-def runner_of(repo: Path) -> dict[str, Any] | None:
-    """Say who runs the loops of a repository at the moment: pid, host, since, who."""
-    return holder(Paths.of(repo).root)
 
 
 async def send(

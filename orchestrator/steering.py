@@ -29,6 +29,7 @@ from orchestrator import requests
 from orchestrator.cli import exits
 from orchestrator.cli.text import state_name
 from orchestrator.config import load_settings
+from orchestrator.reading import known, runner_of, store_of
 from runtime.errors import GitError
 from runtime.git import Git
 from runtime.ownership import SAVED_REFS
@@ -119,9 +120,9 @@ async def steer(repo: Path, wish: Wish) -> Outcome:
     """Ask, wait for what follows, and put it into words; LifecycleError tells a refusal."""
     settings = load_settings(repo, environ=os.environ)
     event = wish.event(requests.now())
-    async with requests.store_of(repo) as store:
-        before = await requests.known(store, wish.agent_id, repo)
-        runner = requests.runner_of(repo)
+    async with store_of(repo) as store:
+        before = await known(store, wish.agent_id, repo)
+        runner = runner_of(repo)
         try:
             await requests.send(repo, wish.agent_id, event, wait_s=wish.wait_s, settings=settings)
         except requests.UnansweredError:

@@ -1,0 +1,271 @@
+"""Settings: which source wins, what is refused and how it is named, and re-reading."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lifecycle.settings import Settings
+from orchestrator.config import (
+    NOT_SETTINGS,
+    SettingsReader,
+    allowed_values,
+    explain_settings,
+    load_settings,
+)
+from orchestrator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a home with nothing in it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """Return a folder that stands for a repository."""
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    return repo
+
+
+def environ(home: Path, **more: str) -> dict[str, str]:
+    return {"HOME": str(home), "PATH": "/bin", **more}
+
+
+def user_file(home: Path, text: str) -> Path:
+    path = home / ".config" / "loopwright" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+def refusal(repo: Path, env: dict[str, str], **overrides: object) -> str:
+    with pytest.raises(ConfigError) as refused:
+        load_settings(repo, environ=env, overrides=overrides)
+    return str(refused.value)
+
+
+def test_without_any_source_all_settings_are_defaults(repo: Path, home: Path) -> None:
+    assert load_settings(repo, environ=environ(home)) == Settings()
+
+
+def test_each_source_comes_before_the_weaker_ones(repo: Path, home: Path) -> None:
+    user_file(
+        home,
+        "max_retries = 1\nmax_attempts = 1\nstuck_limit = 11\nstop_grace = 1\nretry_interval = 1",
+    )
+    (repo / "pyproject.toml").write_text(
+        "[tool.loopwright]\nmax_retries = 2\nmax_attempts = 2\nstuck_limit = 12\nstop_grace = 2\n"
+    )
+    (repo / "loopwright.toml").write_text("max_retries = 3\nmax_attempts = 3\nstuck_limit = 13\n")
+    env = environ(home, LOOPWRIGHT_MAX_RETRIES="4", LOOPWRIGHT_MAX_ATTEMPTS="4")
+    settings = load_settings(repo, environ=env, overrides={"max_retries": 5, "verify": None})
+    assert settings.max_retries == 5
+    assert settings.max_attempts == 4
+    assert settings.stuck_limit == 13
+    assert settings.stop_grace == 2
+    assert settings.retry_interval == 1
+    rows = {
+        row.name: row for row in explain_settings(repo, environ=env, overrides={"max_retries": 5})
+    }
+    assert rows["max_retries"].source == "--max-retries"
+    assert rows["max_attempts"].source == "LOOPWRIGHT_MAX_ATTEMPTS"
+    assert rows["stuck_limit"].source == f"{repo / 'loopwright.toml'}, line 3"
+    assert rows["stop_grace"].source == f"{repo / 'pyproject.toml'}, line 5"
+    assert rows["retry_interval"].source.endswith("config.toml, line 5")
+    assert rows["wall_limit"].source == "default"
+
+
+def test_the_user_file_follows_xdg_config_home(repo: Path, home: Path, tmp_path: Path) -> None:
+    user_file(home, "max_retries = 1")
+    folder = tmp_path / "xdg" / "loopwright"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text("max_retries = 2")
+    env = environ(home, XDG_CONFIG_HOME=str(tmp_path / "xdg"))
+    assert load_settings(repo, environ=env).max_retries == 2
+    env = environ(home, XDG_CONFIG_HOME="relative")
+    assert load_settings(repo, environ=env).max_retries == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("# max_retrys = 1\n\nmax_retrys = 1\n", 3, "did you mean 'max_retries'"),
+        ("max-retries = 1\n", 1, "did you mean 'max_retries'"),
+        ("verify = [\n 'a',\n]\nbogus = 1\n", 4, "there is no setting 'bogus'"),
+        ("test_command = '''\nbogus = 1\n'''\n[bogus]\nx = 1\n", 4, "there is no setting 'bogus'"),
+        ('"bogus" = 1\n', 1, "there is no setting 'bogus'"),
+        ("max_retries = -1\n", 1, "a whole number from 1 to 1000000, not -1"),
+        ("\nmax_retries = 'many'\n", 2, 'not "many"'),
+        ("max_retries = true\n", 1, "not true"),
+        ("max_retries = 1.5\n", 1, "not 1.5"),
+        ("retry_interval = nan\n", 1, "a number from 0 to 86400, not NaN"),
+        ("blocked_timeout = inf\n", 1, "a number above 0, not Infinity"),
+        ("baseline = 1\n", 1, "baseline must be true or false, not 1"),
+        ("verify = [1]\n", 1, "verify must be a list of texts, not [1]"),
+        ('command = "claude \'x"\n', 1, "No closing quotation"),
+        ("test_command = 1979-05-27\n", 1, "must be a text"),
+        ("max_retries = 1\nmax_retries = 2\n", 2, "no TOML"),
+        ("a = 1\nb = \n", 2, "no TOML"),
+        ("x = 'open", 1, "no TOML"),
+        ("x = [" * 2000, 1, "no TOML"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_line(
+    repo: Path, home: Path, text: str, line: int, said: str
+) -> None:
+    (repo / "loopwright.toml").write_text(text)
+    problem = refusal(repo, environ(home))
+    assert said in problem
+    where = f"{repo / 'loopwright.toml'}, line {line}: "
+    assert problem.startswith(where) or "x = [" in text
+
+
+def test_bytes_that_are_no_text_are_refused_with_their_line(repo: Path, home: Path) -> None:
+    (repo / "loopwright.toml").write_bytes(b"max_retries = 1\n# \xff\n")
+    assert "line 2: not UTF-8" in refusal(repo, environ(home))
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_read(repo: Path, home: Path) -> None:
+    (repo / "loopwright.toml").write_bytes(b"\xef\xbb\xbfmax_retries = 7\r\n")
+    assert load_settings(repo, environ=environ(home)).max_retries == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[project]\nname = 'x'\n[tool.loopwright]\nbogus = 1\n", 4),
+        ("tool.loopwright.bogus = 1\n", 1),
+        ("[tool]\nloopwright = {max_retries = 1, bogus = 2}\n", 2),
+        ("[tool.other]\nbogus = 1\n[tool.loopwright]\n\nbogus = 1\n", 5),
+    ],
+)
+def test_pyproject_is_read_in_every_form_and_named_with_its_line(
+    repo: Path, home: Path, text: str, line: int
+) -> None:
+    (repo / "pyproject.toml").write_text(text)
+    assert refusal(repo, environ(home)).startswith(f"{repo / 'pyproject.toml'}, line {line}: ")
+
+
+def test_a_pyproject_without_our_table_is_none_of_our_business(repo: Path, home: Path) -> None:
+    (repo / "pyproject.toml").write_text("[tool.other]\nbogus = 1\n")
+    assert load_settings(repo, environ=environ(home)) == Settings()
+    (repo / "pyproject.toml").write_text("[tool]\nloopwright = 5\n")
+    assert "tool.loopwright must be a table" in refusal(repo, environ(home))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("MAX_RETRIES", "7", 7),
+        ("RETRY_INTERVAL", "0.5", 0.5),
+        ("BASELINE", "no", False),
+        ("BASELINE", "1", True),
+        ("ADAPTER", "codex", "codex"),
+        ("ADAPTER", "", None),
+        ("COMMAND", "claude -p 'two words'", ("claude", "-p", "two words")),
+        ("COMMAND", '["claude", "-p"]', ("claude", "-p")),
+        ("VERIFY", "pytest -q", ("pytest -q",)),
+        ("VERIFY", "pytest -q\nruff check", ("pytest -q", "ruff check")),
+        ("VERIFY", '["pytest -q", "ruff check"]', ("pytest -q", "ruff check")),
+    ],
+)
+def test_a_variable_is_read_as_its_setting_wants(
+    repo: Path, home: Path, name: str, text: str, expected: Any
+) -> None:
+    settings = load_settings(repo, environ=environ(home, **{f"LOOPWRIGHT_{name}": text}))
+    assert getattr(settings, name.lower()) == expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "said"),
+    [
+        ("LOOPWRIGHT_MAX_RETRYS", "1", "did you mean 'max_retries'"),
+        ("LOOPWRIGHT_MAX_RETRIES", "many", "a whole number from 1"),
+        ("LOOPWRIGHT_WALL_LIMIT", "inf", "a number from 0"),
+        ("LOOPWRIGHT_VERIFY", "[pytest", "JSON list"),
+        ("LOOPWRIGHT_BASELINE", "perhaps", "true or false"),
+    ],
+)
+def test_a_bad_variable_is_refused_by_its_name(
+    repo: Path, home: Path, variable: str, text: str, said: str
+) -> None:
+    problem = refusal(repo, environ(home, **{variable: text}))
+    assert problem.startswith(f"{variable}: ")
+    assert said in problem
+
+
+def test_what_agents_are_given_is_no_setting(repo: Path, home: Path) -> None:
+    env = environ(home, **dict.fromkeys(NOT_SETTINGS, "x"))
+    assert load_settings(repo, environ=env) == Settings()
+
+
+def test_a_bad_option_is_refused_by_its_name(repo: Path, home: Path) -> None:
+    problem = refusal(repo, environ(home), max_retries=-1)
+    assert problem.startswith("--max-retries: ")
+
+
+def test_a_reader_sees_a_change_at_once_and_reads_only_then(repo: Path, home: Path) -> None:
+    file = repo / "loopwright.toml"
+    reader = SettingsReader(repo, environ=environ(home), overrides={"stuck_limit": 9})
+    first = reader()
+    assert reader() is first
+    file.write_text("max_retries = 3\n")
+    assert (reader().max_retries, reader().stuck_limit) == (3, 9)
+    second = reader()
+    assert reader() is second
+    file.unlink()
+    assert reader().max_retries == Settings().max_retries
+
+
+def test_a_file_that_becomes_bad_is_told_once_and_leaves_the_last_good_values(
+    repo: Path, home: Path
+) -> None:
+    file = repo / "loopwright.toml"
+    file.write_text("max_retries = 3\n")
+    told: list[str] = []
+    reader = SettingsReader(repo, environ=environ(home), report=told.append)
+    file.write_text("max_retries = 'typo\n")
+    assert [reader().max_retries, reader().max_retries] == [3, 3]
+    assert len(told) == 1
+    assert "line 1" in told[0]
+    assert "stay in force" in told[0]
+    fresh = file.with_suffix(".new")
+    fresh.write_text("max_retries = 4\n")
+    fresh.replace(file)
+    assert reader().max_retries == 4
+
+
+def test_a_reader_refuses_to_begin_with_a_bad_file(repo: Path, home: Path) -> None:
+    (repo / "loopwright.toml").write_text("bogus = 1")
+    with pytest.raises(ConfigError):
+        SettingsReader(repo, environ=environ(home))
+
+
+def test_an_unreadable_file_is_named(repo: Path, home: Path) -> None:
+    (repo / "loopwright.toml").mkdir()
+    assert f"{repo / 'loopwright.toml'} cannot be read" in refusal(repo, environ(home))
+
+
+def test_every_setting_says_what_it_may_be() -> None:
+    said = {name: allowed_values(name) for name in Settings.model_fields}
+    assert said["max_live_agents"] == "a whole number from 1 to 10000"
+    assert said["breakpoint_check_interval"] == "a number above 0 to 3600"
+    assert said["test_command"] == "a text"
+    assert said["command"] == "a list of texts"
+    assert all(said.values())
+
+
+def test_no_reserved_variable_has_the_name_of_a_setting() -> None:
+    names = {f"LOOPWRIGHT_{name.upper()}" for name in Settings.model_fields}
+    assert not names & NOT_SETTINGS
+    assert not any(name in os.environ for name in names)

@@ -1,0 +1,139 @@
+"""`init` prepares a repository once, and harmlessly again."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lifecycle.settings import Settings
+from orchestrator.cli.main import main
+from orchestrator.config import load_settings
+from orchestrator.fielddocs import field_docs
+from orchestrator.preparing import fresh_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.orchestrator.filled import Cli
+
+
+def git(repo: Path, *args: str) -> str:
+    return subprocess.run(
+        ["git", *args], cwd=repo, check=True, capture_output=True, text=True
+    ).stdout
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that is the whole PATH beside git's own."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    git_program = subprocess.run(
+        ["sh", "-c", "command -v git"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    (folder / "git").symlink_to(git_program)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def install(programs: Path, *names: str) -> None:
+    for name in names:
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+
+
+def test_init_writes_settings_and_excludes_and_says_what_is_next(empty: Cli) -> None:
+    text = empty("init")
+    assert empty.code == 0
+    assert f"done  {empty.repo / 'loopwright.toml'} is written" in text
+    assert 'Next: `loopwright doctor` checks the machine; `loopwright run "TEXT"`' in text
+    lines = (empty.repo / ".git" / "info" / "exclude").read_text().splitlines()
+    assert ".loopwright/" in lines
+    assert "/communications.json" in lines
+    (empty.repo / "communications.json").write_text("{}")
+    assert git(empty.repo, "status", "--porcelain") == "?? loopwright.toml\n"
+
+
+def test_init_again_changes_nothing(empty: Cli) -> None:
+    empty("init")
+    file = empty.repo / "loopwright.toml"
+    file.write_text("max_retries = 3\n")
+    exclude = empty.repo / ".git" / "info" / "exclude"
+    before = exclude.read_bytes()
+    text = empty("init")
+    assert "done" not in text
+    assert file.read_text() == "max_retries = 3\n"
+    assert exclude.read_bytes() == before
+
+
+def test_a_fresh_file_changes_no_setting_and_explains_each(empty: Cli, programs: Path) -> None:
+    del programs
+    empty("init")
+    text = (empty.repo / "loopwright.toml").read_text()
+    assert tomllib.loads(text) == {}
+    docs = field_docs(Settings)
+    for name in Settings.model_fields:
+        assert f"# {name} = " in text
+        assert docs[name] in text
+
+
+def test_every_default_in_a_fresh_file_is_valid_when_it_is_taken_in_force() -> None:
+    lines = fresh_file({}).splitlines()
+    shown = {line[2:] for line in lines if line.startswith("# ") and " = " in line}
+    settings = [line for line in shown if line.split(" = ")[0] in Settings.model_fields]
+    values = tomllib.loads("\n".join(settings))
+    assert set(values) == set(Settings.model_fields)
+    examples = {"test_command", "adapter"}
+    assert Settings.model_validate(values).model_dump(exclude=examples) == Settings().model_dump(
+        exclude=examples
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "program", "command"),
+    [
+        ("Makefile", "all:\n\ntest: all\n\ttrue\n", "make", "make test"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\n", "pytest", "pytest -q"),
+        ("package.json", '{"scripts": {"test": "jest"}}', "npm", "npm test"),
+        ("Cargo.toml", "[package]\n", "cargo", "cargo test"),
+        ("go.mod", "module x\n", "go", "go test ./..."),
+    ],
+)
+def test_the_tests_of_a_project_are_guessed_when_their_program_is_there(  # noqa: PLR0913, PLR0917  # one case
+    empty: Cli, programs: Path, file: str, text: str, program: str, command: str
+) -> None:
+    (empty.repo / file).write_text(text)
+    empty("init")
+    assert load_settings(empty.repo, environ={}).verify == ()
+    (empty.repo / "loopwright.toml").unlink()
+    install(programs, program, "codex")
+    said = empty("init")
+    settings = load_settings(empty.repo, environ={})
+    assert (settings.verify, settings.adapter) == ((command,), "codex")
+    assert f'verify = ["{command}"] is a guess' in said
+
+
+def test_settings_in_pyproject_stay_the_place_of_settings(empty: Cli) -> None:
+    (empty.repo / "pyproject.toml").write_text("[tool.loopwright]\nmax_retries = 3\n")
+    assert "the settings are in" in empty("init")
+    assert not (empty.repo / "loopwright.toml").exists()
+
+
+def test_a_repository_without_a_commit_is_refused_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    assert main(["init", "--repo", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "has no commit yet" in said
+    assert "commit --allow-empty" in said
+    assert not (tmp_path / "loopwright.toml").exists()
+
+
+def test_a_bare_repository_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "bare.git")], check=True)
+    assert main(["init", "--repo", str(tmp_path / "bare.git")]) == 2
+    assert capsys.readouterr().err.startswith("loopwright init: ")

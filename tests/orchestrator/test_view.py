@@ -1,0 +1,69 @@
+"""What is shown while loops run: a table on a terminal, dated lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+from tests.orchestrator.loopkit import BIN, DONE
+
+if TYPE_CHECKING:
+    from tests.orchestrator.loopkit import World
+
+
+def _on_a_terminal(world: World, *args: str, **env: str) -> str:
+    """Run a command with standard error on a terminal; return all that was written to it."""
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [BIN / "loopwright", *args],
+            cwd=world.repo,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=theirs,
+        ) as process:
+            os.close(theirs)
+            theirs = -1
+            written = b""
+            while True:
+                try:
+                    read = os.read(ours, 65536)
+                except OSError:  # all who wrote are gone
+                    break
+                if not read:
+                    break
+                written += read
+            assert process.wait() == 0
+    finally:
+        os.close(ours)
+        if theirs >= 0:
+            os.close(theirs)
+    return written.decode()
+
+
+def test_a_terminal_shows_a_live_table_with_last_words_and_is_left_clean(world: World) -> None:
+    agent = world.script("agent", [{"say": "Reading [bold]the[/bold] code"}, {"sleep": 1.5}, DONE])
+    shown = _on_a_terminal(world, "run", "x", "--command", agent)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert "AGENT" in plain
+    assert re.search(r"agent-T001 +1 +working +\d+ s +Reading \[bold\]the\[/bold\] code", plain)
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is shown again"
+
+
+def test_no_color_and_plain_give_dated_lines_also_on_a_terminal(world: World) -> None:
+    agent = world.script("agent", [DONE])
+    for number, (args, env) in enumerate((((), {"NO_COLOR": "1"}), (("--plain",), {}))):
+        shown = _on_a_terminal(world, "run", f"task {number}", "--command", agent, *args, **env)
+        assert "\x1b" not in shown
+        assert re.search(r"^\d\d:\d\d:\d\d agent-T00\d: attempt 1 started", shown, re.MULTILINE)
+
+
+def test_what_agents_say_cannot_touch_the_terminal(world: World) -> None:
+    evil = {"breakpoint": {"type": "task_complete", "summary": "done\x1b[2J\nand \u202emore"}}
+    done = world.call("run", "x", "--command", world.script("agent", [evil]))
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "\u202e" not in done.stdout + done.stderr
