@@ -17,6 +17,7 @@ from lifecycle.machine import events as on
 from lifecycle.machine.states import (
     About,
     AwaitingHuman,
+    Blocked,
     Coarse,
     Queued,
     Reason,
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from ci.events import CIEvent
     from lifecycle.clock import Timer
     from lifecycle.machine.events import Event
+    from lifecycle.machine.states import State
     from lifecycle.parts import Parts
     from lifecycle.plan import Agent, Task
 
-REQUESTS_EVERY = 0.25
-"""Seconds between two looks for requests; one indexed read of an almost always empty table."""
+REQUESTS_EVERY = 0.5
+"""Seconds between two looks for requests; they are read only if somebody wrote meanwhile."""
+UNREAD = ("unread", "unread")
 RECOVERED_AT_ONCE = 8
 
 
@@ -55,6 +58,8 @@ class Engine:
         self._timer: Timer | None = None
         self._reading: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = _nothing
+        self._stamps: tuple[object, object] = UNREAD
+        """Of the store, at the latest two looks; a write may hide in the instant of the first."""
         self._handed: set[int] = set()
         self._applying: set[str] = set()
         self._retention = Retention(parts, self._is_busy)
@@ -322,10 +327,9 @@ class Engine:
         record = owner.case.record
         if not record.task_id or (result and result.result_type is LoopResultType.SHUTDOWN):
             return
-        if is_done(record.work):
-            self.parts.completed[record.task_id] = owner.case.task.title
         for other in self._owners.values():
-            other.tell(self._settled(record))
+            if _waits_for(other.state, record.task_id):
+                other.tell(self._settled(record))
 
     def _settled(self, record: AgentLifecycle) -> Event:
         return on.DependencySettled(
@@ -354,6 +358,12 @@ class Engine:
         )
 
     def _read_requests(self) -> None:
+        stamp = self.parts.store.stamp()
+        news = self._stamps != (stamp, stamp)
+        self._stamps = (stamp, self._stamps[0])
+        if not news:
+            self._listen()
+            return
         self._reading = asyncio.get_running_loop().create_task(self._hand_on_requests())
         self._reading.add_done_callback(self._have_read)
 
@@ -367,7 +377,10 @@ class Engine:
         open_now = await self.parts.store.requests()
         self._handed &= {request.request_id for request in open_now}
         for request in open_now:
-            if request.request_id in self._handed or request.agent_id in self._applying:
+            if request.request_id in self._handed:
+                continue
+            if request.agent_id in self._applying:
+                self._stamps = UNREAD
                 continue
             owner = self._owners.get(request.agent_id)
             if owner is not None:
@@ -383,6 +396,18 @@ class Engine:
 
 def _nothing() -> None:
     pass
+
+
+def _waits_for(state: State, task_id: str) -> bool:
+    match state:
+        case Queued(waiting_on=named) | AwaitingHuman(blocked_on=named):
+            return task_id in named
+        case Blocked(word=word):
+            return task_id in word.blocked_on
+        case Suspended(inner=inner):
+            return _waits_for(inner, task_id)
+        case _:
+            return False
 
 
 def _may_be_resumed(record: AgentLifecycle) -> bool:

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lifecycle.bases import is_done
 from lifecycle.errors import LifecycleError
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 """States in which a loop that shuts down has something to bring to safety first."""
+LOOK_TOGETHER = 0.05
+"""A look may come this share of its interval early."""
 LOOK_AT_LEAST_EVERY = 1.0
 """Seconds; a retry interval of zero must not make looking at a wait a busy loop."""
 SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent)
@@ -207,6 +210,8 @@ class Owner:
         )
         self._parts.checkpoint(f"after commit of {name}")
         case.record = record
+        if is_done(record.work):
+            self._parts.completed[record.task_id] = case.task.title
         if row is not None:
             case.note_attempt(row)
         for entry in journal:
@@ -341,7 +346,10 @@ class Owner:
         waits = isinstance(self.state, (Blocked, PrPending)) and not self._draining
         if waits and self._look is None:
             pause = max(self._parts.settings().retry_interval, LOOK_AT_LEAST_EVERY)
-            self._look = self._parts.clock.call_at(self._now() + pause, self._look_again)
+            # Many wait; those that look at nearly the same time do it in one waking of the loop.
+            when = self._now() + pause
+            when -= when % (pause * LOOK_TOGETHER)
+            self._look = self._parts.clock.call_at(when, self._look_again)
         elif not waits and self._look is not None:
             self._look.cancel()
             self._look = None
@@ -352,6 +360,9 @@ class Owner:
         order: Effect
         match state:
             case Blocked(word=word, head=head):
+                if not self._may_be_unblocked(state):
+                    self._arm_look()
+                    return
                 order = do.LookAtBlockers(blocked_on=word.blocked_on, head=head)
             case PrPending(number=number) if number is not None:
                 order = do.LookAtPullRequest(number=number)
@@ -362,6 +373,11 @@ class Owner:
         look = asyncio.get_running_loop().create_task(self._look_on(order))
         self._acts[look] = False
         look.add_done_callback(self._acted)
+
+    def _may_be_unblocked(self, state: Blocked) -> bool:
+        """Tell without asking anybody whether a look could find news."""
+        asks_ci = self._parts.ci is not None and bool(state.head)
+        return asks_ci or any(name in self._parts.completed for name in state.word.blocked_on)
 
     async def _look_on(self, order: Effect) -> None:
         """Look without an order in the store: a look leaves a trace only if it moves something."""

@@ -180,7 +180,7 @@ class Performer:
                         "LOOPWRIGHT_SPAWN_ID": effect_id,
                         "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
                         "LOOPWRIGHT_SUMMARY_FILE": str(summary),
-                        # Where the workspace's own .git is gone, git must not find the user's checkout.
+                        # Where the workspace's own .git is gone, git must not find the user's.
                         "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
                     },
                     log_cap=settings.log_cap_bytes,

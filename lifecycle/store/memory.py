@@ -257,6 +257,10 @@ class MemoryStore:
         self._requests[request_id] = (request_id, agent_id, event.at, encode(event))
         return request_id
 
+    def stamp(self) -> object:
+        """Return what changes with every request; nothing else writes from outside."""
+        return next(reversed(self._requests), 0), len(self._requests)
+
     async def requests(self, *, after: int = 0) -> tuple[Request, ...]:
         """Return the requests nobody answered yet, oldest first."""
         self._open()

@@ -80,6 +80,13 @@ class LifecycleStore(Protocol):
         """Leave a request for the owner of a lifecycle; returns its id."""
         ...
 
+    def stamp(self) -> object:
+        """Return what changes with every write, by whichever process; costs next to nothing.
+
+        Two writes in the same instant may leave the same stamp.
+        """
+        ...
+
     async def requests(self, *, after: int = 0) -> tuple[Request, ...]:
         """Return the requests nobody answered yet, oldest first."""
         ...

@@ -112,7 +112,8 @@ def test_what_cannot_be_read_is_set_aside_and_never_lost(file: Path, kind: str) 
         case "hard link":
             file.hardlink_to(elsewhere)
         case _:
-            os.truncate(os.open(file, os.O_CREAT | os.O_WRONLY), 300 * 1024 * 1024)
+            file.touch()
+            os.truncate(file, 300 * 1024 * 1024)
     found = file.lstat()
     aside = Mailbox(file).clear(AGENT)
     assert aside == file.with_name("communications.json.broken-1")

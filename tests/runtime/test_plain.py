@@ -8,6 +8,7 @@ import pytest
 
 from runtime.errors import WorkspaceError
 from runtime.plain import FolderWorkspaces
+from runtime.workspace import Workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,7 @@ async def test_the_agent_works_in_the_folder_itself(folder: Path) -> None:
     plain: Workspaces = FolderWorkspaces(folder)
     workspace = await plain.prepare("agent-a", base="main")
     assert workspace == await plain.open("agent-a")
+    assert await plain.is_whole(workspace)
     assert (workspace.path, workspace.branch, workspace.base_commit) == (folder, "", "")
 
 
@@ -54,6 +56,8 @@ async def test_nothing_is_saved_or_removed(folder: Path) -> None:
 async def test_a_missing_folder_is_refused_with_its_name(tmp_path: Path) -> None:
     plain: Workspaces = FolderWorkspaces(tmp_path / "gone")
     assert await plain.open("agent-a") is None
+    lost = Workspace("agent-a", tmp_path / "gone", "", "", None)
+    assert not await plain.is_whole(lost)
     with pytest.raises(WorkspaceError, match=r"no folder .*/gone"):
         await plain.prepare("agent-a")
 

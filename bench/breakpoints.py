@@ -1,0 +1,104 @@
+"""Breakpoint written by a living agent to the start of the next, against watchfiles by default.
+
+Ours is the whole thing on a repository of 100 files: watch, stop, snapshot, summary, store, the
+look at the blocker, spawn. The peer watches, kills and spawns, and does nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from typing import TYPE_CHECKING
+
+import watchfiles
+
+from bench.agent import gaps
+from bench.measure import Options, Row, best, compared, in_turns, script
+from bench.world import World, agent_of, patient, task_of, world
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BURST = 10
+WARM_UP = 2
+SPEAKS_AFTER_MS = 60
+"""Long enough for both watches to be up; not a multiple of what either of them sleeps."""
+DONE = "T000"
+"""A task that is complete, so that an attempt blocked on it is followed by the next at once."""
+
+
+def _blocked(name: str) -> str:
+    word = {"type": "blocked", "task_id": name, "summary": "waits", "blocked_on": [DONE]}
+    return json.dumps({f"agent-{name}": {"lifecycle_state": "blocked", "breakpoint": word}})
+
+
+async def _complete_one(made: World, repo: Path) -> None:
+    said = {"type": "task_complete", "task_id": DONE, "summary": "done"}
+    entry = {f"agent-{DONE}": {"lifecycle_state": "complete", "breakpoint": said}}
+    command = made.agent.says(made.fresh("stamps"), json.dumps(entry))
+    loop = made.loop(repo, with_git=True, settings=patient())
+    await loop.run_agent_loop(agent_of(DONE, command), task_of(DONE))
+
+
+async def _product(made: World, repo: Path) -> list[float]:
+    stamps = made.fresh("stamps")
+    name = stamps.name
+    # The first attempt blocks for free; each that blocks again on the same costs a retry.
+    settings = patient(max_retries=BURST + WARM_UP)
+    loop = made.loop(repo, with_git=True, settings=settings)
+    command = made.agent.says(stamps, _blocked(name), delay_ms=SPEAKS_AFTER_MS)
+    result = await loop.run_agent_loop(agent_of(name, command), task_of(name))
+    found = gaps(stamps)[WARM_UP:]
+    if len(found) != BURST:
+        raise RuntimeError(f"{len(found)} gaps instead of {BURST}: {result}")
+    await loop.cleanup_agent(f"agent-{name}")
+    return found
+
+
+async def _watchfiles(made: World) -> list[float]:
+    stamps = made.fresh("stamps")
+    folder = made.folder()
+    command = made.agent.says(
+        stamps, _blocked("T"), delay_ms=SPEAKS_AFTER_MS, file=folder / "communications.json"
+    )
+    process = await asyncio.create_subprocess_exec(*command)
+    count = 0
+    async for changes in watchfiles.awatch(folder):
+        if not any(name.endswith("communications.json") for _, name in changes):
+            continue
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+        count += 1
+        if count > BURST + WARM_UP:
+            break
+        process = await asyncio.create_subprocess_exec(*command)
+    return gaps(stamps)[WARM_UP:][:BURST]
+
+
+async def measure(options: Options) -> list[Row]:
+    """Measure; few samples suffice, the peer waits for its own step most of the time."""
+    with world() as made:
+        repo = made.repository(100)
+        await _complete_one(made, repo)
+
+        async def attempt() -> Row:
+            mine, theirs = await in_turns(
+                lambda: _product(made, repo),
+                lambda: _watchfiles(made),
+                2 if options.quick else 10,
+            )
+            return compared(
+                what="breakpoint written to next start, all on; 100 files",
+                against="watchfiles defaults, kill, spawn",
+                mine=mine,
+                theirs=theirs,
+                at_most=0.35,
+                note=made.note,
+            )
+
+        return [await best(attempt)]
+
+
+if __name__ == "__main__":
+    script(measure)

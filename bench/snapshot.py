@@ -1,0 +1,98 @@
+"""What is known about a workspace after an attempt, against one `git status` of the same folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from bench.measure import BURST, Options, Row, best, compared, in_turns, script
+from bench.world import World, task_of, world
+from lifecycle.context import Commit, ContextBuilder, FileChange
+from runtime.workspace import WorkspaceManager
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runtime.workspace import Workspace
+
+STATUS = ("git", "status", "--porcelain=v2", "--branch")
+
+
+def _touch(folder: Path) -> None:
+    """Leave what an agent leaves: a few changed files, a few new ones."""
+    for number in range(5):
+        (folder / f"d{number}" / f"f{number * 20}.txt").write_text("changed\n")
+    for number in range(3):
+        (folder / f"new-{number}.txt").write_text("new\n")
+
+
+async def _product(manager: WorkspaceManager, workspace: Workspace) -> list[float]:
+    builder = ContextBuilder()
+    task = task_of("T001")
+    times = []
+    for _ in range(BURST):
+        began = time.perf_counter()
+        status = await manager.status(workspace)
+        commits = await manager.recent_commits(workspace, head=status.head)
+        files = await manager.changed_files(workspace, head=status.head)
+        snapshot = builder.capture(
+            task=task,
+            agent_id=workspace.agent_id,
+            captured_at=0.0,
+            branch=status.branch or "",
+            head_commit=status.head,
+            dirty_files=[FileChange(path=path) for path in status.dirty],
+            recent_commits=[Commit(sha=each.sha, subject=each.subject) for each in commits],
+            changed_files=[FileChange(path=each.path, kind=each.kind) for each in files],
+        )
+        times.append(time.perf_counter() - began)
+        if len(snapshot.dirty_files) != 8:
+            raise RuntimeError(f"8 files were touched: {snapshot.dirty_files}")
+    return times
+
+
+async def _status(folder: Path) -> list[float]:
+    # Without optional locks on both sides: else the first status writes the index for the others.
+    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    times = []
+    for _ in range(BURST):
+        began = time.perf_counter()
+        subprocess.run(STATUS, cwd=folder, env=env, capture_output=True, check=True)  # noqa: ASYNC221  # the floor is just that
+        times.append(time.perf_counter() - began)
+    return times
+
+
+async def _of_size(made: World, files: int, options: Options) -> Row:
+    repo = made.repository(files)
+    manager = WorkspaceManager(repo)
+    workspace = await manager.prepare("agent-T001")
+    _touch(workspace.path)
+    subprocess.run(("git", "status"), cwd=workspace.path, capture_output=True, check=True)  # noqa: ASYNC221  # once, to bring the index up to date
+
+    async def attempt() -> Row:
+        mine, theirs = await in_turns(
+            lambda: _product(manager, workspace),
+            lambda: _status(workspace.path),
+            options.rounds(),
+        )
+        return compared(
+            what=f"snapshot of {files:,} files, 8 of them touched",
+            against="one git status",
+            mine=mine,
+            theirs=theirs,
+            at_most=1.3,
+        )
+
+    return await best(attempt)
+
+
+async def measure(options: Options) -> list[Row]:
+    """Measure a small and a large repository."""
+    with world() as made:
+        return [await _of_size(made, files, options) for files in (100, 10_000)]
+
+
+if __name__ == "__main__":
+    script(measure)

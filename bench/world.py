@@ -1,0 +1,154 @@
+"""What the measuring scripts work with: repositories, loops built as a user builds them."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.agent import build
+from lifecycle.case import facts_of
+from lifecycle.loop import AgentLifecycleLoop
+from lifecycle.plan import Agent, Plan, Task
+from lifecycle.settings import Settings
+from runtime.branches import BranchManager
+from runtime.plain import FolderWorkspaces
+from runtime.process import TerminalManager
+from runtime.workspace import WorkspaceManager
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.agent import BenchAgent
+    from lifecycle.store.port import LifecycleStore
+
+DIRECTORIES_PER = 20
+
+
+class FolderEach(FolderWorkspaces):
+    """No git, but a folder for each agent, so that each has its own communications.json."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._root = root
+        self._made: dict[str, Path] = {}
+
+    def folder(self, agent_id: str) -> Path:
+        """Return the agent's own folder."""
+        if agent_id not in self._made:
+            self._made[agent_id] = self._root / "folders" / agent_id
+            self._made[agent_id].mkdir(parents=True, exist_ok=True)
+        return self._made[agent_id]
+
+
+class World:
+    """A temporary folder with an agent program and as many repositories as are asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.agent: BenchAgent = build(root)
+        self.terminals = TerminalManager(root)
+        self._made = 0
+
+    @property
+    def note(self) -> str:
+        """Say what weakens the figures."""
+        return "" if self.agent.compiled else "no C compiler: the agent is a slow Python script"
+
+    def fresh(self, name: str) -> Path:
+        """Return a path that nothing was at yet."""
+        self._made += 1
+        return self.root / f"{name}-{self._made}"
+
+    def folder(self) -> Path:
+        """Return an empty folder."""
+        made = self.fresh("folder")
+        made.mkdir()
+        return made
+
+    def repository(self, files: int) -> Path:
+        """Return a repository with one commit of so many small files."""
+        repo = self.fresh("repo")
+        repo.mkdir()
+        for number in range(files):
+            place = repo / f"d{number // DIRECTORIES_PER}"
+            place.mkdir(exist_ok=True)
+            (place / f"f{number}.txt").write_text(f"{number}\n" * 10)
+        git(repo, "init", "-q", "-b", "main")
+        git(repo, "add", ".")
+        git(repo, "commit", "-qm", "first")
+        return repo
+
+    def loop(
+        self,
+        repo: Path,
+        *,
+        with_git: bool,
+        settings: Settings,
+        store: LifecycleStore | None = None,
+    ) -> AgentLifecycleLoop:
+        """Build a loop as a user does."""
+        return AgentLifecycleLoop(
+            repo_dir=repo,
+            plan=Plan(tasks=()),
+            ci_provider=None,
+            terminal_manager=self.terminals,
+            branch_manager=BranchManager(repo),
+            workspace_manager=WorkspaceManager(repo) if with_git else FolderEach(repo),
+            settings=settings,
+            store=store,
+        )
+
+
+def task_of(name: str) -> Task:
+    """Return a task as people write them."""
+    return Task(id=name, title=f"Task {name}", description="Make it work.\n" * 5)
+
+
+def agent_of(name: str, command: tuple[str, ...]) -> Agent:
+    """Return the agent of a task."""
+    return Agent(agent_id=f"agent-{name}", command=command)
+
+
+def facts_like(name: str) -> dict[str, object]:
+    """Return what a real record keeps about its task and agent."""
+    return facts_of(task_of(name), agent_of(name, ("claude", "-p")))
+
+
+def patient(**changes: object) -> Settings:
+    """Return settings under which only retries end a loop."""
+    base: dict[str, object] = {
+        "max_retries": 100_000,
+        "max_attempts": 1_000_000,
+        "stuck_limit": 1_000_000,
+        "retry_interval": 0.0,
+        "baseline": False,
+        "stop_grace": 5.0,
+        "max_live_agents": 1,
+    }
+    return Settings.model_validate({**base, **changes})
+
+
+def git(repo: Path, *args: str) -> str:
+    """Run the user's git."""
+    identity = ("-c", "user.name=Bench", "-c", "user.email=bench@example.org")
+    done = subprocess.run(
+        ["git", *identity, *args], cwd=repo, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    """Return a world that is gone afterwards."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 20_000)), hard))
+    root = Path(tempfile.mkdtemp(prefix="loopwright-bench-"))
+    try:
+        yield World(root)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,94 @@
+"""A real runner, killed at each of its places, is followed by one that comes to the same end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMITS = {
+    "Admitted": 3, "WorkspaceReady": 1, "AgentSpawned": 3, "BreakpointReached": 3,
+    "AgentStopped": 3, "SnapshotTaken": 3, "BlockersLooked": 1, "CiReported": 1,
+    "PullRequestOpened": 1, "PullRequestMoved": 1, "GatesFinished": 1,
+}  # fmt: skip
+PERFORMS = {
+    "PrepareWorkspace": 1, "SpawnAgent": 3, "StopAgent": 3, "TakeSnapshot": 3, "PublishBranch": 3,
+    "LookAtBlockers": 1, "OpenPullRequest": 1, "LookAtPullRequest": 1, "RunGates": 1,
+}  # fmt: skip
+KINDS = {**{f"commit of {name}": n for name, n in COMMITS.items()}, **PERFORMS}
+PLACES = tuple(
+    f"{when} {kind}#{number}"
+    for kind, times in KINDS.items()
+    for number in range(1, times + 1)
+    for when in ("before", "after")
+)
+SAME_AS_A_COMMIT = tuple(
+    f"{when} {name}#"
+    for name in PERFORMS
+    for when in ("before", "after")
+    if name != "PublishBranch"
+)
+"""Nothing happens between these and the commit that orders them or tells what came of them."""
+KILLED_AT = tuple(place for place in PLACES if not place.startswith(SAME_AS_A_COMMIT))
+BATCHES = 6
+KILLED, DONE = -9, 0
+EXPECTED = {
+    "work": "Completed",
+    "state": "completed",
+    "error": None,
+    "summary": "done",
+    "files": ["x.txt", "y.txt"],
+    "attempt": 4,
+    "ledger": [[1, "blocked", "waits for CI"], [2, "pr_created", "a pull request"],
+               [3, "task_complete", "done"]],
+    "orders left": 0,
+    "pull requests": 1,
+}  # fmt: skip
+
+
+def _rounds(folder: Path, *places: str) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests/acceptance/runner_program.py", folder, *places],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _is_right(told: dict[str, Any]) -> None:
+    picture = dict(told["outcome"])
+    result = picture.pop("result")
+    assert picture == EXPECTED, told["place"]
+    assert result["result_type"] == "task_complete"
+    assert (result["spawn_count"], result["retry_count"]) == (3, 0), told["place"]
+    assert told["doubled"] == [], f"two agents at once: {told['place']}"
+    assert told["left alive"] == [], told["place"]
+
+
+def test_without_a_crash_the_story_passes_every_named_place(tmp_path: Path) -> None:
+    [told] = _rounds(tmp_path / "rounds", "")
+    _is_right(told)
+    assert told["codes"] == [DONE]
+    assert set(PLACES) <= set(told["places"])
+    assert len(KILLED_AT) >= 40
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_a_kill_at_each_place_ends_in_the_same_record(tmp_path: Path, batch: int) -> None:
+    places = KILLED_AT[batch::BATCHES]
+    rounds = _rounds(tmp_path / "rounds", *places)
+    for told in rounds:
+        _is_right(told)
+        assert told["codes"] in ([KILLED, DONE], [DONE])
+    # What CI says may come before or after the first look; then one of its places is not passed.
+    reached = [told for told in rounds if told["codes"] == [KILLED, DONE]]
+    assert len(reached) >= len(places) - 2

@@ -1,0 +1,218 @@
+"""What every test must leave as it found it: processes, tasks, threads, handles, home, checkout.
+
+A pytest plugin, loaded for the whole suite by `conftest.py`. It judges only this worker process, so
+that tests beside it are never blamed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runtime import proctable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+PATIENCE = 3.0
+"""Seconds that something which is just ending may take to be gone."""
+CHECKOUT = Path(__file__).resolve().parents[1]
+REAL_HOME = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111  # before HOME is replaced
+CACHES = ("/__pycache__/", "/.hypothesis", "/.pytest_cache/", "/.mypy_cache/", "/.coverage")
+HANDLES = Path("/dev/fd")
+KEPT_OPEN = ("/dev/null", "/dev/urandom", "/proc")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+CHANGES = {
+    "os.mkdir": ((0, 2),),
+    "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.link": ((1, 3),),
+    "os.symlink": ((1, 2),),
+}
+"""Of each event: where its changed paths are, and where the open folder each is relative to."""
+NO_FOLDER = -1
+
+
+class _Trespass:
+    """What was written where no test may write; an audit hook cannot be taken off again."""
+
+    def __init__(self) -> None:
+        self.watching = False
+        self.found: list[str] = []
+        self.protected: tuple[str, ...] = ()
+        self.allowed: tuple[str, ...] = ()
+
+    def hook(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.watching:
+            return
+        if event == "open":
+            path, mode, flags = args
+            if flags & WRITES if isinstance(flags, int) else set(str(mode)) & set("wax+"):
+                self.consider(path)
+        elif event in CHANGES:
+            for path, folder in CHANGES[event]:
+                if args[folder] == NO_FOLDER:
+                    self.consider(args[path])
+
+    def consider(self, path: object) -> None:
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            return
+        full = os.path.abspath(os.fsdecode(path))  # noqa: PTH100  # called for every file opened
+        if (
+            full.startswith(self.protected)
+            and not full.startswith(self.allowed)
+            and not any(cache in full for cache in CACHES)
+        ):
+            self.found.append(full)
+
+
+_trespass = _Trespass()
+_unfinished: list[str] = []
+"""Tasks that an event loop found alive when it was closed."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch from the start: what is written, and what a closing event loop has to cancel."""
+    del config
+    sys.addaudithook(_trespass.hook)
+    cancel_all: Callable[[asyncio.AbstractEventLoop], None] = asyncio.runners._cancel_all_tasks  # type: ignore[attr-defined]  # the one place all loops end in
+
+    def noticed(loop: asyncio.AbstractEventLoop) -> None:
+        _unfinished.extend(task.get_name() for task in asyncio.all_tasks(loop))
+        cancel_all(loop)
+
+    asyncio.runners._cancel_all_tasks = noticed  # type: ignore[attr-defined]  # as above
+
+
+@pytest.fixture(scope="session")
+def clean_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home with nothing in it but a git user; all tests share it, none may write there."""
+    home = tmp_path_factory.mktemp("home")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n"
+    )
+    folders = [str(CHECKOUT) + os.sep, str(REAL_HOME) + os.sep]
+    _trespass.protected = tuple(folder for folder in folders if folder != os.sep * 2)
+    _trespass.allowed = (
+        str(tmp_path_factory.getbasetemp()),
+        str(Path(tempfile.gettempdir()).resolve()),
+    )
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _own_surroundings(clean_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut the test off from the settings of whoever runs it."""
+    for name in tuple(os.environ):
+        if name.startswith(("GIT_", "XDG_", "LOOPWRIGHT_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(clean_home))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(clean_home / ".gitconfig"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind(clean_home: Path, _own_surroundings: None) -> Iterator[None]:
+    """Fail the test that leaves a process, a task, a thread, a handle or a file behind."""
+    children = set(proctable.own_children())
+    threads = set(threading.enumerate())
+    handles = _handles()
+    _trespass.found.clear()
+    _unfinished.clear()
+    _trespass.watching = True
+    yield
+    _trespass.watching = False
+    left = [f"task {name!r} was still running when its event loop closed" for name in _unfinished]
+    left += [f"{path} was written, outside of tmp_path" for path in _trespass.found]
+    left += [f"~/{name} was written" for name in _strangers(clean_home)]
+    left += _still(lambda: _alive(set(proctable.own_children()) - children))
+    left += _still(lambda: [f"thread {each.name!r}" for each in _running(threads)])
+    left += _still(lambda: _grown(handles))
+    if left:
+        pytest.fail("the test left something behind:\n  " + "\n  ".join(left), pytrace=False)
+
+
+def _strangers(home: Path) -> list[str]:
+    names = [each.name for each in home.iterdir() if each.name != ".gitconfig"]
+    for name in names:
+        _clear(home / name)
+    return names
+
+
+def _clear(path: Path) -> None:
+    """Take it away, so that only one test is blamed."""
+    if path.is_dir() and not path.is_symlink():
+        for inner in path.iterdir():
+            _clear(inner)
+        path.rmdir()
+    else:
+        path.unlink()
+
+
+def _still(look: Callable[[], list[str]]) -> list[str]:
+    """Return what is there and does not go away soon."""
+    found = look()
+    if not found:
+        return []
+    gc.collect()
+    deadline = time.monotonic() + PATIENCE
+    while (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return found
+
+
+def _alive(pids: Iterable[int]) -> list[str]:
+    found = []
+    for pid in sorted(pids):
+        row = proctable.read_row(pid)
+        if row is not None and row.dead:
+            # Orphans of a child that a test killed come to this process, once it is a subreaper.
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        elif row is not None:
+            found.append(f"process {pid}: {_command(pid)}")
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    except (OSError, UnicodeError):
+        return "its command cannot be read"
+
+
+def _running(before: set[threading.Thread]) -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each not in before]
+
+
+def _handles() -> dict[str, str]:
+    found = {}
+    for name in os.listdir(HANDLES):  # noqa: PTH208  # names only
+        try:
+            found[name] = os.readlink(HANDLES / name)  # noqa: PTH115  # as above
+        except OSError:
+            continue
+    return found
+
+
+def _grown(before: dict[str, str]) -> list[str]:
+    """Name the handles that are more than before; the same number may mean another file."""
+    now = _handles()
+    if len(now) <= len(before):
+        return []
+    return [
+        f"handle {name} of {target}"
+        for name, target in now.items()
+        if name not in before and not target.startswith(KEPT_OPEN)
+    ]

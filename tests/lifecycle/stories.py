@@ -1,0 +1,300 @@
+"""Stories played in the simulated world, by one runner or by several that die on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from lifecycle.attend import Rounds
+from lifecycle.bases import Bases
+from lifecycle.clock import SteppedClock
+from lifecycle.context import ContextBuilder
+from lifecycle.engine import Engine
+from lifecycle.machine.states import Completed, Queued, Rejected, State
+from lifecycle.machine.table import decide
+from lifecycle.parts import Parts
+from lifecycle.paths import Paths
+from lifecycle.places import Places
+from lifecycle.plan import Agent, Task
+from lifecycle.result import ended
+from lifecycle.settings import Settings
+from lifecycle.store.memory import MemoryStore
+from templates.renderer import Renderer
+from tests.lifecycle import simulated_ports as ports
+from tests.lifecycle.simulated import CrashError, Life, World
+from tests.lifecycle.simulated_ci import Provider
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from communication.watcher import MailboxWatcher
+    from lifecycle.machine.events import Event
+    from lifecycle.result import LoopResult
+    from lifecycle.store.port import LifecycleStore
+    from tests.lifecycle.simulated import Script
+
+AGENT = "agent-T001"
+WRITES = ("create", "update", "effects_done", "answer_request")
+MOST_STEPS = 3000
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the agent does, what the world does, and how the loop is set."""
+
+    script: Script
+    verify: tuple[str, ...] = ("test",)
+    gates: dict[str, int] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    with_ci: bool = True
+    red_builds: frozenset[int] = frozenset()
+    people: tuple[tuple[str, Callable[[float], Event]], ...] = ()
+    """In which work state somebody asks for what, in this order."""
+
+    @property
+    def task(self) -> Task:
+        return Task(id="T001", title="Calculator", verify=self.verify)
+
+    def read_settings(self) -> Settings:
+        given = {"retry_interval": 1.0, "idle_limit": 0.0, "wall_limit": 0.0, "stop_grace": 0.1}
+        return Settings.model_validate({**given, **self.settings})
+
+
+class MortalStore:
+    """The store, as one runner reaches it: a dead one writes nothing."""
+
+    def __init__(self, store: MemoryStore, life: Life) -> None:
+        self._store, self._life = store, life
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        if not inspect.iscoroutinefunction(method):
+            self._life.breathe()
+            return method
+
+        async def call(*args: Any, **named: Any) -> Any:
+            self._life.breathe()
+            if name in WRITES:
+                self._life.checkpoint(f"before {name}")
+            await asyncio.sleep(0)
+            self._life.breathe()
+            found = await method(*args, **named)
+            if name in WRITES:
+                self._life.checkpoint(f"after {name}")
+            return found
+
+        return call
+
+
+@dataclass
+class Play:
+    """One story in one world, with the runners that have lived in it so far."""
+
+    story: Story
+    folder: Path
+    store: MemoryStore = field(default_factory=MemoryStore)
+    lives: list[Life] = field(default_factory=list)
+    result: LoopResult | None = None
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.world = World(self.folder, self.story.script, gates=self.story.gates)
+        self.world.forge.red = set(self.story.red_builds)
+        self._asked: list[int] = []
+
+    async def to_the_end(self, *crashes: int, goes_on: bool = False) -> Play:
+        """Let runners live until one reaches the end; each of `crashes` ends one of them."""
+        for crash_at in (*crashes, None):
+            life = Life(crash_at)
+            self.lives.append(life)
+            if await self._live(life):
+                break
+            if goes_on:
+                self.world.goes_on()
+        return self
+
+    async def _live(self, life: Life) -> bool:
+        clock = SteppedClock(self.world.now)
+        loop = asyncio.get_running_loop()
+        mine = asyncio.current_task()
+        others = asyncio.all_tasks() - {mine}
+        engine = Engine(self._parts(life, clock))
+        agent = Agent(agent_id=AGENT, command=("agent",))
+        run = loop.create_task(engine.run(agent, self.story.task, resume=False))
+        try:
+            for _ in range(MOST_STEPS):
+                await _settle()
+                if life.dead or (run.done() and await self._is_told(run)):
+                    break
+                if await self._people_ask() or self.world.step():
+                    continue
+                instant = clock.next_instant()
+                assert instant is not None, "nothing can happen any more"
+                clock.advance(instant - clock.now())
+                self.world.now = clock.now()
+            else:
+                record = await self.store.get(AGENT)
+                raise AssertionError(f"the story does not end: {record and record.work}")
+            if not life.dead:
+                self.result = run.result()
+                await engine.aclose()
+        finally:
+            life.dead = True
+            self.world.subscriptions.clear()
+            self.world.forge.handlers.clear()
+            left = asyncio.all_tasks() - {mine} - others
+            for task in left:
+                task.cancel()
+            found = await asyncio.gather(run, *left, return_exceptions=True)
+        for problem in found:
+            if isinstance(problem, BaseException) and not isinstance(
+                problem, (CrashError, asyncio.CancelledError)
+            ):
+                raise problem
+        return self.result is not None
+
+    async def _is_told(self, run: asyncio.Task[LoopResult]) -> bool:
+        """Tell whether nothing that people want of an ended lifecycle is still to be done."""
+        if run.exception() is not None:
+            return True
+        open_now = await self.store.requests()
+        return (
+            len(self._asked) == len(self.story.people)
+            and not open_now
+            and not await self.store.pending(AGENT)
+        )
+
+    async def _people_ask(self) -> bool:
+        """Let the next person ask once the lifecycle is where he waits for it."""
+        record = await self.store.get(AGENT)
+        if record is None or len(self._asked) == len(self.story.people):
+            return False
+        where, event = self.story.people[len(self._asked)]
+        acts = any(actor.steps for actor in self.world.alive())
+        if type(record.work).__name__ != where or (where == "Working" and acts):
+            return False
+        self._asked.append(await self.store.ask(AGENT, event(self.world.now)))
+        return True
+
+    def _parts(self, life: Life, clock: SteppedClock) -> Parts:
+        world = self.world
+        store = cast("LifecycleStore", MortalStore(self.store, life))
+        terminals = ports.Terminals(world, life)
+        branches = ports.Branches(world, life)
+        settings = self.story.read_settings()
+        return Parts(
+            repo=self.folder,
+            paths=Paths.of(self.folder),
+            store=store,
+            clock=clock,
+            settings=lambda: settings,
+            workspaces=ports.Spaces(world, life),
+            terminals=terminals,
+            branches=branches,
+            commands=ports.Commands(world, life),
+            watcher=cast("MailboxWatcher", ports.Watcher(world)),
+            rounds=Rounds(terminals, clock),
+            builder=_builder(),
+            places=Places(lambda: settings.max_live_agents),
+            bases=Bases(store, branches),
+            command_of=lambda agent: agent.command,
+            ci=Provider(world, life) if self.story.with_ci else None,
+            checkpoint=life.checkpoint,
+        )
+
+    async def picture(self) -> dict[str, Any]:
+        """Return what must be the same with and without crashes."""
+        record = await self.store.get(AGENT)
+        assert record is not None
+        assert record.work is not None
+        tally = record.work.tally
+        attempts = await self.store.attempts(AGENT)
+        return {
+            "work": type(record.work).__name__,
+            "state": record.state,
+            "summary": record.submission_summary,
+            "files": record.changed_files,
+            "error": record.error,
+            "spawn_count": tally.spawn_count,
+            "retry_count": tally.retry_count,
+            "attempt": tally.attempt,
+            "result": ended(record),
+            "ledger": [(row.attempt, row.outcome, row.summary, row.error) for row in attempts],
+            "merged": list(dict.fromkeys(self.world.forge.merged_into_base)),
+            "pull requests": [pull.state for pull in self.world.forge.pulls],
+            "workspaces": sorted(self.world.spaces),
+            "orders left": await self.store.pending(AGENT),
+        }
+
+    async def replayed(self) -> State:
+        """Let the machine decide the whole journal once more."""
+        policy = self.story.read_settings().policy(self.story.task)
+        state: State = Queued()
+        for entry in await self.store.journal(AGENT):
+            assert entry.before == type(state).__name__
+            step = decide(state, entry.event, policy)
+            assert step.late is entry.late
+            state = step.state
+            assert entry.after == type(state).__name__
+        return state
+
+    async def check(self) -> None:
+        """Hold what must hold after any number of crashes."""
+        world = self.world
+        assert world.doubled == [], "two agents were alive at once"
+        assert world.alive() == [], "an agent was left alive"
+        record = await self.store.get(AGENT)
+        assert record is not None
+        assert await self.replayed() == record.work
+        assert isinstance(record.work, (Completed, Rejected)) or self.result is not None
+
+
+@cache
+def _builder() -> ContextBuilder:
+    return ContextBuilder(Renderer(Path("/nonexistent")))
+
+
+async def _settle() -> None:
+    """Return when no task can go on without the world."""
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # what is idle else?
+    await asyncio.sleep(0)
+    while ready:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0)
+
+
+DEMO: Script = {
+    1: [("commit", "x.txt"), ("say", {"type": "blocked", "blocked_on": ["ci"], "summary": "ci"}),
+        ("exit", 0)],
+    2: [("commit", "y.txt"), ("say", {"type": "pr_created", "summary": "a pull request"}),
+        ("exit", 0)],
+    3: [("say", {"type": "task_complete", "summary": "done"}), ("exit", 0)],
+}  # fmt: skip
+
+
+async def crowd(folder: Path, number: int, *, places: int) -> tuple[Play, list[LoopResult]]:
+    """Play the demo story with many agents at once."""
+    play = Play(Story(DEMO, settings={"max_live_agents": places}), folder)
+    clock = SteppedClock(play.world.now)
+    engine = Engine(play._parts(Life(), clock))
+    tasks = [Task(id=f"T{each:03}", verify=("test",)) for each in range(number)]
+    runs = asyncio.gather(
+        *(
+            engine.run(Agent(agent_id=f"agent-{each.id}", command=("agent",)), each)
+            for each in tasks
+        )
+    )
+    while True:
+        await _settle()
+        if runs.done():
+            break
+        if play.world.step():
+            continue
+        instant = clock.next_instant()
+        assert instant is not None
+        clock.advance(instant - clock.now())
+    await engine.aclose()
+    return play, runs.result()

@@ -1,0 +1,105 @@
+"""Verify commands judge what the agent says it has done."""
+
+from __future__ import annotations
+
+from lifecycle.machine.states import Completed
+from lifecycle.result import LoopResultType
+from tests.lifecycle.world import AGENT, DONE, World, commit
+
+
+async def test_red_gates_wake_a_fresh_attempt_with_the_failing_output(world: World) -> None:
+    gate = "test -f y.txt || { echo 'y.txt is missing, says the gate'; exit 3; }"
+    result = await world.run(
+        {1: [*commit("x.txt"), DONE], 2: [*commit("y.txt"), DONE]}, task=world.task(verify=[gate])
+    )
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert await world.outcomes() == ["gate_failed", "task_complete"]
+    assert "y.txt is missing, says the gate" in world.prompt(2)
+    assert gate in world.prompt(2)
+
+
+async def test_gates_that_stay_red_use_up_the_retries(world: World) -> None:
+    result = await world.run(
+        [{"append": {"path": "x.txt", "text": "x"}}, {"commit": "more"}, DONE],
+        task=world.task(verify=["exit 1"]), max_retries=2,
+    )  # fmt: skip
+    assert (result.result_type, result.retry_count) == (LoopResultType.MAX_RETRIES, 2)
+    assert "`exit 1` ended with code 1" in str(result.error)
+
+
+async def test_a_gate_that_takes_too_long_is_red(world: World) -> None:
+    result = await world.run(
+        [*commit("x.txt"), DONE], task=world.task(verify=["sleep 600"]), gate_timeout=0.3,
+        max_retries=1, baseline=False,
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    assert "ran out of time" in str(result.error)
+    assert world.marked() == []
+
+
+async def test_uncommitted_files_refuse_completion_by_name(world: World) -> None:
+    result = await world.run(
+        {1: [{"write": {"path": "forgotten.txt", "text": "x"}}, DONE], 2: [{"commit": "it"}, DONE]},
+        task=world.task(verify=["test -f forgotten.txt"]),
+    )
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    first, second = await world.attempts()
+    assert "forgotten.txt" in first.error
+    assert "not committed" in world.prompt(2)
+    assert second.outcome == "task_complete"
+
+
+async def test_uncommitted_files_refuse_completion_without_gates_too(world: World) -> None:
+    result = await world.run(
+        {1: [{"write": {"path": "forgotten.txt", "text": "x"}}, DONE], 2: [{"commit": "it"}, DONE]}
+    )
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+
+
+async def test_what_failed_before_the_first_attempt_is_told_as_such(world: World) -> None:
+    await world.run(
+        {1: [{"exit": 1}], 2: [*commit("x.txt"), DONE]},
+        task=world.task(verify=["echo old news; test -f x.txt", "true"]),
+    )
+    assert "old news" in world.prompt(1)
+    assert "before" in world.prompt(1)
+    facts = (await world.record()).facts
+    assert facts["baseline"] == {"echo old news; test -f x.txt": False, "true": True}
+
+
+async def test_the_baseline_runs_outside_of_the_workspace(world: World) -> None:
+    task = world.task(verify=["test ! -f litter; touch litter"])
+    result = await world.run([*commit("x.txt"), DONE], task=task)
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert not world.paths.baseline(AGENT).exists()
+
+
+async def test_no_baseline_is_taken_when_it_is_switched_off(world: World) -> None:
+    await world.run([*commit("x.txt"), DONE], task=world.task(verify=["true"]), baseline=False)
+    assert (await world.record()).facts["baseline"] == {}
+
+
+async def test_a_change_of_the_verified_tests_is_flagged_in_the_record(world: World) -> None:
+    result = await world.run(
+        [*commit("x.txt"), *commit("test_a.py", "assert 1"), *commit("check.sh", "exit 0"), DONE],
+        task=world.task(verify=["sh ./check.sh"]), baseline=False,
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    record = await world.record()
+    assert record.facts["flagged"] == ["check.sh", "test_a.py"]
+    assert isinstance(record.work, Completed)
+    assert record.work.flagged == ("check.sh", "test_a.py")
+
+
+async def test_gates_that_move_the_branch_are_red(world: World) -> None:
+    sneaky = "git -c user.name=x -c user.email=x@x commit -q --allow-empty -m sneaky"
+    result = await world.run(
+        [*commit("x.txt"), DONE], task=world.task(verify=[sneaky]), baseline=False, max_retries=1
+    )
+    assert result.result_type is LoopResultType.MAX_RETRIES
+
+
+async def test_gates_leave_no_process_behind(world: World) -> None:
+    result = await world.run([*commit("x.txt"), DONE], task=world.task(verify=["sleep 600 & true"]))
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert world.marked() == []

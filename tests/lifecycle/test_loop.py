@@ -1,0 +1,231 @@
+"""The loop as its users know it: how it is built, what it answers, what it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci.local import LocalCIProvider
+from lifecycle.loop import AgentLifecycleLoop, LoopResult, LoopResultType
+from lifecycle.plan import Agent, Plan, Task
+from lifecycle.store.sqlite import SqliteStore
+from runtime.branches import BranchManager
+from runtime.process import TerminalManager
+from runtime.workspace import WorkspaceManager
+from tests.lifecycle.world import AGENT, DONE, HANG, PATIENCE, ROOT, Step, World, commit, git, says
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STORY = {
+    1: [*commit("x.txt"), says("blocked", blocked_on=["ci"], summary="waits for CI")],
+    2: [*commit("y.txt"), says("pr_created", summary="a pull request")],
+    3: [DONE],
+}
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "one per workspace"])
+async def test_the_python_example_runs_as_written(world: World, shared: bool) -> None:  # noqa: FBT001  # a parameter
+    repo = world.repo
+    task = Task(
+        id="T001", title="Calculator", description="...", dependencies=[], verify=["test -f x.txt"]
+    )
+    agent = Agent(
+        agent_id="agent-T001", command=[sys.executable, "-m", "runtime.agents.scripted",
+                                        str(world.script(STORY))]
+    )  # fmt: skip
+    loop = AgentLifecycleLoop(
+        repo_dir=repo,
+        plan=Plan(tasks=[task]),
+        ci_provider=LocalCIProvider(repo, test_command="test -f x.txt", auto_merge=True),
+        terminal_manager=TerminalManager(repo),
+        branch_manager=BranchManager(repo),
+        workspace_manager=WorkspaceManager(repo),
+        comm_file_path=repo / "communications.json" if shared else None,
+        max_retries=100,
+        retry_interval=30.0,
+    )
+    result = await asyncio.wait_for(loop.run_agent_loop(agent, task), PATIENCE)
+    assert result == LoopResult(
+        result_type=LoopResultType.TASK_COMPLETE,
+        task_id="T001",
+        agent_id="agent-T001",
+        summary="all is done",
+        spawn_count=3,
+    )
+    assert (repo / ".loopwright" / "state.db").exists()
+    assert (repo / "communications.json").exists() is shared
+    # The merge of the pull request came to the user's branch, and nothing else did.
+    assert world.git("status", "--porcelain") == ""
+    assert (repo / "y.txt").exists()
+
+
+async def test_an_agent_that_completes_is_done_in_one_attempt(world: World) -> None:
+    result = await world.run([*commit("x.txt"), DONE])
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert (result.spawn_count, result.retry_count, result.summary) == (1, 0, "all is done")
+    record = await world.record()
+    assert (record.state, record.changed_files) == ("completed", ["x.txt"])
+    assert record.submission_summary == "all is done"
+
+
+async def test_a_second_run_of_what_is_complete_starts_nobody(world: World) -> None:
+    first = await world.run([*commit("x.txt"), DONE])
+    assert await world.run([{"exit": 1}]) == first
+
+
+async def test_retries_used_up_end_with_max_retries(world: World) -> None:
+    result = await world.run([*commit("x.txt"), {"exit": 3}], max_retries=2)
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    assert (result.spawn_count, result.retry_count) == (2, 2)
+    assert "2 of 2 retries used" in str(result.error)
+    assert "exit code 3" in str(result.error)
+    assert await world.outcomes() == ["crashed", "crashed"]
+
+
+async def test_a_command_that_does_not_exist_ends_with_an_error_at_once(world: World) -> None:
+    loop = world.loop()
+    agent = Agent(agent_id=AGENT, command=("/no/such/agent",))
+    result = await loop.run_agent_loop(agent, world.task())
+    assert result.result_type is LoopResultType.ERROR
+    assert "/no/such/agent was not found" in str(result.error)
+    assert result.spawn_count == 0
+
+
+async def test_a_person_who_is_not_there_ends_with_blocked(world: World) -> None:
+    result = await world.run([says("blocked", blocked_on=["keys"])], blocked_timeout=0.2)
+    assert result.result_type is LoopResultType.BLOCKED
+    assert result.blocked_on == ["keys"]
+
+
+async def test_a_merge_that_does_not_come_ends_with_pr_created(world: World) -> None:
+    result = await world.run(
+        [*commit("x.txt"), says("pr_created")], ci=world.ci(), pr_merge_timeout=0.3
+    )
+    assert result.result_type is LoopResultType.PR_CREATED
+    assert result.pr_url == "local://pr/1"
+
+
+async def test_shutdown_answers_shutdown(world: World) -> None:
+    async with world.running([HANG]) as running:
+        await running.at("Working")
+        await running.loop.shutdown()
+        result = await running.result()
+    assert result.result_type is LoopResultType.SHUTDOWN
+    assert world.marked() == []
+
+
+async def test_the_users_checkout_is_not_touched(world: World) -> None:
+    (world.repo / "a.txt").write_text("changed, not committed\n")
+    (world.repo / "mine.txt").write_text("untracked\n")
+    looked = ("--no-optional-locks", "status", "--porcelain")
+    before = world.git("rev-parse", "HEAD"), world.git(*looked)
+    index = (world.repo / ".git" / "index").read_bytes()
+    await world.run([*commit("a.txt", "the agent's"), DONE])
+    assert (world.git("rev-parse", "HEAD"), world.git(*looked)) == before
+    assert (world.repo / "a.txt").read_text() == "changed, not committed\n"
+    assert (world.repo / ".git" / "index").read_bytes() == index
+    assert world.git("show", f"agent/{AGENT}:a.txt") == "the agent's"
+
+
+async def test_the_agent_gets_what_was_promised_and_none_of_the_runners_secrets(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GITHUB_TOKEN", "ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK"):
+        monkeypatch.setenv(name, "secret-value")
+    out = world.folder / "env.json"
+    await world.run([{"env": {"path": str(out), "prefix": ""}}, DONE])
+    found = json.loads(out.read_text())
+    assert "secret-value" not in found.values()
+    ours = {name: value for name, value in found.items() if name.startswith("LOOPWRIGHT_")}
+    spawn_id = ours.pop("LOOPWRIGHT_SPAWN_ID")
+    assert spawn_id.startswith(f"{AGENT}.")
+    assert ours == {
+        "LOOPWRIGHT_AGENT_ID": AGENT,
+        "LOOPWRIGHT_TASK_ID": "T001",
+        "LOOPWRIGHT_ATTEMPT": "1",
+        "LOOPWRIGHT_COMM_FILE": str(world.workspace / "communications.json"),
+        "LOOPWRIGHT_SUMMARY_FILE": str(world.paths.summary(AGENT, 1)),
+    }
+
+
+async def test_the_agent_reads_its_prompt_on_standard_input_in_its_workspace(world: World) -> None:
+    out = world.folder / "prompt.md"
+    pwd = world.folder / "pwd"
+    task = world.task(title="Add", description="Add two numbers.")
+    told = {"run": {"argv": ["sh", "-c", f"pwd > {pwd}"]}}
+    await world.run([{"read_prompt": str(out)}, told, DONE], task=task)
+    assert "Add two numbers." in out.read_text()
+    assert out.read_text() == world.prompt(1)
+    assert pwd.read_text().strip() == str(world.workspace)
+
+
+async def test_what_the_agent_prints_is_in_the_log_of_its_attempt(world: World) -> None:
+    first: list[Step] = [{"say": "hello"}, {"err": "oh"}, {"exit": 1}]
+    await world.run({1: first, 2: [{"say": "again"}, DONE]})
+    assert world.paths.log(AGENT, 1).read_text() == "hello\noh\n"
+    assert world.paths.log(AGENT, 2).read_text() == "again\n"
+
+
+async def test_state_is_for_its_owner_alone_and_never_committed(world: World) -> None:
+    await world.run([*commit("x.txt"), DONE])
+    assert world.paths.root.stat().st_mode & 0o777 == 0o700
+    assert ".loopwright" not in world.git("ls-tree", "-r", "--name-only", f"agent/{AGENT}")
+    assert "communications.json" not in world.git("ls-tree", "-r", "--name-only", f"agent/{AGENT}")
+    assert world.git("status", "--porcelain", "--untracked-files=all") == ""
+
+
+async def test_records_are_in_the_repository_and_counters_go_on(
+    world: World, tmp_path: Path
+) -> None:
+    database = tmp_path / "state.db"
+    async with await SqliteStore.open(database) as store:
+        loop = world.loop(store=store)
+        world.settings["max_retries"] = 2
+        first = await loop.run_agent_loop(world.agent([{"exit": 1}]), world.task())
+    assert first.retry_count == 2
+    async with await SqliteStore.open(database) as store:
+        second = await world.loop(store=store).run_agent_loop(world.agent([DONE]), world.task())
+    assert second == first
+
+
+async def test_another_task_under_the_same_agent_is_refused(world: World) -> None:
+    await world.run([*commit("x.txt"), DONE])
+    with pytest.raises(Exception, match="has a record for task T001"):
+        await world.run([DONE], task=world.task("T002"))
+
+
+async def test_a_repository_without_a_commit_is_refused_with_what_to_do(world: World) -> None:
+    empty = world.folder / "empty"
+    empty.mkdir()
+    git(empty, "init", "-q")
+    world.repo = empty
+    result = await world.loop().run_agent_loop(world.agent([DONE]), world.task())
+    assert result.result_type is LoopResultType.ERROR
+    assert "commit" in str(result.error)
+
+
+def test_a_second_runner_is_refused_while_the_first_one_lives(world: World) -> None:
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom lifecycle.store.lock import RunnerLock\n"
+        "lock = RunnerLock(Path(sys.argv[1])); lock.acquire()\nprint('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    world.paths.root.mkdir(mode=0o700)
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(world.paths.root)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as first:
+        assert first.stdout is not None
+        first.stdout.readline()
+        with pytest.raises(Exception, match=str(first.pid)):
+            asyncio.run(world.loop().run_agent_loop(world.agent([DONE]), world.task()))
+        first.communicate()

@@ -1,0 +1,70 @@
+"""Many loops at once: nobody is lost, nobody disturbs another, all share what is limited."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import Completed
+from lifecycle.result import LoopResultType
+from tests.lifecycle.stories import crowd
+from tests.lifecycle.world import DONE, PATIENCE, World, commit, git, says
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOOPS = 30
+
+
+async def test_thirty_real_loops_at_once_lose_no_breakpoint(world: World) -> None:
+    world.settings["max_live_agents"] = 8
+    shared = world.repo / "communications.json"
+    loop = world.loop(comm_file=shared)
+    names = [f"T{number:03}" for number in range(LOOPS)]
+    script = {1: [*commit("x.txt"), says("blocked", blocked_on=["T000"], summary="waits")],
+              2: [*commit("y.txt"), DONE]}  # fmt: skip
+    first = {1: [*commit("x.txt"), DONE]}
+    runs = [
+        loop.run_agent_loop(
+            world.agent(script if name != "T000" else first, f"agent-{name}"), world.task(name)
+        )
+        for name in names
+    ]
+    results = await asyncio.wait_for(asyncio.gather(*runs), PATIENCE)
+    assert {each.result_type for each in results} == {LoopResultType.TASK_COMPLETE}
+    assert [each.spawn_count for each in results] == [1, *[2] * (LOOPS - 1)]
+    assert {each.retry_count for each in results} == {0}
+    for name in names[1:]:
+        assert git(world.repo, "log", "--format=%s", f"main..agent/agent-{name}").split("\n") == [
+            "add y.txt", "add x.txt",
+        ]  # fmt: skip
+    assert set(json.loads(shared.read_text())) >= {f"agent-{name}" for name in names}
+    assert world.marked() == []
+    assert world.git("status", "--porcelain") == ""
+
+
+async def test_a_loop_that_fails_does_not_disturb_the_others(world: World) -> None:
+    world.settings["max_retries"] = 1
+    loop = world.loop()
+    scripts = {"T001": [{"exit": 1}], "T002": [*commit("x.txt"), DONE], "T003": [{"crash": "SEGV"}]}
+    runs = [
+        loop.run_agent_loop(world.agent(script, f"agent-{name}"), world.task(name))
+        for name, script in scripts.items()
+    ]
+    kinds = [each.result_type for each in await asyncio.gather(*runs)]
+    assert kinds == [
+        LoopResultType.MAX_RETRIES, LoopResultType.TASK_COMPLETE, LoopResultType.MAX_RETRIES,
+    ]  # fmt: skip
+
+
+async def test_two_hundred_loops_through_few_places_come_to_their_end(tmp_path: Path) -> None:
+    play, results = await crowd(tmp_path / "world", 200, places=16)
+    assert {each.result_type for each in results} == {LoopResultType.TASK_COMPLETE}
+    assert {each.spawn_count for each in results} == {3}
+    assert play.world.doubled == []
+    assert play.world.alive() == []
+    assert play.world.most_alive <= 16
+    page = await play.store.list(limit=1000)
+    assert len(page.records) == 200
+    assert {type(record.work) for record in page.records} == {Completed}

@@ -1,0 +1,255 @@
+"""What ends each wait, what the next attempt is told of it, and what waiting costs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from ci.events import CIEvent, CIEventType
+from lifecycle.machine import events as on
+from lifecycle.machine.states import Blocked, PrPending
+from lifecycle.result import LoopResultType
+from tests.lifecycle.world import AGENT, DONE, PATIENCE, World, commit, git, says, until
+
+BLOCKED = [*commit("x.txt"), says("blocked", blocked_on=["ci"], reason="CI must say yes")]
+OPENED = [*commit("x.txt"), says("pr_created", summary="a pull request")]
+
+
+# --- blocked ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("command", "told"), [("true", "build_success"), ("exit 3", "build_fail")])
+async def test_ci_unblocks_green_or_red_and_the_reason_is_told(
+    world: World, command: str, told: str
+) -> None:
+    result = await world.run({1: BLOCKED, 2: [DONE]}, ci=world.ci(command))
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+    assert any(isinstance(entry.event, on.CiReported) for entry in await world.journal())
+    assert told in world.prompt(2)
+
+
+async def test_an_event_that_the_caller_brings_unblocks_too(world: World) -> None:
+    async with world.running({1: BLOCKED, 2: [DONE]}) as running:
+        await running.at("Blocked")
+        event = CIEvent(
+            type=CIEventType.BUILD_SUCCESS, event_id="e1", at=time.time(),  # noqa: TID251  # an outside clock
+            branch=f"agent/{AGENT}", summary="all good elsewhere",
+        )  # fmt: skip
+        await running.loop.notify(event.model_copy(update={"branch": "agent/other"}))
+        await asyncio.sleep(0)
+        assert isinstance(await world.work(), Blocked)
+        await running.loop.notify(event)
+        result = await running.result()
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert "all good elsewhere" in world.prompt(2)
+
+
+async def test_a_task_that_completes_unblocks_who_waits_for_it(world: World) -> None:
+    go = world.folder / "go"
+    blocked = {1: [says("blocked", blocked_on=["T002"])], 2: [DONE]}
+    slow = [{"wait_file": str(go)}, DONE]
+    loop = world.loop()
+    other = asyncio.create_task(
+        loop.run_agent_loop(world.agent(slow, "agent-T002"), world.task("T002"))
+    )
+    first = asyncio.create_task(loop.run_agent_loop(world.agent(blocked), world.task()))
+    await until(lambda: world.passed("Blocked"))
+    go.touch()
+    result = await asyncio.wait_for(first, PATIENCE)
+    await other
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+    assert "T002" in world.prompt(2)
+
+
+async def test_a_task_starts_when_its_dependencies_are_complete_and_on_top_of_them(
+    world: World,
+) -> None:
+    loop = world.loop()
+    after = world.task("T002", dependencies=["T001"])
+    needs = [{"run": {"argv": ["test", "-f", "x.txt"]}}, *commit("y.txt"), DONE]
+    second = asyncio.create_task(loop.run_agent_loop(world.agent(needs, "agent-T002"), after))
+    await until(lambda: loop._engine is not None and loop.engine.owner("agent-T002"))
+    first = await loop.run_agent_loop(world.agent([*commit("x.txt"), DONE]), world.task())
+    result = await asyncio.wait_for(second, PATIENCE)
+    assert first.result_type is result.result_type is LoopResultType.TASK_COMPLETE
+    assert result.retry_count == 0
+
+
+async def test_a_dependency_that_fails_blocks_its_dependents_with_that_reason(
+    world: World,
+) -> None:
+    loop = world.loop()
+    world.settings["max_retries"] = 1
+    after = world.task("T002", dependencies=["T001"])
+    second = asyncio.create_task(loop.run_agent_loop(world.agent([DONE], "agent-T002"), after))
+    await until(lambda: loop._engine is not None and loop.engine.owner("agent-T002"))
+    await loop.run_agent_loop(world.agent([{"exit": 1}]), world.task())
+    result = await asyncio.wait_for(second, PATIENCE)
+    assert result.result_type is LoopResultType.BLOCKED
+    assert "T001 did not complete" in result.summary
+    assert result.spawn_count == 0
+
+
+async def test_a_person_unblocks_and_what_he_says_is_told(world: World) -> None:
+    async with world.running({1: [says("blocked", blocked_on=["keys"])], 2: [DONE]}) as running:
+        await running.at("Blocked")
+        assert world.marked() == []
+        await running.ask(on.Unblocked, note="The keys are under the mat.")
+        result = await running.result()
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+    assert "The keys are under the mat." in world.prompt(2)
+
+
+async def test_blocking_again_on_the_same_thing_is_charged_and_on_another_is_not(
+    world: World,
+) -> None:
+    keys, money = says("blocked", blocked_on=["keys"]), says("blocked", blocked_on=["money"])
+    async with world.running({1: [keys], 2: [money], 3: [money], 4: [DONE]}) as running:
+        for times in (1, 2, 3):
+            await running.at("Blocked", times)
+            await running.ask(on.Unblocked)
+        result = await running.result()
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 4)
+    assert result.retry_count == 1
+
+
+async def test_blocking_for_ever_on_the_same_thing_uses_up_the_retries(world: World) -> None:
+    async with world.running([says("blocked", blocked_on=["keys"])], max_retries=2) as running:
+        for times in (1, 2):
+            await running.at("Blocked", times)
+            await running.ask(on.Unblocked)
+        result = await running.result()
+    assert (result.result_type, result.spawn_count) == (LoopResultType.MAX_RETRIES, 3)
+    assert "blocked once more on: keys" in str(result.error)
+
+
+async def test_after_the_blocked_timeout_a_new_run_goes_on_waiting(world: World) -> None:
+    script = {1: [says("blocked", blocked_on=["keys"])], 2: [DONE]}
+    first = await world.run(script, blocked_timeout=0.1)
+    assert (first.result_type, first.spawn_count) == (LoopResultType.BLOCKED, 1)
+    async with world.running(script, blocked_timeout=60.0) as running:
+        await running.at("Blocked")
+        await running.ask(on.Unblocked)
+        second = await running.result()
+    assert (second.result_type, second.spawn_count) == (LoopResultType.TASK_COMPLETE, 2)
+    assert second.retry_count == 0
+
+
+async def test_who_waits_holds_no_place(world: World) -> None:
+    world.settings["max_live_agents"] = 1
+    async with world.running([says("blocked", blocked_on=["keys"])]) as running:
+        await running.at("Blocked")
+        other = running.loop.run_agent_loop(world.agent([DONE], "agent-T002"), world.task("T002"))
+        result = await asyncio.wait_for(other, PATIENCE)
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+
+
+async def test_not_more_agents_live_at_once_than_there_are_places(world: World) -> None:
+    world.settings["max_live_agents"] = 2
+    log = world.folder / "log"
+    steps = [
+        {"run": {"argv": ["sh", "-c", f"echo + >> {log}; sleep 0.1; echo - >> {log}"]}}, DONE,
+    ]  # fmt: skip
+    loop = world.loop()
+    names = [f"T{number:03}" for number in range(1, 6)]
+    runs = [loop.run_agent_loop(world.agent(steps, f"agent-{n}"), world.task(n)) for n in names]
+    results = await asyncio.wait_for(asyncio.gather(*runs), PATIENCE)
+    assert {each.result_type for each in results} == {LoopResultType.TASK_COMPLETE}
+    alive = most = 0
+    for line in log.read_text().split():
+        alive += 1 if line == "+" else -1
+        most = max(most, alive)
+    assert most <= 2
+
+
+# --- pull requests ----------------------------------------------------------------------------
+
+
+async def test_a_merge_wakes_the_agent_and_is_told(world: World) -> None:
+    ci = world.ci()
+    async with world.running({1: OPENED, 2: [DONE]}, ci=ci) as running:
+        await running.at("PrPending")
+        await until(lambda: _number(running.loop) is not None)
+        deadline = time.monotonic() + PATIENCE
+        while not (await ci.merge(1)).merged:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+        result = await running.result()
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+    assert "merged" in world.prompt(2)
+    assert world.git("show", "main:x.txt") == "x"
+
+
+async def test_a_close_costs_a_retry_and_is_told(world: World) -> None:
+    ci = world.ci()
+    async with world.running({1: OPENED, 2: [DONE]}, ci=ci) as running:
+        await running.at("PrPending")
+        await until(lambda: _number(running.loop) is not None)
+        await ci.close(1)
+        result = await running.result()
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert "closed" in world.prompt(2)
+
+
+async def test_red_checks_cost_a_retry_and_their_log_is_told(world: World) -> None:
+    ci = world.ci("echo 'assertion failed in calc'; exit 1")
+    result = await world.run({1: OPENED, 2: [DONE]}, ci=ci)
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert "assertion failed in calc" in world.prompt(2)
+
+
+async def test_a_conflict_costs_a_retry_and_names_the_file(world: World) -> None:
+    script = {1: [*commit("a.txt", "the agent's\n"), says("pr_created")], 2: [DONE]}
+    async with world.running(script, ci=world.ci()) as running:
+        await running.at("PrPending")
+        await until(lambda: _number(running.loop) is not None)
+        (world.repo / "a.txt").write_text("the user's\n")
+        git(world.repo, "commit", "-qam", "meanwhile")
+        result = await running.result()
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert "a.txt" in world.prompt(2)
+    assert "onflict" in world.prompt(2)
+
+
+async def test_a_merge_after_the_timeout_still_counts(world: World) -> None:
+    ci = world.ci()
+    first = await world.run({1: OPENED, 2: [DONE]}, ci=ci, pr_merge_timeout=0.2)
+    assert (first.result_type, first.pr_url) == (LoopResultType.PR_CREATED, "local://pr/1")
+    async with world.running({1: OPENED, 2: [DONE]}, ci=ci, pr_merge_timeout=60.0) as running:
+        await running.at("PrPending")
+        await until(lambda: _number(running.loop) is not None)
+        deadline = time.monotonic() + PATIENCE
+        while not (await ci.merge(1)).merged:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+        second = await running.result()
+    assert (second.result_type, second.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+
+
+async def test_an_open_pull_request_is_not_opened_again(world: World) -> None:
+    ci = world.ci()
+    async with world.running({1: OPENED, 2: OPENED, 3: [DONE]}, ci=ci) as running:
+        await running.at("PrPending")
+        await until(lambda: _number(running.loop) is not None)
+        await running.ask(on.Unblocked)
+        await running.at("PrPending", times=2)
+        await until(lambda: _number(running.loop) is not None)
+        assert _number(running.loop) == 1
+        await running.ask(on.Unblocked)
+        await running.result()
+
+
+async def test_without_a_provider_a_pull_request_can_only_wait_for_a_person(world: World) -> None:
+    async with world.running({1: OPENED, 2: [DONE]}) as running:
+        await running.at("PrPending")
+        await running.ask(on.Unblocked, note="go on")
+        result = await running.result()
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+
+
+def _number(loop: object) -> int | None:
+    owner = loop.engine.owner(AGENT)  # type: ignore[attr-defined]  # looking inside on purpose
+    state = owner.state if owner is not None else None
+    return state.number if isinstance(state, PrPending) else None
