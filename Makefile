@@ -51,7 +51,7 @@ bench: $(STAMP) ## measure against floors and peers, print the table (minutes)
 	$(BIN)/python bench/run.py $(BENCH)
 
 crash: $(STAMP) ## kill a real runner at random moments, print the table (ROUNDS=100)
-	$(BIN)/python tests/acceptance/crash_soak.py --rounds $(or $(ROUNDS),100)
+	LOOPWRIGHT_SOAK_ROUNDS=$(or $(ROUNDS),100) $(BIN)/python tests/acceptance/crash_soak.py
 
 docs: $(STAMP) ## write the generated parts of docs/ anew
 	$(BIN)/python docs/state_diagram.py

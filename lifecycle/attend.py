@@ -96,9 +96,7 @@ class Attendance:
             report = await self.process.stop(grace)
             if not report.survivors:
                 break
-            # Not even KILL ended it: it hangs in the kernel. No other agent may start before it
-            # is gone.
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.0)  # as in _until_exit
         last = self._last_look()
         how = report.exit
         return on.AgentStopped(
@@ -160,6 +158,8 @@ class Attendance:
         how: ProcessExit = await self.process.wait()
         report = await self.process.sweep(self.settings.stop_grace)
         while report.survivors:
+            # Not even KILL ended it: it hangs in the kernel. No other agent may start before it
+            # is gone.
             await asyncio.sleep(1.0)
             report = await self.process.stop(self.settings.stop_grace)
         last = self._last_look()
@@ -172,7 +172,7 @@ class Attendance:
                 signal=how.signal,
                 word=word,
                 problem="" if word is not None else last.problem,
-                swept=report.killed,
+                swept=report.left_behind,
             )
         )
 

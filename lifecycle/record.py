@@ -103,7 +103,7 @@ class AttemptRow:
     """Commits it made."""
     saved_ref: str = ""
     swept: int = 0
-    """Processes it left behind."""
+    """Processes it left behind, or that had to be killed when it was stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,8 @@ class StopReport:
     forced: bool
     killed: int
     survivors: tuple[int, ...]
+    left_behind: int = 0
+    """Processes of it that were alive when `sweep` came, after its own exit."""
 
 
 class AgentProcess:
@@ -75,6 +77,7 @@ class AgentProcess:
         self._seen: set[tuple[int, int]] = set()
         self._popen = started.popen
         self._stops = 0
+        self._left_behind = 0
         self._killed: set[tuple[int, int]] = set()
         self._report: StopReport | None = None
 
@@ -85,6 +88,8 @@ class AgentProcess:
     async def sweep(self, grace: float) -> StopReport:
         """Wait for the exit, then end what the process left behind."""
         await self.wait()
+        if self._report is None:
+            self._left_behind = len(_living(self))
         return await self.stop(grace)
 
     async def stop(self, grace: float) -> StopReport:
@@ -148,7 +153,9 @@ class AgentProcess:
             with contextlib.suppress(OSError):
                 output.finish(self.order.log, self.order.log_cap)
             killed = len(self._killed)
-            self._report = StopReport(self.exit.result(), bool(killed), killed, ())
+            self._report = StopReport(
+                self.exit.result(), bool(killed), killed, (), self._left_behind
+            )
         return self._report
 
     def forget(self) -> None:

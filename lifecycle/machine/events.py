@@ -127,6 +127,7 @@ class AgentStopped(AttemptEvent):
     signal: int | None = None
     forced: bool = False
     swept: int = 0
+    """Processes that had to be killed."""
     word: Word | None = None
 
 

@@ -17,7 +17,7 @@ hygiene.PATIENCE = 0.1
 KEPT = []
 
 def test_process():
-    KEPT.append(subprocess.Popen(["sleep", "5"]))
+    KEPT.append(subprocess.Popen(["sleep", "1.5"]))
 
 def test_thread():
     threading.Thread(target=time.sleep, args=(2,), name="left", daemon=True).start()
@@ -41,7 +41,7 @@ async def test_clean(tmp_path):
     await asyncio.sleep(0)
 """
 BLAMED = {
-    "test_process": "sleep 5",
+    "test_process": "sleep 1.5",
     "test_thread": "thread 'left'",
     "test_task": "task 'left' was still running",
     "test_handle": "test_offenders.py",

@@ -91,6 +91,8 @@ async def test_a_daemon_left_behind_is_ended(world: World, clear_env: bool) -> N
     assert result.result_type is LoopResultType.TASK_COMPLETE
     assert world.marked() == []
     assert not flag.exists()
+    [row] = await world.attempts()
+    assert row.swept >= 1
 
 
 async def test_a_daemon_is_ended_with_its_agent(world: World) -> None:
