@@ -62,11 +62,18 @@ async def _watchfiles(made: World) -> list[float]:
     command = made.agent.says(
         stamps, _blocked("T"), delay_ms=SPEAKS_AFTER_MS, file=folder / "communications.json"
     )
-    process = await asyncio.create_subprocess_exec(*command)
+
+    async def first() -> asyncio.subprocess.Process:
+        # It does not look at what was there before it watched, so it gets time to begin.
+        await asyncio.sleep(0.5)
+        return await asyncio.create_subprocess_exec(*command)
+
+    starting = asyncio.create_task(first())
     count = 0
     async for changes in watchfiles.awatch(folder):
         if not any(name.endswith("communications.json") for _, name in changes):
             continue
+        process = await starting if count == 0 else process
         process.send_signal(signal.SIGTERM)
         await process.wait()
         count += 1
