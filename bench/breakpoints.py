@@ -63,23 +63,26 @@ async def _watchfiles(made: World) -> list[float]:
         stamps, _blocked("T"), delay_ms=SPEAKS_AFTER_MS, file=folder / "communications.json"
     )
 
-    async def first() -> asyncio.subprocess.Process:
-        # It does not look at what was there before it watched, so it gets time to begin.
-        await asyncio.sleep(0.5)
-        return await asyncio.create_subprocess_exec(*command)
+    running: list[asyncio.subprocess.Process] = []
 
-    starting = asyncio.create_task(first())
+    async def begin() -> None:
+        # The watch does not tell what was there before it, so it gets time to come up.
+        await asyncio.sleep(0.5)
+        running.append(await asyncio.create_subprocess_exec(*command))
+
+    beginning = asyncio.create_task(begin())
     count = 0
     async for changes in watchfiles.awatch(folder):
         if not any(name.endswith("communications.json") for _, name in changes):
             continue
-        process = await starting if count == 0 else process
+        process = running.pop()
         process.send_signal(signal.SIGTERM)
         await process.wait()
         count += 1
         if count > BURST + WARM_UP:
             break
-        process = await asyncio.create_subprocess_exec(*command)
+        running.append(await asyncio.create_subprocess_exec(*command))
+    await beginning
     return gaps(stamps)[WARM_UP:][:BURST]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 from communication.mailbox import Reading, ReadingKind
@@ -26,6 +27,10 @@ SAMPLE_INTERVAL = 2.0
 IDLE_SHARE = 0.005
 """A tree that uses less of one core than this counts as quiet; timers of idle programs do."""
 TICKS_PER_SECOND = 100.0
+SLEPT = 30.0
+"""Seconds that a measurement may be late; beyond, the machine slept or its clock was set."""
+LOOK_AGAIN = 1.0
+"""Seconds between two attempts to see that nothing of an agent is left."""
 
 
 def word_of(reading: Reading) -> Word | None:
@@ -96,7 +101,7 @@ class Attendance:
             report = await self.process.stop(grace)
             if not report.survivors:
                 break
-            await asyncio.sleep(1.0)  # as in _until_exit
+            await asyncio.sleep(LOOK_AGAIN)  # as in _until_exit
         last = self._last_look()
         how = report.exit
         return on.AgentStopped(
@@ -115,6 +120,11 @@ class Attendance:
             self._mail.close()
         if self._ending is not None:
             self._ending.cancel()
+
+    def excuse(self, seconds: float) -> None:
+        """Leave out a time in which nobody could work."""
+        self.since += seconds
+        self.quiet_since += seconds
 
     def measured(self, activity: Activity) -> None:
         """Take one measurement; tell when a limit is reached."""
@@ -156,12 +166,15 @@ class Attendance:
 
     async def _until_exit(self) -> None:
         how: ProcessExit = await self.process.wait()
-        report = await self.process.sweep(self.settings.stop_grace)
-        while report.survivors:
-            # Not even KILL ended it: it hangs in the kernel. No other agent may start before it
-            # is gone.
-            await asyncio.sleep(1.0)
-            report = await self.process.stop(self.settings.stop_grace)
+        while True:
+            # Nobody else tells that it ended, so a system without a free file handle is asked
+            # again. What not even KILL ended hangs in the kernel: no other agent may start before
+            # it is gone.
+            with contextlib.suppress(OSError):
+                report = await self.process.sweep(self.settings.stop_grace)
+                if not report.survivors:
+                    break
+            await asyncio.sleep(LOOK_AGAIN)
         last = self._last_look()
         word = word_of(last)
         self._tell(
@@ -188,6 +201,7 @@ class Rounds:
         self._interval = interval
         self._attended: dict[str, Attendance] = {}
         self._timer: Timer | None = None
+        self._due = 0.0
 
     def add(self, attendance: Attendance) -> None:
         """Measure this agent from now on."""
@@ -209,15 +223,21 @@ class Rounds:
             default=self._interval,
         )  # fmt: skip
         pause = max(0.05, min(self._interval, shortest))
-        self._timer = self._clock.call_at(self._clock.now() + pause, self._pass)
+        self._due = self._clock.now() + pause
+        self._timer = self._clock.call_at(self._due, self._pass)
 
     def _pass(self) -> None:
-        measured = self._terminals.sample()
-        for mark, attendance in list(self._attended.items()):
-            activity = measured.get(mark)
-            if activity is not None:
-                attendance.measured(activity)
-        if self._attended:
-            self._arm()
-        else:
+        slept = self._clock.now() - self._due
+        try:
+            measured = self._terminals.sample()
+            for mark, attendance in list(self._attended.items()):
+                if abs(slept) > SLEPT:
+                    attendance.excuse(slept)
+                activity = measured.get(mark)
+                if activity is not None:
+                    attendance.measured(activity)
+        finally:
+            # Also when the system could not be looked at: limits must not be off from then on.
             self._timer = None
+            if self._attended:
+                self._arm()

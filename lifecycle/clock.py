@@ -51,14 +51,16 @@ class _SystemTimer:
     def __init__(self, clock: SystemClock, when: float, callback: Callable[[], None]) -> None:
         self._clock, self._when, self._callback = clock, when, callback
         self._loop = asyncio.get_running_loop()
+        # A clock that is set back must not make anybody wait longer than was meant.
+        self._latest = self._loop.time() + max(0.0, when - clock.now())
         self._handle = self._next()
 
     def _next(self) -> asyncio.TimerHandle:
         left = min(max(0.0, self._when - self._clock.now()), LONGEST_SLEEP)
-        return self._loop.call_later(left, self._fire)
+        return self._loop.call_at(min(self._loop.time() + left, self._latest), self._fire)
 
     def _fire(self) -> None:
-        if self._clock.now() >= self._when:
+        if self._clock.now() >= self._when or self._loop.time() >= self._latest:
             self._callback()
         else:
             self._handle = self._next()

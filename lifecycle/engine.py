@@ -7,6 +7,7 @@ people leave in the store. What any fact means is the machine's business.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from lifecycle.errors import ConflictingUpdateError, LifecycleError, UnknownLife
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
     About,
+    Accepted,
     AwaitingHuman,
     Blocked,
     Coarse,
@@ -29,9 +31,10 @@ from lifecycle.performer import Performer
 from lifecycle.record import AgentLifecycle, Filter
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
 from lifecycle.retention import RETIRED, Retention
+from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ci.events import CIEvent
     from lifecycle.clock import Timer
@@ -62,7 +65,7 @@ class Engine:
         """Of the store, at the latest two looks; a write may hide in the instant of the first."""
         self._handed: set[int] = set()
         self._applying: set[str] = set()
-        self._retention = Retention(parts, self._is_busy)
+        self._retention = Retention(parts, self._claim)
         self.revive: Callable[[AgentLifecycle], None] | None = None
         """Called with a record that a person's request made runnable and that nobody runs."""
 
@@ -120,14 +123,28 @@ class Engine:
         ]
         gate = asyncio.Semaphore(RECOVERED_AT_ONCE)
 
-        async def settle(record: AgentLifecycle) -> None:
+        async def settle(record: AgentLifecycle) -> bool:
             async with gate:
-                owner = Owner(await load(self.parts.store, record), self.parts, self.performer)
-                owner.drain()
-                await owner.run()
+                with self._claim(record.agent_id) as free:
+                    if free:
+                        case = await load(self.parts.store, record)
+                        owner = Owner(case, self.parts, self.performer)
+                        owner.drain()
+                        await owner.run()
+                    return free
 
-        await asyncio.gather(*(settle(record) for record in lost))
-        return tuple(record.agent_id for record in lost)
+        done = await asyncio.gather(*map(settle, lost), return_exceptions=True)
+        for record, result in zip(lost, done, strict=True):
+            # One that cannot be brought to rest must not keep all the others from running.
+            if isinstance(result, Exception):
+                self.parts.report(
+                    "lifecycle_recovery_failed", agent_id=record.agent_id, reason=str(result)
+                )
+            elif isinstance(result, BaseException):
+                raise result
+        return tuple(
+            record.agent_id for record, result in zip(lost, done, strict=True) if result is True
+        )
 
     async def _sweep(self) -> None:
         """End all processes that bear a mark of one of our records: nobody attends them."""
@@ -194,17 +211,22 @@ class Engine:
     async def _own(self, agent: Agent, task: Task) -> Owner:
         """Become the one owner; a request that is being applied right now comes first."""
         agent_id = agent.agent_id
-        while agent_id in self._applying:  # noqa: ASYNC110  # rare, and over within one request
-            await asyncio.sleep(REQUESTS_EVERY / 10)
-        if agent_id in self._owners:
-            raise LifecycleError(f"{agent_id} is running already in this process")
+        before = await self.parts.store.get(agent_id)
+        await self._turn(agent_id)
         self._applying.add(agent_id)
         try:
-            owner = Owner(await self._case(agent, task), self.parts, self.performer)
+            owner = Owner(await self._case(agent, task, before), self.parts, self.performer)
             self._owners[agent_id] = owner
         finally:
             self._applying.discard(agent_id)
         return owner
+
+    async def _turn(self, agent_id: str) -> None:
+        """Wait for the request, or the removal, that somebody carries out on a lifecycle."""
+        while agent_id in self._applying:  # noqa: ASYNC110  # rare, and over within one request
+            await asyncio.sleep(REQUESTS_EVERY / 10)
+        if agent_id in self._owners:
+            raise LifecycleError(f"{agent_id} is running already in this process")
 
     async def apply(
         self, agent_id: str, event: Event, *, request: int | None = None
@@ -213,14 +235,15 @@ class Engine:
 
         `request` is the id under which the fact is in the store already.
         """
-        if request is None:
-            request = await self.parts.store.ask(agent_id, event)
-        self._handed.add(request)
-        self._applying.add(agent_id)
-        try:
+        if request is not None:
+            self._handed.add(request)
+        await self._turn(agent_id)
+        with self._claim(agent_id):
+            if request is None:
+                # Nobody else takes it before it is noted as handed on: the claim is ours.
+                request = await self.parts.store.ask(agent_id, event)
+                self._handed.add(request)
             problem = await self._apply(agent_id, event, request)
-        finally:
-            self._applying.discard(agent_id)
         if problem:
             raise LifecycleError(problem)
         record = await self.parts.store.get(agent_id)
@@ -236,7 +259,11 @@ class Engine:
             return problem
         if isinstance(event, on.RejectRequested) and isinstance(record.work, Rejected):
             # It ended by itself and kept its workspace to be looked at; now nobody wants it.
-            await self.cleanup_agent(agent_id)
+            try:
+                await self.cleanup_agent(agent_id)
+            except RuntimeFault as fault:
+                await self.parts.store.answer_request(request, str(fault))
+                return str(fault)
         owner = Owner(await load(self.parts.store, record), self.parts, self.performer)
         owner.drain()
         owner.tell(event, request_id=request)
@@ -271,8 +298,11 @@ class Engine:
         """Take a CI event from whoever brings it."""
         self._hear(event)
 
-    async def _case(self, agent: Agent, task: Task) -> Case:
+    async def _case(self, agent: Agent, task: Task, before: AgentLifecycle | None) -> Case:
         record = await self.parts.store.get(agent.agent_id)
+        if record is None and before is not None and isinstance(before.work, Accepted):
+            # Retired while we waited for our turn: it is done, and must not begin anew.
+            record = before
         if record is None or record.work is None:
             fresh = self._fresh(agent, task, record)
             store = self.parts.store
@@ -339,8 +369,17 @@ class Engine:
             text=record.error or "its loop ended early",
         )
 
-    def _is_busy(self, agent_id: str) -> bool:
-        return agent_id in self._owners or agent_id in self._applying
+    @contextmanager
+    def _claim(self, agent_id: str) -> Iterator[bool]:
+        """Keep owners and requests away from a lifecycle; False when one has it already."""
+        if agent_id in self._owners or agent_id in self._applying:
+            yield False
+            return
+        self._applying.add(agent_id)
+        try:
+            yield True
+        finally:
+            self._applying.discard(agent_id)
 
     def _tasks_running(self) -> set[str]:
         return {owner.case.record.task_id for owner in self._owners.values()}
@@ -387,11 +426,17 @@ class Engine:
                 self._handed.add(request.request_id)
                 owner.tell(request.event, request_id=request.request_id)
                 continue
-            self._applying.add(request.agent_id)
-            try:
-                await self._apply(request.agent_id, request.event, request.request_id)
-            finally:
-                self._applying.discard(request.agent_id)
+            with self._claim(request.agent_id):
+                one = self._apply(request.agent_id, request.event, request.request_id)
+                (result,) = await asyncio.gather(one, return_exceptions=True)
+            if isinstance(result, Exception):
+                # It stays open for the next runner; those behind it must not wait for that.
+                self._handed.add(request.request_id)
+                self.parts.report(
+                    "lifecycle_request_failed", agent_id=request.agent_id, reason=str(result)
+                )
+            elif isinstance(result, BaseException):
+                raise result
 
 
 def _nothing() -> None:

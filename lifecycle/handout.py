@@ -38,7 +38,7 @@ def summarize(
         at=parts.clock.now(),
         completed=parts.completed,
         mail=mailbox.load(),
-        person_summary=edited.read_text("utf-8") if edited.exists() else None,
+        person_summary=edited.read_text("utf-8", "replace") if edited.exists() else None,
     )
     summary = parts.paths.summary(case.agent_id, attempt)
     write(summary, parts.builder.render(snapshot))

@@ -12,6 +12,7 @@ from lifecycle.housing import end, whole
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate
 from runtime.errors import RuntimeFault
+from runtime.tree import some_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +90,12 @@ class Judge:
         if status.head != head:
             moved = f"the verify commands moved the branch to {status.head}"
             gates = (*gates, Gate(command="git rev-parse HEAD", ok=False, code=1, excerpt=moved))
+        if status.changed:
+            # Green or red, they judged something else than the commit that would be merged.
+            edited = (
+                f"the verify commands changed files that are committed: {some_of(status.changed)}"
+            )
+            gates = (*gates, Gate(command="git diff --quiet", ok=False, code=1, excerpt=edited))
         return on.GatesFinished(
             at=self._now(),
             attempt=attempt,

@@ -133,7 +133,13 @@ async def _open_pull_request(parts: Parts, case: Case, url: str, summary: str) -
     try:
         found = await parts.ci.pull_request(url) if url else None
         if found is None:
-            found = await _adopt_or_create(parts.ci, case, branch, base, summary)
+            found = await _adoptable(parts.ci, case, branch)
+        if found is None and await parts.branches.is_contained(branch, base):
+            # It would count as merged at once, and the next attempt could say the same again.
+            text = f"{branch} has no commit that is not in {base}: there is nothing to merge"
+            return on.PullRequestUnknown(at=now, text=text, fault=Fault.USER)
+        if found is None:
+            found = await _create(parts.ci, case, branch, base, summary)
     except (ProviderError, RuntimeFault) as error:
         return on.PullRequestUnknown(at=now, text=str(error), fault=Fault.ENVIRONMENT)
     if found.branch != branch:
@@ -142,12 +148,12 @@ async def _open_pull_request(parts: Parts, case: Case, url: str, summary: str) -
     return on.PullRequestOpened(at=now, number=found.number, url=found.url)
 
 
-async def _adopt_or_create(
-    ci: CIProvider, case: Case, branch: str, base: str, summary: str
-) -> PullRequest:
+async def _adoptable(ci: CIProvider, case: Case, branch: str) -> PullRequest | None:
     found = await ci.find_pull_request(branch)
-    if found is not None and _is_ours(found, case):
-        return found
+    return found if found is not None and _is_ours(found, case) else None
+
+
+async def _create(ci: CIProvider, case: Case, branch: str, base: str, summary: str) -> PullRequest:
     title = case.task.title or summary.split("\n", 1)[0][:120] or case.task.id
     return await ci.create_pull_request(branch=branch, base=base, title=title, body=summary)
 

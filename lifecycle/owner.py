@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.bases import is_done
-from lifecycle.errors import LifecycleError
+from lifecycle.errors import (
+    LifecycleError,
+    StoreDamagedError,
+    StoreError,
+    StoreFromNewerVersionError,
+)
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
@@ -55,6 +60,10 @@ LOOK_TOGETHER = 0.05
 """A look may come this share of its interval early."""
 LOOK_AT_LEAST_EVERY = 1.0
 """Seconds; a retry interval of zero must not make looking at a wait a busy loop."""
+STORE_EVERY = 5.0
+"""Seconds between two attempts to write to a store that refuses."""
+STORE_TRIES = 120
+"""How often it is tried again; the agent works on meanwhile, unattended."""
 SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent)
 SETTLING = (do.StopAgent, do.TakeSnapshot, do.MergeBranch, do.RemoveWorkspace)
 """Orders that are finished also by a loop that shuts down; others wait for the next runner."""
@@ -198,7 +207,7 @@ class Owner:
         orders = tuple(self._orders(effects))
         name = type(item.event).__name__
         self._parts.checkpoint(f"before commit of {name}")
-        await self._parts.store.commit(
+        await self._keep(
             Commit(
                 record=record,
                 journal=tuple(journal),
@@ -223,6 +232,23 @@ class Owner:
         if orders:
             self._act(orders)
         self._announce(journal)
+
+    async def _keep(self, commit: Commit) -> None:
+        """Commit; wait while the disk is full or locked: what has happened cannot be taken back."""
+        for left in range(STORE_TRIES, -1, -1):
+            try:
+                await self._parts.store.commit(commit)
+            except (StoreFromNewerVersionError, StoreDamagedError):
+                raise
+            except StoreError as problem:
+                if self._draining or not left:
+                    raise
+                self._parts.report(
+                    "lifecycle_store_failed", agent_id=self.case.agent_id, reason=str(problem)
+                )
+                await asyncio.sleep(STORE_EVERY)
+            else:
+                return
 
     def _at_once(self, step: Step) -> tuple[Event, Step] | None:
         """Go straight into the next attempt, in the same transaction, if nothing is in the way."""
@@ -343,7 +369,7 @@ class Owner:
         self._arm_look()
 
     def _arm_look(self) -> None:
-        waits = isinstance(self.state, (Blocked, PrPending)) and not self._draining
+        waits = self._rests()
         if waits and self._look is None:
             pause = max(self._parts.settings().retry_interval, LOOK_AT_LEAST_EVERY)
             # Many wait; those that look at nearly the same time do it in one waking of the loop.
@@ -372,7 +398,7 @@ class Owner:
                 return
         look = asyncio.get_running_loop().create_task(self._look_on(order))
         self._acts[look] = False
-        look.add_done_callback(self._acted)
+        look.add_done_callback(self._looked)
 
     def _may_be_unblocked(self, state: Blocked) -> bool:
         """Tell without asking anybody whether a look could find news."""
@@ -382,8 +408,26 @@ class Owner:
     async def _look_on(self, order: Effect) -> None:
         """Look without an order in the store: a look leaves a trace only if it moves something."""
         event = await self._performer.perform(self.case, "", order, self.tell)
-        if event is not None:
+        if event is not None and self._is_news(event):
             self.tell(event)
+
+    def _is_news(self, event: Event) -> bool:
+        try:
+            step = decide(self.state, event, self._policy())
+        except IllegalTransition:
+            return True
+        return self._matters(Item(event), step)
+
+    def _looked(self, look: asyncio.Task[None]) -> None:
+        """Rest again without waking the owner if nothing came of it: hundreds may wait."""
+        if self._inbox or not self._rests() or look.cancelled() or look.exception() is not None:
+            self._acted(look)
+        else:
+            self._acts.pop(look, None)
+            self._arm_look()
+
+    def _rests(self) -> bool:
+        return isinstance(self.state, (Blocked, PrPending)) and not self._draining
 
     def _due(self) -> None:
         self._timer, self._timer_at = None, None

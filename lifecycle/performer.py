@@ -15,6 +15,7 @@ from communication.mailbox import ReadingKind
 from lifecycle import outside
 from lifecycle.attend import Attendance, word_of
 from lifecycle.case import Head
+from lifecycle.errors import PlanError
 from lifecycle.handout import keep, readable, summarize
 from lifecycle.housing import end, mailbox_of, opened, save, whole
 from lifecycle.judging import Judge
@@ -186,7 +187,7 @@ class Performer:
                     log_cap=settings.log_cap_bytes,
                 )
                 process = await parts.terminals.spawn(order)
-        except SpawnError as error:
+        except (SpawnError, PlanError) as error:
             return self._unspawned(attempt, error, Fault.USER)
         except (RuntimeFault, TemplateError, MailboxError, OSError) as error:
             return self._unspawned(attempt, error, Fault.ENVIRONMENT)
@@ -257,6 +258,7 @@ class Performer:
                 else ""
             )
             commits = await self._look_up(case, workspace, status)
+            elsewhere = await self._elsewhere(workspace, status)
         except (RuntimeFault, OSError) as error:
             return on.SnapshotFailed(at=self._now(), attempt=attempt, text=str(error))
         return on.SnapshotTaken(
@@ -269,7 +271,17 @@ class Performer:
             commits=commits,
             saved_ref=saved,
             last_words=self._last_words(case, attempt),
+            elsewhere=elsewhere,
         )
+
+    async def _elsewhere(self, workspace: Workspace, status: TreeStatus) -> str:
+        """Say where the agent went if its commits are not on its branch, from where they merge."""
+        if status.branch == workspace.branch:
+            return ""
+        if await self._parts.branches.head(workspace.branch) == status.head:
+            return ""
+        where = f"branch {status.branch}" if status.branch else "a detached HEAD"
+        return f"{where}, not on {workspace.branch}"
 
     async def _look_up(self, case: Case, workspace: Workspace, status: TreeStatus) -> int:
         """Ask git about a new head, once; return how many commits the attempt made."""

@@ -112,6 +112,10 @@ class Branches(Protocol):
         """Return the files in which a merge would conflict; nothing is changed."""
         ...
 
+    async def is_contained(self, branch: str, into: str) -> bool:
+        """Tell whether a branch holds all commits of another already."""
+        ...
+
     async def join(self, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
         """Return a commit that holds all of these, moving no branch."""
         ...

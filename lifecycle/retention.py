@@ -15,6 +15,7 @@ from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from lifecycle.clock import Timer
     from lifecycle.parts import Parts
@@ -29,11 +30,11 @@ _HOUR = 3600.0
 
 
 class Retention:
-    """Looks now and then; `busy` tells which lifecycles somebody works with right now."""
+    """Looks now and then; `claim` keeps others away from a lifecycle, or says that it is in use."""
 
-    def __init__(self, parts: Parts, busy: Callable[[str], bool]) -> None:
+    def __init__(self, parts: Parts, claim: Callable[[str], AbstractContextManager[bool]]) -> None:
         self._parts = parts
-        self._busy = busy
+        self._claim = claim
         self._timer: Timer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
@@ -63,12 +64,18 @@ class Retention:
             for record in page.records:
                 if self._over.is_set():
                     break
-                if not self._busy(record.agent_id) and await self._remove(record):
-                    removed.append(record.agent_id)
+                with self._claim(record.agent_id) as free:
+                    if free and await self._is_unchanged(record) and await self._remove(record):
+                        removed.append(record.agent_id)
             cursor = page.next_cursor
             if cursor is None:
                 break
         return tuple(removed)
+
+    async def _is_unchanged(self, listed: AgentLifecycle) -> bool:
+        """Tell whether it is still as it was listed: it may have been taken up again since."""
+        record = await self._parts.store.get(listed.agent_id)
+        return record is not None and record.version == listed.version
 
     async def _remove(self, record: AgentLifecycle) -> bool:
         """Remove one lifecycle, its record last: what a crash leaves is for the next look."""

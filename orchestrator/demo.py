@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -102,6 +103,7 @@ def introduce(repo: Path) -> None:
 def explain(repo: Path) -> None:
     """Say where everything is and what to try next."""
     agent, paths, where = default_agent_id(TASK_ID), Paths.of(repo), shlex.quote(str(repo))
+    program = _program()
     say()
     say("What is where:")
     say(f"  what attempt 3 was told   {paths.summary(agent, 3)}")
@@ -118,7 +120,7 @@ def explain(repo: Path) -> None:
         ("another task, by the same agent", "run 'Divide too'"),
     ):
         say(f"  {text}")
-        say(f"    loopwright {command} --repo {where}")
+        say(f"    {program} {command} --repo {where}")
     say()
     leave(repo)
 
@@ -126,6 +128,16 @@ def explain(repo: Path) -> None:
 def leave(repo: Path) -> None:
     """Say how to remove it."""
     say(f"The repository stays. Remove it with: rm -rf {shlex.quote(str(repo))}")
+
+
+def _program() -> str:
+    """Return what to type to start this program again; a checkout's own is not on PATH."""
+    own = Path(sys.argv[0])
+    if shutil.which("loopwright") or own.name != "loopwright" or not own.exists():
+        return "loopwright"
+    here = own.resolve()
+    near = here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
+    return shlex.quote(str(near))
 
 
 def _settings(repo: Path) -> str:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lifecycle.engine import Engine
 
 HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ONE_PRESS = 0.2
+"""Seconds; programs such as `timeout` and some wrappers deliver one wish twice within these."""
 KILL_AGAIN_EVERY = 0.1
 """Seconds; a process that was being started during the first kill is met by the next."""
 
@@ -26,6 +28,7 @@ class Heed:
         self._tell = tell
         self._engine: Engine | None = None
         self._ending: list[asyncio.Task[None]] = []
+        self._first_at = 0.0
         self.number = 0
         """The first signal that came; 0 if none did."""
 
@@ -54,11 +57,14 @@ class Heed:
             task.cancel()
 
     def _heard(self, number: int) -> None:
+        present = asyncio.get_running_loop().time()
         if not self.number:
-            self.number = number
-            self._tell("stopping: agents are asked to end and their work is saved; once more kills")
+            self.number, self._first_at = number, present
+            self._tell("stopping: agents are asked to end, work is saved; once more kills")
             if self._engine is not None:
                 self._begin(self._engine.shutdown())
+        elif present - self._first_at < ONE_PRESS:
+            return
         elif len(self._ending) == 1 and self._engine is not None:
             self._tell("killing the agents; what is being saved is finished")
             self._begin(self._kill(self._engine))

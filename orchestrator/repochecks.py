@@ -48,8 +48,22 @@ def _git(repo: Path) -> Iterator[Check]:
         what, _, mend = str(problem).rpartition(": ")
         yield Check(BAD, "repository", what or str(problem), mend)
         return
-    where = f"on {facts.branch}" if facts.branch else "HEAD is detached"
-    yield Check(OK, "repository", f"{facts.root}, {where}")
+    if facts.branch:
+        yield Check(OK, "repository", f"{facts.root}, on {facts.branch}")
+    else:
+        yield Check(
+            WARN,
+            "repository",
+            f"{facts.root}, HEAD is detached: there is no branch to accept work into",
+            "switch to a branch, or give --base BRANCH",
+        )
+    if (repo / ".gitmodules").exists():
+        yield Check(
+            WARN,
+            "submodules",
+            "a fresh workspace has their folders empty",
+            "let tasks and verify commands begin with `git submodule update --init`",
+        )
     exclude = facts.common_dir / "info" / "exclude"
     lines = exclude.read_bytes().splitlines() if exclude.exists() else []
     if f"{STATE_FOLDER}/".encode() in lines:
@@ -110,6 +124,12 @@ def _unescaped(place: str) -> str:
 
 
 def _permissions(root: Path) -> Check:
+    if not root.is_dir():
+        return Check(BAD, "permissions", f"{root} is no folder", "move it away")
+    if not os.access(root, os.W_OK | os.X_OK):
+        return Check(
+            BAD, "permissions", f"{root} cannot be written", "mend its mode, or mount it writable"
+        )
     found = root.stat()
     mode = found.st_mode & 0o777
     if found.st_uid != os.getuid():

@@ -122,6 +122,10 @@ class Service:
 
     async def _settle(self, agent_id: str, running: asyncio.Task[LoopResult]) -> None:
         record = await self._engine.parts.store.get(agent_id)
+        if record is None and running.exception() is None:
+            # Accepted long ago, and retired just now.
+            self.ending.results[agent_id] = running.result()
+            return
         if record is None:
             self.ending.defects[agent_id] = f"{running.exception() or 'its record is gone'}"
             self._view.note(f"its loop could not run: {self.ending.defects[agent_id]}", agent_id)
@@ -140,6 +144,9 @@ class Service:
 
     def _revive(self, record: AgentLifecycle) -> None:
         if self._heed.number or isinstance(record.work, Suspended):
+            return
+        if any(name == record.agent_id and not task.done() for task, name in self._running.items()):
+            # An earlier request revived it a moment ago.
             return
         self._start(record.agent_id, self._run_again(record))
 

@@ -14,6 +14,7 @@ from lifecycle.errors import LifecycleError
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
     ACTIVE,
+    About,
     Accepted,
     AwaitingHuman,
     BackingOff,
@@ -45,6 +46,8 @@ LOOK_EVERY = 0.05
 ITS_TURN = 1.0
 """Seconds within which a runner starts an attempt that is due, if it runs that lifecycle."""
 RUNS_ALL = "loopwright up"
+IN_CONFLICT = "both changed"
+"""Words of a refused merge that an agent can mend; any other is for a person."""
 NEEDS = {
     "answer": "only an open question or a blocker can be answered",
     "unblock": "only one that is blocked, or waits for a merge, a task or a person, can be",
@@ -122,6 +125,7 @@ async def steer(repo: Path, wish: Wish) -> Outcome:
     event = wish.event(requests.now())
     async with store_of(repo) as store:
         before = await known(store, wish.agent_id, repo)
+        _needs_words(wish, before)
         runner = runner_of(repo)
         try:
             await requests.send(repo, wish.agent_id, event, wait_s=wish.wait_s, settings=settings)
@@ -135,6 +139,17 @@ async def steer(repo: Path, wish: Wish) -> Outcome:
         runs = who.startswith(RUNS_ALL) or (bool(who) and await _moves(store, record))
         facts = _Facts(repo, wish, before, record, changed=changed, who=who, runs=runs)
         return await _told(facts)
+
+
+def _needs_words(wish: Wish, record: AgentLifecycle) -> None:
+    """Refuse to let an agent go on without the answer it asked for."""
+    work = record.work
+    if wish.verb != "unblock" or wish.text or not isinstance(work, AwaitingHuman):
+        return
+    if work.about is About.QUESTION:
+        raise LifecycleError(
+            f'{wish.agent_id} asks "{work.text}"; loopwright answer {wish.agent_id} "TEXT"'
+        )
 
 
 async def _after(store: LifecycleStore, wish: Wish, event: on.PersonEvent) -> AgentLifecycle:
@@ -240,7 +255,9 @@ def _accepted(facts: _Facts) -> Outcome:
             exit_code=exits.BLOCKED,
             details={"problem": work.problem},
             hint=f"Nothing was changed. Merge {branch} yourself and accept again, or let an agent "
-            f"resolve it: loopwright guide {record.agent_id} 'Merge {base} into your branch'",
+            f"resolve it: loopwright guide {record.agent_id} 'Merge {base} into your branch'"
+            if IN_CONFLICT in work.problem
+            else "Nothing was changed.",
         )
     return facts.outcome("accepted; its merge is still under way")
 

@@ -52,9 +52,8 @@ def fact(news: News, state: State | None) -> str:
 def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line per fact reads best
     match event:
         case on.WorkspaceReady(branch=branch, base_branch=base, base_commit=commit):
-            red = sum(not gate.ok for gate in event.baseline)
-            before = f"; {red} of {len(event.baseline)} verify commands fail before any work"
-            return f"works on branch {branch}, from {base or commit[:12]}" + (before if red else "")
+            text = f"works on branch {branch}, from {base or commit[:12]}"
+            return "; ".join((text, *_before(event), *map(_cut, event.notes)))
         case on.WorkspaceFailed(text=text):
             return f"no workspace: {_cut(text)}"
         case on.AgentSpawned(attempt=attempt, process=process):
@@ -99,6 +98,14 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
             return "" if by in ("run", "shutdown") else _person(event)
         case _:
             return ""
+
+
+def _before(event: on.WorkspaceReady) -> tuple[str, ...]:
+    red, count = sum(not gate.ok for gate in event.baseline), len(event.baseline)
+    if not red:
+        return ()
+    which = "the verify command fails" if count == 1 else f"{red} of {count} verify commands fail"
+    return (f"{which} before any work",)
 
 
 def said(attempt: int, word: Word) -> str:

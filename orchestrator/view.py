@@ -35,6 +35,8 @@ DRAW_EVERY = 0.25
 LOOK_EVERY = 1.0
 """Seconds between two looks at ages and logs while nothing is told."""
 TAIL_BYTES = 1000
+ROOM_FOR_A_KEY = 4
+"""Columns at the right that stay free."""
 Row = tuple[str, str, str, str, str]
 HEADS: Row = ("AGENT", "ATTEMPT", "STATE", "SINCE", "LAST WORDS, OR WHAT IT WAITS FOR")
 
@@ -145,7 +147,8 @@ class LiveView:
             line.append(f"{agent_id}: ", style="bold")
         line.append(text, style="default not dim")
         with contextlib.suppress(OSError):
-            self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+            # Folded, not cut: the end of a line is often what to do.
+            self._console.print(line, overflow="fold")
 
     def over(self, record: AgentLifecycle) -> None:
         """Keep the last state of a loop that ended."""
@@ -239,7 +242,9 @@ class LiveView:
         from rich.table import Table  # noqa: PLC0415  # as above
         from rich.text import Text  # noqa: PLC0415  # as above
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True)
+        # The terminal writes ^C behind the last line; it must not wrap there.
+        width = max(self._console.width - ROOM_FOR_A_KEY, 1)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), width=width)
         for head in HEADS[:-1]:
             table.add_column(head, no_wrap=True, header_style="dim")
         table.add_column(HEADS[-1], no_wrap=True, overflow="ellipsis", ratio=1, header_style="dim")

@@ -113,6 +113,11 @@ class BranchManager:
         )
         return conflicts
 
+    async def is_contained(self, branch: str, into: str) -> bool:
+        """Whether a branch holds all commits of another already: there is nothing to merge."""
+        source, target = await self.head(branch), await self.head(into)
+        return source is not None and target is not None and await self._contains(target, source)
+
     async def changed_between(self, a: str, b: str) -> tuple[str, ...]:
         """Return the files that differ between two commits (full ids) or branches."""
         listing = await self._git.run(

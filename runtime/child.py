@@ -89,7 +89,8 @@ class AgentProcess:
         """Wait for the exit, then end what the process left behind."""
         await self.wait()
         if self._report is None:
-            self._left_behind = len(_living(self))
+            # Called again, it counts what not even KILL ended among what it met at first.
+            self._left_behind = max(self._left_behind, len(_living(self)))
         return await self.stop(grace)
 
     async def stop(self, grace: float) -> StopReport:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from runtime.saving import SavedWork
     from runtime.tree import ChangedFile, Commit
 
-_UNKNOWN = TreeStatus(head="", branch=None, changed=(), untracked=(), fingerprint="", conflicted=())
+_UNKNOWN = TreeStatus(head="", branch="", changed=(), untracked=(), fingerprint="", conflicted=())
 
 
 class FolderWorkspaces:

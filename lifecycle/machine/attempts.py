@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from lifecycle.machine.policy import Policy
     from lifecycle.machine.states import Preparing, Queued
 
+DELIVERS = ("task_complete", "pr_created")
+"""Breakpoints that hand over the agent's branch."""
+
 # --- before the agent lives -------------------------------------------------------------------
 
 
@@ -217,12 +220,15 @@ def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
                           approved=True)  # fmt: skip
         return land(back, event.at)
     word = outcome.word
+    over = _over(replace(state, tally=tally))
+    if word is not None and word.type in DELIVERS and event.elsewhere:
+        text = f"the work is on {event.elsewhere}; only what is committed there counts"
+        return fail(over, event.at, policy, "off_branch", text)
     if word is not None and word.type == "task_complete" and _may_verify(state, event, policy):
         verifying = Verifying(
             tally=tally, word=word, head=event.head, changed_files=event.changed_files
         )
         return Step(verifying, (do.RunGates(attempt=tally.attempt, head=event.head),))
-    over = _over(replace(state, tally=tally))
     if word is None:
         return fail(over, event.at, policy, outcome.ended, outcome.text)
     return _heed(over, word, event, policy)

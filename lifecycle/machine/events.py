@@ -154,6 +154,8 @@ class SnapshotTaken(AttemptEvent):
     """Made by this attempt."""
     saved_ref: str = ""
     last_words: str = ""
+    elsewhere: str = ""
+    """Where the workspace stands, if its commit is not the one the agent's branch is at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

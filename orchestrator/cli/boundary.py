@@ -33,8 +33,13 @@ def guarded(run: Callable[[str, list[str]], int], name: str, args: list[str]) ->
 def _tell(name: str, error: Exception) -> int:
     known = _expected(error)
     if known is not None:
-        sys.stderr.write(f"loopwright {name}: {error}\n")
+        text = _of_the_system(error) if isinstance(error, OSError) else str(error)
+        sys.stderr.write(f"loopwright {name}: {text}\n")
         return known
+    shadow = _shadow(error)
+    if shadow:
+        sys.stderr.write(f"loopwright {name}: {shadow}\n")
+        return exits.USAGE
     import traceback  # noqa: PLC0415  # only for defects
 
     if os.environ.get("LOOPWRIGHT_DEBUG"):
@@ -65,3 +70,26 @@ def _expected(error: Exception) -> int | None:
         if isinstance(error, kinds):
             return code
     return exits.USAGE if isinstance(error, OSError) else None
+
+
+def _of_the_system(error: OSError) -> str:
+    """Say what the system refused, and where; errors of ours are told as they are."""
+    if not error.strerror or error.filename is None:
+        return str(error)
+    return (
+        f"{os.fsdecode(error.filename)}: {error.strerror}; mend its permissions, or make room "
+        "there (`loopwright doctor` checks the folders it needs)"
+    )
+
+
+def _shadow(error: Exception) -> str:
+    """Say which package of another hides one of ours, if that is why an import failed."""
+    if not isinstance(error, ImportError):
+        return ""
+    from orchestrator.guard import ShadowedPackageError, check_own_packages  # noqa: PLC0415  # rare
+
+    try:
+        check_own_packages()
+    except ShadowedPackageError as shadowed:
+        return str(shadowed)
+    return ""

@@ -41,6 +41,7 @@ from orchestrator.config import SettingsReader
 from orchestrator.guard import check_own_packages
 from orchestrator.log import RunnerLog
 from orchestrator.view import choose
+from runtime.git import inspect_repository
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -81,6 +82,8 @@ async def loop_through(
 ) -> Ending:
     """Run what there is to run, shown on standard error."""
     check_own_packages()
+    # Refused before anything is recorded: no git, no commit, a bare repository.
+    inspect_repository(bench.repo).require_usable()
     settings = bench.settings()
     view = choose(sys.stderr, bench.environ, plain=plain)
     provider = wiring.local_provider(bench.repo, settings)
@@ -156,7 +159,13 @@ def _table(ending: Ending, environ: Mapping[str, str]) -> list[str]:
             paint(line, STATE_COLOURS.get(kind, ""), wanted=True)
             for line, kind in zip(lines, kinds, strict=True)
         ]
-    return [head, *lines]
+    # What a narrow terminal cut off of an error is often what to do.
+    cut_off = [
+        f"{agent_id}: {one_line(result.error)}"
+        for (agent_id, result), line in zip(sorted(ending.results.items()), lines, strict=False)
+        if result.error and one_line(result.error) not in line
+    ]
+    return [head, *lines, *cut_off]
 
 
 def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one line per state reads best

@@ -14,10 +14,11 @@ from orchestrator.errors import OrchestratorError
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 STATE_FOLDER = ".loopwright"
 _OURS = (".git", STATE_FOLDER)
+_BARE = ("HEAD", "objects", "refs")
 
 
 class UsageError(OrchestratorError):
@@ -96,6 +97,11 @@ def find_repo(given: str | None) -> Path:
     for folder in around:
         if any(os.path.lexists(folder / name) for name in _OURS):
             return folder
+    if all((start / name).exists() for name in _BARE):
+        raise UsageError(
+            f"{start} is a bare repository, without the files that agents work on; clone it "
+            "(`git clone`) and use the clone"
+        )
     hint = "name its top folder" if given is not None else "change into one or give --repo DIR"
     raise UsageError(f"{start} is not in a git repository; {hint}, or make one with `git init`")
 
@@ -107,9 +113,14 @@ def split_positional(args: Sequence[str], words: Sequence[str]) -> tuple[str, li
     return "", list(args)
 
 
-def person(environ: Mapping[str, str]) -> str:
-    """Name who gives the command, for the journal."""
-    return environ.get("USER") or environ.get("LOGNAME") or "a person"
+def user() -> str:
+    """Name whoever types, for the journal."""
+    import getpass  # noqa: PLC0415  # only when nobody is named
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "somebody"
 
 
 def _number(text: str, least: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.cli.options import Parser, find_repo, positive
+from orchestrator.cli.options import Parser, find_repo, positive, user
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ def _order(repo: Path, options: Namespace) -> int:
 
     from orchestrator import prdesk  # noqa: PLC0415  # as above
     from orchestrator.cli import exits  # noqa: PLC0415  # as above
-    from orchestrator.cli.steer import user  # noqa: PLC0415  # as above
     from orchestrator.cli.text import one_line, say, to_json  # noqa: PLC0415  # as above
     from orchestrator.config import load_settings  # noqa: PLC0415  # as above
 

@@ -166,7 +166,7 @@ def _print_table(
                 str(_attempt(row)),
                 str(row["retry_count"]),
                 span(present - since(row["work"], row["updated_at"])),
-                waiting_for(row["work_kind"], row["work"], present, span),
+                waiting_for(row["work_kind"], row["work"], present, span) or _ended(row),
             )
             for row in rows
         ],
@@ -186,6 +186,12 @@ def _attempt(row: dict[str, Any]) -> int:
     """Return the attempt under way, else the latest; the record counts on to the next one."""
     under_way = row["work_kind"] in UNDER_WAY
     return int(row["attempt"] if under_way else row["spawn_count"])
+
+
+def _ended(row: dict[str, Any]) -> str:
+    """Say why it was given up; a person who rejected it knows."""
+    given_up = row["work_kind"] == "Rejected" and (row["work"] or {}).get("reason") != "person"
+    return f"given up: {row['error'] or row['work'].get('text', '')}" if given_up else ""
 
 
 def _painted(line: str, kind: str) -> str:

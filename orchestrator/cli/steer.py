@@ -5,7 +5,7 @@ Works on a live runner and on a stopped repository alike. Says what came of it, 
 
 from __future__ import annotations
 
-from orchestrator.cli.options import Parser, UsageError, find_repo, seconds
+from orchestrator.cli.options import Parser, UsageError, find_repo, seconds, user
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -98,13 +98,3 @@ def run(name: str, args: list[str]) -> int:
 def _text(name: str, options: Namespace) -> str:
     words = options.why if name == "reject" else getattr(options, "text", None)
     return (words or "").strip()
-
-
-def user() -> str:
-    """Name whoever types."""
-    import getpass  # noqa: PLC0415  # only when nobody is named
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return "somebody"

@@ -16,9 +16,9 @@ from orchestrator.cli.options import (
     Parser,
     UsageError,
     find_repo,
-    person,
     positive,
     split_positional,
+    user,
 )
 from orchestrator.cli.text import now, safe, say, tell, to_json
 from orchestrator.config import load_settings
@@ -148,7 +148,7 @@ async def _release(repo: Path, agent_id: str) -> None:
             f"no summary of {agent_id} waits for approval; `loopwright show {agent_id} --why` "
             "tells what it waits for"
         )
-    await send(repo, agent_id, on.SummaryApproved(at=now(), by=person(os.environ)))
+    await send(repo, agent_id, on.SummaryApproved(at=now(), by=user()))
 
 
 def _given(file: str) -> str:

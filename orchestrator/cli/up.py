@@ -65,7 +65,12 @@ def run(name: str, args: list[str]) -> int:
         held = [record.agent_id for record in ending.held]
         say(to_json({"results": results, "held": held, "exit_code": ending.exit_code}))
     elif not ending.results and not ending.held and not ending.signal_code:
-        tell("Nothing to do: no plan, and no lifecycle is unfinished.")
+        tell(
+            "Nothing to do: no PLAN was given, there is no loopwright.plan.toml or .json in "
+            f"{repo}, and no lifecycle is unfinished."
+            if plan is None
+            else "Nothing to do: all of the plan is over, and no lifecycle is unfinished."
+        )
     else:
         looping.tell_ending(ending, bench)
     return ending.exit_code

@@ -262,6 +262,10 @@ class Branches:
         del branch, into
         return ()
 
+    async def is_contained(self, branch: str, into: str) -> bool:
+        del branch, into
+        return False
+
     async def join(self, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
         del message
         return MergeOutcome(merged=True, commit=commits[0], conflicts=(), reason="")

@@ -46,6 +46,7 @@ NAMED: dict[str, tuple[Any, ...]] = {
     "exit_code": (None, 0, 1),
     "signal": (None, 9),
     "dirty": ((), (), ("a.py",)),
+    "elsewhere": ("", "", "", "branch other, not on agent/a"),
     "gates": GATES,
     "baseline": GATES,
     "process": (PROCESS,),

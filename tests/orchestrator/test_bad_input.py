@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -246,3 +249,33 @@ def in_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ):
         monkeypatch.setenv(f"LOOPWRIGHT_{name}", value)
     return mailbox
+
+
+def test_a_bare_repository_is_named_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path)], check=True)
+    assert main(["run", "x", "--repo", str(tmp_path)]) == 2
+    assert "is a bare repository" in capsys.readouterr().err
+
+
+def test_packages_of_the_current_folder_that_hide_ours_are_named(empty: Cli) -> None:
+    theirs = empty.repo / "lifecycle"
+    theirs.mkdir()
+    (theirs / "__init__.py").touch()
+    Paths.of(empty.repo).root.mkdir(mode=0o700)
+    Paths.of(empty.repo).database.touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestrator.cli.main", "ps"], cwd=empty.repo, check=False,
+        capture_output=True, text=True, env=os.environ | {"PYTHONSAFEPATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert str(theirs) in done.stderr
+    assert "use the `loopwright` command" in done.stderr
+
+
+def test_what_the_system_refuses_is_told_with_its_place(empty: Cli) -> None:
+    Paths.of(empty.repo).root.touch()
+    empty("run", "x", "--command", "true")
+    assert empty.code == 2
+    assert f"{Paths.of(empty.repo).root}: File exists; mend" in empty.err

@@ -184,3 +184,16 @@ def test_a_package_of_the_same_name_before_ours_is_named_and_refused(
     )
     assert str(foreign / name / "__init__.py") in done.stdout
     assert "take the folder out of PYTHONPATH" in done.stdout
+
+
+def test_what_surprises_agents_in_a_repository_is_told(empty: Cli) -> None:
+    subprocess.run(["git", "switch", "--quiet", "--detach"], cwd=empty.repo, check=True)
+    (empty.repo / ".gitmodules").touch()
+    checks_found = found(empty)
+    assert "HEAD is detached" in checks_found["repository"]["found"]
+    assert "git submodule update" in checks_found["submodules"]["mend"]
+
+
+def test_a_state_folder_that_is_none_is_bad(empty: Cli) -> None:
+    Paths.of(empty.repo).root.touch()
+    assert found(empty)["permissions"]["level"] == "bad"

@@ -117,5 +117,11 @@ def test_a_second_runner_is_exit_code_75_and_names_the_first(world: World) -> No
 
 def test_a_repository_without_a_commit_is_refused_with_what_to_do(world: World) -> None:
     world.git("update-ref", "-d", "HEAD")
-    result = world.json("run", "x", "--command", "true", code=6)
-    assert "commit --allow-empty" in result["error"]
+    refused = world.call("run", "x", "--command", "true", code=2)
+    assert "commit --allow-empty" in refused.stderr
+    assert not (world.repo / ".loopwright").exists()
+
+
+def test_a_lifecycle_that_was_given_up_is_listed_with_its_reason(world: World) -> None:
+    world.call("run", "x", "--command", "./gone", code=6)
+    assert "given up: " in world.call("ps", "--all").stdout

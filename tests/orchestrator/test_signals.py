@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from orchestrator.heed import ONE_PRESS
 from tests.orchestrator.loopkit import ASK, DONE, until
 
 if TYPE_CHECKING:
@@ -63,8 +64,11 @@ def test_a_second_signal_kills_what_does_not_listen(world: World) -> None:
     with world.live("run", "x", "--command", agent) as runner:
         pid = _at_work(world)
         runner.signal(signal.SIGINT)
+        runner.signal(signal.SIGINT)  # the same wish, delivered twice as `timeout` does
         runner.says("stopping")
         began = time.monotonic()
+        until(lambda: time.monotonic() > began + ONE_PRESS, "this is another wish")
+        assert "killing" not in runner.err
         runner.signal(signal.SIGINT)
         runner.ends(130)
         assert time.monotonic() - began < 10

@@ -225,3 +225,10 @@ def test_a_runner_of_another_task_does_not_start_what_was_released_and_that_is_s
         world.comes_to("Working", "agent-T002")
         assert "(loopwright run y) leaves it alone" in world.call("unblock", "agent-T001").stdout
     assert world.row()["work_kind"] == "BackingOff"
+
+
+def test_an_open_question_is_not_unblocked_without_an_answer(world: World) -> None:
+    world.settings("blocked_timeout = 0.2\n")
+    world.call("run", "x", "--command", world.script("agent", [ASK]), code=3)
+    refused = world.call("unblock", "agent-T001", code=2)
+    assert 'loopwright answer agent-T001 "TEXT"' in refused.stderr

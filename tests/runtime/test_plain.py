@@ -41,6 +41,7 @@ async def test_what_git_would_say_is_said_to_be_unknown(folder: Path) -> None:
     workspace = await plain.prepare("agent-a")
     status = await plain.status(workspace)
     assert (status.head, status.fingerprint, status.dirty) == ("", "", ())
+    assert status.branch == workspace.branch, "or it looks as if the agent left its branch"
     assert await plain.recent_commits(workspace, head="") == ()
     assert await plain.changed_files(workspace, head="") == ()
 

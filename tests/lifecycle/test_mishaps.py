@@ -1,0 +1,281 @@
+"""What goes wrong around a loop at night neither ends it, nor is merged, nor costs without end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lifecycle import attend, owner
+from lifecycle.clock import SystemClock
+from lifecycle.errors import LifecycleError, StoreError
+from lifecycle.machine.events import (
+    AcceptRequested,
+    Answered,
+    LimitReached,
+    PauseRequested,
+    RejectRequested,
+)
+from lifecycle.machine.states import Accepted, Rejected
+from lifecycle.plan import Agent
+from lifecycle.result import LoopResultType
+from lifecycle.retention import Retention
+from lifecycle.store.memory import MemoryStore
+from runtime.errors import WorkspaceError
+from runtime.process import AgentProcess, TerminalManager
+from tests.lifecycle.world import AGENT, DONE, HANG, Step, World, commit, says, until
+
+if TYPE_CHECKING:
+    from lifecycle.record import Commit
+    from runtime.activity import Activity
+    from runtime.process import StopReport
+
+ELSEWHERE: list[Step] = [{"run": {"argv": ["git", "checkout", "-q", "-b", "feature"]}}]
+BACK: list[Step] = [
+    {"run": {"argv": ["git", "checkout", "-q", f"agent/{AGENT}"]}},
+    {"run": {"argv": ["git", "merge", "-q", "feature"]}},
+]
+
+
+async def test_work_on_another_branch_is_sent_back_and_not_judged(world: World) -> None:
+    result = await world.run(
+        {1: [*ELSEWHERE, *commit("x.txt"), DONE], 2: [*BACK, DONE]},
+        task=world.task(verify=["test -f x.txt"]), baseline=False,
+    )  # fmt: skip
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert f"the work is on branch feature, not on agent/{AGENT}" in world.prompt(2)
+    async with world.loop().opened() as engine:
+        record = await engine.apply(AGENT, AcceptRequested(at=time.time(), by="Ada"))  # noqa: TID251  # people have clocks
+    assert isinstance(record.work, Accepted)
+    assert world.git("show", "main:x.txt") == "x"
+
+
+async def test_a_detached_head_at_the_commit_of_the_branch_is_no_fault(world: World) -> None:
+    steps: list[Step] = [
+        *commit("x.txt"), {"run": {"argv": ["git", "checkout", "-q", "--detach"]}}, DONE,
+    ]  # fmt: skip
+    result = await world.run(steps)
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+
+
+async def test_a_pull_request_without_a_commit_is_charged_and_ends_early(world: World) -> None:
+    result = await world.run(
+        {1: [*commit("x.txt"), says("pr_created", summary="p")],
+         0: [says("pr_created", summary="p")]},
+        ci=world.ci("true", auto_merge=True), max_retries=50, stuck_limit=3,
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.ERROR
+    assert (result.spawn_count, result.retry_count) == (4, 3)
+    assert "there is nothing to merge" in str(result.error)
+
+
+async def test_gates_that_edit_committed_files_are_red(world: World) -> None:
+    fixing = "echo good > x.txt"
+    result = await world.run(
+        {1: [*commit("x.txt"), DONE], 2: [{"commit": "what the gate wrote"}, DONE]},
+        task=world.task(verify=[fixing, "grep good x.txt"]), baseline=False,
+    )  # fmt: skip
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert "changed files that are committed: x.txt" in world.prompt(2)
+    assert world.git("show", f"agent/{AGENT}:x.txt") == "good"
+
+
+async def test_an_unknown_adapter_ends_the_loop_with_the_reason(world: World) -> None:
+    run = world.loop().run_agent_loop(Agent(agent_id=AGENT, adapter="nope"), world.task())
+    result = await asyncio.wait_for(run, 20)
+    assert result.result_type is LoopResultType.ERROR
+    assert "there is no adapter 'nope'" in str(result.error)
+
+
+async def test_an_edited_summary_that_is_no_utf8_is_shown_all_the_same(world: World) -> None:
+    edited = world.paths.edited(AGENT, 2)
+    edited.parent.mkdir(parents=True)
+    edited.write_bytes(b"mind the caf\xe9")
+    result = await world.run({1: [{"exit": 1}], 2: [DONE]})
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert "mind the caf" in world.prompt(2)
+
+
+class _FullDisk(MemoryStore):
+    """Refuses so many decisions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses = 0
+
+    async def commit(self, commit: Commit) -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise StoreError("the disk is full")
+        await super().commit(commit)
+
+
+async def test_a_disk_that_is_full_for_a_while_ends_no_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "STORE_EVERY", 0.01)
+    world.store = store = _FullDisk()
+    async with world.running([{"wait_file": {"path": "go"}}, *commit("x.txt"), DONE]) as running:
+        await running.at("Working")
+        store.refuses = 5
+        (world.workspace / "go").touch()
+        result = await running.result()
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert store.refuses == 0
+
+
+async def test_a_disk_that_stays_full_ends_the_loop_and_its_agent(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "STORE_EVERY", 0.01)
+    monkeypatch.setattr(owner, "STORE_TRIES", 3)
+    world.store = store = _FullDisk()
+    async with world.running([{"write": {"path": "go"}}, says("question"), HANG]) as running:
+        await running.at("Working")
+        store.refuses = 10_000
+        with pytest.raises(StoreError):
+            await running.result()
+        assert world.marked() == []
+        store.refuses = 0
+
+
+async def test_a_request_that_cannot_be_carried_out_is_answered_and_holds_up_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.run([{"exit": 1}], max_retries=1)
+    assert isinstance(await world.work(), Rejected)
+    loop = world.loop()
+    await loop.run_agent_loop(world.agent([DONE], "agent-behind"), world.task("T002"))
+    async with loop.opened() as engine:
+
+        async def refuse(agent_id: str, *, drop_branch: bool, attempt: int) -> None:
+            del drop_branch, attempt
+            raise WorkspaceError(f"not all of {agent_id} could be saved")
+
+        monkeypatch.setattr(engine.parts.workspaces, "remove", refuse)
+        at = time.time()  # noqa: TID251  # people have clocks
+        first = await world.store.ask(AGENT, RejectRequested(at=at, by="Ada"))
+        second = await world.store.ask("agent-behind", PauseRequested(at=at, by="Ada"))
+        async with asyncio.timeout(10):
+            while await world.store.request_outcome(second) is None:  # noqa: ASYNC110  # as people look
+                await asyncio.sleep(0.01)
+        assert "could be saved" in str(await world.store.request_outcome(first))
+        with pytest.raises(LifecycleError, match="could be saved"):
+            await engine.apply(AGENT, RejectRequested(at=at, by="Ada"))
+
+
+async def test_a_lifecycle_that_runs_gets_no_second_owner(world: World) -> None:
+    async with world.running([HANG]) as running:
+        await running.at("Working")
+        with pytest.raises(LifecycleError, match="is running already"):
+            await running.loop.engine.apply(AGENT, PauseRequested(at=time.time()))  # noqa: TID251  # as above
+        assert await running.loop.recover_agents() == ()
+        assert len(world.marked()) == 1
+
+
+async def test_a_record_that_cannot_be_recovered_keeps_no_other_from_running(world: World) -> None:
+    await world.run([DONE])
+    async with world.running([HANG], task=world.task()) as running:
+        del running
+    store = world.store
+    lost = await world.record()
+    agent = world.agent([HANG], "agent-lost")
+    run = asyncio.create_task(world.loop().run_agent_loop(agent, world.task("T002")))
+    await until(lambda: any(news.agent_id == "agent-lost" and news.after == "Working"
+                            for news in world.news))  # fmt: skip
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    lost = await store.get("agent-lost") or lost
+    lost.facts = {}
+    await store.update(lost)
+    other = world.loop().run_agent_loop(world.agent([DONE], "agent-other"), world.task("T003"))
+    result = await asyncio.wait_for(other, 20)
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+
+
+async def test_retention_never_takes_what_is_taken_up_again_meanwhile(world: World) -> None:
+    await world.run([*commit("x.txt"), {"exit": 1}], max_retries=1)
+    world.settings.update(max_retries=2, retention_hours=0.0)
+    loop = world.loop()
+    async with loop.opened() as engine:
+        run = asyncio.create_task(engine.run(world.agent([DONE]), world.task()))
+        while not run.done():
+            await Retention(engine.parts, engine._claim).sweep()
+            await asyncio.sleep(0)
+        result = await run
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+
+
+async def test_limits_stay_in_force_after_a_moment_without_file_handles(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, failures = TerminalManager.sample, iter(range(2))
+
+    def sample(self: TerminalManager) -> dict[str, Activity]:
+        if next(failures, None) is not None:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return really(self)
+
+    monkeypatch.setattr(TerminalManager, "sample", sample)
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    result = await world.run({1: [HANG], 2: [DONE]}, idle_limit=0.8, wall_limit=0.0)
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+
+
+async def test_an_exit_is_noticed_although_the_system_could_not_be_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, failures = AgentProcess.sweep, iter(range(2))
+
+    async def sweep(self: AgentProcess, grace: float) -> StopReport:
+        await self.wait()
+        if next(failures, None) is not None:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await really(self, grace)
+
+    monkeypatch.setattr(AgentProcess, "sweep", sweep)
+    monkeypatch.setattr(attend, "LOOK_AGAIN", 0.01)
+    result = await world.run({1: [{"exit": 3}], 2: [DONE]})
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert next(failures, None) is None
+
+
+class _SetClock:
+    """The wall clock, which somebody sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead = 0.0
+        really = SystemClock.now
+        monkeypatch.setattr(SystemClock, "now", lambda clock: really(clock) + self.ahead)
+
+
+async def test_a_machine_that_slept_charges_no_agent_for_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = _SetClock(monkeypatch)
+    steps: dict[int, list[Step]] = {1: [{"wait_file": {"path": "go"}}, {"delete": "go"}, DONE]}
+    async with world.running(steps, idle_limit=1800.0, wall_limit=14400.0) as running:
+        await running.at("Working")
+        clock.ahead = 8 * 3600.0
+        await asyncio.sleep(2.5 * attend.SAMPLE_INTERVAL)
+        (world.workspace / "go").touch()
+        result = await running.result()
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+    assert not any(isinstance(entry.event, LimitReached) for entry in await world.journal())
+
+
+async def test_people_are_heard_also_after_the_clock_was_set_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = _SetClock(monkeypatch)
+    clock.ahead = 7200.0
+    steps = {1: [says("question", question="?")], 2: [DONE]}
+    async with world.running(steps) as running:
+        await running.at("AwaitingHuman")
+        clock.ahead = 0.0
+        await running.ask(Answered, text="yes")
+        result = await running.result()
+    assert result.result_type is LoopResultType.TASK_COMPLETE
