@@ -206,6 +206,8 @@ class Engine:
             self._handed -= owner.unread()
             owner.gone.set()
             self._settle_others(owner, result)
+        if is_done(owner.case.record.work):
+            await self._revive_dependents(owner.case.record.task_id)
         return result
 
     async def _own(self, agent: Agent, task: Task) -> Owner:
@@ -361,6 +363,26 @@ class Engine:
             if _waits_for(other.state, record.task_id):
                 other.tell(self._settled(record))
 
+    async def _revive_dependents(self, task_id: str) -> None:
+        """Take up what had been given up because this task did not complete before."""
+        cursor = None
+        while self.revive is not None:
+            waiting = Filter(states=(Coarse.RUNNING,))
+            page = await self.parts.store.list(waiting, cursor=cursor, limit=1000)
+            for record in page.records:
+                state = record.work
+                if (
+                    isinstance(state, AwaitingHuman)
+                    and state.about is About.DEPENDENCY
+                    and task_id in state.blocked_on
+                    and record.agent_id not in self._owners
+                    and self.revive is not None
+                ):
+                    self.revive(record)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
     def _settled(self, record: AgentLifecycle) -> Event:
         return on.DependencySettled(
             at=self.parts.clock.now(),
@@ -397,6 +419,7 @@ class Engine:
         )
 
     def _read_requests(self) -> None:
+        self.parts.places.serve()  # the limit may have been raised meanwhile
         stamp = self.parts.store.stamp()
         news = self._stamps != (stamp, stamp)
         self._stamps = (stamp, self._stamps[0])

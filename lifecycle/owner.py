@@ -25,11 +25,14 @@ from lifecycle.machine.states import (
     BackingOff,
     Blocked,
     Capturing,
+    Preparing,
     PrPending,
     Queued,
     Spawning,
     Stopping,
     Suspended,
+    Verifying,
+    Wanted,
     Working,
     next_instant,
 )
@@ -229,9 +232,36 @@ class Owner:
             self._stopped = True
         elif isinstance(item.event, on.ResumeRequested):
             self._stopped = False
+        await self._break_off()
         if orders:
             self._act(orders)
         self._announce(journal)
+
+    async def _break_off(self) -> None:
+        """Do not finish gates or a baseline of half an hour for what a person ended meanwhile."""
+        state, wanted = self.state, self.state.tally.wanted
+        fact: Event
+        if isinstance(state, Verifying) and wanted is Wanted.REJECT:
+            fact = on.GatesFinished(
+                at=self._now(), attempt=state.tally.attempt, gates=(), problem="broken off"
+            )
+        elif isinstance(state, Preparing) and wanted in (Wanted.STOP, Wanted.HOLD, Wanted.REJECT):
+            fact = on.WorkspaceFailed(
+                at=self._now(),
+                attempt=state.tally.attempt,
+                text="broken off",
+                fault=on.Fault.ENVIRONMENT,
+            )
+        else:
+            return
+        acts = tuple(self._acts)
+        for act in acts:
+            act.cancel()
+        await asyncio.gather(*acts, return_exceptions=True)
+        if acts:
+            pending = await self._parts.store.pending(self.case.agent_id)
+            self._done_ids.extend(order.effect_id for order in pending)
+            self.tell(fact)
 
     async def _keep(self, commit: Commit) -> None:
         """Commit; wait while the disk is full or locked: what has happened cannot be taken back."""

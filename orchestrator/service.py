@@ -109,11 +109,15 @@ class Service:
         """Run them all to their ends, and what people revive meanwhile."""
         for job in jobs:
             self._start(job.agent.agent_id, self._engine.run(job.agent, job.task))
-        while self._running:
-            await self._changed.wait()
-            self._changed.clear()
-            for running in [each for each in self._running if each.done()]:
-                await self._settle(self._running.pop(running), running)
+        try:
+            while self._running:
+                await self._changed.wait()
+                self._changed.clear()
+                for running in [each for each in self._running if each.done()]:
+                    await self._settle(self._running.pop(running), running)
+        finally:
+            # What is asked for from now on is for the next runner.
+            self._engine.revive = None
 
     def _start(self, agent_id: str, loop: Coroutine[object, object, LoopResult]) -> None:
         running = asyncio.get_running_loop().create_task(loop, name=f"loop of {agent_id}")

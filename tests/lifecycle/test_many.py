@@ -58,6 +58,30 @@ async def test_a_loop_that_fails_does_not_disturb_the_others(world: World) -> No
     ]  # fmt: skip
 
 
+async def test_what_a_failed_dependency_ended_is_taken_up_when_it_completes_after_all(
+    world: World,
+) -> None:
+    world.settings["max_retries"] = 1
+    loop = world.loop()
+    first, second = world.task("T001"), world.task("T002", dependencies=["T001"])
+    worker = world.agent([*commit("y.txt"), DONE], "agent-T002")
+    revived: list[str] = []
+    async with loop.opened() as engine:
+        engine.revive = lambda record: revived.append(record.agent_id)
+        failed, blocked = await asyncio.gather(
+            loop.run_agent_loop(world.agent([{"exit": 1}]), first),
+            loop.run_agent_loop(worker, second),
+        )
+        assert failed.result_type is LoopResultType.MAX_RETRIES
+        assert (blocked.result_type, blocked.blocked_on) == (LoopResultType.BLOCKED, ["T001"])
+        world.settings["max_retries"] = 5
+        mended = await loop.run_agent_loop(world.agent([*commit("x.txt"), DONE]), first)
+        assert mended.result_type is LoopResultType.TASK_COMPLETE
+        assert revived == ["agent-T002"]
+        again = await loop.run_agent_loop(worker, second)
+    assert again.result_type is LoopResultType.TASK_COMPLETE
+
+
 async def test_two_hundred_loops_through_few_places_come_to_their_end(tmp_path: Path) -> None:
     play, results = await crowd(tmp_path / "world", 200, places=16)
     assert {each.result_type for each in results} == {LoopResultType.TASK_COMPLETE}

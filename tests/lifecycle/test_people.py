@@ -82,6 +82,29 @@ async def test_a_rejection_while_the_agent_works_ends_both_and_keeps_the_work(
     assert "x.txt" in kept.split()
 
 
+async def test_a_rejection_does_not_wait_for_gates_that_take_long(world: World) -> None:
+    slow = world.task(verify=["sleep 600"])
+    async with world.running([*commit("x.txt"), DONE], task=slow, baseline=False) as running:
+        await running.at("Verifying")
+        await running.ask(on.RejectRequested, why="wrong")
+        result = await running.result()
+    assert result.error == "person: rejected by Ada: wrong"
+    assert world.marked() == []
+    assert not world.workspace.exists()
+
+
+async def test_a_stop_does_not_wait_for_a_baseline_that_takes_long(world: World) -> None:
+    slow = world.task(verify=["sleep 600"])
+    async with world.running([*commit("x.txt"), DONE], task=slow) as running:
+        await running.at("Preparing")
+        await running.ask(on.StopRequested, pause=True)
+        result = await running.result()
+    assert result.result_type is LoopResultType.SHUTDOWN
+    assert world.marked() == []
+    again = await world.run([*commit("x.txt"), DONE], baseline=False)
+    assert (again.result_type, again.spawn_count) == (LoopResultType.TASK_COMPLETE, 1)
+
+
 async def test_accepting_merges_into_the_base_and_twice_is_once(world: World) -> None:
     await world.run([*commit("x.txt"), DONE])
     await _apply(world, on.AcceptRequested)

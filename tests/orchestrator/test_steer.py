@@ -228,7 +228,9 @@ def test_a_runner_of_another_task_does_not_start_what_was_released_and_that_is_s
 
 
 def test_an_open_question_is_not_unblocked_without_an_answer(world: World) -> None:
-    world.settings("blocked_timeout = 0.2\n")
-    world.call("run", "x", "--command", world.script("agent", [ASK]), code=3)
-    refused = world.call("unblock", "agent-T001", code=2)
-    assert 'loopwright answer agent-T001 "TEXT"' in refused.stderr
+    with world.live("run", "x", "--command", world.script("agent", [ASK])) as runner:
+        world.comes_to("AwaitingHuman")
+        refused = world.call("unblock", "agent-T001", code=2)
+        assert 'loopwright answer agent-T001 "TEXT"' in refused.stderr
+        runner.signal(signal.SIGINT)
+        runner.ends(130)
