@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lifecycle.alarm import Alarm
 from lifecycle.bases import is_done
 from lifecycle.errors import (
     LifecycleError,
@@ -18,6 +19,7 @@ from lifecycle.errors import (
     StoreError,
     StoreFromNewerVersionError,
 )
+from lifecycle.looks import Looks
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
@@ -27,14 +29,12 @@ from lifecycle.machine.states import (
     Capturing,
     Preparing,
     PrPending,
-    Queued,
     Spawning,
     Stopping,
     Suspended,
     Verifying,
     Wanted,
     Working,
-    next_instant,
 )
 from lifecycle.machine.table import IllegalTransition, decide, rule_name
 from lifecycle.outside import facts_from, missed
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from ci.events import CIEvent
     from lifecycle.case import Case
-    from lifecycle.clock import Timer
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
     from lifecycle.machine.policy import Policy
@@ -59,10 +58,6 @@ if TYPE_CHECKING:
 
 UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 """States in which a loop that shuts down has something to bring to safety first."""
-LOOK_TOGETHER = 0.05
-"""A look may come this share of its interval early."""
-LOOK_AT_LEAST_EVERY = 1.0
-"""Seconds; a retry interval of zero must not make looking at a wait a busy loop."""
 STORE_EVERY = 5.0
 """Seconds between two attempts to write to a store that refuses."""
 STORE_TRIES = 120
@@ -96,13 +91,17 @@ class Owner:
         self._acts: dict[asyncio.Task[None], bool] = {}
         """What is being performed, and whether a shutdown waits for it."""
         self._failure: BaseException | None = None
-        self._timer: Timer | None = None
-        self._timer_at: float | None = None
-        self._look: Timer | None = None
         self._draining = False
         self._running = False
         self._stopped = False
-        self._place_granted = False
+        self._alarm = Alarm(parts, case.agent_id, tell=self.tell, wake=self._wake.set)
+        self._looks = Looks(
+            parts,
+            state=lambda: self.state,
+            ask=self._look,
+            found=self._found,
+            failed=self._fail,
+        )
         self.gone = asyncio.Event()
         """Set by whoever runs the owner, once nothing of it is left."""
 
@@ -166,7 +165,7 @@ class Owner:
 
     async def _take(self, item: Item) -> None:
         if isinstance(item.event, on.Admitted):
-            self._place_granted = False
+            self._alarm.admitted()
             if self._draining:
                 return
         try:
@@ -181,7 +180,7 @@ class Owner:
                 await self._parts.store.answer_request(item.request_id)
         else:
             await self._commit(item, step)
-        self._settle_place()
+        self._alarm.rest(self.state)
 
     def _matters(self, item: Item, step: Step) -> bool:
         if step.late:
@@ -350,8 +349,8 @@ class Owner:
 
     def _acted(self, act: asyncio.Task[None]) -> None:
         self._acts.pop(act, None)
-        if not act.cancelled() and act.exception() is not None:
-            self._failure = act.exception()
+        if not act.cancelled() and (problem := act.exception()) is not None:
+            self._failure = problem
         self._wake.set()
 
     # --- waiting ------------------------------------------------------------------------------
@@ -376,104 +375,24 @@ class Owner:
         return self._stopped and isinstance(state, Suspended)
 
     def _arm(self) -> None:
-        """See to it that the next instant of the state, or a place, wakes the owner."""
-        state = self.state
-        wants_place = not self._draining and (
-            isinstance(state, BackingOff) or (isinstance(state, Queued) and not state.waiting_on)
-        )
-        instant = next_instant(state)
-        if wants_place:
-            instant = state.until if isinstance(state, BackingOff) else self._now()
-            if instant <= self._now():
-                self._parts.places.ask(self.case.agent_id, self._granted)
-                instant = None
-        elif self._parts.places.waiting(self.case.agent_id):
-            self._parts.places.give_back(self.case.agent_id)
-        if instant != self._timer_at:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer_at = instant
-            self._timer = None
-            if instant is not None:
-                self._timer = self._parts.clock.call_at(instant, self._due)
-        self._arm_look()
+        self._alarm.arm(self.state, draining=self._draining)
+        self._looks.arm(draining=self._draining)
 
-    def _arm_look(self) -> None:
-        waits = self._rests()
-        if waits and self._look is None:
-            pause = max(self._parts.settings().retry_interval, LOOK_AT_LEAST_EVERY)
-            # Many wait; those that look at nearly the same time do it in one waking of the loop.
-            when = self._now() + pause
-            when -= when % (pause * LOOK_TOGETHER)
-            self._look = self._parts.clock.call_at(when, self._look_again)
-        elif not waits and self._look is not None:
-            self._look.cancel()
-            self._look = None
+    async def _look(self, order: Effect) -> Event | None:
+        return await self._performer.perform(self.case, "", order, self.tell)
 
-    def _look_again(self) -> None:
-        self._look = None
-        state = self.state
-        order: Effect
-        match state:
-            case Blocked(word=word, head=head):
-                if not self._may_be_unblocked(state):
-                    self._arm_look()
-                    return
-                order = do.LookAtBlockers(blocked_on=word.blocked_on, head=head)
-            case PrPending(number=number) if number is not None:
-                order = do.LookAtPullRequest(number=number)
-            case PrPending(url=url, word=word):
-                order = do.OpenPullRequest(url=url, summary=word.summary)
-            case _:
-                return
-        look = asyncio.get_running_loop().create_task(self._look_on(order))
-        self._acts[look] = False
-        look.add_done_callback(self._looked)
-
-    def _may_be_unblocked(self, state: Blocked) -> bool:
-        """Tell without asking anybody whether a look could find news."""
-        asks_ci = self._parts.ci is not None and bool(state.head)
-        return asks_ci or any(name in self._parts.completed for name in state.word.blocked_on)
-
-    async def _look_on(self, order: Effect) -> None:
-        """Look without an order in the store: a look leaves a trace only if it moves something."""
-        event = await self._performer.perform(self.case, "", order, self.tell)
-        if event is not None and self._is_news(event):
+    def _found(self, event: Event) -> None:
+        """Take what a look found, unless it is nothing new."""
+        try:
+            news = self._matters(Item(event), decide(self.state, event, self._policy()))
+        except IllegalTransition:
+            news = True
+        if news:
             self.tell(event)
 
-    def _is_news(self, event: Event) -> bool:
-        try:
-            step = decide(self.state, event, self._policy())
-        except IllegalTransition:
-            return True
-        return self._matters(Item(event), step)
-
-    def _looked(self, look: asyncio.Task[None]) -> None:
-        """Rest again without waking the owner if nothing came of it: hundreds may wait."""
-        if self._inbox or not self._rests() or look.cancelled() or look.exception() is not None:
-            self._acted(look)
-        else:
-            self._acts.pop(look, None)
-            self._arm_look()
-
-    def _rests(self) -> bool:
-        return isinstance(self.state, (Blocked, PrPending)) and not self._draining
-
-    def _due(self) -> None:
-        self._timer, self._timer_at = None, None
-        if not isinstance(self.state, (BackingOff, Queued)):
-            self.tell(on.DeadlinePassed(at=self._now()))
+    def _fail(self, problem: BaseException) -> None:
+        self._failure = problem
         self._wake.set()
-
-    def _granted(self) -> None:
-        self._place_granted = True
-        self.tell(on.Admitted(at=self._now()))
-
-    def _settle_place(self) -> None:
-        """Give the place back at rest, unless it was granted just now and is still to be used."""
-        places, who = self._parts.places, self.case.agent_id
-        if places.holds(who) and not self._place_granted and not isinstance(self.state, ACTIVE):
-            places.give_back(who)
 
     # --- beginning and end --------------------------------------------------------------------
 
@@ -498,8 +417,7 @@ class Owner:
             )
             self.tell(await self._performer.reclaim(case, state.tally.attempt, marks))
         if isinstance(state, ACTIVE) and not self._draining:
-            # It had a place before; it must not start a second agent beside others without one.
-            self._parts.places.take(case.agent_id)
+            self._alarm.keep_place()
         if self._draining:
             pending = tuple(order for order in pending if isinstance(order.effect, SETTLING))
         if pending:
@@ -507,17 +425,14 @@ class Owner:
         if self._draining:
             return
         if not pending and isinstance(state, (Blocked, PrPending)):
-            self._look_again()
+            self._looks.now()
         if isinstance(state, Blocked) and self._parts.ci is not None:
             branch = str(case.record.facts.get("branch", ""))
             for event in await missed(self._parts.ci, branch, state.since):
                 self.hear(event)
 
     async def _let_go(self) -> None:
-        for timer in (self._timer, self._look):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._look = None
+        await self._looks.aclose()
         acts = tuple(self._acts)
         for act in acts:
             act.cancel()
@@ -525,7 +440,7 @@ class Owner:
         attendance = self._performer.attended(self.case.agent_id)
         if attendance is not None:
             await attendance.stop(self._parts.settings().stop_grace)
-        self._parts.places.give_back(self.case.agent_id)
+        self._alarm.close()
         if self._done_ids:
             await self._parts.store.effects_done(tuple(self._done_ids))
             self._done_ids.clear()
