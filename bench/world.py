@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench.agent import BenchAgent
-    from lifecycle.store.port import LifecycleStore
+    from ci.interface import CIProvider
 
 DIRECTORIES_PER = 20
 
@@ -89,18 +89,17 @@ class World:
         *,
         with_git: bool,
         settings: Settings,
-        store: LifecycleStore | None = None,
+        ci: CIProvider | None = None,
     ) -> AgentLifecycleLoop:
         """Build a loop as a user does."""
         return AgentLifecycleLoop(
             repo_dir=repo,
             plan=Plan(tasks=()),
-            ci_provider=None,
+            ci_provider=ci,
             terminal_manager=self.terminals,
             branch_manager=BranchManager(repo),
             workspace_manager=WorkspaceManager(repo) if with_git else FolderEach(repo),
             settings=settings,
-            store=store,
         )
 
 

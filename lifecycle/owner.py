@@ -11,13 +11,11 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lifecycle.acts import SETTLING, Acts
 from lifecycle.alarm import Alarm
 from lifecycle.bases import is_done
 from lifecycle.errors import (
     LifecycleError,
-    StoreDamagedError,
-    StoreError,
-    StoreFromNewerVersionError,
 )
 from lifecycle.looks import Looks
 from lifecycle.machine import effects as do
@@ -36,7 +34,8 @@ from lifecycle.machine.states import (
     Wanted,
     Working,
 )
-from lifecycle.machine.table import IllegalTransition, decide, rule_name
+from lifecycle.machine.table import IllegalTransition, decide
+from lifecycle.minutes import entry_of, keep, orders_of
 from lifecycle.outside import facts_from, missed
 from lifecycle.parts import News
 from lifecycle.project import onto_ledger, onto_record
@@ -44,8 +43,6 @@ from lifecycle.record import Commit, JournalEntry, PendingEffect
 from lifecycle.result import LoopResult, ended, interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ci.events import CIEvent
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
@@ -58,13 +55,7 @@ if TYPE_CHECKING:
 
 UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 """States in which a loop that shuts down has something to bring to safety first."""
-STORE_EVERY = 5.0
-"""Seconds between two attempts to write to a store that refuses."""
-STORE_TRIES = 120
-"""How often it is tried again; the agent works on meanwhile, unattended."""
 SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent)
-SETTLING = (do.StopAgent, do.TakeSnapshot, do.MergeBranch, do.RemoveWorkspace)
-"""Orders that are finished also by a loop that shuts down; others wait for the next runner."""
 NOTES = (on.Guided, on.MailboxInvalid, on.WorkspaceRemoved)
 """Facts that change no state and are kept all the same."""
 
@@ -88,8 +79,7 @@ class Owner:
         self._inbox: deque[Item] = deque()
         self._wake = asyncio.Event()
         self._done_ids: list[str] = []
-        self._acts: dict[asyncio.Task[None], bool] = {}
-        """What is being performed, and whether a shutdown waits for it."""
+        self._acts = Acts(parts, perform=self._perform, done=self._performed, ended=self._act_ended)
         self._failure: BaseException | None = None
         self._draining = False
         self._running = False
@@ -100,7 +90,7 @@ class Owner:
             state=lambda: self.state,
             ask=self._look,
             found=self._found,
-            failed=self._fail,
+            failed=self._act_ended,
         )
         self.gone = asyncio.Event()
         """Set by whoever runs the owner, once nothing of it is left."""
@@ -124,9 +114,8 @@ class Owner:
         self._draining = True
         if self._running and isinstance(self.state, (Working, Spawning)):
             self.tell(on.StopRequested(at=self._now(), by="shutdown"))
-        for act, settles in self._acts.items():
-            if not settles and not isinstance(self.state, UNTIL_CAPTURED):
-                act.cancel()
+        if not isinstance(self.state, UNTIL_CAPTURED):
+            self._acts.cancel(settling=False)
         self._wake.set()
 
     def unread(self) -> set[int]:
@@ -192,7 +181,7 @@ class Owner:
         case = self.case
         done = (*self._done_ids, item.effect_id) if item.effect_id else tuple(self._done_ids)
         self._done_ids.clear()
-        journal = [self._entry(item.event, self.state, step)]
+        journal = [entry_of(case, item.event, self.state, step)]
         record = replace(case.record)
         row = None
         if not step.late:
@@ -203,22 +192,21 @@ class Owner:
         more = self._at_once(step)
         if more is not None:
             event, then = more
-            journal.append(self._entry(event, step.state, then))
+            journal.append(entry_of(case, event, step.state, then))
             onto_record(record, event, then.state)
             effects = (*effects, *then.effects)
-        orders = tuple(self._orders(effects))
+        orders = orders_of(case, effects)
         name = type(item.event).__name__
         self._parts.checkpoint(f"before commit of {name}")
-        await self._keep(
-            Commit(
-                record=record,
-                journal=tuple(journal),
-                effects=orders,
-                done=done,
-                attempt=row,
-                taken=(item.request_id,) if item.request_id else (),
-            )
+        commit = Commit(
+            record=record,
+            journal=tuple(journal),
+            effects=orders,
+            done=done,
+            attempt=row,
+            taken=(item.request_id,) if item.request_id else (),
         )
+        await keep(self._parts, commit, in_a_hurry=lambda: self._draining)
         self._parts.checkpoint(f"after commit of {name}")
         case.record = record
         if is_done(record.work):
@@ -233,7 +221,7 @@ class Owner:
             self._stopped = False
         await self._break_off()
         if orders:
-            self._act(orders)
+            self._acts.begin(orders, draining=self._draining)
         self._announce(journal)
 
     async def _break_off(self) -> None:
@@ -253,31 +241,10 @@ class Owner:
             )
         else:
             return
-        acts = tuple(self._acts)
-        for act in acts:
-            act.cancel()
-        await asyncio.gather(*acts, return_exceptions=True)
-        if acts:
+        if await self._acts.break_off():
             pending = await self._parts.store.pending(self.case.agent_id)
             self._done_ids.extend(order.effect_id for order in pending)
             self.tell(fact)
-
-    async def _keep(self, commit: Commit) -> None:
-        """Commit; wait while the disk is full or locked: what has happened cannot be taken back."""
-        for left in range(STORE_TRIES, -1, -1):
-            try:
-                await self._parts.store.commit(commit)
-            except (StoreFromNewerVersionError, StoreDamagedError):
-                raise
-            except StoreError as problem:
-                if self._draining or not left:
-                    raise
-                self._parts.report(
-                    "lifecycle_store_failed", agent_id=self.case.agent_id, reason=str(problem)
-                )
-                await asyncio.sleep(STORE_EVERY)
-            else:
-                return
 
     def _at_once(self, step: Step) -> tuple[Event, Step] | None:
         """Go straight into the next attempt, in the same transaction, if nothing is in the way."""
@@ -293,25 +260,6 @@ class Owner:
         event = on.Admitted(at=now)
         return event, decide(state, event, self._policy())
 
-    def _entry(self, event: Event, before: State, step: Step) -> JournalEntry:
-        self.case.seq += 1
-        return JournalEntry(
-            agent_id=self.case.agent_id,
-            seq=self.case.seq,
-            at=event.at,
-            event=event,
-            rule="late" if step.late else rule_name(before, event),
-            before=type(before).__name__,
-            after=type(step.state).__name__,
-            late=step.late,
-        )
-
-    def _orders(self, effects: Iterable[Effect]) -> Iterable[PendingEffect]:
-        record = self.case.record
-        for number, effect in enumerate(effects):
-            effect_id = f"{record.agent_id}.{record.birth}.{self.case.seq}.{number}"
-            yield PendingEffect(effect_id=effect_id, agent_id=record.agent_id, effect=effect)
-
     async def _refuse(self, item: Item, problem: IllegalTransition) -> None:
         self._parts.report(
             "lifecycle_illegal_transition", agent_id=self.case.agent_id, reason=str(problem)
@@ -321,35 +269,17 @@ class Owner:
         if item.request_id:
             await self._parts.store.answer_request(item.request_id, str(problem))
 
-    # --- acting -------------------------------------------------------------------------------
+    async def _perform(self, order: PendingEffect) -> Event | None:
+        return await self._performer.perform(self.case, order.effect_id, order.effect, self.tell)
 
-    def _act(self, orders: tuple[PendingEffect, ...]) -> None:
-        settles = all(isinstance(order.effect, SETTLING) for order in orders)
-        if self._draining and not settles:
-            return
-        act = asyncio.get_running_loop().create_task(
-            self._perform(orders), name=f"orders of {self.case.agent_id}"
-        )
-        self._acts[act] = settles
-        act.add_done_callback(self._acted)
+    def _performed(self, order: PendingEffect, event: Event | None) -> None:
+        if event is None:
+            self._done_ids.append(order.effect_id)
+        else:
+            self.tell(event, effect_id=order.effect_id)
 
-    async def _perform(self, orders: tuple[PendingEffect, ...]) -> None:
-        for order in orders:
-            name = type(order.effect).__name__
-            self._parts.checkpoint(f"before {name}")
-            event = await self._performer.perform(
-                self.case, order.effect_id, order.effect, self.tell
-            )
-            self._parts.checkpoint(f"after {name}")
-            if event is None:
-                self._done_ids.append(order.effect_id)
-                self._wake.set()
-            else:
-                self.tell(event, effect_id=order.effect_id)
-
-    def _acted(self, act: asyncio.Task[None]) -> None:
-        self._acts.pop(act, None)
-        if not act.cancelled() and (problem := act.exception()) is not None:
+    def _act_ended(self, problem: BaseException | None) -> None:
+        if problem is not None:
             self._failure = problem
         self._wake.set()
 
@@ -390,10 +320,6 @@ class Owner:
         if news:
             self.tell(event)
 
-    def _fail(self, problem: BaseException) -> None:
-        self._failure = problem
-        self._wake.set()
-
     # --- beginning and end --------------------------------------------------------------------
 
     async def _take_over(self) -> None:
@@ -421,7 +347,7 @@ class Owner:
         if self._draining:
             pending = tuple(order for order in pending if isinstance(order.effect, SETTLING))
         if pending:
-            self._act(pending)
+            self._acts.begin(pending, draining=self._draining)
         if self._draining:
             return
         if not pending and isinstance(state, (Blocked, PrPending)):
@@ -433,10 +359,7 @@ class Owner:
 
     async def _let_go(self) -> None:
         await self._looks.aclose()
-        acts = tuple(self._acts)
-        for act in acts:
-            act.cancel()
-        await asyncio.gather(*acts, return_exceptions=True)
+        await self._acts.break_off()
         attendance = self._performer.attended(self.case.agent_id)
         if attendance is not None:
             await attendance.stop(self._parts.settings().stop_grace)

@@ -251,6 +251,7 @@ class Performer:
             self._parts.rounds.drop(attendance)
         try:
             workspace = await whole(self._parts, case)
+            await self._parts.workspaces.unlock(workspace)
             status = await self._parts.workspaces.status(workspace)
             saved = (
                 await save(self._parts, workspace, attempt, "end of attempt")

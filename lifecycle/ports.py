@@ -36,6 +36,10 @@ class Workspaces(Protocol):
         """Tell whether git, asked in the workspace, comes to it and to no other."""
         ...
 
+    async def unlock(self, workspace: Workspace) -> None:
+        """Remove what a killed git left locked; nobody may be alive in the workspace."""
+        ...
+
     async def status(self, workspace: Workspace) -> TreeStatus:
         """Say where the workspace stands."""
         ...

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     Span = Callable[[float], str]
 
+A_PLACE = "a place"
+"""It could go on at once if fewer agents were alive."""
+
 
 def waiting_for(kind: str, work: Mapping[str, Any] | None, present: float, span: Span) -> str:
     """Say in a few words what has to happen next; nothing when an attempt is simply under way."""
@@ -26,7 +29,7 @@ def since(work: Mapping[str, Any] | None, updated_at: float) -> float:
 
 
 def _queued(work: Mapping[str, Any], _present: float, _span: Span) -> str:
-    return _listed(work.get("waiting_on")) or "a place"
+    return _listed(work.get("waiting_on")) or A_PLACE
 
 
 def _again(work: Mapping[str, Any], present: float, span: Span) -> str:
@@ -45,7 +48,7 @@ def _pull_request(work: Mapping[str, Any], _present: float, _span: Span) -> str:
 
 def _backing_off(work: Mapping[str, Any], present: float, span: Span) -> str:
     left = float(work.get("until") or 0.0) - present
-    return f"its next attempt in {span(left)}" if left > 0 else "a place"
+    return f"its next attempt in {span(left)}" if left > 0 else A_PLACE
 
 
 def _human(work: Mapping[str, Any], _present: float, _span: Span) -> str:

@@ -62,6 +62,10 @@ class FolderWorkspaces:
         del workspace
         return _UNKNOWN
 
+    async def unlock(self, workspace: Workspace) -> None:
+        """Remove nothing: there is no git whose locks could stay."""
+        del workspace
+
     async def recent_commits(
         self, workspace: Workspace, limit: int = 10, *, head: str | None = None
     ) -> tuple[Commit, ...]:

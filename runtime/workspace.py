@@ -103,6 +103,19 @@ class WorkspaceManager:
         """Say where the workspace stands, by one git process."""
         return await self._status(await self._checkout(workspace))
 
+    async def unlock(self, workspace: Workspace) -> None:
+        """Remove the locks of a git that was killed in this workspace; nobody may be alive there.
+
+        Git itself never does: every later commit would be refused.
+        """
+        common = await self._trees.common_dir()
+        git_dir = ownership.registration(common, workspace.path)
+        if git_dir is None:
+            return
+        branch = common / "refs" / "heads" / f"{workspace.branch}.lock"
+        for lock in (git_dir / "index.lock", git_dir / "HEAD.lock", branch):
+            lock.unlink(missing_ok=True)
+
     async def recent_commits(
         self, workspace: Workspace, limit: int = 10, *, head: str | None = None
     ) -> tuple[Commit, ...]:

@@ -177,8 +177,11 @@ def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one li
             return "resume {}", "then: loopwright up"
         case AwaitingHuman(about=About.PR_TIMEOUT):
             return "pr list", "then: loopwright pr merge N, and loopwright up"
+        case AwaitingHuman(about=About.REVIEW):
+            return "summary {}", "then: loopwright summary approve, and loopwright up"
         case AwaitingHuman(about=about):
-            return "show {} --why", f"or: {'answer' if about == 'question' else 'unblock'}, guide"
+            ways = "answer" if about is About.QUESTION else "answer, unblock"
+            return "show {} --why", f"or: {ways}, guide"
         case PrPending():
             return "pr list", "or: loopwright up, to wait again"
         case Rejected():

@@ -26,7 +26,7 @@ from orchestrator.cli.text import (
     terminal_width,
     to_json,
 )
-from orchestrator.waiting import since, waiting_for
+from orchestrator.waiting import A_PLACE, since, waiting_for
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -130,18 +130,18 @@ def _rows(database: Path, options: Namespace) -> list[dict[str, Any]]:
 
 
 def _print_json(folder: Path, rows: list[dict[str, Any]], more: int | None) -> None:
-    present = now()
+    present, runner = now(), _runner(folder)
     shown = [
         {
             **{field: row[field] for field in _FIELDS},
             "state": row["coarse"],
             "work_state": row["work_kind"],
             "since": since(row["work"], row["updated_at"]),
-            "waiting_for": waiting_for(row["work_kind"], row["work"], present, span),
+            "waiting_for": _waits(row, present, runner),
         }
         for row in rows
     ]
-    say(to_json({"lifecycles": shown, "next_cursor": more, "runner": _runner(folder)}))
+    say(to_json({"lifecycles": shown, "next_cursor": more, "runner": runner}))
 
 
 def _print_table(
@@ -155,7 +155,7 @@ def _print_table(
             "(or see `loopwright ps --all`)"
         )
         return
-    present = now()
+    present, runner = now(), _runner(folder)
     lines = table(
         HEADS,
         [
@@ -166,7 +166,7 @@ def _print_table(
                 str(_attempt(row)),
                 str(row["retry_count"]),
                 span(present - since(row["work"], row["updated_at"])),
-                waiting_for(row["work_kind"], row["work"], present, span) or _ended(row),
+                _waits(row, present, runner) or _ended(row),
             )
             for row in rows
         ],
@@ -179,13 +179,19 @@ def _print_table(
     say("\n".join(lines))
     if more is not None:
         tell(f"There are more: add --cursor {more}")
-    _warn_of_no_runner(folder, rows)
+    if runner is None:
+        _warn_of_no_runner(rows)
 
 
 def _attempt(row: dict[str, Any]) -> int:
     """Return the attempt under way, else the latest; the record counts on to the next one."""
     under_way = row["work_kind"] in UNDER_WAY
     return int(row["attempt"] if under_way else row["spawn_count"])
+
+
+def _waits(row: dict[str, Any], present: float, runner: dict[str, Any] | None) -> str:
+    text = waiting_for(row["work_kind"], row["work"], present, span)
+    return "a runner" if text == A_PLACE and runner is None else text
 
 
 def _ended(row: dict[str, Any]) -> str:
@@ -200,9 +206,9 @@ def _painted(line: str, kind: str) -> str:
     return line.replace(f" {name} ", f" {paint(name, colour, wanted=True)} ", 1)
 
 
-def _warn_of_no_runner(folder: Path, rows: list[dict[str, Any]]) -> None:
+def _warn_of_no_runner(rows: list[dict[str, Any]]) -> None:
     running = sum(row["coarse"] in ("queued", "running") for row in rows)
-    if running and _runner(folder) is None:
+    if running:
         these = "This lifecycle does" if running == 1 else f"These {running} lifecycles do"
         tell(
             f"No runner is alive here. {these} not move until one is: "

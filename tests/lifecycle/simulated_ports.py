@@ -50,6 +50,9 @@ class Spaces:
         self._life.breathe()
         return self._world.spaces[workspace.agent_id]
 
+    async def unlock(self, workspace: Workspace) -> None:
+        pass
+
     async def is_whole(self, workspace: Workspace) -> bool:
         self._life.breathe()
         return workspace.agent_id in self._world.spaces

@@ -91,6 +91,10 @@ async def test_a_daemon_left_behind_is_ended(world: World, clear_env: bool) -> N
     assert result.result_type is LoopResultType.TASK_COMPLETE
     assert world.marked() == []
     assert not flag.exists()
+
+
+async def test_what_an_agent_left_behind_is_counted(world: World) -> None:
+    await world.run([{"daemon": 600}, {"exit": 1}], max_retries=1)
     [row] = await world.attempts()
     assert row.swept >= 1
 

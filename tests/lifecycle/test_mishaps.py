@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lifecycle import attend, owner
+from lifecycle import attend, minutes
 from lifecycle.clock import SystemClock
 from lifecycle.errors import LifecycleError, StoreError
 from lifecycle.machine.events import (
@@ -72,6 +72,13 @@ async def test_a_pull_request_without_a_commit_is_charged_and_ends_early(world: 
     assert "there is nothing to merge" in str(result.error)
 
 
+async def test_a_lock_that_a_killed_git_left_keeps_nobody_from_committing(world: World) -> None:
+    lock = 'touch "$(git rev-parse --git-dir)/index.lock" "$(git rev-parse --git-dir)/HEAD.lock"'
+    killed: list[Step] = [{"run": ["sh", "-c", lock]}, {"crash": "KILL"}]
+    result = await world.run({1: killed, 2: [*commit("x.txt"), DONE]})
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 2)
+
+
 async def test_gates_that_edit_committed_files_are_red(world: World) -> None:
     fixing = "echo good > x.txt"
     result = await world.run(
@@ -116,7 +123,7 @@ class _FullDisk(MemoryStore):
 async def test_a_disk_that_is_full_for_a_while_ends_no_loop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner, "STORE_EVERY", 0.01)
+    monkeypatch.setattr(minutes, "STORE_EVERY", 0.01)
     world.store = store = _FullDisk()
     async with world.running([{"wait_file": {"path": "go"}}, *commit("x.txt"), DONE]) as running:
         await running.at("Working")
@@ -130,8 +137,8 @@ async def test_a_disk_that_is_full_for_a_while_ends_no_loop(
 async def test_a_disk_that_stays_full_ends_the_loop_and_its_agent(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner, "STORE_EVERY", 0.01)
-    monkeypatch.setattr(owner, "STORE_TRIES", 3)
+    monkeypatch.setattr(minutes, "STORE_EVERY", 0.01)
+    monkeypatch.setattr(minutes, "STORE_TRIES", 3)
     world.store = store = _FullDisk()
     async with world.running([{"write": {"path": "go"}}, says("question"), HANG]) as running:
         await running.at("Working")
