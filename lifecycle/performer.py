@@ -185,6 +185,7 @@ class Performer:
                         "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
                     },
                     log_cap=settings.log_cap_bytes,
+                    inherit=settings.pass_env,
                 )
                 process = await parts.terminals.spawn(order)
         except (SpawnError, PlanError) as error:

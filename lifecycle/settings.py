@@ -65,6 +65,8 @@ class Settings(BaseModel):
     """The agent's program and arguments where a plan or the command line names none."""
     adapter: str | None = None
     """The agent program by name, instead of a command."""
+    pass_env: tuple[str, ...] = ()
+    """Names of the runner's variables that agents get too, such as ANTHROPIC_API_KEY."""
     verify: tuple[str, ...] = ()
     """Verify commands of tasks that name none."""
 

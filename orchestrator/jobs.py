@@ -5,11 +5,13 @@ Reads the records of a repository that is ours already; changes none.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lifecycle.case import load
 from lifecycle.errors import PlanError
+from lifecycle.joints import command_of
 from lifecycle.machine.states import Coarse, Completed, Suspended
 from lifecycle.plan import Task
 from lifecycle.retention import RETIRED
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lifecycle.engine import Engine
-    from lifecycle.plan import Plan
+    from lifecycle.plan import Agent, Plan
     from lifecycle.record import AgentLifecycle
     from lifecycle.settings import Settings
 
@@ -65,6 +67,7 @@ async def planned(
         retired = await store.all(RETIRED)
         for task in plan.tasks:
             agent = agent_for(task, plan, settings)
+            startable(agent)
             # Accepted long ago: its record is gone, its work is in the base.
             if task.id not in retired or await store.get(agent.agent_id) is not None:
                 jobs[agent.agent_id] = Job(agent, task)
@@ -81,6 +84,19 @@ async def planned(
         if isinstance(record.work, Suspended) and jobs.pop(record.agent_id, None) is not None
     )
     return Work(tuple(jobs.values()), held)
+
+
+def startable(agent: Agent) -> None:
+    """Refuse a program that is not there before anything is made for it.
+
+    A name with a folder in it may be part of the work; only the start itself can tell.
+    """
+    program = command_of(agent)[0]
+    if "/" not in program and shutil.which(program) is None:
+        raise PlanError(
+            f"{program} is not on PATH, so {agent.agent_id} cannot be started; install it, or "
+            "name another program: --agent NAME or --command 'PROGRAM ARG'"
+        )
 
 
 async def recorded(engine: Engine, record: AgentLifecycle) -> Job:
@@ -109,6 +125,7 @@ async def _fresh(engine: Engine, wish: Wish, settings: Settings) -> Job:
     task_id = wish.task_id or await _free_id(engine)
     task = task_of(wish.text, task_id, verify=wish.verify, base=wish.base)
     agent = chosen_agent(task.id, settings, adapter=wish.adapter, command=wish.command)
+    startable(agent)
     return Job(agent, task)
 
 

@@ -153,6 +153,14 @@ def _records(paths: Paths, now: float) -> Iterator[Check]:
         return
     number = f"{_MANY} or more" if len(rows) == _MANY else str(len(rows))
     yield Check(OK, "records", f"{number} in {paths.database}")
+    for aside in sorted(paths.root.glob("state.db.damaged-*")):
+        if aside.name.rpartition("-")[2].isdigit():
+            yield Check(
+                WARN,
+                "records",
+                f"{aside} is a damaged database that was set aside; what it held is not listed",
+                "take what you need from it (sqlite3 FILE .recover), then move it away",
+            )
     ahead = max((row["updated_at"] for row in rows), default=0.0) - now
     if ahead > _FUTURE:
         yield Check(

@@ -41,7 +41,7 @@ def fact(news: News, state: State | None) -> str:
         return ""  # it came too late to matter
     told = _event(news.fact)
     now = state if state is not None and type(state).__name__ == news.after else None
-    then = _entered(now, news.at) if now is not None and moved else ""
+    then = _entered(now, news) if now is not None and moved else ""
     woken = isinstance(now, BackingOff) and isinstance(news.fact, on.PersonEvent)
     both = isinstance(news.fact, on.GatesFinished | on.PersonEvent | on.SnapshotTaken)
     if both and told and then and not woken:
@@ -151,7 +151,7 @@ def _person(event: on.PersonEvent) -> str:
     return _cut(f"{verb} by {by}" + (f": {words}" if words else ""))
 
 
-def _entered(state: State, at: float) -> str:  # noqa: PLR0911  # one line per state reads best
+def _entered(state: State, news: News) -> str:  # noqa: PLR0911  # one line per state reads best
     match state:
         case Verifying():
             return "running the verify commands"
@@ -161,14 +161,16 @@ def _entered(state: State, at: float) -> str:  # noqa: PLR0911  # one line per s
         case PrPending():
             return "waits for the merge of its pull request"
         case BackingOff(until=until, why=why):
-            left = until - at
+            left = until - news.at
             return _cut(why) + (f"; next attempt in {span(left)}" if left > 1 else "")
         case AwaitingHuman(text=text):
             return _cut(f"waits for you: {text}")
         case Suspended():
             return "holds until it is resumed"
         case Completed(summary=summary):
-            return _cut(f"complete: {summary}") if summary else "complete"
+            verified = news.before == "Verifying"
+            how = "complete" if verified else "complete, but not verified: no verify command"
+            return _cut(f"{how}: {summary}") if summary else how
         case Rejected(reason=reason, text=text):
             return _cut(f"given up ({reason}): {text}")
         case _:

@@ -32,6 +32,8 @@ class SpawnOrder:
     log: Path
     env: Mapping[str, str]
     log_cap: int
+    inherit: tuple[str, ...] = ()
+    """Names of variables of the runner that it gets too, beside the allow-list."""
 
 
 class Started(NamedTuple):

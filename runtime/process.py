@@ -51,11 +51,14 @@ class TerminalManager:
     ) -> None:
         self.repo = repo
         self.subreaper = subreaper and containment.become_subreaper()
-        self._inherited = environment.allowed(os.environ if environ is None else environ)
+        self._environ = dict(os.environ if environ is None else environ)
+        self._inherited = environment.allowed(self._environ)
 
     def environment(self, order: SpawnOrder) -> dict[str, str]:
         """Build the environment of a child; its mark comes last and cannot be overridden."""
-        return {**self._inherited, **order.env, proctable.MARK_VARIABLE: order.spawn_id}
+        named = {name: self._environ[name] for name in order.inherit if name in self._environ}
+        mark = {proctable.MARK_VARIABLE: order.spawn_id}
+        return {**self._inherited, **named, **order.env, **mark}
 
     async def spawn(self, order: SpawnOrder) -> AgentProcess:
         """Start a process with its own session, prompt and log; SpawnError says why it cannot."""

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 COARSE = ("queued", "running", "completed", "rejected", "accepted")
-OPEN = ("queued", "running", "completed")
+OPEN = ("queued", "running", "completed", "rejected")
+"""What a person may still have to do something about; of the rejected, what gave up by itself."""
 WORK = {
     "queued": ("Queued",),
     "preparing": ("Preparing",),
@@ -68,7 +69,7 @@ def parser(name: str) -> Parser:
         name,
         "List the lifecycles of a repository, the newest first.",
         example="loopwright ps\nloopwright ps --state blocked --json",
-        more="Without --all and --state, accepted and rejected ones are left out.",
+        more="Without --all and --state, what was accepted or rejected by a person is left out.",
     )
     made.add_argument("--all", action="store_true", help="also those that are over")
     made.add_argument(
@@ -116,7 +117,9 @@ def _rows(database: Path, options: Namespace) -> list[dict[str, Any]]:
     wanted = {each for each in options.state if each in COARSE}
 
     def fits(row: dict[str, Any]) -> bool:
-        return not options.state or row["coarse"] in wanted or row["work_kind"] in kinds
+        if not options.state:
+            return options.all or not _rejected_by_a_person(row)
+        return row["coarse"] in wanted or row["work_kind"] in kinds
 
     if options.cursor is not None:
         from orchestrator.cli.paging import rows_before  # noqa: PLC0415  # needs the whole store
@@ -124,7 +127,7 @@ def _rows(database: Path, options: Namespace) -> list[dict[str, Any]]:
         return rows_before(database, options.cursor, states, options.tag, options.limit + 1, fits)
     from lifecycle.store.peek import read_rows  # noqa: PLC0415  # not for --help
 
-    many = sys.maxsize if kinds else options.limit + 1
+    many = sys.maxsize if kinds or not (options.state or options.all) else options.limit + 1
     rows = read_rows(database, states=states, tags=options.tag, limit=many)
     return [row for row in rows if fits(row)][: options.limit + 1]
 
@@ -196,8 +199,12 @@ def _waits(row: dict[str, Any], present: float, runner: dict[str, Any] | None) -
 
 def _ended(row: dict[str, Any]) -> str:
     """Say why it was given up; a person who rejected it knows."""
-    given_up = row["work_kind"] == "Rejected" and (row["work"] or {}).get("reason") != "person"
+    given_up = row["work_kind"] == "Rejected" and not _rejected_by_a_person(row)
     return f"given up: {row['error'] or row['work'].get('text', '')}" if given_up else ""
+
+
+def _rejected_by_a_person(row: dict[str, Any]) -> bool:
+    return (row["work"] or {}).get("reason") == "person"
 
 
 def _painted(line: str, kind: str) -> str:

@@ -139,10 +139,13 @@ async def test_the_agent_gets_what_was_promised_and_none_of_the_runners_secrets(
 ) -> None:
     for name in ("GITHUB_TOKEN", "ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK"):
         monkeypatch.setenv(name, "secret-value")
+    monkeypatch.setenv("MY_KEY", "passed-by-name")
+    world.settings["pass_env"] = ("MY_KEY", "NOT_SET")
     out = world.folder / "env.json"
     await world.run([{"env": {"path": str(out), "prefix": ""}}, DONE])
     found = json.loads(out.read_text())
     assert "secret-value" not in found.values()
+    assert (found["MY_KEY"], "NOT_SET" in found) == ("passed-by-name", False)
     ours = {name: value for name, value in found.items() if name.startswith("LOOPWRIGHT_")}
     spawn_id = ours.pop("LOOPWRIGHT_SPAWN_ID")
     assert spawn_id.startswith(f"{AGENT}.")

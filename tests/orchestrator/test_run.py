@@ -61,9 +61,15 @@ def test_out_of_retries_is_exit_code_5(world: World) -> None:
 
 
 def test_a_program_that_is_not_there_is_exit_code_6_and_named(world: World) -> None:
-    result = world.json("run", "x", "--command", "no-such-agent --fast", code=6)
+    result = world.json("run", "x", "--command", "./no-such-agent --fast", code=6)
     assert result["result_type"] == "error"
     assert "no-such-agent" in result["error"]
+
+
+def test_a_program_that_is_on_no_path_is_refused_before_anything_is_made(world: World) -> None:
+    done = world.call("run", "x", "--command", "no-such-agent --fast", code=2)
+    assert "no-such-agent is not on PATH" in done.stderr
+    assert world.json("ps", "--all")["lifecycles"] == []
 
 
 def test_a_block_that_nobody_lifts_is_exit_code_3(world: World) -> None:
