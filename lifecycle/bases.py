@@ -27,11 +27,6 @@ class Bases:
         page = await self._store.list(Filter(task_id=task_id), limit=1)
         return page.records[0] if page.records else None
 
-    async def settled(self, task_id: str) -> bool | None:
-        """Tell whether a task is done; None when no lifecycle works on a task of that name."""
-        record = await self.of_task(task_id)
-        return None if record is None else is_done(record.work)
-
     async def start_of(self, task: Task) -> str | None:
         """Return the branch or commit to start from; None for the user's present one.
 

@@ -15,6 +15,10 @@ LONGEST_SLEEP = 60.0
 """Seconds. A timer looks at the wall clock at least this often: it may have been set meanwhile."""
 
 
+LATE = 0.001
+"""Seconds. An event loop may wake early; to be armed again for that would wake it twice."""
+
+
 class Timer(Protocol):
     """Something that will happen, unless it is cancelled."""
 
@@ -57,7 +61,8 @@ class _SystemTimer:
 
     def _next(self) -> asyncio.TimerHandle:
         left = min(max(0.0, self._when - self._clock.now()), LONGEST_SLEEP)
-        return self._loop.call_at(min(self._loop.time() + left, self._latest), self._fire)
+        when = min(self._loop.time() + left, self._latest)
+        return self._loop.call_at(when + (LATE if left else 0.0), self._fire)
 
     def _fire(self) -> None:
         if self._clock.now() >= self._when or self._loop.time() >= self._latest:

@@ -5,6 +5,7 @@ Reads what the case remembers; asks nothing of git, disk or clock.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from lifecycle.context import (
@@ -65,7 +66,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         next_attempt=case.attempt,
         completed=tuple(completed),
         titles=dict(completed),
-        ledger=[_ledger_entry(row) for row in case.ledger if row.outcome],
+        ledger=[_ledger_entry(row) for row in case.ledger if row.outcome],  # each made once
         status=type(work).__name__,
         branch=str(facts.get("branch", "")),
         base_branch=str(facts.get("base_branch", "")),
@@ -252,6 +253,7 @@ def _failed(text: str, excerpt: str, url: str) -> FailedCheck:
     return FailedCheck(name="checks", summary=text, excerpt=excerpt, url=url)
 
 
+@functools.lru_cache(maxsize=4096)
 def _ledger_entry(row: AttemptRow) -> LedgerEntry:
     signals = ("task_complete", "blocked", "pr_created", "question")
     return LedgerEntry(

@@ -105,12 +105,8 @@ async def _publish(parts: Parts, case: Case, head: str) -> None:
 
 
 async def _look_at_blockers(parts: Parts, blocked_on: tuple[str, ...], head: str) -> Event:
-    done: list[str] = []
-    still: list[str] = []
-    for name in blocked_on:
-        state = await parts.bases.settled(name)
-        if state is not None:
-            (done if state else still).append(name)
+    # Known without asking the store: hundreds may look, again and again.
+    done = tuple(name for name in blocked_on if name in parts.completed)
     ci, text = "", ""
     if parts.ci is not None and head:
         try:
@@ -118,9 +114,7 @@ async def _look_at_blockers(parts: Parts, blocked_on: tuple[str, ...], head: str
             ci, text = str(verdict.status), verdict.summary
         except ProviderError as error:
             ci, text = "pending", f"CI cannot be asked: {error}"
-    return on.BlockersLooked(
-        at=parts.clock.now(), done=tuple(done), open=tuple(still), ci=ci, text=text
-    )
+    return on.BlockersLooked(at=parts.clock.now(), done=done, ci=ci, text=text)
 
 
 async def _open_pull_request(parts: Parts, case: Case, url: str, summary: str) -> Event:

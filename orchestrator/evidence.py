@@ -84,8 +84,6 @@ def _looked(event: on.BlockersLooked) -> str:
     parts = []
     if event.done:
         parts.append(f"{', '.join(event.done)} completed")
-    if event.open:
-        parts.append(f"{', '.join(event.open)} did not")
     if event.ci:
         parts.append(f"CI is {event.ci}")
     return "the blockers were looked at" + (f": {', '.join(parts)}" if parts else "")

@@ -181,8 +181,6 @@ class BlockersLooked(Event):
 
     done: tuple[str, ...] = ()
     """Those of `blocked_on` that are tasks and are done."""
-    open: tuple[str, ...] = ()
-    """Those that are tasks and are not."""
     ci: str = ""
     """green, red, pending, none or nothing for the branch's head."""
     text: str = ""

@@ -95,7 +95,7 @@ def test_all_blockers_must_be_done() -> None:
     two = Word(type="blocked", blocked_on=("T000", "T001"))
     (
         play(blocked(two))
-        .on(on.BlockersLooked(at=20, done=("T000",), open=("T001",)))
+        .on(on.BlockersLooked(at=20, done=("T000",)))
         .to(Blocked)
         .on(on.BlockersLooked(at=30, done=("T001", "T000")))
         .to(BackingOff, until=30)

@@ -406,8 +406,8 @@ def test_long_words_of_agents_are_cut_and_stay_on_one_line() -> None:
             "`a` ran out of time",
         ),
         (
-            on.BlockersLooked(at=1, done=("T1",), open=("T2",), ci="red"),
-            "the blockers were looked at: T1 completed, T2 did not, CI is red",
+            on.BlockersLooked(at=1, done=("T1",), ci="red"),
+            "the blockers were looked at: T1 completed, CI is red",
         ),
         (on.Guided(at=1, by="ada", text="use tabs"), "ada gave guidance: use tabs"),
         (on.PauseRequested(at=1), "a person asked to pause"),
