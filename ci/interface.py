@@ -202,6 +202,8 @@ class CIProvider(Protocol):
     """
 
     name: str
+    tells_all: bool
+    """Every change of a verdict is told by an event, so that nobody needs to ask now and then."""
 
     def bind(self, surroundings: Surroundings) -> None:
         """Give the provider what it works with; before `start`."""

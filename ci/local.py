@@ -39,6 +39,7 @@ class LocalCIProvider:
     """
 
     name: str = "local"
+    tells_all: bool = True
 
     def __init__(  # noqa: PLR0913  # settings, each with its default
         self,

@@ -96,7 +96,8 @@ class Looks:
 
     def _may_be_unblocked(self, state: Blocked) -> bool:
         """Tell without asking anybody whether a look could find news."""
-        asks_ci = self._parts.ci is not None and bool(state.head)
+        ci = self._parts.ci
+        asks_ci = ci is not None and not ci.tells_all and bool(state.head)
         return asks_ci or any(name in self._parts.completed for name in state.word.blocked_on)
 
     async def _at(self, order: Effect) -> None:

@@ -104,10 +104,10 @@ def clean_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     folders = [str(CHECKOUT) + os.sep, str(REAL_HOME) + os.sep]
     _trespass.protected = tuple(folder for folder in folders if folder != os.sep * 2)
-    _trespass.allowed = (
-        str(tmp_path_factory.getbasetemp()),
-        str(Path(tempfile.gettempdir()).resolve()),
-    )
+    scratch = Path(tempfile.gettempdir()).resolve()
+    # A checkout below the temporary folder is no scratch space for that.
+    anywhere = () if CHECKOUT.is_relative_to(scratch) else (str(scratch),)
+    _trespass.allowed = (str(tmp_path_factory.getbasetemp()), *anywhere)
     return home
 
 

@@ -89,6 +89,7 @@ class Provider:
     """The forge, as one runner sees it."""
 
     name = "simulated"
+    tells_all = False
 
     def __init__(self, world: World, life: Life) -> None:
         self._world, self._life, self._forge = world, life, world.forge
