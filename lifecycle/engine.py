@@ -29,8 +29,9 @@ from lifecycle.machine.states import (
 from lifecycle.owner import UNTIL_CAPTURED, Owner
 from lifecycle.performer import Performer
 from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.recovery import end_strays, every, learn_completed
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
-from lifecycle.retention import RETIRED, Retention
+from lifecycle.retention import Retention
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class Engine:
             return
         self._started = True
         parts = self.parts
-        await self._sweep()
-        await self._learn_completed()
+        await end_strays(parts)
+        await learn_completed(parts)
         if parts.ci is not None:
             await parts.ci.start()
             self._unsubscribe = parts.ci.subscribe(self._hear)
@@ -145,44 +146,6 @@ class Engine:
         return tuple(
             record.agent_id for record, result in zip(lost, done, strict=True) if result is True
         )
-
-    async def _sweep(self) -> None:
-        """End all processes that bear a mark of one of our records: nobody attends them."""
-        strays = self.parts.terminals.find_all_marked()
-        if not strays:
-            return
-        births: set[str] = set()
-        cursor = None
-        while True:
-            page = await self.parts.store.list(cursor=cursor, limit=1000)
-            births.update(f"{record.agent_id}.{record.birth}." for record in page.records)
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        attended = {process.identity.mark for process in self.parts.terminals.live()}
-        grace = self.parts.settings().stop_grace
-        ours = [
-            stray
-            for stray in strays
-            if stray.mark not in attended and any(stray.mark.startswith(birth) for birth in births)
-        ]
-        await asyncio.gather(*(self.parts.terminals.stop_identity(stray, grace) for stray in ours))
-
-    async def _learn_completed(self) -> None:
-        cursor = None
-        done = Filter(states=(Coarse.COMPLETED, Coarse.ACCEPTED))
-        while True:
-            page = await self.parts.store.list(done, cursor=cursor, limit=1000)
-            for record in page.records:
-                if record.task_id:
-                    self.parts.completed[record.task_id] = str(
-                        record.facts.get("task", {}).get("title", "")
-                    )
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        for task_id, retired in (await self.parts.store.all(RETIRED)).items():
-            self.parts.completed.setdefault(task_id, str(retired.get("title", "")))
 
     # --- one lifecycle ------------------------------------------------------------------------
 
@@ -365,23 +328,18 @@ class Engine:
 
     async def _revive_dependents(self, task_id: str) -> None:
         """Take up what had been given up because this task did not complete before."""
-        cursor = None
-        while self.revive is not None:
-            waiting = Filter(states=(Coarse.RUNNING,))
-            page = await self.parts.store.list(waiting, cursor=cursor, limit=1000)
-            for record in page.records:
-                state = record.work
-                if (
-                    isinstance(state, AwaitingHuman)
-                    and state.about is About.DEPENDENCY
-                    and task_id in state.blocked_on
-                    and record.agent_id not in self._owners
-                    and self.revive is not None
-                ):
-                    self.revive(record)
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        if self.revive is None:
+            return
+        async for record in every(self.parts, Filter(states=(Coarse.RUNNING,))):
+            state = record.work
+            if (
+                isinstance(state, AwaitingHuman)
+                and state.about is About.DEPENDENCY
+                and task_id in state.blocked_on
+                and record.agent_id not in self._owners
+                and self.revive is not None
+            ):
+                self.revive(record)
 
     def _settled(self, record: AgentLifecycle) -> Event:
         return on.DependencySettled(

@@ -107,7 +107,9 @@ def clean_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scratch = Path(tempfile.gettempdir()).resolve()
     # A checkout below the temporary folder is no scratch space for that.
     anywhere = () if CHECKOUT.is_relative_to(scratch) else (str(scratch),)
-    _trespass.allowed = (str(tmp_path_factory.getbasetemp()), *anywhere)
+    # Python compiles what is imported for the first time, beside the installed source.
+    installed = str(Path(sys.prefix)) + os.sep
+    _trespass.allowed = (str(tmp_path_factory.getbasetemp()), installed, *anywhere)
     return home
 
 

@@ -1,0 +1,56 @@
+"""What a new runner does first: end what the last one left alive, learn what is done already."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import Coarse
+from lifecycle.record import Filter
+from lifecycle.retention import RETIRED
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from lifecycle.parts import Parts
+    from lifecycle.record import AgentLifecycle
+
+PAGE = 1000
+
+
+async def every(parts: Parts, which: Filter | None = None) -> AsyncIterator[AgentLifecycle]:
+    """Give all records that fit, page by page."""
+    cursor: int | None = None
+    while True:
+        page = await parts.store.list(which, cursor=cursor, limit=PAGE)
+        for record in page.records:
+            yield record
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def end_strays(parts: Parts) -> None:
+    """End all processes that bear a mark of one of our records: nobody attends them."""
+    strays = parts.terminals.find_all_marked()
+    if not strays:
+        return
+    births = {f"{record.agent_id}.{record.birth}." async for record in every(parts)}
+    attended = {process.identity.mark for process in parts.terminals.live()}
+    grace = parts.settings().stop_grace
+    ours = [
+        stray
+        for stray in strays
+        if stray.mark not in attended and any(stray.mark.startswith(birth) for birth in births)
+    ]
+    await asyncio.gather(*(parts.terminals.stop_identity(stray, grace) for stray in ours))
+
+
+async def learn_completed(parts: Parts) -> None:
+    """Note the tasks that are done, with their titles, also those whose records are gone."""
+    async for record in every(parts, Filter(states=(Coarse.COMPLETED, Coarse.ACCEPTED))):
+        if record.task_id:
+            title = record.facts.get("task", {}).get("title", "")
+            parts.completed[record.task_id] = str(title)
+    for task_id, retired in (await parts.store.all(RETIRED)).items():
+        parts.completed.setdefault(task_id, str(retired.get("title", "")))
