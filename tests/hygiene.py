@@ -28,7 +28,7 @@ PATIENCE = 3.0
 """Seconds that something which is just ending may take to be gone."""
 CHECKOUT = Path(__file__).resolve().parents[1]
 REAL_HOME = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111  # before HOME is replaced
-CACHES = ("/__pycache__/", "/.hypothesis", "/.pytest_cache/", "/.mypy_cache/", "/.coverage")
+CACHES = ("/__pycache__", "/.hypothesis", "/.pytest_cache/", "/.mypy_cache/", "/.coverage")
 HANDLES = Path("/dev/fd")
 KEPT_OPEN = ("/dev/null", "/dev/urandom", "/proc")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
