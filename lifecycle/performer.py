@@ -88,6 +88,8 @@ class Performer:
         word = None
         workspace = await opened(self._parts, case)
         if workspace is not None:
+            with contextlib.suppress(RuntimeFault, OSError):  # the snapshot tries again, and tells
+                await self._parts.workspaces.unlock(workspace)
             document = mailbox_of(self._parts, case, workspace).load()
             for mark in marks:
                 reading = document.reading(case.agent_id, spawn_id=mark, task_id=case.task.id)
