@@ -29,9 +29,10 @@ from lifecycle.machine.states import (
 from lifecycle.owner import UNTIL_CAPTURED, Owner
 from lifecycle.performer import Performer
 from lifecycle.record import AgentLifecycle, Filter
-from lifecycle.recovery import end_strays, every, learn_completed
+from lifecycle.recovery import end_strays, learn_completed
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
 from lifecycle.retention import Retention
+from lifecycle.store.walk import every
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -330,7 +331,7 @@ class Engine:
         """Take up what had been given up because this task did not complete before."""
         if self.revive is None:
             return
-        async for record in every(self.parts, Filter(states=(Coarse.RUNNING,))):
+        async for record in every(self.parts.store, Filter(states=(Coarse.RUNNING,))):
             state = record.work
             if (
                 isinstance(state, AwaitingHuman)

@@ -8,26 +8,10 @@ from typing import TYPE_CHECKING
 from lifecycle.machine.states import Coarse
 from lifecycle.record import Filter
 from lifecycle.retention import RETIRED
+from lifecycle.store.walk import every
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from lifecycle.parts import Parts
-    from lifecycle.record import AgentLifecycle
-
-PAGE = 1000
-
-
-async def every(parts: Parts, which: Filter | None = None) -> AsyncIterator[AgentLifecycle]:
-    """Give all records that fit, page by page."""
-    cursor: int | None = None
-    while True:
-        page = await parts.store.list(which, cursor=cursor, limit=PAGE)
-        for record in page.records:
-            yield record
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 async def end_strays(parts: Parts) -> None:
@@ -35,7 +19,7 @@ async def end_strays(parts: Parts) -> None:
     strays = parts.terminals.find_all_marked()
     if not strays:
         return
-    births = {f"{record.agent_id}.{record.birth}." async for record in every(parts)}
+    births = {f"{record.agent_id}.{record.birth}." async for record in every(parts.store)}
     attended = {process.identity.mark for process in parts.terminals.live()}
     grace = parts.settings().stop_grace
     ours = [
@@ -48,7 +32,7 @@ async def end_strays(parts: Parts) -> None:
 
 async def learn_completed(parts: Parts) -> None:
     """Note the tasks that are done, with their titles, also those whose records are gone."""
-    async for record in every(parts, Filter(states=(Coarse.COMPLETED, Coarse.ACCEPTED))):
+    async for record in every(parts.store, Filter(states=(Coarse.COMPLETED, Coarse.ACCEPTED))):
         if record.task_id:
             title = record.facts.get("task", {}).get("title", "")
             parts.completed[record.task_id] = str(title)

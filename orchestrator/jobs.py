@@ -15,6 +15,7 @@ from lifecycle.joints import command_of
 from lifecycle.machine.states import Coarse, Completed, Suspended
 from lifecycle.plan import Task
 from lifecycle.retention import RETIRED
+from lifecycle.store.walk import every
 from orchestrator.plans import agent_for, chosen_agent, task_of
 from orchestrator.service import Job, Work
 
@@ -132,14 +133,8 @@ async def _fresh(engine: Engine, wish: Wish, settings: Settings) -> Job:
 async def _free_id(engine: Engine) -> str:
     store = engine.parts.store
     taken = set(await store.all(RETIRED))
-    cursor = None
-    while True:
-        page = await store.list(cursor=cursor, limit=1000)
-        taken |= {record.task_id for record in page.records}
-        taken |= {record.agent_id.removeprefix("agent-") for record in page.records}
-        cursor = page.next_cursor
-        if cursor is None:
-            break
+    async for record in every(store):
+        taken |= {record.task_id, record.agent_id.removeprefix("agent-")}
     number = 1
     while f"T{number:03d}" in taken:
         number += 1

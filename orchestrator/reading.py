@@ -49,18 +49,6 @@ async def known(store: LifecycleStore, agent_id: str, repo: Path) -> AgentLifecy
     raise UnknownLifecycleError(f"there is no lifecycle {agent_id!r} in {repo}; {hint}")
 
 
-async def every(store: LifecycleStore) -> AsyncIterator[AgentLifecycle]:
-    """Give all records, the newest first."""
-    cursor: int | None = None
-    while True:
-        page = await store.list(cursor=cursor, limit=1000)
-        for record in page.records:
-            yield record
-        cursor = page.next_cursor
-        if cursor is None:
-            return
-
-
 def runner_of(repo: Path) -> dict[str, Any] | None:
     """Say who runs the loops of a repository at the moment: pid, host, since, who."""
     return holder(Paths.of(repo).root)

@@ -18,8 +18,8 @@ from lifecycle.gather import snapshot_of
 from lifecycle.housing import COMM_FILE
 from lifecycle.machine.states import ACTIVE, TERMINAL, Completed, Suspended
 from lifecycle.paths import Paths
+from lifecycle.store.walk import every
 from orchestrator.errors import OrchestratorError
-from orchestrator.reading import every
 from runtime.ownership import make_private
 from runtime.workspace import WorkspaceManager
 from templates.renderer import Renderer

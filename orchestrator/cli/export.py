@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lifecycle.store.walk import every
 from orchestrator.cli.options import Parser, UsageError, find_repo
 from orchestrator.cli.text import now, tell, to_json
 from orchestrator.forms import FORM_VERSION, export_form
-from orchestrator.reading import every, known, store_of
+from orchestrator.reading import known, store_of
 from orchestrator.version import version
 
 if TYPE_CHECKING:

@@ -1,0 +1,27 @@
+"""Walks over all records of a store, page by page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from lifecycle.record import AgentLifecycle, Filter
+    from lifecycle.store.port import LifecycleStore
+
+PAGE = 1000
+
+
+async def every(
+    store: LifecycleStore, which: Filter | None = None
+) -> AsyncIterator[AgentLifecycle]:
+    """Give all records that fit, the newest first."""
+    cursor: int | None = None
+    while True:
+        page = await store.list(which, cursor=cursor, limit=PAGE)
+        for record in page.records:
+            yield record
+        cursor = page.next_cursor
+        if cursor is None:
+            return
