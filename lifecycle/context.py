@@ -7,7 +7,7 @@ files; the caller hands in what it found. The wording lives in the templates.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -276,6 +276,13 @@ class Facts(TypedDict, total=False):
     person_summary: str | None
 
 
+class Handout(NamedTuple):
+    """The texts an attempt is started with."""
+
+    summary: str
+    prompt: str
+
+
 class ContextBuilder:
     """Makes snapshots from facts, and the summary and the prompt from snapshots."""
 
@@ -342,7 +349,7 @@ class ContextBuilder:
         """Render the summary: at most `max_bytes` of UTF-8, with what was cut named in it."""
         from templates.pages import summary_page  # noqa: PLC0415  # only who renders pays for Jinja
 
-        return summary_page(self._renderer(), snapshot.model_dump(), self._max_bytes)
+        return summary_page(self._renderer(), snapshot.model_dump(), self._max_bytes).whole
 
     def prompt(
         self,
@@ -357,16 +364,36 @@ class ContextBuilder:
 
         The task stands in it whole, once; so the summary inside leaves it out.
         """
-        from templates.pages import prompt_page  # noqa: PLC0415  # only who renders pays for Jinja
+        handed = self.handout(
+            snapshot,
+            comm_file=comm_file,
+            summary_file=summary_file,
+            spawn_id=spawn_id,
+            agent_id=agent_id,
+        )
+        return handed.prompt
 
-        values = {
-            **snapshot.model_dump(),
+    def handout(
+        self,
+        snapshot: ContextSnapshot,
+        *,
+        comm_file: str,
+        summary_file: str,
+        spawn_id: str = "",
+        agent_id: str | None = None,
+    ) -> Handout:
+        """Render summary and prompt at once, which is half the work of one after the other."""
+        from templates.pages import prompt_page, summary_page  # noqa: PLC0415  # as above
+
+        renderer, values = self._renderer(), snapshot.model_dump()
+        summary = summary_page(renderer, values, self._max_bytes)
+        values |= {
             "agent_id": agent_id or snapshot.agent_id,
             "spawn_id": spawn_id,
             "comm_file": comm_file,
             "summary_file": summary_file,
         }
-        return prompt_page(self._renderer(), values, self._max_bytes)
+        return Handout(summary.whole, prompt_page(renderer, values, summary))
 
     def _renderer(self) -> Renderer:
         if self._given is None:

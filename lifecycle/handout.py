@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifecycle.gather import snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from communication.mailbox import Mailbox
     from lifecycle.case import Case
@@ -23,15 +21,15 @@ if TYPE_CHECKING:
     from lifecycle.parts import Parts
     from lifecycle.settings import Settings
 
-_FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-def summarize(
+def snapshot_for(
     parts: Parts, case: Case, mailbox: Mailbox, attempt: int, settings: Settings
-) -> tuple[ContextSnapshot, Path]:
-    """Write the summary of an attempt; return what it was rendered from, and where it is."""
+) -> ContextSnapshot:
+    """Gather what an attempt is to be told, a person's own summary of it included."""
     edited = parts.paths.edited(case.agent_id, attempt)
-    snapshot = snapshot_of(
+    return snapshot_of(
         case,
         builder=parts.builder,
         settings=settings,
@@ -40,48 +38,70 @@ def summarize(
         mail=mailbox.load(),
         person_summary=edited.read_text("utf-8", "replace") if edited.exists() else None,
     )
+
+
+def hand_out(  # noqa: PLR0913, PLR0917  # an attempt's identity
+    parts: Parts,
+    case: Case,
+    mailbox: Mailbox,
+    attempt: int,
+    snapshot: ContextSnapshot,
+    spawn_id: str,
+) -> tuple[Path, Path]:
+    """Write the summary and the prompt of an attempt; return where they are."""
+    summary = parts.paths.summary(case.agent_id, attempt)
+    prompt = parts.paths.prompt(case.agent_id, attempt)
+    texts = parts.builder.handout(
+        snapshot,
+        comm_file=str(mailbox.path),
+        summary_file=str(summary),
+        spawn_id=spawn_id,
+    )
+    write(summary, texts.summary)
+    write(prompt, texts.prompt)
+    return summary, prompt
+
+
+def write_summary(parts: Parts, case: Case, attempt: int, snapshot: ContextSnapshot) -> Path:
+    """Write the summary of an attempt that has not started, for people to read."""
     summary = parts.paths.summary(case.agent_id, attempt)
     write(summary, parts.builder.render(snapshot))
-    return snapshot, summary
+    keep(parts, case, attempt, snapshot)
+    return summary
 
 
-def keep(
-    parts: Parts, case: Case, attempt: int, snapshot: ContextSnapshot, prompt: str = ""
-) -> None:
-    """Write down for people what an attempt was started with."""
-    paths = parts.paths
-    write(paths.snapshot(case.agent_id, attempt), snapshot.model_dump_json())
-    if prompt:
-        write(paths.prompt(case.agent_id, attempt), prompt)
-
-
-@contextlib.contextmanager
-def readable(text: str, path: Path) -> Iterator[Path]:
-    """Give a text as a file: in memory where the platform can, else at this path.
-
-    A new file on disk may cost as much as starting a process.
-    """
-    if sys.platform != "linux":
-        write(path, text)
-        yield path
-        return
-    file = os.memfd_create("prompt")
-    try:
-        with os.fdopen(file, "wb", closefd=False) as stream:
-            stream.write(text.encode(errors="replace"))
-        yield Path(f"/proc/self/fd/{file}")
-    finally:
-        os.close(file)
+def keep(parts: Parts, case: Case, attempt: int, snapshot: ContextSnapshot) -> None:
+    """Write down for people what an attempt's texts were made from."""
+    write(parts.paths.snapshot(case.agent_id, attempt), snapshot.model_dump_json())
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file whole; a reader never sees half of it."""
-    fresh = path.with_name(f".{path.name}.new")
+    """Write a file whole, in place of one that may be there; no reader sees half of it.
+
+    A new file is written in one go under its own name: to rename it costs as much again.
+    """
+    name, content = os.fspath(path), text.encode(errors="replace")
     try:
-        file = os.open(fresh, _FRESH, 0o600)
+        _put(name, content)
     except FileNotFoundError:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(fresh, _FRESH, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(text.encode(errors="replace"))
-    fresh.replace(path)
+        _put(name, content)
+    except FileExistsError:
+        fresh = path.with_name(f".{path.name}.new")
+        fresh.unlink(missing_ok=True)
+        _put(os.fspath(fresh), content)
+        fresh.replace(path)
+
+
+def _put(name: str, content: bytes) -> None:
+    file = os.open(name, _FRESH, 0o600)
+    try:
+        written = os.write(file, content)
+        while written < len(content):
+            written += os.write(file, content[written:])
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name)  # noqa: PTH108  # beside the calls it belongs to
+        raise
+    finally:
+        os.close(file)

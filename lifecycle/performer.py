@@ -16,7 +16,7 @@ from lifecycle import outside
 from lifecycle.attend import Attendance, word_of
 from lifecycle.case import Head
 from lifecycle.errors import PlanError
-from lifecycle.handout import keep, readable, summarize
+from lifecycle.handout import hand_out, keep, snapshot_for, write_summary
 from lifecycle.housing import end, mailbox_of, opened, save, whole
 from lifecycle.judging import Judge
 from lifecycle.machine import effects as do
@@ -103,9 +103,8 @@ class Performer:
         workspace = await whole(self._parts, case)
         mailbox = mailbox_of(self._parts, case, workspace)
         settings = self._parts.settings()
-        snapshot, path = summarize(self._parts, case, mailbox, case.attempt, settings)
-        keep(self._parts, case, case.attempt, snapshot)
-        return path
+        snapshot = snapshot_for(self._parts, case, mailbox, case.attempt, settings)
+        return write_summary(self._parts, case, case.attempt, snapshot)
 
     # --- workspace ----------------------------------------------------------------------------
 
@@ -159,37 +158,31 @@ class Performer:
                 # Others write to a shared file; waiting for its lock must not hold up the loops.
                 await asyncio.to_thread(mailbox.clear, case.agent_id)
             settings = parts.settings()
-            snapshot, summary = summarize(parts, case, mailbox, attempt, settings)
-            prompt = parts.builder.prompt(
-                snapshot,
-                comm_file=str(mailbox.path),
-                summary_file=str(summary),
+            snapshot = snapshot_for(parts, case, mailbox, attempt, settings)
+            summary, prompt = hand_out(parts, case, mailbox, attempt, snapshot, effect_id)
+            order = SpawnOrder(
+                agent_id=case.agent_id,
+                attempt=attempt,
                 spawn_id=effect_id,
+                command=parts.command_of(case.agent),
+                cwd=workspace.path,
+                stdin=prompt,
+                log=parts.paths.log(case.agent_id, attempt),
+                env={
+                    **case.agent.env,
+                    "LOOPWRIGHT_AGENT_ID": case.agent_id,
+                    "LOOPWRIGHT_TASK_ID": case.task.id,
+                    "LOOPWRIGHT_ATTEMPT": str(attempt),
+                    "LOOPWRIGHT_SPAWN_ID": effect_id,
+                    "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
+                    "LOOPWRIGHT_SUMMARY_FILE": str(summary),
+                    # Where the workspace's own .git is gone, git must not find the user's.
+                    "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
+                },
+                log_cap=settings.log_cap_bytes,
+                inherit=settings.pass_env,
             )
-            with readable(prompt, parts.paths.prompt(case.agent_id, attempt)) as stdin:
-                order = SpawnOrder(
-                    agent_id=case.agent_id,
-                    attempt=attempt,
-                    spawn_id=effect_id,
-                    command=parts.command_of(case.agent),
-                    cwd=workspace.path,
-                    stdin=stdin,
-                    log=parts.paths.log(case.agent_id, attempt),
-                    env={
-                        **case.agent.env,
-                        "LOOPWRIGHT_AGENT_ID": case.agent_id,
-                        "LOOPWRIGHT_TASK_ID": case.task.id,
-                        "LOOPWRIGHT_ATTEMPT": str(attempt),
-                        "LOOPWRIGHT_SPAWN_ID": effect_id,
-                        "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
-                        "LOOPWRIGHT_SUMMARY_FILE": str(summary),
-                        # Where the workspace's own .git is gone, git must not find the user's.
-                        "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
-                    },
-                    log_cap=settings.log_cap_bytes,
-                    inherit=settings.pass_env,
-                )
-                process = await parts.terminals.spawn(order)
+            process = await parts.terminals.spawn(order)
         except (SpawnError, PlanError) as error:
             return self._unspawned(attempt, error, Fault.USER)
         except (RuntimeFault, TemplateError, MailboxError, OSError) as error:
@@ -215,7 +208,7 @@ class Performer:
         parts.rounds.add(attendance)
         # The agent lives; that a full disk keeps these from people must not hide that.
         with contextlib.suppress(OSError):
-            keep(parts, case, attempt, snapshot, prompt)
+            keep(parts, case, attempt, snapshot)
         identity = process.identity
         return on.AgentSpawned(
             at=attendance.since,

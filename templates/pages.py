@@ -7,7 +7,8 @@ order in which facts give way in `budget`.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from templates.budget import LEVELS, Values, trim
 from templates.fence import cap, cut, line
@@ -15,10 +16,19 @@ from templates.fence import cap, cut, line
 if TYPE_CHECKING:
     from templates.renderer import Renderer
 
+_TASK_BEGINS, _TASK_ENDS = "\x00task\x01", "\x00task\x02"
+"""Stand around the task in a rendered summary; text from elsewhere holds no control characters."""
+_SPAWN_ID = "\x00"
 
-def summary_page(
-    renderer: Renderer, values: Values, max_bytes: int, *, with_task: bool = True
-) -> str:
+
+class Summary(NamedTuple):
+    """One summary: as it is kept, and as it stands in a prompt, which tells the task itself."""
+
+    whole: str
+    without_task: str
+
+
+def summary_page(renderer: Renderer, values: Values, max_bytes: int) -> Summary:
     """Render the summary in at most `max_bytes` of UTF-8, however much there is to tell.
 
     A person's own text is taken as it is. Else the facts are trimmed level by level until the page
@@ -28,12 +38,39 @@ def summary_page(
     page = ""
     if values["person_summary"] is not None:
         page = values["person_summary"].rstrip("\n") + "\n"
+        bare = page
     else:
         for level in range(len(LEVELS)):
-            shown = {**trim(values, level), "with_task": with_task}
+            shown = trim(values, level)
+            shown["task_begins"], shown["task_ends"] = _TASK_BEGINS, _TASK_ENDS
             page, left_out = renderer.render("summary.md.j2", shown), shown["left_out"]
+            page, bare = _apart(page)
             if _size(page) <= max_bytes:
                 break
+    return Summary(_fitted(page, max_bytes, left_out), _fitted(bare, max_bytes, left_out))
+
+
+def prompt_page(renderer: Renderer, values: Values, summary: Summary) -> str:
+    """Render the prompt around a summary; the task stands in it whole, once."""
+    example = _signal_example(values["agent_id"], values["task_id"], bool(values["spawn_id"]))
+    told = {
+        **values,
+        "summary": summary.without_task,
+        "signal_example": example.replace(json.dumps(_SPAWN_ID), json.dumps(values["spawn_id"])),
+    }
+    return renderer.render("prompt.md.j2", told)
+
+
+def _apart(page: str) -> tuple[str, str]:
+    """Return a page with its task and without it."""
+    before, begins, rest = page.partition(_TASK_BEGINS)
+    task, ends, after = rest.partition(_TASK_ENDS)
+    if not begins or not ends:  # a template of the user's that does not mark its task
+        return page, page
+    return before + task + after, before + after
+
+
+def _fitted(page: str, max_bytes: int, left_out: list[str]) -> str:
     if _size(page) <= max_bytes:
         return page
     named = "".join(f"{line(part, 80)}, " for part in left_out)
@@ -44,28 +81,19 @@ def summary_page(
     return cut(page, max_bytes - _size(note)) + note
 
 
-def prompt_page(renderer: Renderer, values: Values, max_bytes: int) -> str:
-    """Render the prompt; the summary inside it has at most `max_bytes` and no second task text."""
-    told = {
-        **values,
-        "summary": summary_page(renderer, values, max_bytes, with_task=False),
-        "signal_example": _signal_example(values),
-    }
-    return renderer.render("prompt.md.j2", told)
-
-
-def _signal_example(values: Values) -> str:
+@lru_cache(maxsize=1024)
+def _signal_example(agent_id: str, task_id: str, with_spawn_id: bool) -> str:  # noqa: FBT001  # private, and a key of the cache
     entry = {
         "lifecycle_state": "complete",
         "breakpoint": {
             "type": "task_complete",
-            "task_id": values["task_id"],
+            "task_id": task_id,
             "summary": "What you did and how you checked it",
-            **({"spawn_id": values["spawn_id"]} if values["spawn_id"] else {}),
+            **({"spawn_id": _SPAWN_ID} if with_spawn_id else {}),
         },
     }
-    return json.dumps({values["agent_id"]: entry}, indent=2)
+    return json.dumps({agent_id: entry}, indent=2)
 
 
 def _size(text: str) -> int:
-    return len(text.encode())
+    return len(text) if text.isascii() else len(text.encode())

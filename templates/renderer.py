@@ -7,6 +7,7 @@ its own time, but it cannot call into the program or flood it with text.
 
 from __future__ import annotations
 
+import functools
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sized
@@ -27,6 +28,7 @@ _OURS = Path(__file__).parent
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.md\.j2")
 _MAX_SOURCE = 256 * 1024
 _MAX_REPEAT = 1_000_000
+_OF_EVERY_MAPPING = frozenset(dir(dict))
 _SHOWN_DURATION = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 _Stamp = tuple[int, int, int] | None
@@ -64,6 +66,12 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's sandbox, which by itself lets `'a' * 3000000000` take all memory."""
 
     intercepted_binops = frozenset({"*", "**", "%"})
+
+    def getattr(self, obj: object, attribute: str) -> object:
+        """Look a value up; a key of a plain mapping without first failing to find an attribute."""
+        if type(obj) is dict and attribute in obj and attribute not in _OF_EVERY_MAPPING:
+            return obj[attribute]
+        return super().getattr(obj, attribute)
 
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         text, times = (left, right) if isinstance(left, Sized) else (right, left)
@@ -120,21 +128,28 @@ class _OverridesFirst(jinja2.BaseLoader):
         return found.st_mtime_ns, found.st_size, found.st_ino
 
 
+@functools.lru_cache(maxsize=16)
+def _environment(override_dir: Path | None) -> jinja2.Environment:
+    """Return the environment over a folder; to compile our templates takes more than 50 ms."""
+    environment = _Sandbox(
+        loader=_OverridesFirst(override_dir),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # the output is Markdown for a program, never HTML
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        duration=duration, fence=fence, line=line, plural=plural, quote=quote, tell=tell
+    )
+    return environment
+
+
 class Renderer:
-    """Renders templates by name; make one and keep it: a new one costs more than 10 ms."""
+    """Renders templates by name; all renderers over one folder share what they compiled."""
 
     def __init__(self, override_dir: Path | None = None, *, max_output: int = 1024 * 1024) -> None:
         self._max_output = max_output
-        self._environment = _Sandbox(
-            loader=_OverridesFirst(override_dir),
-            undefined=jinja2.StrictUndefined,
-            autoescape=False,  # the output is Markdown for a program, never HTML
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters.update(
-            duration=duration, fence=fence, line=line, plural=plural, quote=quote, tell=tell
-        )
+        self._environment = _environment(override_dir)
 
     def render(self, name: str, values: Mapping[str, object]) -> str:
         """Render the template of that name; raises `TemplateError` naming file, line and remedy."""
