@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifecycle.gather import snapshot_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from communication.mailbox import Mailbox
     from lifecycle.case import Case
-    from lifecycle.context import ContextSnapshot
+    from lifecycle.context import ContextSnapshot, Handout
     from lifecycle.parts import Parts
     from lifecycle.settings import Settings
 
@@ -40,17 +42,11 @@ def snapshot_for(
     )
 
 
-def hand_out(  # noqa: PLR0913, PLR0917  # an attempt's identity
-    parts: Parts,
-    case: Case,
-    mailbox: Mailbox,
-    attempt: int,
-    snapshot: ContextSnapshot,
-    spawn_id: str,
-) -> tuple[Path, Path]:
-    """Write the summary and the prompt of an attempt; return where they are."""
-    summary = parts.paths.summary(case.agent_id, attempt)
-    prompt = parts.paths.prompt(case.agent_id, attempt)
+def texts_for(
+    parts: Parts, case: Case, mailbox: Mailbox, snapshot: ContextSnapshot, spawn_id: str
+) -> Handout:
+    """Render summary and prompt of the next attempt; write the summary for the agent."""
+    summary = parts.paths.summary(case.agent_id, snapshot.next_attempt)
     texts = parts.builder.handout(
         snapshot,
         comm_file=str(mailbox.path),
@@ -58,21 +54,55 @@ def hand_out(  # noqa: PLR0913, PLR0917  # an attempt's identity
         spawn_id=spawn_id,
     )
     write(summary, texts.summary)
-    write(prompt, texts.prompt)
-    return summary, prompt
+    return texts
+
+
+@contextlib.contextmanager
+def readable(text: str, path: Path) -> Iterator[Path]:
+    """Give a text as a file: in memory where the platform can, else at this path.
+
+    A new file on disk may cost as much as starting a process.
+    """
+    if sys.platform != "linux":
+        write(path, text)
+        yield path
+        return
+    file = os.memfd_create("prompt")
+    try:
+        _fill(file, text.encode(errors="replace"))
+        yield Path(f"/proc/self/fd/{file}")
+    finally:
+        os.close(file)
 
 
 def write_summary(parts: Parts, case: Case, attempt: int, snapshot: ContextSnapshot) -> Path:
     """Write the summary of an attempt that has not started, for people to read."""
     summary = parts.paths.summary(case.agent_id, attempt)
     write(summary, parts.builder.render(snapshot))
-    keep(parts, case, attempt, snapshot)
+    write(parts.paths.snapshot(case.agent_id, attempt), snapshot.model_dump_json())
     return summary
 
 
-def keep(parts: Parts, case: Case, attempt: int, snapshot: ContextSnapshot) -> None:
-    """Write down for people what an attempt's texts were made from."""
-    write(parts.paths.snapshot(case.agent_id, attempt), snapshot.model_dump_json())
+def keep(parts: Parts, case: Case, snapshot: ContextSnapshot, prompt: str) -> None:
+    """Write down for people what an attempt was started with: soon, and not in its way."""
+    attempt = snapshot.next_attempt
+    parts.scribe.submit(
+        _keep,
+        parts,
+        parts.paths.snapshot(case.agent_id, attempt),
+        snapshot,
+        parts.paths.prompt(case.agent_id, attempt),
+        prompt,
+    )
+
+
+def _keep(parts: Parts, facts: Path, snapshot: ContextSnapshot, told: Path, prompt: str) -> None:
+    try:
+        write(facts, snapshot.model_dump_json())
+        write(told, prompt)
+    except OSError as problem:
+        # The agent lives; that a full disk keeps these from people must not hide that.
+        parts.report("lifecycle_handout_not_kept", path=str(facts), reason=str(problem))
 
 
 def write(path: Path, text: str) -> None:
@@ -96,12 +126,16 @@ def write(path: Path, text: str) -> None:
 def _put(name: str, content: bytes) -> None:
     file = os.open(name, _FRESH, 0o600)
     try:
-        written = os.write(file, content)
-        while written < len(content):
-            written += os.write(file, content[written:])
+        _fill(file, content)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(name)  # noqa: PTH108  # beside the calls it belongs to
         raise
     finally:
         os.close(file)
+
+
+def _fill(file: int, content: bytes) -> None:
+    written = os.write(file, content)
+    while written < len(content):
+        written += os.write(file, content[written:])

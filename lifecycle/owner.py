@@ -7,16 +7,16 @@ orders come back the same way, so that a stop is never queued behind a spawn.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lifecycle.acts import SETTLING, Acts
 from lifecycle.alarm import Alarm
 from lifecycle.bases import is_done
-from lifecycle.errors import (
-    LifecycleError,
-)
+from lifecycle.draft import Draft
+from lifecycle.errors import LifecycleError
 from lifecycle.looks import Looks
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -35,11 +35,9 @@ from lifecycle.machine.states import (
     Working,
 )
 from lifecycle.machine.table import IllegalTransition, decide
-from lifecycle.minutes import entry_of, keep, orders_of
+from lifecycle.minutes import keep
 from lifecycle.outside import facts_from, missed
 from lifecycle.parts import News
-from lifecycle.project import onto_ledger, onto_record
-from lifecycle.record import Commit, JournalEntry, PendingEffect
 from lifecycle.result import LoopResult, ended, interrupted
 
 if TYPE_CHECKING:
@@ -52,10 +50,13 @@ if TYPE_CHECKING:
     from lifecycle.machine.step import Step
     from lifecycle.parts import Parts
     from lifecycle.performer import Performer
+    from lifecycle.record import JournalEntry, PendingEffect
 
 UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 """States in which a loop that shuts down has something to bring to safety first."""
 SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent)
+LOOK_AHEAD = 0.02
+"""Seconds that the commit of an attempt's end waits for what it left, to go with it."""
 NOTES = (on.Guided, on.MailboxInvalid, on.WorkspaceRemoved)
 """Facts that change no state and are kept all the same."""
 
@@ -168,7 +169,7 @@ class Owner:
             if item.request_id:
                 await self._parts.store.answer_request(item.request_id)
         else:
-            await self._commit(item, step)
+            await self._settle(item, step)
         self._alarm.rest(self.state)
 
     def _matters(self, item: Item, step: Step) -> bool:
@@ -177,52 +178,81 @@ class Owner:
         moved = step.state != self.state or bool(step.effects)
         return moved or isinstance(item.event, NOTES) or bool(item.effect_id)
 
-    async def _commit(self, item: Item, step: Step) -> None:
-        case = self.case
-        done = (*self._done_ids, item.effect_id) if item.effect_id else tuple(self._done_ids)
+    async def _settle(self, item: Item, step: Step) -> None:
+        """Commit what was decided on a fact, with what follows from it at once, and order it."""
+        draft = Draft(self.case, self.state)
+        draft.add(item.event, step)
+        if item.effect_id:
+            self._done_ids.append(item.effect_id)
+        begun = await self._look_ahead(draft)
+        self._go_straight_on(draft)
+        await self._commit(draft, item)
+        await self._break_off()
+        orders = tuple(order for order in draft.orders if order is not begun)
+        if orders:
+            self._acts.begin(orders, draining=self._draining)
+        self._announce(draft.journal)
+
+    async def _look_ahead(self, draft: Draft) -> PendingEffect | None:
+        """Capture what an attempt left while its end is not committed yet; both go together.
+
+        It only looks, and saves what nobody else keeps, so it may come before its commit: after a
+        crash in between the attempt counts as interrupted, as after one before its end. Returns
+        the order if its result is still to come.
+        """
+        if self._draining or len(draft.orders) != 1 or self._inbox:
+            return None
+        order = draft.orders[0]
+        if not isinstance(order.effect, do.TakeSnapshot):
+            return None
+        self._acts.begin((order,), draining=False)
+        self._wake.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_AHEAD):
+                await self._wake.wait()
+        if not self._inbox or self._inbox[0].effect_id != order.effect_id or self._draining:
+            return order
+        event = self._inbox[0].event
+        try:
+            step = decide(draft.state, event, self._policy())
+        except IllegalTransition:
+            return order
+        self._inbox.popleft()
+        draft.carried_out(order)
+        draft.add(event, step)
+        return None
+
+    def _go_straight_on(self, draft: Draft) -> None:
+        """Go into the next attempt, in the same transaction, if nothing is in the way."""
+        state, now = draft.state, self._now()
+        if (
+            isinstance(state, BackingOff)
+            and state.until <= now
+            and not self._draining
+            and self._parts.places.holds(self.case.agent_id)
+        ):
+            event = on.Admitted(at=now)
+            draft.add(event, decide(state, event, self._policy()))
+
+    async def _commit(self, draft: Draft, item: Item) -> None:
+        case, name = self.case, type(item.event).__name__
+        done = tuple(self._done_ids)
         self._done_ids.clear()
-        journal = [entry_of(case, item.event, self.state, step)]
-        record = replace(case.record)
-        row = None
-        if not step.late:
-            last = case.ledger[-1] if case.ledger else None
-            row = onto_ledger(last, case.record, self.state, item.event, step.state)
-            onto_record(record, item.event, step.state)
-        effects = step.effects
-        more = self._at_once(step)
-        if more is not None:
-            event, then = more
-            journal.append(entry_of(case, event, step.state, then))
-            onto_record(record, event, then.state)
-            effects = (*effects, *then.effects)
-        orders = orders_of(case, effects)
-        name = type(item.event).__name__
         self._parts.checkpoint(f"before commit of {name}")
-        commit = Commit(
-            record=record,
-            journal=tuple(journal),
-            effects=orders,
-            done=done,
-            attempt=row,
-            taken=(item.request_id,) if item.request_id else (),
-        )
+        commit = draft.commit(done, item.request_id)
         await keep(self._parts, commit, in_a_hurry=lambda: self._draining)
         self._parts.checkpoint(f"after commit of {name}")
-        case.record = record
-        if is_done(record.work):
-            self._parts.completed[record.task_id] = case.task.title
-        if row is not None:
-            case.note_attempt(row)
-        for entry in journal:
+        case.record = draft.record
+        if is_done(case.record.work):
+            self._parts.completed[case.record.task_id] = case.task.title
+        if draft.row is not None:
+            case.note_attempt(draft.row)
+        for entry in draft.journal:
             case.remember(entry)
         if isinstance(item.event, on.StopRequested) and item.event.pause:
             self._stopped = True
         elif isinstance(item.event, on.ResumeRequested):
             self._stopped = False
-        await self._break_off()
-        if orders:
-            self._acts.begin(orders, draining=self._draining)
-        self._announce(journal)
 
     async def _break_off(self) -> None:
         """Do not finish gates or a baseline of half an hour for what a person ended meanwhile."""
@@ -245,20 +275,6 @@ class Owner:
             pending = await self._parts.store.pending(self.case.agent_id)
             self._done_ids.extend(order.effect_id for order in pending)
             self.tell(fact)
-
-    def _at_once(self, step: Step) -> tuple[Event, Step] | None:
-        """Go straight into the next attempt, in the same transaction, if nothing is in the way."""
-        state = step.state
-        now = self._now()
-        if (
-            not isinstance(state, BackingOff)
-            or state.until > now
-            or self._draining
-            or not self._parts.places.holds(self.case.agent_id)
-        ):
-            return None
-        event = on.Admitted(at=now)
-        return event, decide(state, event, self._policy())
 
     async def _refuse(self, item: Item, problem: IllegalTransition) -> None:
         self._parts.report(

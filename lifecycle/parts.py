@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -48,6 +49,10 @@ def _pass_by(place: str) -> None:
     del place
 
 
+def _scribe() -> Executor:
+    return ThreadPoolExecutor(1, "loopwright-scribe")
+
+
 @dataclass(frozen=True, slots=True)
 class News:
     """One committed decision, for views and logs."""
@@ -88,6 +93,8 @@ class Parts:
     observers: list[Observer] = field(default_factory=list)
     report: Report = _silent
     """Where log events go."""
+    scribe: Executor = field(default_factory=_scribe)
+    """Writes what only people read, one after the other."""
     checkpoint: Callable[[str], None] = _pass_by
     """Called at each named boundary between deciding, committing and performing; a crash test may
     end the process there."""

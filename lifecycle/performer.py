@@ -16,7 +16,7 @@ from lifecycle import outside
 from lifecycle.attend import Attendance, word_of
 from lifecycle.case import Head
 from lifecycle.errors import PlanError
-from lifecycle.handout import hand_out, keep, snapshot_for, write_summary
+from lifecycle.handout import keep, readable, snapshot_for, texts_for, write_summary
 from lifecycle.housing import end, mailbox_of, opened, save, whole
 from lifecycle.judging import Judge
 from lifecycle.machine import effects as do
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from communication.mailbox import Mailbox
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
@@ -159,30 +160,10 @@ class Performer:
                 await asyncio.to_thread(mailbox.clear, case.agent_id)
             settings = parts.settings()
             snapshot = snapshot_for(parts, case, mailbox, attempt, settings)
-            summary, prompt = hand_out(parts, case, mailbox, attempt, snapshot, effect_id)
-            order = SpawnOrder(
-                agent_id=case.agent_id,
-                attempt=attempt,
-                spawn_id=effect_id,
-                command=parts.command_of(case.agent),
-                cwd=workspace.path,
-                stdin=prompt,
-                log=parts.paths.log(case.agent_id, attempt),
-                env={
-                    **case.agent.env,
-                    "LOOPWRIGHT_AGENT_ID": case.agent_id,
-                    "LOOPWRIGHT_TASK_ID": case.task.id,
-                    "LOOPWRIGHT_ATTEMPT": str(attempt),
-                    "LOOPWRIGHT_SPAWN_ID": effect_id,
-                    "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
-                    "LOOPWRIGHT_SUMMARY_FILE": str(summary),
-                    # Where the workspace's own .git is gone, git must not find the user's.
-                    "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
-                },
-                log_cap=settings.log_cap_bytes,
-                inherit=settings.pass_env,
-            )
-            process = await parts.terminals.spawn(order)
+            texts = texts_for(parts, case, mailbox, snapshot, effect_id)
+            with readable(texts.prompt, parts.paths.prompt(case.agent_id, attempt)) as stdin:
+                order = self._order(case, workspace, mailbox, effect_id, stdin)
+                process = await parts.terminals.spawn(order)
         except (SpawnError, PlanError) as error:
             return self._unspawned(attempt, error, Fault.USER)
         except (RuntimeFault, TemplateError, MailboxError, OSError) as error:
@@ -206,9 +187,7 @@ class Performer:
             )
         )
         parts.rounds.add(attendance)
-        # The agent lives; that a full disk keeps these from people must not hide that.
-        with contextlib.suppress(OSError):
-            keep(parts, case, attempt, snapshot)
+        keep(parts, case, snapshot, texts.prompt)
         identity = process.identity
         return on.AgentSpawned(
             at=attendance.since,
@@ -219,6 +198,33 @@ class Performer:
                 boot_id=identity.boot_id,
                 spawn_id=identity.mark,
             ),
+        )
+
+    def _order(
+        self, case: Case, workspace: Workspace, mailbox: Mailbox, spawn_id: str, stdin: Path
+    ) -> SpawnOrder:
+        parts, settings, attempt = self._parts, self._parts.settings(), case.attempt
+        return SpawnOrder(
+            agent_id=case.agent_id,
+            attempt=attempt,
+            spawn_id=spawn_id,
+            command=parts.command_of(case.agent),
+            cwd=workspace.path,
+            stdin=stdin,
+            log=parts.paths.log(case.agent_id, attempt),
+            env={
+                **case.agent.env,
+                "LOOPWRIGHT_AGENT_ID": case.agent_id,
+                "LOOPWRIGHT_TASK_ID": case.task.id,
+                "LOOPWRIGHT_ATTEMPT": str(attempt),
+                "LOOPWRIGHT_SPAWN_ID": spawn_id,
+                "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
+                "LOOPWRIGHT_SUMMARY_FILE": str(parts.paths.summary(case.agent_id, attempt)),
+                # Where the workspace's own .git is gone, git must not find the user's.
+                "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
+            },
+            log_cap=settings.log_cap_bytes,
+            inherit=settings.pass_env,
         )
 
     def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
