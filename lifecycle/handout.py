@@ -30,7 +30,6 @@ def snapshot_for(
     parts: Parts, case: Case, mailbox: Mailbox, attempt: int, settings: Settings
 ) -> ContextSnapshot:
     """Gather what an attempt is to be told, a person's own summary of it included."""
-    edited = parts.paths.edited(case.agent_id, attempt)
     return snapshot_of(
         case,
         builder=parts.builder,
@@ -38,8 +37,15 @@ def snapshot_for(
         at=parts.clock.now(),
         completed=parts.completed,
         mail=mailbox.load(),
-        person_summary=edited.read_text("utf-8", "replace") if edited.exists() else None,
+        person_summary=_text_of(parts.paths.edited(case.agent_id, attempt)),
     )
+
+
+def _text_of(edited: Path) -> str | None:
+    try:
+        return edited.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return None
 
 
 def texts_for(

@@ -8,6 +8,7 @@ its own time, but it cannot call into the program or flood it with text.
 from __future__ import annotations
 
 import functools
+import os
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sized
@@ -31,7 +32,6 @@ _MAX_REPEAT = 1_000_000
 _OF_EVERY_MAPPING = frozenset(dir(dict))
 _SHOWN_DURATION = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
-_Stamp = tuple[int, int, int] | None
 _FAULTS_OF_A_TEMPLATE = (
     jinja2.TemplateError,
     ArithmeticError,
@@ -84,11 +84,11 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
-class _OverridesFirst(jinja2.BaseLoader):
-    """Looks in the user's folder, then in ours; notices overrides that come, change or go."""
+class _Folder(jinja2.BaseLoader):
+    """Reads the templates of one folder; notices when one of them changes or goes."""
 
-    def __init__(self, override_dir: Path | None) -> None:
-        self._override_dir = override_dir
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def get_source(
         self, environment: jinja2.Environment, template: str
@@ -96,8 +96,8 @@ class _OverridesFirst(jinja2.BaseLoader):
         del environment
         if not _NAME.fullmatch(template):
             raise jinja2.TemplateNotFound(template)
-        stamp = self._stamp(template)
-        path = self._path(template, stamp)
+        path = self._folder / template
+        stamp = _stamp(path)
         try:
             with path.open("rb") as file:
                 raw = file.read(_MAX_SOURCE + 1)
@@ -111,30 +111,24 @@ class _OverridesFirst(jinja2.BaseLoader):
             ) from error
         if len(raw) > _MAX_SOURCE:
             raise TemplateError(f"{path}: larger than {_MAX_SOURCE} bytes; shorten it")
-        return text, str(path), lambda: self._stamp(template) == stamp
-
-    def _path(self, template: str, stamp: _Stamp) -> Path:
-        if stamp is None or self._override_dir is None:
-            return _OURS / template
-        return self._override_dir / template
-
-    def _stamp(self, template: str) -> _Stamp:
-        if self._override_dir is None:
-            return None
-        try:
-            found = (self._override_dir / template).stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return text, str(path), lambda: _stamp(path) == stamp
 
 
-@functools.lru_cache(maxsize=16)
-def _environment(override_dir: Path | None) -> jinja2.Environment:
-    """Return the environment over a folder; to compile our templates takes more than 50 ms."""
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Tell versions of a file apart; None if there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # asked for each page
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _environment(*folders: Path, reloads: bool) -> jinja2.Environment:
     environment = _Sandbox(
-        loader=_OverridesFirst(override_dir),
+        loader=jinja2.ChoiceLoader([_Folder(folder) for folder in folders]),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # the output is Markdown for a program, never HTML
+        auto_reload=reloads,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -144,20 +138,31 @@ def _environment(override_dir: Path | None) -> jinja2.Environment:
     return environment
 
 
+@functools.cache
+def _built_in() -> jinja2.Environment:
+    """Return our own templates, which all renderers share: to compile them takes 50 ms."""
+    return _environment(_OURS, reloads=False)
+
+
 class Renderer:
-    """Renders templates by name; all renderers over one folder share what they compiled."""
+    """Renders templates by name, the user's own of that name before ours."""
 
     def __init__(self, override_dir: Path | None = None, *, max_output: int = 1024 * 1024) -> None:
         self._max_output = max_output
-        self._environment = _environment(override_dir)
+        self._override_dir = override_dir
+        self._overrides = _environment(override_dir, _OURS, reloads=True) if override_dir else None
 
     def render(self, name: str, values: Mapping[str, object]) -> str:
         """Render the template of that name; raises `TemplateError` naming file, line and remedy."""
         try:
-            template = self._environment.get_template(name)
-            return self._collect(template, values)
+            return self._collect(self._template(name), values)
         except _FAULTS_OF_A_TEMPLATE as error:
             raise TemplateError(_explain(error, name, values)) from error
+
+    def _template(self, name: str) -> jinja2.Template:
+        if self._overrides is not None and os.path.lexists(f"{self._override_dir}/{name}"):
+            return self._overrides.get_template(name)
+        return _built_in().get_template(name)
 
     def _collect(self, template: jinja2.Template, values: Mapping[str, object]) -> str:
         pieces: list[str] = []
