@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lifecycle.case import Case
     from lifecycle.machine.events import Event
     from lifecycle.machine.states import Word
+    from lifecycle.plan import Task
     from lifecycle.record import AttemptRow
     from lifecycle.settings import Settings
 
@@ -59,7 +60,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
     last = case.ledger[-1] if case.ledger else None
     ended = last is not None and last.outcome != ""
     return builder.capture(
-        task=case.task.model_copy(update={"verify": settings.verify_of(case.task)}),
+        task=_with_gates(case.task, settings),
         agent_id=case.agent_id,
         captured_at=at,
         attempt=last.attempt if last is not None else 0,
@@ -93,6 +94,11 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         last_words=story.last_words,
         person_summary=person_summary,
     )
+
+
+def _with_gates(task: Task, settings: Settings) -> Task:
+    verify = settings.verify_of(task)
+    return task if task.verify == verify else task.model_copy(update={"verify": verify})
 
 
 class _Story:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from lifecycle.parts import Parts
     from lifecycle.performer import Performer
     from lifecycle.record import JournalEntry, PendingEffect
+    from lifecycle.settings import Settings
 
 UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 """States in which a loop that shuts down has something to bring to safety first."""
@@ -85,6 +86,7 @@ class Owner:
         self._draining = False
         self._running = False
         self._stopped = False
+        self._known_policy: tuple[Settings, Policy] | None = None
         self._alarm = Alarm(parts, case.agent_id, tell=self.tell, wake=self._wake.set)
         self._looks = Looks(
             parts,
@@ -398,7 +400,11 @@ class Owner:
                 observer(news)
 
     def _policy(self) -> Policy:
-        return self._parts.settings().policy(self.case.task)
+        settings = self._parts.settings()
+        known = self._known_policy
+        if known is None or known[0] is not settings:
+            known = self._known_policy = (settings, settings.policy(self.case.task))
+        return known[1]
 
     def _now(self) -> float:
         return self._parts.clock.now()

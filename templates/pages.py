@@ -35,10 +35,9 @@ def summary_page(renderer: Renderer, values: Values, max_bytes: int) -> Summary:
     fits; if it never does, its end is cut off and the page says so.
     """
     left_out: list[str] = []
-    page = ""
+    page = bare = ""
     if values["person_summary"] is not None:
-        page = values["person_summary"].rstrip("\n") + "\n"
-        bare = page
+        page = bare = values["person_summary"].rstrip("\n") + "\n"
     else:
         for level in range(len(LEVELS)):
             shown = trim(values, level)

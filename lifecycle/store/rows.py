@@ -76,8 +76,11 @@ def _maybe(text: str | None) -> str | None:
     return None if text is None else storable(text)
 
 
-def record_row(record: AgentLifecycle, *, version: int) -> Row:
-    """Return the row of a record in this version, in the order of `COLUMNS`."""
+def record_row(record: AgentLifecycle, *, version: int, facts: str | None = None) -> Row:
+    """Return the row of a record in this version, in the order of `COLUMNS`.
+
+    `facts` is the text of the record's facts where the caller has it.
+    """
     work = record.work
     tally = (
         (0, 0, 0)
@@ -100,7 +103,7 @@ def record_row(record: AgentLifecycle, *, version: int) -> Row:
         _maybe(record.error),
         _maybe(record.submission_summary),
         None if record.changed_files is None else _to_json(record.changed_files),
-        _to_json(record.facts),
+        _to_json(record.facts) if facts is None else facts,
         None if work is None else encode(work),
         _maybe(record.generated_code),
     )

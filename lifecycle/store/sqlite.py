@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lifecycle.clock import SystemClock
 from lifecycle.errors import StoreError
+from lifecycle.machine.states import Coarse
 from lifecycle.record import Filter
 from lifecycle.store import sqlite_file, sqlite_listing
 from lifecycle.store import sqlite_statements as sql
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_AT_REST = (Coarse.ACCEPTED, Coarse.REJECTED, Coarse.COMPLETED)
 _SHORT = 100
 _LONG = _SHORT + 1
 """Rows that may be read in the event loop, and a number that means more than those."""
@@ -77,6 +79,8 @@ class SqliteStore:
         self._writer = writer
         self._clock = clock
         self._reader: sqlite3.Connection | None = sqlite_file.open_reader(path)
+        self._facts: dict[str, tuple[dict[str, Any], str]] = {}
+        """The facts of what runs, as last written by a commit, and their text."""
 
     @classmethod
     async def open(
@@ -163,7 +167,7 @@ class SqliteStore:
         record = commit.record
         record.derive()
         stamp(record, self._clock())
-        row = record_row(record, version=record.version + 1)
+        row = record_row(record, version=record.version + 1, facts=self._facts_of(record))
         decision = sql.Decision(
             record=row,
             journal=[journal_row(entry) for entry in commit.journal],
@@ -177,6 +181,15 @@ class SqliteStore:
             partial(sql.write_decision, decision=decision),
             partial(_written, record, row[VERSION]),
         )
+
+    def _facts_of(self, record: AgentLifecycle) -> str:
+        """Return the facts as text; a loop never changes them, it puts others in their place."""
+        known = self._facts.get(record.agent_id)
+        if known is None or known[0] is not record.facts:
+            known = self._facts[record.agent_id] = (record.facts, to_json(record.facts))
+        if record.state in _AT_REST:
+            del self._facts[record.agent_id]
+        return known[1]
 
     async def pending(self, agent_id: str) -> tuple[PendingEffect, ...]:
         """Return the orders not known to be carried out, oldest first."""
