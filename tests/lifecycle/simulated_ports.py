@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from concurrent.futures import Executor, Future
+from typing import TYPE_CHECKING, Any, cast
 
 from runtime.activity import Activity
 from runtime.branches import MergeOutcome
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     from communication.mailbox import Mailbox, Reading
     from runtime.containment import ProcessIdentity
     from runtime.process import AgentProcess, SpawnOrder
+
+
+class AtOnce(Executor):
+    """Does everything at once, in a life that may end without closing anything."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
 
 
 class Spaces:

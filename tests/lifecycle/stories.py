@@ -203,6 +203,7 @@ class Play:
             bases=Bases(store, branches),
             command_of=lambda agent: agent.command,
             ci=Provider(world, life) if self.story.with_ci else None,
+            scribe=ports.AtOnce(),
             checkpoint=life.checkpoint,
         )
 
