@@ -23,30 +23,29 @@ _COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 def parser(name: str) -> Parser:
     """Return the options."""
-    return (
+    made = (
         Parser(
             name,
             "Check machine and repository; each line says what was found and how to mend it.",
-            example=f"loopwright {name}",
+            example=f"loopwright {name}\nloopwright {name} --isolation",
             more="Exit code: 0 if nothing is bad (warnings are not), else 2.",
         )
         .with_json("print one JSON object: checks, and settings with their sources")
         .with_repo()
     )
+    made.add_argument(
+        "--isolation",
+        action="store_true",
+        help="check instead which isolation is given here, by attacks run inside and outside",
+    )
+    return made
 
 
 def run(name: str, args: list[str]) -> int:
     """Check."""
     options = parser(name).parse_args(args)
-    present = now()
     repo, outside = _repository(options.repo)
-    checks = list(machine(present, repo or Path.cwd()))
-    if repo is not None:
-        from orchestrator.repochecks import repository  # noqa: PLC0415  # only in a repository
-
-        checks += repository(repo, environ=os.environ, now=present)
-    else:
-        checks.append(Check(WARN, "repository", outside, "change into one, or give --repo DIR"))
+    checks = _isolation() if options.isolation else _all(repo, outside)
     bad = sum(check.level == BAD for check in checks)
     if options.json:
         say(to_json({"checks": [asdict(check) for check in checks], "settings": _settings(repo)}))
@@ -55,6 +54,24 @@ def run(name: str, args: list[str]) -> int:
         warned = sum(check.level == WARN for check in checks)
         tell(f"{len(checks)} checks: {bad} bad, {warned} to look at")
     return exits.USAGE if bad else exits.COMPLETE
+
+
+def _isolation() -> list[Check]:
+    from orchestrator.isolationchecks import isolation  # noqa: PLC0415  # only when asked for
+
+    return list(isolation())
+
+
+def _all(repo: Path | None, outside: str) -> list[Check]:
+    present = now()
+    checks = list(machine(present, repo or Path.cwd()))
+    if repo is not None:
+        from orchestrator.repochecks import repository  # noqa: PLC0415  # only in a repository
+
+        checks += repository(repo, environ=os.environ, now=present)
+    else:
+        checks.append(Check(WARN, "repository", outside, "change into one, or give --repo DIR"))
+    return checks
 
 
 def _repository(given: str | None) -> tuple[Path | None, str]:

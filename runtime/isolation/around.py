@@ -1,0 +1,119 @@
+"""The box around one agent's workspace, put together from what was chosen and what lies around.
+
+The one place that knows what an agent of a git repository needs. It must not start anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.isolation import surroundings
+from runtime.isolation.box import Box
+from runtime.isolation.errors import IsolationError
+from runtime.isolation.gitpaths import GitPaths, git_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from runtime.isolation.probe import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One workspace and what belongs to it."""
+
+    workspace: Path
+    state: Path
+    """The runner's own folder, hidden; the workspace may lie in it."""
+    home: Path
+    """The real home of whoever runs this, hidden."""
+    common_dir: Path | None = None
+    """The git folder of the recorded repository; None when the workspace is no git worktree."""
+    summary: Path | None = None
+    mailbox: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a person opens beyond that, by settings."""
+
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    login: str = ""
+    """The name of a known agent program, or a path."""
+
+
+def around(
+    choice: Choice,
+    place: Place,
+    *,
+    command: Sequence[str] = (),
+    path: str = "",
+    opened: Opened = Opened(),
+) -> Box | None:
+    """Build the box for a choice; None when there is to be none.
+
+    `command` and the agent's PATH tell which programs must be visible. SpawnError says what is
+    missing, PlantedPointerError that the workspace was tampered with.
+    """
+    engine = choice.engine
+    if engine is None:
+        return None
+    workspace = place.workspace.resolve()
+    if choice.level != "container":
+        return Box.open(workspace, program=engine.program, shield=engine.shield)
+    _check_mailbox(place, workspace)
+    git = git_paths(workspace, place.common_dir) if place.common_dir else GitPaths()
+    home = place.home.resolve()
+    hidden = (home, place.state.resolve(), *git.hidden)
+    programs: tuple[Path, ...] = ()
+    masked: tuple[Path, ...] = ()
+    if engine.engine.shows_system:
+        programs = surroundings.own_programs()
+        if command:
+            programs += surroundings.program_paths(command[0], workspace, path, home)
+        hidden += surroundings.secret_folders()
+        masked = surroundings.secret_files()
+    summary = (place.summary,) if place.summary and place.summary.is_file() else ()
+    return Box(
+        workspace,
+        network=choice.network,
+        readable=(*programs, *git.readable, *opened.readable, *summary),
+        writable=(*git.writable, *opened.writable),
+        login=_login(opened.login, home),
+        # What does not exist needs no hiding, and could not be made where all is read-only.
+        hidden=tuple(path for path in hidden if path.is_dir()),
+        masked=masked,
+        image=choice.image,
+        engine=engine.engine,
+        program=engine.program,
+        options=engine.options,
+        shield=engine.shield,
+    )
+
+
+def _check_mailbox(place: Place, workspace: Path) -> None:
+    if place.mailbox and not place.mailbox.resolve().is_relative_to(workspace):
+        raise IsolationError(
+            f"{place.mailbox} lies outside of the workspace {workspace}, so an agent in a box "
+            "could not write it. Keep one communications.json in each workspace."
+        )
+
+
+def _login(wanted: str, home: Path) -> tuple[Path, ...]:
+    if not wanted:
+        return ()
+    if "/" not in wanted:
+        found = surroundings.login_paths(wanted, home)
+        if not found:
+            raise IsolationError(
+                f"no sign-in of {wanted} was found in {home}. Sign in with it, name its files, or "
+                "hand a key over in a variable."
+            )
+        return found
+    path = home / wanted.removeprefix("~/")
+    if not path.exists():
+        raise IsolationError(f"there is no {path} to sign in with. Name an existing file.")
+    return (path,)

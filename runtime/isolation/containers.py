@@ -1,0 +1,108 @@
+"""Boxes made by podman or docker from an image, with every limit and right named.
+
+Pure. It must not start anything or look at the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from runtime.isolation.box import Engine
+from runtime.isolation.errors import IsolationError
+from runtime.isolation.mounts import TEMPORARY, Kind, mounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from runtime.isolation.box import Box
+    from runtime.limits import Limits
+
+NAME_VARIABLE = "LOOPWRIGHT_SPAWN_ID"
+"""The variable whose value names the container, so that it is found again."""
+_UNASKED = 4096
+"""Open files and processes where no limit is asked for: podman's own default, without end, needs a
+right that a runner seldom has."""
+_CLIENTS_OWN = frozenset({"HOME", "PATH", "XDG_RUNTIME_DIR", "TMPDIR", "TMP", "TEMP"})
+"""Variables that the engine's program reads itself; inside, the image's own hold."""
+_FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def command_line(
+    command: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    box: Box,
+    limits: Limits | None = None,
+) -> tuple[str, ...]:
+    """Build the whole command line."""
+    podman = box.engine is Engine.PODMAN
+    rootfs = podman and box.image.startswith("/")
+    return (
+        box.program or box.engine.command,
+        *box.options,
+        *("run", "--rm", "--init", "--interactive", "--name", name(env)),
+        # The output goes to its log by the standard streams; a second copy would have no cap.
+        *("--log-driver=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"),
+        f"--network={'host' if box.network else 'none'}",
+        *_identity(box),
+        *((f"--ulimit=nproc={_UNASKED}:{_UNASKED}",) if podman else ()),
+        *_limits(limits),
+        *_mounts(box, env),
+        # Only the names: the values are handed over in the environment of the program itself.
+        *(f"--env={each}" for each in sorted(env) if each not in _CLIENTS_OWN),
+        *((f"--env=HOME={env['HOME']}",) if "HOME" in env else ()),
+        f"--env=TMPDIR={TEMPORARY}",
+        *("--workdir", str(cwd)),
+        *(("--rootfs", box.image) if rootfs else ("--pull=never", box.image)),
+        *command,
+    )
+
+
+def removal(env: Mapping[str, str], box: Box) -> tuple[str, ...]:
+    """Build the command that ends and removes the container, whatever became of its starter."""
+    quietly = ("--time=0", "--ignore") if box.engine is Engine.PODMAN else ()
+    program = box.program or box.engine.command
+    return (program, *box.options, "rm", "--force", *quietly, name(env))
+
+
+def name(env: Mapping[str, str]) -> str:
+    """Name the container of a spawn."""
+    return "loopwright-" + _FOREIGN.sub("-", env.get(NAME_VARIABLE, "unnamed"))
+
+
+def _identity(box: Box) -> Iterator[str]:
+    """Files in the workspace are to belong to whoever runs this."""
+    yield f"--user={os.getuid()}:{os.getgid()}"
+    if box.engine is Engine.PODMAN and os.getuid():
+        yield "--userns=keep-id"
+
+
+def _limits(limits: Limits | None) -> Iterator[str]:
+    open_files = (limits.open_files if limits else None) or _UNASKED
+    yield f"--ulimit=nofile={open_files}:{open_files}"
+    yield "--ulimit=core=0:0"
+    if limits is None:
+        return
+    if limits.memory_mb is not None:
+        # Without the second, as much again may go to swap.
+        yield f"--memory={limits.memory_mb}m"
+        yield f"--memory-swap={limits.memory_mb}m"
+    if limits.cpu_percent is not None:
+        yield f"--cpus={limits.cpu_percent / 100:g}"
+    if limits.processes is not None:
+        yield f"--pids-limit={limits.processes}"
+
+
+def _mounts(box: Box, env: Mapping[str, str]) -> Iterator[str]:
+    for path, kind in mounts(box, env):
+        if ":" in str(path):
+            raise IsolationError(f"{box.engine} cannot show {path}: it has a colon. Rename it.")
+        if kind is Kind.EMPTY:
+            yield f"--tmpfs={path}:rw,exec,mode=1777"
+        elif kind is Kind.NOTHING:
+            yield f"--volume=/dev/null:{path}:ro"
+        else:
+            yield f"--volume={path}:{path}:{'ro' if kind is Kind.READ else 'rw'}"

@@ -1,0 +1,103 @@
+"""Which parts of a repository a git worktree needs, so that commits work and nothing else changes.
+
+Reads small files and makes a few missing ones, empty; it starts no git. It trusts the repository
+that it is given, and nothing that lies in the workspace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime import ownership
+from runtime.isolation.errors import IsolationError, PlantedPointerError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_BRANCHES = ("refs/heads/agent", "logs/refs/heads/agent")
+_POINTERS = ("commondir", "gitdir")
+_SETTINGS = "config.worktree"
+"""Obeyed by every git outside that is asked about this workspace, so it must not appear later."""
+_KEPT = ("objects/pack", "objects/info")
+"""What is written already, and where objects are looked for: not for an agent to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitPaths:
+    """The places of a repository, sorted by what a worktree may do with them."""
+
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+
+
+def git_paths(workspace: Path, common_dir: Path) -> GitPaths:
+    """Find what the worktree at `workspace` needs of the repository with this git folder.
+
+    Configuration, hooks, attributes, other branches and packed history can be read; other worktrees
+    cannot be seen. PlantedPointerError when the workspace does not lead to its own registration.
+    """
+    common = common_dir.resolve()
+    if (common / "reftable").exists():
+        raise IsolationError(
+            f"{common} keeps its refs in one table for all branches, so none can be made writable "
+            "alone. Use level process, or convert it: `git refs migrate --ref-format=files`."
+        )
+    git_dir = _registration(workspace, common)
+    for name in _BRANCHES:
+        # Packing refs removes an empty folder; git inside could not make it again.
+        (common / name).mkdir(parents=True, exist_ok=True)
+    (git_dir / _SETTINGS).touch(mode=0o600)
+    return GitPaths(
+        readable=(
+            common,
+            workspace / ".git",
+            *(path for name in _KEPT if (path := common / name).is_dir()),
+            *(git_dir / name for name in (*_POINTERS, _SETTINGS)),
+            *_borrowed(common / "objects"),
+        ),
+        writable=(
+            common / "objects",
+            *(common / name for name in _BRANCHES),
+            git_dir,
+        ),
+        hidden=(common / "worktrees",),
+    )
+
+
+def _borrowed(objects: Path) -> tuple[Path, ...]:
+    """Find the object folders of other repositories that this one builds on."""
+    try:
+        lines = (objects / "info" / "alternates").read_text().splitlines()
+    except (OSError, ValueError):
+        return ()
+    return tuple(path for line in lines if line and (path := (objects / line).resolve()).is_dir())
+
+
+def _registration(workspace: Path, common: Path) -> Path:
+    """Return the git folder of the worktree, after proving that both lead to each other."""
+    git_dir = ownership.registration(common, workspace)
+    if git_dir is None or not ownership.points_to(workspace, git_dir):
+        raise PlantedPointerError(
+            f"{workspace / '.git'} does not lead to the worktree that {common} has registered for "
+            "it. Prepare the workspace again; its commits are on its branch."
+        )
+    try:
+        strangers = [
+            path
+            for path in (git_dir, *(git_dir / name for name in _POINTERS))
+            if path.is_symlink() or not path.exists()
+        ]
+        said = (git_dir / "commondir").read_text().strip()
+    except (OSError, ValueError) as error:
+        raise PlantedPointerError(
+            f"{git_dir} cannot be read: {error}. Mend or remove it."
+        ) from error
+    if strangers or git_dir.parent != common / "worktrees" or (git_dir / said).resolve() != common:
+        what = ", ".join(map(str, strangers)) or git_dir / "commondir"
+        raise PlantedPointerError(
+            f"{what} was not written by git for {workspace}. Remove the worktree and prepare it "
+            "again; its commits are on its branch."
+        )
+    return git_dir

@@ -1,0 +1,137 @@
+"""What a process needs around its workspace, and what of the system it must not see.
+
+Reads the disk and tells paths. It must not start anything, nor decide what a level promises.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.errors import SpawnError
+from runtime.isolation.bubblewrap import SYSTEM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab")
+_SECRET_FOLDERS = ("/etc/ssl/private", "/etc/sudoers.d")
+_HOST_KEYS = "ssh_host_*_key"
+_LOGINS = {
+    "claude": (".claude/.credentials.json", ".claude/settings.json"),
+    "codex": (".codex/auth.json", ".codex/config.toml"),
+    "gemini": (
+        *(".gemini/oauth_creds.json", ".gemini/settings.json"),
+        *(".gemini/google_accounts.json", ".gemini/installation_id"),
+    ),
+    "opencode": (
+        *(".local/share/opencode/auth.json", ".config/opencode/opencode.json"),
+        ".config/opencode/opencode.jsonc",
+    ),
+}
+_SHARED_PREFIXES = frozenset({".local", "home", "Users"})
+_LINKS_AT_MOST = 40
+_INTERPRETERS_AT_MOST = 4
+_SHEBANG = 256
+
+
+def login_paths(agent: str, home: Path) -> tuple[Path, ...]:
+    """Find the files that hold the sign-in of a known agent program, by its name."""
+    return tuple(path for name in _LOGINS.get(agent, ()) if (path := home / name).is_file())
+
+
+def secret_files() -> tuple[Path, ...]:
+    """Find the files among the system's settings that hold secrets; only root can read them."""
+    files = [*map(Path, _SECRETS), *Path("/etc/ssh").glob(_HOST_KEYS)]
+    return tuple(path for path in files if path.is_file())
+
+
+def secret_folders() -> tuple[Path, ...]:
+    """Find the folders of the same kind."""
+    return tuple(path for name in _SECRET_FOLDERS if (path := Path(name)).is_dir())
+
+
+def own_programs() -> tuple[Path, ...]:
+    """Find this Python and these packages, for agents that call `loopwright signal`."""
+    prefixes = {Path(sys.prefix), Path(sys.base_prefix)}
+    # A prefix that is the system's own is there anyway.
+    found = [path for path in sorted(prefixes) if not _in_system(path)]
+    root = Path(__file__).resolve().parents[2]
+    if not any(root.is_relative_to(prefix) for prefix in prefixes):
+        found += sorted(marker.parent for marker in root.glob("*/py.typed"))
+    return tuple(found)
+
+
+def program_paths(program: str, cwd: Path, path: str, home: Path) -> tuple[Path, ...]:
+    """Find what must be visible so that a program can be run; SpawnError when there is none.
+
+    Of a program with an installation folder of its own (`X/bin/program`) that whole folder is
+    needed, and so is that of every link on the way to it, and of its interpreter.
+    """
+    needed: set[Path] = set()
+    wanted = program
+    for _ in range(_INTERPRETERS_AT_MOST):
+        found = shutil.which(str(cwd / wanted) if "/" in wanted else wanted, path=path)
+        if found is None:
+            raise SpawnError(
+                f"{wanted} was not found from {cwd}. Install it, give its full path, or put its "
+                "folder on the PATH of the runner."
+            )
+        # Not resolved: the links on the way must be there too.
+        steps = tuple(_links(Path(os.path.abspath(found))))  # noqa: PTH100  # as said
+        needed.update(_installation(step, home) for step in steps)
+        wanted = _interpreter(steps[-1])
+        if not wanted:
+            break
+    return tuple(sorted(each for each in needed if not _is_there(each, cwd)))
+
+
+def _interpreter(program: Path) -> str:
+    """Return who reads a script; empty for what is none, or cannot be read."""
+    try:
+        with program.open("rb") as stream:
+            line = stream.readline(_SHEBANG).decode()
+    except (OSError, ValueError):
+        return ""
+    words = line.removeprefix("#!").split()
+    if not line.startswith("#!") or not words:
+        return ""
+    if Path(words[0]).name != "env":
+        return words[0]
+    return next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
+
+
+def _links(program: Path) -> Iterable[Path]:
+    """Follow the links of a program one by one; each may lie in another folder."""
+    for _ in range(_LINKS_AT_MOST):
+        yield program
+        if not program.is_symlink():
+            break
+        program = Path(os.path.normpath(program.parent / program.readlink()))
+    yield program.resolve()
+
+
+def _installation(program: Path, home: Path) -> Path:
+    folder = program.parent
+    prefix = folder.parent
+    if folder.name in ("bin", ".bin") and _is_own(prefix, home):
+        return prefix
+    return program
+
+
+def _is_own(prefix: Path, home: Path) -> bool:
+    """Tell whether a folder belongs to one installation, and not to a person or the machine."""
+    if home.is_relative_to(prefix) or prefix.name in _SHARED_PREFIXES:
+        return False
+    return prefix != Path(prefix.anchor)
+
+
+def _is_there(path: Path, workspace: Path) -> bool:
+    return _in_system(path) or path.is_relative_to(workspace)
+
+
+def _in_system(path: Path) -> bool:
+    return any(path.is_relative_to(place) for place in SYSTEM)
