@@ -186,6 +186,7 @@ class Attendance:
                 word=word,
                 problem="" if word is not None else last.problem,
                 swept=report.left_behind,
+                limit=self.process.limit_reached,
             )
         )
 

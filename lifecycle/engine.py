@@ -7,13 +7,17 @@ people leave in the store. What any fact means is the machine's business.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lifecycle.bases import is_done
 from lifecycle.case import Case, facts_of, load
-from lifecycle.errors import ConflictingUpdateError, LifecycleError, UnknownLifecycleError
+from lifecycle.errors import (
+    ConflictingUpdateError,
+    LifecycleError,
+    UnknownLifecycleError,
+)
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
     About,
@@ -166,6 +170,9 @@ class Engine:
         except asyncio.CancelledError:
             result = interrupted(owner.case.record)
             raise
+        except Exception as problem:
+            await self._note_defect(owner.case.record, problem)
+            raise
         finally:
             del self._owners[agent.agent_id]
             self._handed -= owner.unread()
@@ -174,6 +181,13 @@ class Engine:
         if is_done(owner.case.record.work):
             await self._revive_dependents(owner.case.record.task_id)
         return result
+
+    async def _note_defect(self, record: AgentLifecycle, problem: Exception) -> None:
+        """Let the record say what ended its loop; it goes on from here in the next run."""
+        text = f"the runner failed: {type(problem).__name__}: {problem}"
+        self.parts.report("lifecycle_loop_failed", agent_id=record.agent_id, reason=text)
+        with suppress(LifecycleError):  # perhaps the very thing that failed
+            await self.parts.store.update(replace(record, error=text))
 
     async def _own(self, agent: Agent, task: Task) -> Owner:
         """Become the one owner; a request that is being applied right now comes first."""

@@ -5,6 +5,7 @@ Every judgement is about one commit on a clean tree; what the agent says about i
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from runtime.errors import RuntimeFault
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from lifecycle.case import Case
@@ -67,23 +69,34 @@ class Judge:
         commands = settings.verify_of(case.task)
         if not commands or not settings.baseline:
             return ()
-        folder = self._parts.paths.baseline(case.agent_id)
+        async with self._laid_out(case, workspace.base_commit) as folder:
+            return await self._gates(case, effect_id, commands, folder, attempt=0)
+
+    @contextlib.asynccontextmanager
+    async def _laid_out(self, case: Case, commit: str) -> AsyncIterator[Path]:
+        """Lay the files of a commit out in a folder of their own, and nothing else."""
+        folder = self._parts.paths.laid_out(case.agent_id)
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
-            await self._parts.branches.export(workspace.base_commit, folder)
-            return await self._gates(case, effect_id, commands, folder, attempt=0)
+            await self._parts.branches.export(commit, folder)
+            yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     async def run_gates(self, case: Case, effect_id: str, attempt: int, head: str) -> Event:
-        """Run the gates in the workspace, on the commit it stands at."""
+        """Run the gates on the commit the workspace stands at: there, or on its files alone."""
         settings = self._parts.settings()
+        commands = settings.verify_of(case.task)
         try:
             workspace = await whole(self._parts, case)
-            gates = await self._gates(
-                case, effect_id, settings.verify_of(case.task), workspace.path, attempt=attempt
-            )
+            if settings.verify_clean:
+                async with self._laid_out(case, head) as folder:
+                    gates = await self._gates(case, effect_id, commands, folder, attempt=attempt)
+            else:
+                gates = await self._gates(
+                    case, effect_id, commands, workspace.path, attempt=attempt
+                )
             status = await self._parts.workspaces.status(workspace)
         except (RuntimeFault, OSError) as error:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), problem=str(error))
@@ -100,9 +113,7 @@ class Judge:
             at=self._now(),
             attempt=attempt,
             gates=gates,
-            flagged=flagged(
-                tuple(file.path for file in case.head.files), settings.verify_of(case.task)
-            ),
+            flagged=flagged(tuple(file.path for file in case.head.files), commands),
         )
 
     async def _gates(

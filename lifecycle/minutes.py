@@ -10,7 +10,7 @@ from lifecycle.machine.table import rule_name
 from lifecycle.record import JournalEntry, PendingEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lifecycle.machine.states import State
     from lifecycle.machine.step import Step
     from lifecycle.parts import Parts
-    from lifecycle.record import Commit
 
 STORE_EVERY = 5.0
 """Seconds between two attempts to write to a store that refuses."""
@@ -54,17 +53,22 @@ def orders_of(case: Case, effects: Iterable[Effect]) -> tuple[PendingEffect, ...
     )
 
 
-async def keep(parts: Parts, commit: Commit, *, in_a_hurry: Callable[[], bool]) -> None:
-    """Commit; wait while the disk is full or locked: what has happened cannot be taken back."""
+async def keep(
+    parts: Parts,
+    agent_id: str,
+    write: Callable[[], Awaitable[object]],
+    *,
+    hurry: Callable[[], bool],
+) -> None:
+    """Write; wait while the disk is full or locked: what has happened cannot be taken back."""
     for left in range(STORE_TRIES, -1, -1):
         try:
-            await parts.store.commit(commit)
+            await write()
         except (StoreFromNewerVersionError, StoreDamagedError):
             raise
         except StoreError as problem:
-            if in_a_hurry() or not left:
+            if hurry() or not left:
                 raise
-            agent_id = commit.record.agent_id
             parts.report("lifecycle_store_failed", agent_id=agent_id, reason=str(problem))
             await asyncio.sleep(STORE_EVERY)
         else:

@@ -16,7 +16,7 @@ from lifecycle.acts import SETTLING, Acts
 from lifecycle.alarm import Alarm
 from lifecycle.bases import is_done
 from lifecycle.draft import Draft
-from lifecycle.errors import LifecycleError
+from lifecycle.errors import LifecycleError, StoreError
 from lifecycle.looks import Looks
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -41,6 +41,8 @@ from lifecycle.parts import News
 from lifecycle.result import LoopResult, ended, interrupted
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from ci.events import CIEvent
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
@@ -168,8 +170,7 @@ class Owner:
         if not self._matters(item, step):
             if item.effect_id:
                 self._done_ids.append(item.effect_id)
-            if item.request_id:
-                await self._parts.store.answer_request(item.request_id)
+            await self._answer(item)
         else:
             await self._settle(item, step)
         self._alarm.rest(self.state)
@@ -242,7 +243,7 @@ class Owner:
         self._done_ids.clear()
         self._parts.checkpoint(f"before commit of {name}")
         commit = draft.commit(done, item.request_id)
-        await keep(self._parts, commit, in_a_hurry=lambda: self._draining)
+        await self._keep(lambda: self._parts.store.commit(commit))
         self._parts.checkpoint(f"after commit of {name}")
         case.record = draft.record
         if is_done(case.record.work):
@@ -284,8 +285,14 @@ class Owner:
         )
         if item.effect_id:
             self._done_ids.append(item.effect_id)
+        await self._answer(item, str(problem))
+
+    async def _answer(self, item: Item, problem: str = "") -> None:
         if item.request_id:
-            await self._parts.store.answer_request(item.request_id, str(problem))
+            await self._keep(lambda: self._parts.store.answer_request(item.request_id, problem))
+
+    async def _keep(self, write: Callable[[], Awaitable[object]]) -> None:
+        await keep(self._parts, self.case.agent_id, write, hurry=lambda: self._draining)
 
     async def _perform(self, order: PendingEffect) -> Event | None:
         return await self._performer.perform(self.case, order.effect_id, order.effect, self.tell)
@@ -383,8 +390,11 @@ class Owner:
             await attendance.stop(self._parts.settings().stop_grace)
         self._alarm.close()
         if self._done_ids:
-            await self._parts.store.effects_done(tuple(self._done_ids))
+            done = tuple(self._done_ids)
             self._done_ids.clear()
+            # One that stays is carried out again by the next runner, which does no harm.
+            with contextlib.suppress(StoreError):
+                await self._parts.store.effects_done(done)
 
     def _announce(self, journal: list[JournalEntry]) -> None:
         for entry in journal:

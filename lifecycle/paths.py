@@ -45,8 +45,8 @@ class Paths:
         """What one verify command printed; attempt 0 is the baseline."""
         return self.root / "logs" / agent_id / f"{attempt}.gate-{number}.log"
 
-    def baseline(self, agent_id: str) -> Path:
-        """Where the untouched code is laid out for the gates' baseline."""
+    def laid_out(self, agent_id: str) -> Path:
+        """Where the files of a commit are laid out for the gates to run on nothing else."""
         return self.root / "baseline" / agent_id
 
     def summary(self, agent_id: str, attempt: int) -> Path:

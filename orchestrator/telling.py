@@ -118,6 +118,8 @@ def said(attempt: int, word: Word) -> str:
 def _exited(event: on.AgentExited) -> str:
     if event.word is not None:
         return said(event.attempt, event.word)
+    if event.limit:
+        return _cut(f"attempt {event.attempt} was ended by its {event.limit}")
     how = f"by signal {event.signal}" if event.signal else f"with exit code {event.exit_code or 0}"
     why = f", its signal cannot be read: {_cut(event.problem)}" if event.problem else ""
     return f"attempt {event.attempt} ended {how}{why or ', without a signal'}"

@@ -273,6 +273,7 @@ def _outcome(state: State, outcome: Outcome) -> str:
         Ended.CRASHED: "crashed",
         Ended.IDLE: "showed no sign of life any more",
         Ended.OVERTIME: "took too long",
+        Ended.LIMIT: "used more than it may",
         Ended.INTERRUPTED: "was interrupted",
     }.get(outcome.ended, str(outcome.ended))
     return f"attempt {attempt} {how}" + (f": {cut(outcome.text)}" if outcome.text else "")

@@ -139,6 +139,8 @@ def exited(state: Working, event: on.AgentExited, policy: Policy) -> Step:
         ended, text = Ended.BREAKPOINT, ""
     elif event.problem:
         ended, text = Ended.INVALID_BREAKPOINT, event.problem
+    elif event.limit:
+        ended, text = Ended.LIMIT, event.limit
     elif event.signal is not None:
         ended, text = Ended.CRASHED, f"ended by signal {event.signal}"
     elif event.exit_code:

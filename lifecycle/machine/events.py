@@ -109,6 +109,8 @@ class AgentExited(AttemptEvent):
     """Why the mailbox could not be read at that look."""
     swept: int = 0
     """Processes it left behind and that were ended."""
+    limit: str = ""
+    """The limit of memory or processes that it met, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

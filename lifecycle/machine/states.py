@@ -44,6 +44,7 @@ class Ended(StrEnum):
     CRASHED = "crashed"
     IDLE = "hung"
     OVERTIME = "timeout"
+    LIMIT = "limit"
     INTERRUPTED = "interrupted"
 
 

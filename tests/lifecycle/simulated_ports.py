@@ -118,6 +118,8 @@ class Handle:
     def identity(self) -> ProcessIdentity:
         return self._actor.identity
 
+    limit_reached = ""
+
     async def wait(self) -> ProcessExit:
         await self._actor.ended.wait()
         self._life.breathe()

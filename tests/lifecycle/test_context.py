@@ -149,7 +149,8 @@ def test_a_summary_says_what_happened_and_what_to_do(name: str, told: list[str])
 @pytest.mark.parametrize(
     "kind",
     [
-        *("no_breakpoint", "invalid_breakpoint", "crashed", "hung", "timeout", "gate_failed"),
+        *("no_breakpoint", "invalid_breakpoint", "crashed", "hung", "timeout", "limit"),
+        *("gate_failed",),
         *("blocked", "unblocked", "answered", "interrupted"),
         *("pr_created", "pr_merged", "pr_closed", "checks_failed", "conflict"),
     ],

@@ -71,7 +71,7 @@ async def test_the_baseline_runs_outside_of_the_workspace(world: World) -> None:
     task = world.task(verify=["test ! -f litter; touch litter"])
     result = await world.run([*commit("x.txt"), DONE], task=task)
     assert result.result_type is LoopResultType.TASK_COMPLETE
-    assert not world.paths.baseline(AGENT).exists()
+    assert not world.paths.laid_out(AGENT).exists()
 
 
 async def test_no_baseline_is_taken_when_it_is_switched_off(world: World) -> None:
@@ -103,3 +103,22 @@ async def test_gates_leave_no_process_behind(world: World) -> None:
     result = await world.run([*commit("x.txt"), DONE], task=world.task(verify=["sleep 600 & true"]))
     assert result.result_type is LoopResultType.TASK_COMPLETE
     assert world.marked() == []
+
+
+async def test_ignored_files_make_no_gate_green_on_a_clean_checkout(world: World) -> None:
+    script = [
+        {"write": {"path": ".gitignore", "text": "built\n"}},
+        {"write": {"path": "built", "text": "x"}},
+        {"commit": "ignore what is built"},
+        DONE,
+    ]
+    task = world.task(verify=["test -f built"])
+    in_the_workspace = await world.run(script, task=task, max_retries=1)
+    assert in_the_workspace.result_type is LoopResultType.TASK_COMPLETE
+    world.settings.update(verify_clean=True)
+    on_the_commit = await world.loop().run_agent_loop(
+        world.agent(script, "agent-clean"), world.task("T002", verify=["test -f built"])
+    )
+    assert on_the_commit.result_type is LoopResultType.MAX_RETRIES
+    assert "`test -f built` ended with code 1" in str(on_the_commit.error)
+    assert not world.paths.laid_out("agent-clean").exists()

@@ -149,6 +149,50 @@ async def test_a_disk_that_stays_full_ends_the_loop_and_its_agent(
         store.refuses = 0
 
 
+class _Refusing(_FullDisk):
+    """Refuses answers to requests instead of decisions."""
+
+    async def commit(self, commit: Commit) -> None:
+        await MemoryStore.commit(self, commit)
+
+    async def answer_request(self, request_id: int, problem: str = "") -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise StoreError("the disk is full")
+        await super().answer_request(request_id, problem)
+
+
+async def test_an_answer_that_cannot_be_written_at_once_ends_no_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minutes, "STORE_EVERY", 0.01)
+    world.store = store = _Refusing()
+    async with world.running([{"wait_file": {"path": "go"}}, *commit("x.txt"), DONE]) as running:
+        await running.at("Working")
+        store.refuses = 3
+        request = await store.ask(AGENT, Answered(at=0.0, text="yes", by="ada"))
+        await until(lambda: not store.refuses)
+        (world.workspace / "go").touch()
+        result = await running.result()
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert "not possible" in str(await store.request_outcome(request))
+
+
+async def test_a_defect_of_the_runner_is_told_in_the_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("lifecycle.performer.texts_for", broken)
+    with pytest.raises(ZeroDivisionError):
+        await world.run([DONE])
+    record = await world.record()
+    assert record.error == "the runner failed: ZeroDivisionError: a defect"
+    monkeypatch.undo()
+    assert (await world.run([DONE])).result_type is LoopResultType.TASK_COMPLETE
+
+
 async def test_a_request_that_cannot_be_carried_out_is_answered_and_holds_up_no_other(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -211,6 +211,27 @@ def test_a_limit_ends_the_process(idle: bool, ended: Ended) -> None:  # noqa: FB
     )
 
 
+def test_an_agent_that_met_a_limit_of_the_machine_pays_for_it_and_the_limit_is_named() -> None:
+    (
+        play(working())
+        .on(on.AgentExited(at=9, attempt=1, signal=9, limit="memory limit 256 MB"))
+        .to(Capturing, outcome=Outcome(ended=Ended.LIMIT, text="memory limit 256 MB", signal=9))
+        .orders(SNAPSHOT)
+        .on(on.SnapshotTaken(at=9, attempt=1))
+        .to(BackingOff)
+        .says("limit: memory limit 256 MB")
+    )
+
+
+def test_a_breakpoint_counts_also_of_an_agent_that_met_a_limit_afterwards() -> None:
+    (
+        play(working())
+        .on(on.AgentExited(at=9, attempt=1, signal=9, limit="memory limit 1 MB", word=BLOCKED))
+        .to(Capturing, outcome=Outcome(ended=Ended.BREAKPOINT, word=BLOCKED, signal=9))
+        .orders(SNAPSHOT)
+    )
+
+
 def test_the_last_word_written_while_it_was_being_ended_counts() -> None:
     (
         play(stopping(Ended.IDLE))
