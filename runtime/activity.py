@@ -9,13 +9,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime import output
+from runtime import output, proctable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from runtime.proctable import Row
+    from runtime.proctree import Row
 
 _SKIPPED = frozenset({".git", "node_modules", ".venv"})
 _MOST_ENTRIES = 50_000
@@ -28,12 +28,32 @@ class Activity:
     log_size: int
     cpu_ticks: int
     processes: int
+    memory_bytes: int = 0
+    """What its control group counts, file caches included; else what is resident of it."""
+    suspended: bool = False
 
 
-def measure(log: Path, members: Iterable[Row]) -> Activity:
-    """Measure one process tree and its log."""
+def measure(
+    log: Path, members: Iterable[Row], *, memory: int | None = None, suspended: bool = False
+) -> Activity:
+    """Measure one process tree and its log; `memory` is what its group counts, if one does."""
     alive = [row for row in members if not row.dead]
-    return Activity(output.size(log), sum(row.ticks for row in alive), len(alive))
+    return Activity(
+        log_size=output.size(log),
+        cpu_ticks=sum(row.ticks for row in alive),
+        processes=len(alive),
+        memory_bytes=sum(row.resident for row in alive) if memory is None else memory,
+        suspended=suspended,
+    )
+
+
+def is_above(size: int, members: Iterable[Row]) -> bool:
+    """Tell whether a tree takes more memory, with what its members share counted once."""
+    total = 0
+    for row in members:
+        part = proctable.read_pss(row.pid)
+        total += row.resident if part is None else part
+    return total > size
 
 
 def newest_change(workspace: Path, since: float) -> float | None:

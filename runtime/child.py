@@ -1,4 +1,4 @@
-"""One child process and its tree: its exit, its end, and which orphans are its.
+"""One child process and its tree: its exit, its end, its limits, its rest.
 
 It must not start processes, and must not know why one runs or ends.
 """
@@ -8,25 +8,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import threading
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime import containment, lineage, output, proctable
+from runtime import activity, containment, orphans, output, proctable, shortrun
 from runtime.containment import ProcessIdentity
+from runtime.suspension import SuspendError, Suspension
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
+    from runtime.activity import Activity
     from runtime.launch import SpawnOrder, Started
-    from runtime.proctable import Row, Table
+    from runtime.proctree import Row, Table
 
-_started: dict[int, AgentProcess] = {}
-"""All that were started and not yet reaped, by pid. A process has one set of children, however many
-managers it has, so this belongs to the process too."""
-_tagged: dict[int, AgentProcess] = {}
-"""The same, by lineage tag."""
+_STEP = 0.005
+_CLEANUP_SECONDS = 30.0
+_REMOVALS = 40
+"""How often it is tried to remove a group in which the last process is just ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +59,26 @@ class AgentProcess:
     """
 
     def __init__(
-        self,
-        order: SpawnOrder,
-        started: Started,
-        host: object,
-        *,
-        adopts_orphans: bool,
+        self, order: SpawnOrder, started: Started, host: object, *, adopts_orphans: bool
     ) -> None:
         self.order = order
         self.exit: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
-        pid = started.popen.pid
-        row = proctable.read_row(pid)
         self.identity = ProcessIdentity(
-            pid, row.start if row else 0, proctable.boot_id(), order.spawn_id
+            started.popen.pid, started.start_time, proctable.boot_id(), order.spawn_id
         )
         self.host = host
         self.adopts_orphans = adopts_orphans
         self.tag = started.tag
+        self.weaker = started.weaker
+        """What of its limits is not enforced as asked, and why."""
+        self.limit_reached = ""
+        """The limit that ended it, or made it fail, such as `memory limit 256 MB`."""
+        self._group = started.group
+        self._cleanup = started.cleanup
+        self._rest: Suspension | None = None
+        self._alarm: int | None = None
         self._seen: set[tuple[int, int]] = set()
+        self._ending = asyncio.Event()
         self._popen = started.popen
         self._stops = 0
         self._left_behind = 0
@@ -83,14 +87,15 @@ class AgentProcess:
 
     async def wait(self) -> ProcessExit:
         """Wait for the first process to end; what it started may live on until `sweep`."""
-        return await asyncio.shield(self.exit)
+        await self._ending.wait()
+        return self.exit.result()
 
     async def sweep(self, grace: float) -> StopReport:
         """Wait for the exit, then end what the process left behind."""
         await self.wait()
         if self._report is None:
             # Called again, it counts what not even KILL ended among what it met at first.
-            self._left_behind = max(self._left_behind, len(_living(self)))
+            self._left_behind = max(self._left_behind, len(orphans.living(self)))
         return await self.stop(grace)
 
     async def stop(self, grace: float) -> StopReport:
@@ -99,7 +104,10 @@ class AgentProcess:
             return self._report
         self._stops += 1
         try:
-            survivors = await containment.end(partial(_living, self), grace, self._killed)
+            await self.resume()
+            survivors = await containment.end(self, grace, self._killed)
+            if not survivors:
+                await self._clean_up()
         finally:
             self._stops -= 1
         if survivors:
@@ -108,12 +116,41 @@ class AgentProcess:
         await self.wait()
         return self._close()
 
+    async def suspend(self) -> None:
+        """Freeze the whole tree, until `resume`; SuspendError when it will not be frozen."""
+        if self._rest is not None or self.exit.done():
+            return
+        self._rest = Suspension(self.find, self._group)
+        held = False
+        try:
+            held = await self._rest.begin()
+        finally:
+            if not held:
+                await self.resume()
+        if not held:
+            raise SuspendError(
+                f"{self.order.command[0]} ({self.identity.pid}) cannot be suspended: its "
+                "processes would not hold still. Stop it, or try again."
+            )
+
+    async def resume(self) -> None:
+        """Let a suspended tree go on; who was stopped before by somebody else stays so."""
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            rest.end()
+
+    @property
+    def suspended(self) -> bool:
+        """It is held still, or about to be."""
+        return self._rest is not None and not self.exit.done()
+
     def watch(self) -> None:
         """Have the event loop notice the exit: by pidfd, else by a thread that waits for it."""
-        _started[self.identity.pid] = self
-        if self.tag is not None:
-            _tagged[self.tag] = self
+        orphans.enrol(self)
         loop = asyncio.get_running_loop()
+        if self._group is not None and (alarm := self._group.memory_alarm()) is not None:
+            self._alarm = alarm
+            loop.add_reader(alarm, self._out_of_memory)
         handle = containment.open_pidfd(self.identity.pid)
         if handle is not None:
             loop.add_reader(handle, self._handle_ready, loop, handle)
@@ -142,9 +179,41 @@ class AgentProcess:
 
     def _ended(self, how: ProcessExit) -> None:
         if not self.exit.done():
+            if self._group is not None:
+                self._judge_limits(how)
             self.exit.set_result(how)
-        if not self._stops and not _may_have_left(self):
+            self._ending.set()
+        if self._stops or self._cleanup or orphans.may_have_left(self):
+            return
+        if self.group_is_empty():
             self._close()
+
+    def _judge_limits(self, how: ProcessExit) -> None:
+        if self._group is None or self.limit_reached:
+            return
+        if self._group.out_of_memory():
+            self._out_of_memory()
+        elif how.code != 0 and self._group.refused_processes():
+            self.limit_reached = self.order.limits.text("processes")
+
+    def _out_of_memory(self) -> None:
+        self._silence()
+        if not self.limit_reached:
+            self.reach("memory_mb")
+
+    def reach(self, limit: str) -> None:
+        """End the whole tree at once, because it went over that limit."""
+        self.limit_reached = self.order.limits.text(limit)
+        for row in orphans.living(self).values():
+            if containment.send(row, signal.SIGKILL):
+                self._killed.add((row.pid, row.start))
+        self.strike()
+
+    def _silence(self) -> None:
+        if self._alarm is not None:
+            asyncio.get_running_loop().remove_reader(self._alarm)
+            os.close(self._alarm)
+            self._alarm = None
 
     def _close(self) -> StopReport:
         if self._report is None:
@@ -153,126 +222,77 @@ class AgentProcess:
             # A log that could not be shortened is still a whole log.
             with contextlib.suppress(OSError):
                 output.finish(self.order.log, self.order.log_cap)
-            killed = len(self._killed)
-            self._report = StopReport(
-                self.exit.result(), bool(killed), killed, (), self._left_behind
-            )
+            how, killed = self.exit.result(), len(self._killed)
+            self._report = StopReport(how, bool(killed), killed, (), self._left_behind)
         return self._report
 
     def forget(self) -> None:
         """Give up the process; its number may now be given to another."""
-        # Where a thread waits for the exit, the number may have been given away already.
-        if _started.get(self.identity.pid) is self:
-            del _started[self.identity.pid]
-        if self.tag is not None:
-            _tagged.pop(self.tag, None)
+        orphans.forget(self)
+        self._silence()
+        if self._group is not None:
+            self._remove_group(_REMOVALS)
+
+    def _remove_group(self, tries: int) -> None:
+        if self._group is not None and not self._group.remove() and tries:
+            loop = asyncio.get_running_loop()
+            loop.call_later(_STEP, self._remove_group, tries - 1)
+
+    async def _clean_up(self) -> None:
+        if self._cleanup is None:
+            return
+        line, env = self._cleanup
+        with contextlib.suppress(OSError):  # its program is gone, and with it what it kept
+            root = Path(os.sep)
+            await shortrun.run_to_end(line, cwd=root, env=env, data=None, seconds=_CLEANUP_SECONDS)
+        self._cleanup = None
+
+    def find(self) -> dict[int, Row]:
+        """Find all that is alive of it."""
+        return orphans.living(self)
+
+    def strike(self) -> set[int]:
+        """Kill at once what can be met of it, by its group where it has one."""
+        if self._group is not None:
+            self._group.kill()
+        return orphans.strike(self)
 
     def family(self, table: Table, roots: Iterable[int]) -> dict[int, Row]:
         """Find all that belongs to this process, given the orphans among it."""
         pid, start = self.identity.pid, self.identity.start_time
         leader = table.rows.get(pid)
         genuine = leader is None or leader.start == start
-        return table.family((*roots, *([pid] * genuine)), pid if genuine else None, self._seen)
+        inside = (each for each in self.group_members() if each in table.rows)
+        return table.family(
+            (*roots, *inside, *([pid] * genuine)), pid if genuine else None, self._seen
+        )
+
+    def group_members(self) -> set[int]:
+        """List the members of its control group, if it has one."""
+        return set() if self._group is None else self._group.members()
+
+    def group_is_empty(self) -> bool:
+        """Tell whether nothing is in its control group, or it has none."""
+        return self._group is None or self._group.empty()
+
+    def measured(self, members: Collection[Row]) -> Activity:
+        """Measure it, given its members, and see to a memory limit that nobody else sees to."""
+        counted = None if self._group is None else self._group.memory_bytes()
+        seen = activity.measure(self.order.log, members, memory=counted, suspended=self.suspended)
+        limit = (self.order.limits.memory_mb or 0) << 20
+        if not limit or self.limit_reached:
+            return seen
+        if self._group is not None and counted is not None:
+            above = self._group.out_of_memory()
+        else:
+            above = seen.memory_bytes > limit and activity.is_above(limit, members)
+        if above:
+            self.reach("memory_mb")
+        return seen
 
     def has_seen(self, row: Row) -> bool:
         """Tell whether that process was below this one when somebody last looked."""
         return (row.pid, row.start) in self._seen
-
-
-def started_by(host: object) -> tuple[AgentProcess, ...]:
-    """List what this host started and of which something may be left."""
-    return tuple(process for process in _started.values() if process.host is host)
-
-
-def _may_have_left(process: AgentProcess) -> bool:
-    """Tell quickly whether an ended process may have left something; False is certain.
-
-    All orphans of its tree became children of this process before its end could be noticed.
-    """
-    if not process.adopts_orphans:
-        return True
-    own_session = os.getsid(0)
-    for pid in proctable.own_children():
-        if pid in _started:
-            continue
-        session = _session_of(pid)
-        if session == process.identity.pid:
-            return True
-        if session in (None, own_session):
-            continue
-        tag = lineage.read(pid)
-        if process.tag is None if tag is None else _tagged.get(tag, process) is process:
-            return True
-    return False
-
-
-def _living(process: AgentProcess) -> dict[int, Row]:
-    """Find all that is alive of a process and its tree."""
-    # The table is not read in one instant: a process can hide from one look while its parent
-    # dies, but not from two.
-    for _ in range(2):
-        if process.exit.done() and not _may_have_left(process):
-            break
-        table = proctable.read_table()
-        orphans = orphans_in(table, process, adopted=process.adopts_orphans).get(process, ())
-        members = process.family(table, orphans)
-        alive = {pid: row for pid, row in members.items() if not row.dead}
-        if alive:
-            return alive
-    return {}
-
-
-def orphans_in(
-    table: Table, heir: AgentProcess | None, *, adopted: bool
-) -> dict[AgentProcess, list[int]]:
-    """Give each orphan to the process it came from, or to `heir`, and reap the dead ones.
-
-    `adopted`: orphans become children of this process; else only their marks tell.
-    """
-    if not adopted:
-        return _marked(table)
-    found: dict[AgentProcess, list[int]] = {}
-    for pid in table.children.get(os.getpid(), ()):
-        row = table.rows[pid]
-        owner = None if pid in _started else _origin(row, heir)
-        if owner is not None and row.dead:
-            containment.reap(pid)
-        elif owner is not None:
-            found.setdefault(owner, []).append(pid)
-    return found
-
-
-def _origin(orphan: Row, heir: AgentProcess | None) -> AgentProcess | None:
-    if orphan.sid == os.getsid(0):
-        # Agents leave our session, and nobody can join one: other code of ours started this.
-        return None
-    if orphan.sid in _started:
-        return _started[orphan.sid]
-    tag = lineage.read(orphan.pid)
-    if tag is not None:
-        # Left behind by one that is gone already: whoever looks now may end it.
-        return _tagged.get(tag, heir)
-    mark = proctable.read_mark(orphan.pid)
-    for process in _started.values():
-        if process.identity.mark == mark or process.has_seen(orphan):
-            return process
-    return None
-
-
-def _marked(table: Table) -> dict[AgentProcess, list[int]]:
-    by_mark = {process.identity.mark: process for process in _started.values()}
-    found: dict[AgentProcess, list[int]] = {}
-    for pid, mark in proctable.read_marks().items():
-        if mark in by_mark and pid in table.rows:
-            found.setdefault(by_mark[mark], []).append(pid)
-    return found
-
-
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return None
 
 
 def _exit_of(returncode: int) -> ProcessExit:

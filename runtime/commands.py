@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime import output
+from runtime.limits import NO_LIMITS, Limits
 from runtime.process import SpawnOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from runtime.isolation.box import Box
     from runtime.process import AgentProcess, TerminalManager
 
 _TRIM_STEP = 1.0
@@ -37,6 +39,7 @@ class CommandResult:
     seconds: float
     log: Path
     excerpt: str
+    limit_reached: str = ""
 
     @property
     def ok(self) -> bool:
@@ -69,11 +72,14 @@ class CommandRunner:
         timeout: float,  # noqa: ASYNC109  # a limit that is reported, not an error that is raised
         env: Mapping[str, str] | None = None,
         mark: str,
+        limits: Limits = NO_LIMITS,
+        box: Box | None = None,
+        allow_weaker: bool = False,
     ) -> CommandResult:
         """Run `command` with `/bin/sh -c`, its output appended to `log`.
 
         `mark` is its spawn id, unique like an attempt's. Cancelling the call ends the command.
-        SpawnError when it cannot be started at all.
+        Limits and box are those of a `SpawnOrder`. SpawnError when it cannot be started at all.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -88,6 +94,9 @@ class CommandRunner:
             log=log,
             env=env or {},
             log_cap=self._log_cap,
+            limits=limits,
+            box=box,
+            allow_weaker=allow_weaker,
         )
         process = await self._terminals.spawn(order)
         try:
@@ -105,6 +114,7 @@ class CommandRunner:
             seconds=seconds,
             log=log,
             excerpt=output.tail(log, self._excerpt_bytes, before),
+            limit_reached=process.limit_reached,
         )
 
     async def _ended_by(self, process: AgentProcess, deadline: float) -> bool:

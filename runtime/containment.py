@@ -15,20 +15,21 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from runtime import proctable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from runtime.proctable import Row
+    from runtime.proctree import Row
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KILL_PATIENCE = 5.0
 """Seconds of repeated SIGKILL after which what still lives is reported as a survivor."""
 _KILL_STEP = 0.05
 _STEP = 0.005
+_LOOKS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +83,36 @@ def send(row: Row, number: signal.Signals) -> bool:
     return True
 
 
-async def end(
-    find: Callable[[], Mapping[int, Row]], grace: float, killed: set[tuple[int, int]]
-) -> tuple[int, ...]:
-    """End all that `find` finds: TERM, CONT, grace, then KILL until nothing is found any more.
+class Quarry(Protocol):
+    """What is to be ended, whatever belongs to it at the moment."""
 
-    `find` is asked again and again, because a tree may grow while it is being ended; it returns
-    living processes only. Who had to be killed is added to `killed`, who survived is returned.
+    def find(self) -> Mapping[int, Row]:
+        """Find what is alive of it.
+
+        Only dead ones mean: something is alive, but was gone whenever it was looked at.
+        """
+        ...
+
+    def strike(self) -> set[int]:
+        """Kill at once whatever can be met, and tell whom."""
+        ...
+
+
+async def end(quarry: Quarry, grace: float, killed: set[tuple[int, int]]) -> tuple[int, ...]:
+    """End the quarry: TERM, CONT, grace, then KILL until nothing is found any more.
+
+    It is looked for again and again, because a tree may grow while it is being ended. Who had to
+    be killed is added to `killed`, who survived is returned.
     """
     loop = asyncio.get_running_loop()
     last_call = loop.time() + grace
     give_up = last_call + _KILL_PATIENCE
     told: set[tuple[int, int, int]] = set()
-    while members := find():
-        if (left := last_call - loop.time()) > 0:
+    while members := quarry.find():
+        left = last_call - loop.time()
+        # Who ends and starts itself anew for ever hears no TERM and needs no grace.
+        restless = all(row.dead for row in members.values())
+        if left > 0 and not restless:
             _tell(members.values(), told)
         elif loop.time() > give_up:
             return tuple(sorted(members))
@@ -104,8 +121,43 @@ async def end(
             killed.update(
                 (row.pid, row.start) for row in members.values() if send(row, signal.SIGKILL)
             )
+            met = {row.pid for row in members.values()}
+            killed.update((pid, 0) for pid in quarry.strike() if restless or pid not in met)
         await _some_gone(members.values(), left)
     return ()
+
+
+async def hold(find: Callable[[], Mapping[int, Row]], held: set[tuple[int, int]]) -> bool:
+    """Stop all that `find` finds, until two looks in a row find nobody running; False in vain.
+
+    Whom it stopped is added to `held`: who was stopped before is not ours to wake.
+    """
+    deadline = asyncio.get_running_loop().time() + _KILL_PATIENCE
+    quiet = 0
+    while quiet < _LOOKS:
+        running = [row for row in find().values() if not _is_held(row, held)]
+        quiet = 0 if running else quiet + 1
+        for row in running:
+            held.add((row.pid, row.start))
+            send(row, signal.SIGSTOP)
+        if asyncio.get_running_loop().time() > deadline:
+            return False
+        await asyncio.sleep(_STEP if running else 0)
+    return True
+
+
+def _is_held(row: Row, held: set[tuple[int, int]]) -> bool:
+    # Who was told while it waits in the kernel stops before it does anything else. A shell may
+    # wait there for its child to exec, and that child be stopped just before.
+    return row.stopped or row.dead or (row.waiting and (row.pid, row.start) in held)
+
+
+def release(rows: Collection[Row], held: set[tuple[int, int]]) -> None:
+    """Wake those that were held; parents first, as with every signal."""
+    for row in sorted(rows, key=lambda row: (row.start, row.pid)):
+        if (row.pid, row.start) in held:
+            send(row, signal.SIGCONT)
+    held.clear()
 
 
 def _tell(rows: Collection[Row], told: set[tuple[int, int, int]]) -> None:
@@ -162,69 +214,3 @@ def reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return
-
-
-class Remnant:
-    """What is left of a process that an earlier runner started.
-
-    Nothing of it is a descendant of this process, so its parts are known by the leader's identity,
-    by its session while that is proved to be the old one, and by their mark.
-    """
-
-    def __init__(self, identity: ProcessIdentity) -> None:
-        self._identity = identity
-        self._seen: set[tuple[int, int]] = set()
-
-    def find(self) -> dict[int, Row]:
-        """Find what still lives of it; nothing when in doubt, and nothing of another boot."""
-        identity = self._identity
-        if identity.boot_id != proctable.boot_id():
-            return {}
-        table = proctable.read_table()
-        marks = proctable.read_marks()
-        leader = table.rows.get(identity.pid)
-        genuine = (
-            leader is not None
-            and leader.start == identity.start_time
-            and marks.get(leader.pid, identity.mark) == identity.mark
-        )
-        # The number of the leader, on a process that is not the leader, is proof of nothing.
-        roots = [
-            pid
-            for pid, mark in marks.items()
-            if mark == identity.mark
-            and (row := table.rows.get(pid)) is not None
-            and row.start >= identity.start_time
-            and (pid != identity.pid or genuine)
-        ]
-        if genuine:
-            roots.append(identity.pid)
-        # A number stays taken as long as its session has a member: one proved member proves all.
-        proved = genuine or any(table.rows[pid].sid == identity.pid for pid in roots)
-        members = table.family(roots, identity.pid if proved else None, self._seen)
-        spared = _line_of_descent(table)
-        return {pid: row for pid, row in members.items() if not row.dead and pid not in spared}
-
-
-def find_marked(mark: str | None = None) -> tuple[ProcessIdentity, ...]:
-    """Find the living processes with this mark, or with any, this process and its parents apart."""
-    table = proctable.read_table()
-    spared = _line_of_descent(table)
-    return tuple(
-        ProcessIdentity(pid, row.start, proctable.boot_id(), found)
-        for pid, found in proctable.read_marks().items()
-        if mark in (None, found)
-        and pid not in spared
-        and (row := table.rows.get(pid)) is not None
-        and not row.dead
-    )
-
-
-def _line_of_descent(table: proctable.Table) -> set[int]:
-    """Collect this process and those it descends from: it must never end itself."""
-    line: set[int] = set()
-    row = table.rows.get(os.getpid())
-    while row is not None and row.pid not in line:
-        line.add(row.pid)
-        row = table.rows.get(row.ppid)
-    return line

@@ -11,12 +11,19 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from runtime import lineage
+from runtime import lineage, proctable
 from runtime.errors import SpawnError
+from runtime.limits import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from runtime.cgroups.groups import Group
+    from runtime.cgroups.probe import Capabilities
+    from runtime.isolation.box import Box
+
+_LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,50 +41,142 @@ class SpawnOrder:
     log_cap: int
     inherit: tuple[str, ...] = ()
     """Names of variables of the runner that it gets too, beside the allow-list."""
+    limits: Limits = NO_LIMITS
+    box: Box | None = None
+    """What it is shut into; None is nothing but its own session."""
+    allow_weaker: bool = False
+    """Start it also where a limit cannot be enforced as asked; `AgentProcess.weaker` tells."""
+
+
+class Cleanup(NamedTuple):
+    """What ends for good what is not in our processes, and in which environment it is run."""
+
+    command: tuple[str, ...]
+    env: dict[str, str]
 
 
 class Started(NamedTuple):
-    """A started process and the lineage tag it hands down."""
+    """A started process, what it hands down, and what confines it."""
 
     popen: subprocess.Popen[bytes]
     tag: int | None
+    start_time: int
+    group: Group | None = None
+    weaker: tuple[str, ...] = ()
+    cleanup: Cleanup | None = None
 
 
-def start(order: SpawnOrder, env: dict[str, str]) -> Started:
-    """Start what is ordered; its exit is the caller's to notice. SpawnError says what to do."""
+async def start(
+    order: SpawnOrder, env: dict[str, str], able: Capabilities | None = None
+) -> Started:
+    """Start what is ordered; its exit is the caller's to notice. SpawnError says what to do.
+
+    `able` is what limits can be enforced by; left out, it is found out where there are limits.
+    """
     if not order.command:
         raise SpawnError(f"Agent {order.agent_id} has no command. Give it one.")
+    command, cleanup, limits = order.command, None, order.limits
+    if order.box is not None:
+        command, env, cleanup, limits = _boxed(order, order.box, env)
+    try:
+        if limits:
+            started = await _start_limited(order, (command, env), limits, able)
+        else:
+            with _files(order) as (prompt, log):
+                started = _start(order, command, env, (prompt, log, log))
+    except (OSError, ValueError) as error:
+        raise SpawnError(_explain(order, command[0], error)) from error
+    return started._replace(cleanup=cleanup) if cleanup else started
+
+
+def _boxed(
+    order: SpawnOrder, box: Box, env: dict[str, str]
+) -> tuple[tuple[str, ...], dict[str, str], Cleanup | None, Limits]:
+    from runtime.isolation.box import Engine  # noqa: PLC0415  # most agents are not boxed
+    from runtime.isolation.wrap import wrapped  # noqa: PLC0415  # as above
+
+    inside = wrapped(order.command, order.cwd, env, box, order.limits)
+    cleanup = Cleanup(inside.cleanup, inside.env) if inside.cleanup else None
+    # Whoever makes containers holds them to their limits: they are not in our processes.
+    ours = order.limits if box.engine is Engine.BUBBLEWRAP else NO_LIMITS
+    return inside.command, inside.env, cleanup, ours
+
+
+async def _start_limited(
+    order: SpawnOrder,
+    program: tuple[tuple[str, ...], dict[str, str]],
+    limits: Limits,
+    able: Capabilities | None,
+) -> Started:
+    from runtime import entry  # noqa: PLC0415  # most agents have no limits
+
+    command, env = program
+    weaker = entry.refusals(limits, able, allow_weaker=order.allow_weaker)
+    entry.check_program(command[0], order.cwd, env)
+    with contextlib.ExitStack() as undo:
+        group = entry.group_for(limits, able, order.spawn_id)
+        if group is not None:
+            undo.callback(entry.discard, group)
+        report, words = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+        with os.fdopen(report, "rb", buffering=0) as heard:
+            with os.fdopen(words, "wb", buffering=0), _files(order) as (prompt, log):
+                line = entry.command_line(command, limits, group)
+                started = _start(order, line, env, (prompt, log, words))
+            undo.callback(started.popen.wait)
+            undo.callback(started.popen.kill)
+            if failed := await entry.entered(heard.fileno()):
+                raise SpawnError(
+                    f"{order.command[0]} could not take its limits on, so it was not started: "
+                    f"{failed}. Look at `loopwright doctor --isolation`, or leave the limits out."
+                )
+        undo.pop_all()
+    return started._replace(group=group, weaker=weaker)
+
+
+@contextlib.contextmanager
+def _files(order: SpawnOrder) -> Iterator[tuple[int, int]]:
+    """Open the prompt and the log; their folder is made where it is not there yet."""
+    prompt = os.open(order.stdin, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            log = os.open(order.log, _LOG_FLAGS, 0o600)
+        except FileNotFoundError:
+            order.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            log = os.open(order.log, _LOG_FLAGS, 0o600)
+        try:
+            yield prompt, log
+        finally:
+            os.close(log)
+    finally:
+        os.close(prompt)
+
+
+def _start(
+    order: SpawnOrder, command: tuple[str, ...], env: dict[str, str], streams: tuple[int, int, int]
+) -> Started:
+    stdin, stdout, stderr = streams
+    with lineage.tagging(order.spawn_id) as tag:
+        before = proctable.instant()
+        popen = subprocess.Popen(
+            command,
+            cwd=order.cwd,
+            env=env,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+        after = proctable.instant()
+    lineage.fasten(popen.pid, tag)
+    return Started(popen, tag, proctable.start_of(popen.pid, before, after))
+
+
+def _explain(order: SpawnOrder, program: str, error: OSError | ValueError) -> str:
     if not order.cwd.is_dir():
-        raise SpawnError(
+        return (
             f"{order.command[0]} cannot be started in {order.cwd}: there is no such folder. "
             "Restore or recreate the workspace."
         )
-    try:
-        order.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.ExitStack() as opened:
-            prompt = os.open(order.stdin, os.O_RDONLY | os.O_CLOEXEC)
-            opened.callback(os.close, prompt)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            log = os.open(order.log, flags, 0o600)
-            opened.callback(os.close, log)
-            with lineage.tagging() as tag:
-                popen = subprocess.Popen(
-                    order.command,
-                    cwd=order.cwd,
-                    env=env,
-                    stdin=prompt,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-    except (OSError, ValueError) as error:
-        raise SpawnError(_explain(order, error)) from error
-    lineage.fasten(popen.pid, tag)
-    return Started(popen, tag)
-
-
-def _explain(order: SpawnOrder, error: OSError | ValueError) -> str:
-    program = order.command[0]
     if isinstance(error, FileNotFoundError) and error.filename == program:
         return (
             f"{program} was not found from {order.cwd}. Install it, give its full path, or put "

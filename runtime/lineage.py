@@ -6,12 +6,15 @@ and can be read even of the dead. Each spawn gets its own value, so an orphan te
 came from, and children that other code of this process started are never taken for orphans.
 
 A runner that is itself below a tagged process divides the space below its own tag, two levels
-deep. It must not be relied on against a privileged process that raises its limits on purpose.
+deep. Beside the tag, which means something to its own runner only, each process carries the
+fingerprint of its mark in another limit without effect (RLIMIT_RSS), by which a later runner knows
+it. It must not be relied on against a process that raises its limits on purpose.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import resource
 import sys
@@ -25,6 +28,8 @@ _RLIMIT_LOCKS = 10
 _TOP = 1 << 62
 _WIDTHS = (1 << 40, 1 << 20, 1)
 _VALUES = (1 << 20) - 1
+_FINGERPRINTS = 1 << 61
+"""Fingerprints begin here: far more than any memory, should a program take them for a limit."""
 _spawns = itertools.count()
 
 
@@ -48,30 +53,59 @@ def _width() -> int:
     return 0
 
 
+def fingerprint(mark: str) -> int:
+    """Tell what the processes started under this mark carry."""
+    digest = hashlib.blake2b(mark.encode(errors="surrogateescape"), digest_size=8).digest()
+    return _FINGERPRINTS + int.from_bytes(digest) % _FINGERPRINTS
+
+
 @contextmanager
-def tagging() -> Iterator[int | None]:
+def tagging(mark: str) -> Iterator[int | None]:
     """Tag the process that is started inside; yields its tag, None where there can be none.
 
     The tag is inherited from this thread's process, because a child tagged only after its start
     may have children by then. So it must be short, and nothing else may be started meanwhile.
+    Core dumps are turned off in the same way.
     """
-    if sys.platform != "linux" or not _width():
-        yield None
-        return
-    tag = _own_limit() - (next(_spawns) % _VALUES + 1) * _width()
-    soft, hard = resource.prlimit(0, _RLIMIT_LOCKS)
-    resource.prlimit(0, _RLIMIT_LOCKS, (tag, hard))
+    before: list[tuple[int, tuple[int, int]]] = []
+    tag = None
     try:
+        _lower(resource.RLIMIT_CORE, 0, before)
+        if sys.platform == "linux":
+            _lower(resource.RLIMIT_RSS, fingerprint(mark), before)
+            if _width():
+                tag = _own_limit() - (next(_spawns) % _VALUES + 1) * _width()
+                _lower(_RLIMIT_LOCKS, tag, before)
         yield tag
     finally:
-        resource.prlimit(0, _RLIMIT_LOCKS, (soft, hard))
+        for limit, values in before:
+            resource.setrlimit(limit, values)
+
+
+def _lower(limit: int, value: int, before: list[tuple[int, tuple[int, int]]]) -> None:
+    soft, hard = resource.getrlimit(limit)
+    if soft != value and (hard == resource.RLIM_INFINITY or value <= hard):
+        resource.setrlimit(limit, (value, hard))
+        before.append((limit, (soft, hard)))
 
 
 def fasten(pid: int, tag: int | None) -> None:
-    """Keep a tagged child from taking its tag off again."""
-    if sys.platform == "linux" and tag is not None:
+    """Keep a tagged child from taking its tag off again, and from dumping core."""
+    if sys.platform == "linux":
         with suppress(OSError):
-            resource.prlimit(pid, _RLIMIT_LOCKS, (tag, tag))
+            resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+            if tag is not None:
+                resource.prlimit(pid, _RLIMIT_LOCKS, (tag, tag))
+
+
+def bears(pid: int, prints: int) -> bool:
+    """Tell whether a process, of whichever runner, carries this fingerprint."""
+    if sys.platform != "linux":
+        return False
+    try:
+        return resource.prlimit(pid, resource.RLIMIT_RSS)[0] == prints
+    except OSError:
+        return False
 
 
 def read(pid: int) -> int | None:

@@ -10,8 +10,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from runtime import activity, containment, environment, launch, output, proctable
-from runtime.child import AgentProcess, ProcessExit, StopReport, orphans_in, started_by
+from runtime import activity, containment, environment, launch, orphans, output, proctable, remnants
+from runtime.child import AgentProcess, ProcessExit, StopReport
 from runtime.containment import ProcessIdentity
 from runtime.errors import SpawnError
 from runtime.launch import SpawnOrder
@@ -19,6 +19,8 @@ from runtime.launch import SpawnOrder
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from runtime.cgroups.probe import Capabilities
 
 __all__ = [
     "AgentProcess",
@@ -39,6 +41,7 @@ class TerminalManager:
     that no daemon of an agent escapes. Elsewhere process groups are all there is, and a daemon
     that leaves its group is not found. An orphan is ended only when it is proved to come from an
     agent, by lineage, session, mark or descent: other children of this process are left alone.
+    `able` is what limits can be enforced by; left out, it is found out when it is needed.
     All calls belong on one event loop's thread.
     """
 
@@ -48,11 +51,16 @@ class TerminalManager:
         *,
         subreaper: bool = True,
         environ: Mapping[str, str] | None = None,
+        able: Capabilities | None = None,
     ) -> None:
         self.repo = repo
         self.subreaper = subreaper and containment.become_subreaper()
+        self._able = able
         self._environ = dict(os.environ if environ is None else environ)
         self._inherited = environment.allowed(self._environ)
+        self._recovering: dict[str, asyncio.Lock] = {}
+        self._recovered: set[str] = set()
+        """Marks of which nothing was left, once; nothing is started under them again."""
 
     def environment(self, order: SpawnOrder) -> dict[str, str]:
         """Build the environment of a child; its mark comes last and cannot be overridden."""
@@ -62,7 +70,7 @@ class TerminalManager:
 
     async def spawn(self, order: SpawnOrder) -> AgentProcess:
         """Start a process with its own session, prompt and log; SpawnError says why it cannot."""
-        started = launch.start(order, self.environment(order))
+        started = await launch.start(order, self.environment(order), self._able)
         process = AgentProcess(order, started, self, adopts_orphans=self.subreaper)
         try:
             process.watch()
@@ -78,32 +86,40 @@ class TerminalManager:
 
     def live(self) -> tuple[AgentProcess, ...]:
         """List the processes of this manager of which something may be left."""
-        return started_by(self)
+        return orphans.started_by(self)
 
     async def stop_identity(self, identity: ProcessIdentity, grace: float) -> StopReport:
         """End what is left of a process of an earlier runner; when in doubt signal nothing."""
-        killed: set[tuple[int, int]] = set()
-        survivors = await containment.end(containment.Remnant(identity).find, grace, killed)
+        # One tree has many identities: the first one ends it all, for the others it is done then.
+        async with self._recovering.setdefault(identity.mark, asyncio.Lock()):
+            if identity.mark in self._recovered and not remnants.is_alive(identity):
+                return StopReport(None, forced=False, killed=0, survivors=())
+            killed: set[tuple[int, int]] = set()
+            remnant = remnants.Remnant(identity)
+            survivors = await containment.end(remnant, grace, killed)
+            if not survivors:
+                remnant.close()
+                self._recovered.add(identity.mark)
         return StopReport(None, bool(killed), len(killed), survivors)
 
     def find_marked(self, mark: str) -> tuple[ProcessIdentity, ...]:
         """Find the living processes started under this spawn id, by whichever runner."""
-        return containment.find_marked(mark)
+        return remnants.find_marked(mark)
 
     def find_all_marked(self) -> tuple[ProcessIdentity, ...]:
         """Find the living processes of any attempt, of this runner, another, or an earlier one."""
-        return containment.find_marked()
+        return remnants.find_marked()
 
     def sample(self) -> dict[str, activity.Activity]:
         """Measure all live processes in one pass, by spawn id; cut logs that outgrow their cap."""
         table = proctable.read_table()
-        orphans = orphans_in(table, None, adopted=self.subreaper)
+        adopted = orphans.orphans_in(table, None, adopted=self.subreaper)
         measured = {}
         for process in self.live():
             order = process.order
             output.trim(order.log, order.log_cap)
-            members = process.family(table, orphans.get(process, ()))
-            measured[order.spawn_id] = activity.measure(order.log, members.values())
+            members = process.family(table, adopted.get(process, ()))
+            measured[order.spawn_id] = process.measured(members.values())
         return measured
 
     async def aclose(self, grace: float = _DEFAULT_GRACE) -> None:

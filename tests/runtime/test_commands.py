@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime.cgroups import probe
 from runtime.commands import CommandResult, CommandRunner
 from runtime.errors import SpawnError
+from runtime.limits import Limits
 from tests.runtime.process_fixtures import GRACE, Stage, alive, staged, until
 
 if TYPE_CHECKING:
@@ -110,3 +112,20 @@ async def test_a_command_in_a_folder_that_is_gone_is_refused(stage: Stage) -> No
     stage.folder = stage.folder / "gone"
     with pytest.raises(SpawnError, match="no such folder"):
         await run(stage, "true")
+
+
+async def test_a_command_that_failed_at_a_limit_names_it(stage: Stage) -> None:
+    runner = CommandRunner(stage.terminals, grace=GRACE)
+    result = await runner.run(
+        "ulimit -n; for i in 1 2 3 4 5 6 7 8; do sleep 60 & done",
+        cwd=stage.folder,
+        log=stage.log,
+        timeout=30,
+        mark=f"gate-{uuid.uuid4().hex}",
+        limits=Limits(processes=4, open_files=77),
+        allow_weaker=True,
+    )
+    assert result.excerpt.startswith("77\n")
+    enforced = probe.capabilities().processes.base is not None
+    assert result.limit_reached == ("process limit 4" if enforced else "")
+    assert result.ok != enforced

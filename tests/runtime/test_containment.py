@@ -371,8 +371,9 @@ def test_a_workspace_that_is_gone_has_no_changes(tmp_path: Path) -> None:
 
 
 def test_a_name_with_brackets_and_spaces_is_read_right() -> None:
-    text = b"7 (a) R (b) S 3 5 6 0 -1 0 0 0 0 0 10 20 30 40 20 0 1 0 900 0 0"
-    assert proctable.parse_stat(7, text) == (7, 3, 5, 6, 900, 100, False)
+    text = b"7 (a) R (b) T 3 5 6 0 -1 0 0 0 0 0 10 20 30 40 20 0 1 0 900 0 2"
+    memory = 2 * os.sysconf("SC_PAGE_SIZE")
+    assert proctable.parse_stat(7, text) == (7, 3, 5, 6, 900, 100, False, True, False, memory)
 
 
 def test_a_dead_first_thread_is_not_a_dead_process() -> None:
@@ -383,12 +384,15 @@ def test_a_dead_first_thread_is_not_a_dead_process() -> None:
 
 def test_the_output_of_ps_is_read_where_there_is_no_proc() -> None:
     text = (
-        "    1     0     1 Ss      0:02.50 Mon Nov 16 07:00:00 2026\n"
-        "  812     1   812 Z    1-00:00:01 Tue Nov 17 08:00:00 2026\n"
+        "    1     0     1 Ss      0:02.50  12 Mon Nov 16 07:00:00 2026\n"
+        "  812     1   812 Z    1-00:00:01   0 Tue Nov 17 08:00:00 2026\n"
         "garbage\n"
     )
     rows = proctable.parse_ps(text, lambda _: 5)
-    assert rows == [(1, 0, 1, 1, 5, 250, False), (812, 1, 812, 812, 5, 8_640_100, True)]
+    assert rows == [
+        (1, 0, 1, 1, 5, 250, False, False, False, 12 << 10),
+        (812, 1, 812, 812, 5, 8_640_100, True, False, False, 0),
+    ]
 
 
 def _left_by_an_earlier_runner(folder: Path) -> tuple[containment.ProcessIdentity, int]:
