@@ -73,6 +73,8 @@ class Attendance:
         self.quiet_since = self.since
         self._seen: Activity | None = None
         self._limit_told = False
+        self._frozen_at: float | None = None
+        self._freezing = asyncio.Lock()
 
     def begin(self, mail: Subscription) -> None:
         """Wait for the exit; words of the mailbox come by `heard`."""
@@ -121,6 +123,21 @@ class Attendance:
         if self._ending is not None:
             self._ending.cancel()
 
+    async def freeze(self) -> None:
+        """Hold the tree still; none of its clocks runs until it is thawed."""
+        async with self._freezing:
+            await self.process.suspend()
+            if self._frozen_at is None:
+                self._frozen_at = self._clock.now()
+
+    async def thaw(self) -> None:
+        """Let the tree and its clocks go on."""
+        async with self._freezing:
+            await self.process.resume()
+            if self._frozen_at is not None:
+                self.excuse(self._clock.now() - self._frozen_at)
+                self._frozen_at = None
+
     def excuse(self, seconds: float) -> None:
         """Leave out a time in which nobody could work."""
         self.since += seconds
@@ -132,7 +149,7 @@ class Attendance:
         seen = self._seen
         if seen is None or self._moved(seen, activity, now):
             self._seen, self.quiet_since = activity, now
-        if self._limit_told:
+        if self._limit_told or self._frozen_at is not None:
             return
         wall, idle = self.settings.wall_limit, self.settings.idle_limit
         if wall and now - self.since >= wall:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from communication.watcher import MailboxWatcher
 from lifecycle.attend import Rounds
 from lifecycle.bases import Bases
 from lifecycle.clock import Clock, SystemClock
+from lifecycle.confine import Confiner
 from lifecycle.context import ContextBuilder
 from lifecycle.engine import Engine
 from lifecycle.errors import LifecycleError
@@ -30,7 +32,6 @@ from templates.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
     from ci.events import CIEvent
     from ci.interface import CIProvider
@@ -213,6 +214,9 @@ class AgentLifecycleLoop:
             builder=ContextBuilder(Renderer(self._paths.templates)),
             places=Places(lambda: settings().max_live_agents),
             bases=Bases(self._store, self._branches),
+            confiner=Confiner(
+                self.repo_dir, self._paths.root, home=Path.home(), report=self._given_weaker
+            ),
             command_of=command_of,
             ci=self._ci,
             comm_file=self._comm_file,
@@ -223,6 +227,10 @@ class AgentLifecycleLoop:
         if self._checkpoint is not None:
             parts.checkpoint = self._checkpoint
         return Engine(parts)
+
+    def _given_weaker(self, what: str) -> None:
+        if self._report is not None:
+            self._report("isolation_weaker", reason=what)
 
 
 def _reader(

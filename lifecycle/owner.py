@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 """States in which a loop that shuts down has something to bring to safety first."""
-SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent)
+SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent, do.FreezeAgent, do.ThawAgent)
 LOOK_AHEAD = 0.02
 """Seconds that the commit of an attempt's end waits for what it left, to go with it."""
 NOTES = (on.Guided, on.MailboxInvalid, on.WorkspaceRemoved)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lifecycle.attend import Rounds
     from lifecycle.bases import Bases
     from lifecycle.clock import Clock
+    from lifecycle.confine import Confiner
     from lifecycle.context import ContextBuilder
     from lifecycle.machine.events import Event
     from lifecycle.paths import Paths
@@ -84,6 +85,7 @@ class Parts:
     builder: ContextBuilder
     places: Places
     bases: Bases
+    confiner: Confiner
     command_of: Callable[[Agent], tuple[str, ...]]
     ci: CIProvider | None = None
     comm_file: Path | None = None

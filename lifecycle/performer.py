@@ -15,6 +15,7 @@ from communication.mailbox import ReadingKind
 from lifecycle import outside
 from lifecycle.attend import Attendance, word_of
 from lifecycle.case import Head
+from lifecycle.confine import Seen
 from lifecycle.errors import PlanError
 from lifecycle.handout import keep, readable, snapshot_for, texts_for, write_summary
 from lifecycle.housing import end, mailbox_of, opened, save, whole
@@ -64,6 +65,11 @@ class Performer:
                 return await self._spawn(case, effect_id, attempt, tell)
             case do.StopAgent(attempt=attempt, process=process):
                 return await self._stop(case, attempt, process)
+            case do.FreezeAgent(attempt=attempt):
+                return await self._freeze(case, attempt)
+            case do.ThawAgent(attempt=attempt):
+                await self._thaw(case, attempt)
+                return None
             case do.TakeSnapshot(attempt=attempt):
                 return await self._capture(case, attempt)
             case do.RunGates(attempt=attempt, head=head):
@@ -162,7 +168,7 @@ class Performer:
             snapshot = snapshot_for(parts, case, mailbox, attempt, settings)
             texts = texts_for(parts, case, mailbox, snapshot, effect_id)
             with readable(texts.prompt, parts.paths.prompt(case.agent_id, attempt)) as stdin:
-                order = self._order(case, workspace, mailbox, effect_id, stdin)
+                order = await self._order(case, workspace, mailbox, effect_id, stdin)
                 process = await parts.terminals.spawn(order)
         except (SpawnError, PlanError) as error:
             return self._unspawned(attempt, error, Fault.USER)
@@ -200,31 +206,39 @@ class Performer:
             ),
         )
 
-    def _order(
+    async def _order(
         self, case: Case, workspace: Workspace, mailbox: Mailbox, spawn_id: str, stdin: Path
     ) -> SpawnOrder:
         parts, settings, attempt = self._parts, self._parts.settings(), case.attempt
+        command = parts.command_of(case.agent)
+        summary = parts.paths.summary(case.agent_id, attempt)
+        seen = Seen(workspace, command, summary, mailbox.path)
+        confined = await parts.confiner.around(settings, seen, case.agent.env.get("PATH", ""))
         return SpawnOrder(
             agent_id=case.agent_id,
             attempt=attempt,
             spawn_id=spawn_id,
-            command=parts.command_of(case.agent),
+            command=command,
             cwd=workspace.path,
             stdin=stdin,
             log=parts.paths.log(case.agent_id, attempt),
             env={
+                **confined.env,
                 **case.agent.env,
                 "LOOPWRIGHT_AGENT_ID": case.agent_id,
                 "LOOPWRIGHT_TASK_ID": case.task.id,
                 "LOOPWRIGHT_ATTEMPT": str(attempt),
                 "LOOPWRIGHT_SPAWN_ID": spawn_id,
                 "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
-                "LOOPWRIGHT_SUMMARY_FILE": str(parts.paths.summary(case.agent_id, attempt)),
+                "LOOPWRIGHT_SUMMARY_FILE": str(summary),
                 # Where the workspace's own .git is gone, git must not find the user's.
                 "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
             },
             log_cap=settings.log_cap_bytes,
             inherit=settings.pass_env,
+            limits=confined.limits,
+            box=confined.box,
+            allow_weaker=settings.allow_weaker,
         )
 
     def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
@@ -243,6 +257,21 @@ class Performer:
         event = await self.reclaim(case, attempt, (process.spawn_id,))
         word = event.word if isinstance(event, on.RunnerRestarted) else None
         return on.AgentStopped(at=self._now(), attempt=attempt, word=word)
+
+    async def _freeze(self, case: Case, attempt: int) -> Event | None:
+        attendance = self._attended.get(case.agent_id)
+        if attendance is None or attendance.attempt != attempt:
+            return None
+        try:
+            await attendance.freeze()
+        except RuntimeFault as error:
+            return on.FreezeFailed(at=self._now(), attempt=attempt, text=str(error))
+        return None
+
+    async def _thaw(self, case: Case, attempt: int) -> None:
+        attendance = self._attended.get(case.agent_id)
+        if attendance is not None and attendance.attempt == attempt:
+            await attendance.thaw()
 
     # --- what it left -------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ Where the values come from (command line, environment, files) is not decided her
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -56,6 +56,30 @@ class Settings(BaseModel):
     """Hold each attempt until a person approved its summary."""
     max_live_agents: int = Field(4, ge=1, le=10_000)
     """Agent processes alive at once; waiting lifecycles hold none."""
+    isolation: Literal["process", "container"] = "process"
+    """How agents are kept apart: by a session of their own, or in a box; see docs/isolation.md."""
+    network: Literal["allow", "none"] = "allow"
+    """Whether agents reach the network, which most need for their model."""
+    memory_limit_mb: int | None = Field(None, ge=16, le=4_194_304)
+    """Memory in MB of an agent's whole process tree."""
+    cpu_limit_percent: int | None = Field(None, ge=1, le=100_000)
+    """Processor time of the whole tree, in per cent of one core."""
+    process_limit: int | None = Field(None, ge=1, le=4_194_304)
+    """Processes and threads of the whole tree at once."""
+    open_file_limit: int | None = Field(None, ge=16, le=1_048_576)
+    """Open files of each of an agent's processes."""
+    allow_weaker: bool = False
+    """Start agents also where this machine cannot give a level or a limit as asked; it is said."""
+    box_engine: Literal["bubblewrap", "podman", "docker"] | None = None
+    """What makes the box; by default the first of these that works."""
+    box_image: str = ""
+    """For podman and docker: the image with the agent's program."""
+    box_readable: tuple[str, ...] = ()
+    """Paths that an agent in a box may read too; relative ones begin at the repository."""
+    box_writable: tuple[str, ...] = ()
+    """Paths that an agent in a box may write too."""
+    box_login: str = ""
+    """Whose sign-in is shown inside, read-only: claude, codex, gemini, opencode, or a path."""
     log_cap_bytes: int = Field(10 * 1024 * 1024, ge=4096)
     """Size of an attempt's log; of more the head and the tail are kept."""
     retention_hours: float = Field(24.0, ge=0)

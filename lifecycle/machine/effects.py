@@ -40,6 +40,16 @@ class StopAgent(AttemptEffect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeAgent(AttemptEffect):
+    """Hold the agent's whole tree still; its clocks stand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThawAgent(AttemptEffect):
+    """Let it go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TakeSnapshot(AttemptEffect):
     """Save dirty work and gather the facts."""
 

@@ -122,6 +122,13 @@ class LimitReached(AttemptEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeFailed(AttemptEvent):
+    """The agent's processes could not be held still; they work on."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStopped(AttemptEvent):
     """The ordered end of the agent's tree is proven."""
 
@@ -277,7 +284,9 @@ class SummaryApproved(PersonEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRequested(PersonEvent):
-    """No new attempt after the present one."""
+    """No new attempt after the present one; `now` also freezes the process under way."""
+
+    now: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,6 +134,30 @@ def unpause(state: State, event: on.ResumeRequested, policy: Policy) -> Step:
             return Step(state, late=True)
 
 
+def pause_working(state: Working, event: on.PauseRequested, policy: Policy) -> Step:
+    """Hold the next attempt and, if that is asked for, freeze this one."""
+    step = pause_after_attempt(state, event, policy)
+    if not event.now or state.frozen:
+        return step
+    order = do.FreezeAgent(attempt=state.tally.attempt)
+    return Step(replace(state, tally=step.state.tally, frozen=True), (order,))
+
+
+def resume_working(state: Working, event: on.ResumeRequested, policy: Policy) -> Step:
+    """Let a frozen process go on, and the next attempt follow."""
+    step = unpause(state, event, policy)
+    if not state.frozen:
+        return step
+    order = do.ThawAgent(attempt=state.tally.attempt)
+    return Step(replace(state, tally=step.state.tally, frozen=False), (order,))
+
+
+def not_frozen(state: Working, event: on.FreezeFailed, policy: Policy) -> Step:
+    """Own up that the process works on; the next attempt is held all the same."""
+    del event, policy
+    return Step(replace(state, frozen=False))
+
+
 def pause_wait(state: State, event: on.PersonEvent, policy: Policy) -> Step:
     """Hold a wait at once; its clocks stand still."""
     del policy

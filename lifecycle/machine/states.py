@@ -170,6 +170,8 @@ class Working(State):
 
     process: Process
     since: float
+    frozen: bool = False
+    """A person had the process held still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

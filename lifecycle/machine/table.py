@@ -105,8 +105,9 @@ RULES: tuple[Rule, ...] = (
     rule(Working, on.MailboxInvalid, attempts.note, Working),
     rule(Working, on.RunnerRestarted, attempts.lost_while_working, Capturing),
     rule(Working, on.Guided, attempts.note, Working),
-    rule(Working, on.PauseRequested, people.pause_after_attempt, Working),
-    rule(Working, on.ResumeRequested, people.unpause, Working),
+    rule(Working, on.PauseRequested, people.pause_working, Working),
+    rule(Working, on.ResumeRequested, people.resume_working, Working),
+    rule(Working, on.FreezeFailed, people.not_frozen, Working),
     rule(Working, on.StopRequested, people.stop_working, Stopping),
     rule(Working, on.RejectRequested, people.reject_working, Stopping),
     # while it is being ended

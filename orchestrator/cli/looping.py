@@ -5,6 +5,7 @@ Decides nothing about lifecycles.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from contextlib import closing
@@ -13,6 +14,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from lifecycle import confine
 from lifecycle.clock import SystemClock
 from lifecycle.machine.states import (
     About,
@@ -26,6 +28,7 @@ from lifecycle.machine.states import (
 from lifecycle.paths import Paths
 from lifecycle.result import LoopResultType
 from orchestrator import service, wiring
+from orchestrator.cli.options import UsageError
 from orchestrator.cli.text import (
     STATE_COLOURS,
     coloured,
@@ -41,6 +44,7 @@ from orchestrator.config import SettingsReader
 from orchestrator.guard import check_own_packages
 from orchestrator.log import RunnerLog
 from orchestrator.view import choose
+from runtime.errors import SpawnError
 from runtime.git import inspect_repository
 
 if TYPE_CHECKING:
@@ -85,6 +89,12 @@ async def loop_through(
     # Refused before anything is recorded: no git, no commit, a bare repository.
     inspect_repository(bench.repo).require_usable()
     settings = bench.settings()
+    try:
+        weaker = await asyncio.to_thread(confine.check, settings)
+    except SpawnError as refusal:
+        raise UsageError(str(refusal)) from refusal
+    for what in weaker:
+        tell(f"Weaker than asked for: {what}")
     view = choose(sys.stderr, bench.environ, plain=plain)
     provider = wiring.local_provider(bench.repo, settings)
     with closing(RunnerLog(Paths.of(bench.repo).root, now=SystemClock().now)) as log:

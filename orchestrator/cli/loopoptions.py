@@ -8,9 +8,9 @@ TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from orchestrator.cli.options import Parser
 
-LEVELS = ("process",)
-"""Isolation levels that this version can give."""
-_NAMED = ("none", "thread", *LEVELS, "container")
+LEVELS = ("process", "container")
+"""Isolation levels of agents that are commands."""
+_IN_PROCESS = ("none", "thread")
 
 
 def with_looping(parser: Parser) -> Parser:
@@ -18,8 +18,12 @@ def with_looping(parser: Parser) -> Parser:
     parser.add_argument(
         "--isolation",
         metavar="LEVEL",
-        default="process",
-        help="how agents are kept apart; only `process` exists in this version",
+        help="how agents are kept apart: process or container (see `doctor --isolation`)",
+    )
+    parser.add_argument(
+        "--allow-weaker",
+        action="store_true",
+        help="start agents also where this machine cannot give that, and say so",
     )
     return with_plain(parser)
 
@@ -32,13 +36,13 @@ def with_plain(parser: Parser) -> Parser:
     return parser
 
 
-def check_isolation(level: str) -> None:
-    """Refuse a level that this version cannot give; never give a weaker one instead."""
-    if level in LEVELS:
-        return
-    if level not in _NAMED:
-        raise UsageError(f"there is no isolation level {level!r}; use --isolation process")
-    raise UsageError(
-        f"isolation {level!r} is not available in this version, and nothing weaker is used in its "
-        "place: only `process` (own session, scrubbed environment, whole tree ended) is"
-    )
+def isolation(level: str | None, *, allow_weaker: bool) -> dict[str, object]:
+    """Return the settings that these options stand for; refuse a level no command can have."""
+    if level in _IN_PROCESS:
+        raise UsageError(
+            f"isolation {level!r} is for Python agents inside the runner and contains nothing; "
+            "a command gets --isolation process or container"
+        )
+    if level is not None and level not in LEVELS:
+        raise UsageError(f"there is no isolation level {level!r}; use process or container")
+    return {"isolation": level, "allow_weaker": True if allow_weaker else None}

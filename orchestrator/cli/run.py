@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.cli.loopoptions import check_isolation, with_looping
+from orchestrator.cli.loopoptions import isolation, with_looping
 from orchestrator.cli.options import Parser, UsageError, count, find_repo, seconds
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
@@ -54,7 +54,7 @@ def run(name: str, args: list[str]) -> int:
     text = (options.text or "").strip()
     if not text and options.task_id is None:
         raise UsageError('say what is to be done: loopwright run "TEXT" (see --help)')
-    check_isolation(options.isolation)
+    confined = isolation(options.isolation, allow_weaker=options.allow_weaker)
     repo = find_repo(options.repo)
     import asyncio  # noqa: PLC0415  # only now it is clear that something runs
 
@@ -63,7 +63,10 @@ def run(name: str, args: list[str]) -> int:
     from orchestrator.cli.text import one_line, say, tell, to_json  # noqa: PLC0415  # as above
 
     bench = looping.Bench.of(
-        repo, max_retries=options.max_retries, retry_interval=options.retry_interval
+        repo,
+        max_retries=options.max_retries,
+        retry_interval=options.retry_interval,
+        **confined,
     )
     wish = jobs.Wish(
         text=text,

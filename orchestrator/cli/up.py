@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.cli.loopoptions import check_isolation, with_looping
+from orchestrator.cli.loopoptions import isolation, with_looping
 from orchestrator.cli.options import Parser, find_repo, positive
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
@@ -37,7 +37,7 @@ def parser(name: str) -> Parser:
 def run(name: str, args: list[str]) -> int:
     """Run them all."""
     options = parser(name).parse_args(args)
-    check_isolation(options.isolation)
+    confined = isolation(options.isolation, allow_weaker=options.allow_weaker)
     repo = find_repo(options.repo)
     import asyncio  # noqa: PLC0415  # only now it is clear that something runs
     from pathlib import Path  # noqa: PLC0415  # as above
@@ -46,7 +46,7 @@ def run(name: str, args: list[str]) -> int:
     from orchestrator.cli import looping  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
 
-    bench = looping.Bench.of(repo, max_live_agents=options.max_live)
+    bench = looping.Bench.of(repo, max_live_agents=options.max_live, **confined)
     path = Path(options.plan) if options.plan is not None else plans.find_plan(repo)
     plan = plans.load_plan(path) if path is not None else None
     for task in plan.tasks if plan is not None else ():

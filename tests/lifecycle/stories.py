@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lifecycle.attend import Rounds
 from lifecycle.bases import Bases
 from lifecycle.clock import SteppedClock
+from lifecycle.confine import Confiner
 from lifecycle.context import ContextBuilder
 from lifecycle.engine import Engine
 from lifecycle.machine.states import Completed, Queued, Rejected, State
@@ -201,6 +202,9 @@ class Play:
             builder=_builder(),
             places=Places(lambda: settings.max_live_agents),
             bases=Bases(store, branches),
+            confiner=Confiner(
+                self.folder, self.folder / ".loopwright", home=self.folder, report=print
+            ),
             command_of=lambda agent: agent.command,
             ci=Provider(world, life) if self.story.with_ci else None,
             scribe=ports.AtOnce(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from lifecycle.errors import LifecycleError
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Accepted, BackingOff, Completed, Rejected, Suspended
 from lifecycle.result import LoopResultType
-from tests.lifecycle.world import AGENT, DONE, HANG, World, commit, git, says
+from tests.lifecycle.world import AGENT, DONE, HANG, World, commit, git, says, until
 
 UP = {"write": {"path": "up.txt", "text": "u"}}
 
@@ -174,3 +175,38 @@ async def test_asking_for_an_unknown_agent_is_refused(world: World) -> None:
     async with world.loop().opened() as engine:
         with pytest.raises(LifecycleError, match="agent-T404"):
             await engine.apply("agent-T404", on.AcceptRequested(at=_now()))
+
+
+async def test_a_freeze_holds_the_agent_and_its_clocks_until_it_is_resumed(world: World) -> None:
+    go = world.folder / "go"
+    wall = 0.8
+    async with world.running([{"wait_file": str(go)}, DONE], wall_limit=wall) as running:
+        await running.at("Working")
+        pid = running.loop.engine.parts.terminals.live()[0].identity.pid
+        await running.ask(on.PauseRequested, now=True)
+        await until(lambda: _rests(pid))
+        go.touch()
+        frozen = time.monotonic()
+        await until(lambda: time.monotonic() > frozen + 2 * wall)
+        assert _rests(pid)
+        await running.ask(on.ResumeRequested)
+        result = await running.result()
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+
+
+async def test_a_frozen_agent_is_ended_by_a_stop(world: World) -> None:
+    async with world.running([HANG]) as running:
+        await running.at("Working")
+        pid = running.loop.engine.parts.terminals.live()[0].identity.pid
+        await running.ask(on.PauseRequested, now=True)
+        await until(lambda: _rests(pid))
+        await running.ask(on.StopRequested, pause=True)
+        result = await running.result()
+    assert result.result_type is LoopResultType.SHUTDOWN
+    assert world.marked() == []
+
+
+def _rests(pid: int) -> bool:
+    """A process that signals stopped has state T; the freezer shows in the way it waits."""
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state in "Tt" or "freez" in Path(f"/proc/{pid}/wchan").read_text()

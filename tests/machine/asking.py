@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.states import State
 
 PAUSE = on.PauseRequested(at=20, by="ada")
+FREEZE = on.PauseRequested(at=20, by="ada", now=True)
 STOP = on.StopRequested(at=20, by="ada")
 HOLD = on.StopRequested(at=20, by="ada", pause=True)
 RESUME = on.ResumeRequested(at=30, by="ada")

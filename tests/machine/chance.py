@@ -39,6 +39,7 @@ OF_AN_ATTEMPT: tuple[type[on.AttemptEvent], ...] = (
     on.WorkspaceReady,
     on.AgentSpawned,
     on.AgentStopped,
+    on.FreezeFailed,
     on.RunnerRestarted,
     on.SnapshotTaken,
     on.GatesFinished,
@@ -117,6 +118,6 @@ def _result(order: do.Effect, luck: Random) -> dict[str, Any] | None:
     """Draw how an order turns out; None where it goes wrong."""
     if luck.random() < 0.15:
         return None
-    if isinstance(order, do.PublishBranch):
+    if isinstance(order, (do.PublishBranch, do.FreezeAgent, do.ThawAgent)):
         return {}
     return _told(RESULTS[type(order)][0], luck)

@@ -25,6 +25,7 @@ from lifecycle.machine.states import (
     Suspended,
     Verifying,
     Wanted,
+    Working,
 )
 from lifecycle.machine.table import TABLE, IllegalTransition, decide, rule_name
 
@@ -36,6 +37,8 @@ GIVEN_IN: dict[type[do.Effect], tuple[type[State], ...]] = {
     do.PrepareWorkspace: (Preparing,),
     do.SpawnAgent: (Spawning,),
     do.StopAgent: (Stopping,),
+    do.FreezeAgent: (Working,),
+    do.ThawAgent: (Working,),
     do.TakeSnapshot: (Capturing,),
     do.RunGates: (Verifying,),
     do.MergeBranch: (Completed,),

@@ -147,8 +147,8 @@ def spawning(**tally: Any) -> Spawning:
     return Spawning(tally=Tally(**tally))
 
 
-def working(**tally: Any) -> Working:
-    return Working(tally=_spawned(tally), process=PROCESS, since=0)
+def working(*, frozen: bool = False, **tally: Any) -> Working:
+    return Working(tally=_spawned(tally), process=PROCESS, since=0, frozen=frozen)
 
 
 def stopping(ended: Ended = Ended.INTERRUPTED, word: Word | None = None, **tally: Any) -> Stopping:

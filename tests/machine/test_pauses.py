@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 from tests.machine.asking import (
     ENDING,
+    FREEZE,
     HOLD,
     KILL,
     NOT_YET_STARTED,
@@ -307,3 +308,40 @@ def test_a_pause_before_the_process_lives_does_not_end_it() -> None:
         .to(Working)
         .counts(wanted=Wanted.PAUSE)
     )
+
+
+def test_a_process_is_frozen_once_and_let_go_once() -> None:
+    (
+        play(working())
+        .on(FREEZE)
+        .to(Working, frozen=True)
+        .counts(wanted=Wanted.PAUSE)
+        .orders(do.FreezeAgent(attempt=1))
+        .changes_nothing(FREEZE)
+        .on(RESUME)
+        .to(Working, frozen=False)
+        .counts(wanted=Wanted.NOTHING)
+        .orders(do.ThawAgent(attempt=1))
+        .changes_nothing(RESUME)
+    )
+
+
+def test_a_pause_can_be_sharpened_to_a_freeze() -> None:
+    play(working()).on(PAUSE).to(Working, frozen=False).on(FREEZE).to(Working, frozen=True).orders(
+        do.FreezeAgent(attempt=1)
+    )
+
+
+def test_a_process_that_could_not_be_frozen_works_on_and_the_next_attempt_is_held() -> None:
+    (
+        play(working())
+        .on(FREEZE)
+        .orders(do.FreezeAgent(attempt=1))
+        .on(on.FreezeFailed(at=21, attempt=1, text="it forks too fast"))
+        .to(Working, frozen=False)
+        .counts(wanted=Wanted.PAUSE)
+    )
+
+
+def test_a_frozen_process_is_ended_like_any_other() -> None:
+    play(working(frozen=True)).on(STOP).to(Stopping).orders(KILL)

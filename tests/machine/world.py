@@ -104,7 +104,11 @@ class World:
         """Carry out one order; `answer` gives what its result says, None where it goes wrong."""
         order = self.orders.pop(number % len(self.orders))
         said = answer(order)
-        if isinstance(order, do.PublishBranch):
+        if isinstance(order, (do.PublishBranch, do.ThawAgent)):
+            return
+        if isinstance(order, do.FreezeAgent):
+            if said is None:
+                self.tell(on.FreezeFailed, text="it forks too fast", attempt=order.attempt)
             return
         if isinstance(order, do.SpawnAgent):
             assert isinstance(self.state, Spawning)
@@ -136,7 +140,7 @@ class World:
             self.orders = [
                 order
                 for order in self.orders
-                if not isinstance(order, (do.SpawnAgent, do.StopAgent))
+                if not isinstance(order, OF_A_PROCESS)
             ]
             self.tell(on.RunnerRestarted, word=last_word)
 
@@ -211,6 +215,7 @@ class World:
                 self.tell(on.DeadlinePassed)
 
 
+OF_A_PROCESS = (do.SpawnAgent, do.StopAgent, do.FreezeAgent, do.ThawAgent)
 RESULTS: dict[type[do.Effect], tuple[type[on.Event], type[on.Event] | None]] = {
     do.PrepareWorkspace: (on.WorkspaceReady, on.WorkspaceFailed),
     do.SpawnAgent: (on.AgentSpawned, on.SpawnFailed),

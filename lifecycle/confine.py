@@ -1,0 +1,161 @@
+"""What an agent is shut into and how much of the machine it may use, as the settings want it.
+
+Owns the choice and its cache; enforces nothing itself. What cannot be given here is refused with
+the reason, or, where the settings allow it, given weaker and reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from runtime.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from lifecycle.settings import Settings
+    from runtime.isolation.box import Box
+    from runtime.isolation.probe import Choice
+    from runtime.workspace import Workspace
+
+
+class Confinement(NamedTuple):
+    """What one attempt is started with."""
+
+    limits: Limits
+    box: Box | None
+    env: dict[str, str]
+    """What an agent needs to be told because it cannot see it from inside."""
+
+
+class Seen(NamedTuple):
+    """What an agent must reach from inside."""
+
+    workspace: Workspace
+    command: Sequence[str]
+    summary: Path
+    mailbox: Path
+
+
+class Confiner:
+    """Shuts the agents of one repository in."""
+
+    def __init__(
+        self, repo: Path, state: Path, *, home: Path, report: Callable[[str], None]
+    ) -> None:
+        self._repo = repo
+        self._state = state
+        self._home = home
+        self._report = report
+        self._choices: dict[tuple[object, ...], Choice] = {}
+        self._author: dict[str, str] | None = None
+
+    async def around(self, settings: Settings, seen: Seen, path: str) -> Confinement:
+        """Return what an attempt is shut into; SpawnError says what cannot be given here."""
+        limits = limits_of(settings)
+        if not wants_box(settings):
+            return Confinement(limits, None, {})
+        # Probing starts programs and waits for them, and reading git's pointers reads the disk.
+        box = await asyncio.to_thread(self._box, settings, seen, path)
+        if settings.isolation != "container":
+            return Confinement(limits, box, {})
+        return Confinement(limits, box, await self._identity())
+
+    def _box(self, settings: Settings, seen: Seen, path: str) -> Box | None:
+        from runtime.git import inspect_repository  # noqa: PLC0415  # only boxes need it
+        from runtime.isolation.around import Opened, Place, around  # noqa: PLC0415  # as above
+
+        in_git = bool(seen.workspace.branch)
+        place = Place(
+            workspace=seen.workspace.path,
+            state=self._state,
+            home=self._home,
+            common_dir=inspect_repository(self._repo).common_dir if in_git else None,
+            summary=seen.summary,
+            mailbox=seen.mailbox,
+        )
+        opened = Opened(
+            readable=self._paths(settings.box_readable),
+            writable=self._paths(settings.box_writable),
+            login=settings.box_login,
+        )
+        return around(self._choice(settings), place, command=seen.command, path=path, opened=opened)
+
+    def _choice(self, settings: Settings) -> Choice:
+        key = (
+            settings.isolation, settings.network, settings.box_engine, settings.box_image,
+            settings.allow_weaker,
+        )  # fmt: skip
+        if key not in self._choices:
+            choice = self._choices[key] = chosen(settings)
+            if choice.weaker:
+                self._report(choice.weaker)
+        return self._choices[key]
+
+    def _paths(self, named: Sequence[str]) -> tuple[Path, ...]:
+        return tuple(
+            self._home / each[2:] if each.startswith("~/") else self._repo / each for each in named
+        )
+
+    async def _identity(self) -> dict[str, str]:
+        """Tell git who commits: a person's own settings are hidden inside."""
+        if self._author is None:
+            from runtime.git import Git  # noqa: PLC0415  # as above
+
+            said = await Git().run("var", "GIT_AUTHOR_IDENT", cwd=self._repo, check=False)
+            name, _, rest = said.text.partition(" <")
+            email = rest.partition(">")[0]
+            whom = {"NAME": name, "EMAIL": email} if name and email else {}
+            self._author = {
+                f"GIT_{role}_{part}": value
+                for role in ("AUTHOR", "COMMITTER")
+                for part, value in whom.items()
+            }
+        return self._author
+
+
+def wants_box(settings: Settings) -> bool:
+    """Tell whether an agent gets anything beyond a session of its own."""
+    return settings.isolation == "container" or settings.network == "none"
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return what of the machine an agent may use."""
+    return Limits(
+        memory_mb=settings.memory_limit_mb,
+        cpu_percent=settings.cpu_limit_percent,
+        processes=settings.process_limit,
+        open_files=settings.open_file_limit,
+    )
+
+
+def chosen(settings: Settings) -> Choice:
+    """Choose who makes the box; waits for short programs. SpawnError when it cannot be given."""
+    from runtime.isolation.box import Engine  # noqa: PLC0415  # only boxes need it
+    from runtime.isolation.probe import choose  # noqa: PLC0415  # as above
+
+    return choose(
+        settings.isolation,
+        network=settings.network == "allow",
+        engine=Engine(settings.box_engine) if settings.box_engine else None,
+        image=settings.box_image,
+        allow_weaker=settings.allow_weaker,
+    )
+
+
+def check(settings: Settings) -> tuple[str, ...]:
+    """Refuse at once what this machine cannot give, before anything is started or recorded.
+
+    Returns what is given weaker than asked; SpawnError names the reason and what would help.
+    """
+    weaker: list[str] = []
+    if wants_box(settings):
+        weaker += filter(None, [chosen(settings).weaker])
+    limits = limits_of(settings)
+    if limits:
+        from runtime.entry import refusals  # noqa: PLC0415  # most agents have no limits
+
+        weaker += refusals(limits, allow_weaker=settings.allow_weaker)
+    return tuple(weaker)

@@ -1,0 +1,123 @@
+"""What an agent is shut into and held to, as far as this machine can; else it is refused."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lifecycle import confine
+from lifecycle.result import LoopResult, LoopResultType
+from lifecycle.settings import Settings
+from runtime.errors import SpawnError
+from tests.lifecycle.world import AGENT, DONE, ROOT, Step, World, commit, git
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HUNGRY = (
+    "held = bytearray(400 * 2**20)\nfor at in range(0, len(held), 4096): held[at] = 1\nprint('fed')"
+)
+NOSY = """\
+import pathlib, sys
+for place in sys.argv[1:]:
+    try:
+        print(place, 'is', pathlib.Path(place).read_text()[:20] or 'empty')
+    except OSError as problem:
+        print(place, 'hidden', problem.errno)
+"""
+
+
+def _run_python(program: str, *arguments: object) -> Step:
+    return {"run": {"argv": [sys.executable, "-S", "-c", program, *map(str, arguments)]}}
+
+
+def _given(**settings: object) -> bool:
+    """Tell whether this machine gives it."""
+    try:
+        confine.check(Settings.model_validate(settings))
+    except SpawnError:
+        return False
+    return True
+
+
+async def _in_a_box(world: World, steps: list[Step], **settings: object) -> LoopResult:
+    # The script and the program under test lie where the box shows nothing by itself.
+    opened = (str(world.folder), str(ROOT))
+    return await world.run(steps, isolation="container", box_readable=opened, **settings)
+
+
+def _log(world: World, attempt: int = 1) -> str:
+    return world.paths.log(AGENT, attempt).read_text()
+
+
+async def test_a_whole_loop_runs_in_a_box_and_its_commits_arrive(world: World) -> None:
+    result = await _in_a_box(world, [*commit("x.txt"), DONE], max_retries=1)
+    if _given(isolation="container"):
+        assert result.result_type is LoopResultType.TASK_COMPLETE
+        assert git(world.repo, "show", f"agent/{AGENT}:x.txt")
+    else:
+        assert result.result_type is LoopResultType.ERROR
+        assert "container" in str(result.error)
+
+
+async def test_an_agent_in_a_box_does_not_see_what_one_outside_sees(
+    world: World, tmp_path: Path
+) -> None:
+    secret = tmp_path / "elsewhere" / "secret"
+    secret.parent.mkdir()
+    secret.write_text("the key")
+    look = [_run_python(NOSY, secret, world.paths.database), *commit("x.txt"), DONE]
+    await world.run(look)
+    assert f"{secret} is the key" in _log(world)
+    if not _given(isolation="container"):
+        return
+    agent = world.agent(look, "agent-boxed")
+    world.settings.update(isolation="container", box_readable=(agent.command[-1], str(ROOT)))
+    boxed = await world.loop().run_agent_loop(agent, world.task("T002"))
+    assert boxed.result_type is LoopResultType.TASK_COMPLETE
+    said = world.paths.log("agent-boxed", 1).read_text()
+    assert f"{secret} hidden 2" in said
+    assert f"{world.paths.database} hidden 2" in said
+
+
+async def test_a_memory_limit_ends_the_attempt_by_name_and_costs_a_retry(world: World) -> None:
+    steps = {1: [_run_python(HUNGRY), DONE], 2: [*commit("x.txt"), DONE]}
+    if not _given(memory_limit_mb=128):
+        refused = await world.run(steps, memory_limit_mb=128)
+        assert refused.result_type is LoopResultType.ERROR
+        assert "memory limit 128 MB cannot be enforced" in str(refused.error)
+        return
+    result = await world.run(steps, memory_limit_mb=128)
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    first, _ = await world.attempts()
+    assert (first.outcome, first.error) == ("limit", "limit: memory limit 128 MB")
+    assert "memory limit 128 MB" in world.prompt(2)
+    assert "smaller pieces" in world.prompt(2)
+
+
+async def test_the_same_agent_without_the_limit_is_fed(world: World) -> None:
+    result = await world.run([_run_python(HUNGRY), *commit("x.txt"), DONE])
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+    assert "fed" in _log(world)
+
+
+@pytest.mark.parametrize("wanted", [{"isolation": "container", "box_engine": "docker"}])
+async def test_what_this_machine_cannot_give_is_refused_before_anything_starts(
+    world: World, wanted: dict[str, object]
+) -> None:
+    with pytest.raises(SpawnError, match="docker"):
+        confine.check(Settings.model_validate(wanted))
+    result = await world.run([DONE], **wanted)
+    assert result.result_type is LoopResultType.ERROR
+    assert result.spawn_count == 0
+    assert "docker" in str(result.error)
+
+
+async def test_the_next_weaker_is_given_only_where_that_is_allowed_and_is_told() -> None:
+    settings = Settings.model_validate(
+        {"isolation": "container", "box_engine": "docker", "allow_weaker": True}
+    )
+    (told,) = confine.check(settings)
+    assert "docker" in told
