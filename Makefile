@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
 
-.PHONY: help install demo test all lint type fmt bench crash docs lock wheel clean
+.PHONY: help install demo test all lint type fmt bench crash soak docs lock wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: $(STAMP) ## measure against floors and peers, print the table (minutes)
 
 crash: $(STAMP) ## kill a real runner at random moments, print the table (ROUNDS=100)
 	LOOPWRIGHT_SOAK_ROUNDS=$(or $(ROUNDS),100) $(BIN)/python tests/acceptance/crash_soak.py
+
+soak: $(STAMP) ## 50 agents with faults for MINUTES=10, print what was wrong or left
+	$(BIN)/python bench/soak.py --minutes $(or $(MINUTES),10)
 
 docs: $(STAMP) ## write the generated parts of docs/ anew
 	$(BIN)/python docs/state_diagram.py

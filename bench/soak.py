@@ -42,7 +42,6 @@ DONE: Steps = [
     {"commit": "work"},
     {"breakpoint": {"type": "task_complete", "summary": "done"}},
 ]
-HUNGRY = "held = bytearray(300 * 2**20)\nfor at in range(0, len(held), 4096): held[at] = 1"
 KILLED_FROM_OUTSIDE = "killed from outside"
 STOPPED_FROM_OUTSIDE = "stopped from outside"
 
@@ -57,10 +56,6 @@ class Fault:
 
 def _daemon(*, clear: bool) -> dict[str, Any]:
     return {"daemon": {"s": 3600, "clear_env": clear}}
-
-
-def _program(program: str) -> dict[str, Any]:
-    return {"run": {"argv": [sys.executable, "-S", "-c", program], "may_fail": True}}
 
 
 FAULTS: dict[str, Fault] = {
@@ -144,7 +139,7 @@ class Soak:
         sent = {KILLED_FROM_OUTSIDE: signal.SIGKILL, STOPPED_FROM_OUTSIDE: signal.SIGSTOP}.get(name)
         if sent is None:
             return
-        while (attended := engine.performer.attended(agent_id)) is None:
+        while (attended := engine.performer.attended(agent_id)) is None:  # noqa: ASYNC110  # nobody tells
             await asyncio.sleep(0.05)
         os.kill(attended.process.identity.pid, sent)
 
@@ -190,6 +185,10 @@ def _memory_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def _open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 def main() -> int:
     """Soak and tell."""
     parser = argparse.ArgumentParser(prog="python bench/soak.py", description=__doc__)
@@ -199,11 +198,11 @@ def main() -> int:
     options = parser.parse_args()
     with world() as made:
         soak = Soak(made, agents=options.agents, minutes=options.minutes, seed=options.seed)
-        before, files = _memory_mb(), len(os.listdir("/proc/self/fd"))
+        before, files = _memory_mb(), _open_files()
         asyncio.run(soak.run())
-        after, opened = _memory_mb(), len(os.listdir("/proc/self/fd"))
+        after, opened = _memory_mb(), _open_files()
     tally = soak.tally
-    print(f"| fault | lifecycles | wrong |\n|---|---|---|")
+    print("| fault | lifecycles | wrong |\n|---|---|---|")
     for name in FAULTS:
         print(f"| {name} | {tally.runs[name]} | {tally.wrong[name]} |")
     print(f"| all | {tally.runs.total()} | {tally.wrong.total()} |")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from runtime.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from lifecycle.settings import Settings
+    from runtime.commands import CommandResult, CommandRunner
     from runtime.isolation.box import Box
     from runtime.isolation.probe import Choice
-    from runtime.workspace import Workspace
 
 
 class Confinement(NamedTuple):
@@ -31,12 +31,16 @@ class Confinement(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What an agent must reach from inside."""
+    """What must be reached from inside."""
 
-    workspace: Workspace
+    folder: Path
     command: Sequence[str]
-    summary: Path
-    mailbox: Path
+    in_git: bool
+    """The folder is a worktree of the repository."""
+    summary: Path | None = None
+    mailbox: Path | None = None
+    path: str = ""
+    """The PATH to look the command up in, where it is another than the runner's."""
 
 
 class Confiner:
@@ -52,27 +56,26 @@ class Confiner:
         self._choices: dict[tuple[object, ...], Choice] = {}
         self._author: dict[str, str] | None = None
 
-    async def around(self, settings: Settings, seen: Seen, path: str) -> Confinement:
-        """Return what an attempt is shut into; SpawnError says what cannot be given here."""
+    async def around(self, settings: Settings, seen: Seen) -> Confinement:
+        """Return what a command is shut into; SpawnError says what cannot be given here."""
         limits = limits_of(settings)
         if not wants_box(settings):
             return Confinement(limits, None, {})
         # Probing starts programs and waits for them, and reading git's pointers reads the disk.
-        box = await asyncio.to_thread(self._box, settings, seen, path)
+        box = await asyncio.to_thread(self._box, settings, seen)
         if settings.isolation != "container":
             return Confinement(limits, box, {})
         return Confinement(limits, box, await self._identity())
 
-    def _box(self, settings: Settings, seen: Seen, path: str) -> Box | None:
+    def _box(self, settings: Settings, seen: Seen) -> Box | None:
         from runtime.git import inspect_repository  # noqa: PLC0415  # only boxes need it
         from runtime.isolation.around import Opened, Place, around  # noqa: PLC0415  # as above
 
-        in_git = bool(seen.workspace.branch)
         place = Place(
-            workspace=seen.workspace.path,
+            workspace=seen.folder,
             state=self._state,
             home=self._home,
-            common_dir=inspect_repository(self._repo).common_dir if in_git else None,
+            common_dir=inspect_repository(self._repo).common_dir if seen.in_git else None,
             summary=seen.summary,
             mailbox=seen.mailbox,
         )
@@ -81,7 +84,9 @@ class Confiner:
             writable=self._paths(settings.box_writable),
             login=settings.box_login,
         )
-        return around(self._choice(settings), place, command=seen.command, path=path, opened=opened)
+        return around(
+            self._choice(settings), place, command=seen.command, path=seen.path, opened=opened
+        )
 
     def _choice(self, settings: Settings) -> Choice:
         key = (
@@ -114,6 +119,43 @@ class Confiner:
                 for part, value in whom.items()
             }
         return self._author
+
+
+class ConfinedCommands:
+    """Runs the task's commands as shut in as its agents: what they test, an agent wrote."""
+
+    def __init__(
+        self, commands: CommandRunner, confiner: Confiner, settings: Callable[[], Settings]
+    ) -> None:
+        self._commands = commands
+        self._confiner = confiner
+        self._settings = settings
+
+    async def run(  # noqa: PLR0913  # all by name
+        self,
+        command: str,
+        *,
+        cwd: Path,
+        log: Path,
+        timeout: float,  # noqa: ASYNC109  # the limit is the process tree's, not the caller's
+        env: Mapping[str, str] | None = None,
+        mark: str,
+    ) -> CommandResult:
+        """Run to the end and leave nothing behind."""
+        settings = self._settings()
+        seen = Seen(cwd, ("/bin/sh",), in_git=(cwd / ".git").is_file())
+        confined = await self._confiner.around(settings, seen)
+        return await self._commands.run(
+            command,
+            cwd=cwd,
+            log=log,
+            timeout=timeout,
+            env={**confined.env, **(env or {})},
+            mark=mark,
+            limits=confined.limits,
+            box=confined.box,
+            allow_weaker=settings.allow_weaker,
+        )
 
 
 def wants_box(settings: Settings) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lifecycle.case import Case
     from lifecycle.machine.events import Event
     from lifecycle.parts import Parts
+    from runtime.commands import CommandResult
     from runtime.workspace import Workspace
 
 WATCHED_NAMES = (
@@ -48,6 +49,12 @@ def _is_watched(file: str) -> bool:
         or stem.startswith("test_")
         or stem.endswith(("_test", ".test", ".spec"))
     )
+
+
+def _shown(result: CommandResult) -> str:
+    if not result.limit_reached:
+        return result.excerpt
+    return f"{result.excerpt.rstrip()}\n[it met the {result.limit_reached}]"
 
 
 def _merge_message(case: Case) -> str:
@@ -137,7 +144,7 @@ class Judge:
                     command=command,
                     ok=result.ok,
                     code=None if result.timed_out else result.code,
-                    excerpt="" if result.ok else result.excerpt,
+                    excerpt="" if result.ok else _shown(result),
                     seconds=result.seconds,
                 )
             )

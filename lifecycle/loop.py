@@ -15,7 +15,7 @@ from communication.watcher import MailboxWatcher
 from lifecycle.attend import Rounds
 from lifecycle.bases import Bases
 from lifecycle.clock import Clock, SystemClock
-from lifecycle.confine import Confiner
+from lifecycle.confine import ConfinedCommands, Confiner
 from lifecycle.context import ContextBuilder
 from lifecycle.engine import Engine
 from lifecycle.errors import LifecycleError
@@ -186,7 +186,10 @@ class AgentLifecycleLoop:
         self._store = self._given_store or await SqliteStore.open(
             self._paths.database, clock=self._clock.now
         )
-        commands = CommandRunner(self._terminals)
+        confiner = Confiner(
+            self.repo_dir, self._paths.root, home=Path.home(), report=self._given_weaker
+        )
+        commands = ConfinedCommands(CommandRunner(self._terminals), confiner, self._settings)
         if self._ci is not None:
             self._ci.bind(
                 surroundings(
@@ -214,9 +217,7 @@ class AgentLifecycleLoop:
             builder=ContextBuilder(Renderer(self._paths.templates)),
             places=Places(lambda: settings().max_live_agents),
             bases=Bases(self._store, self._branches),
-            confiner=Confiner(
-                self.repo_dir, self._paths.root, home=Path.home(), report=self._given_weaker
-            ),
+            confiner=confiner,
             command_of=command_of,
             ci=self._ci,
             comm_file=self._comm_file,

@@ -212,8 +212,15 @@ class Performer:
         parts, settings, attempt = self._parts, self._parts.settings(), case.attempt
         command = parts.command_of(case.agent)
         summary = parts.paths.summary(case.agent_id, attempt)
-        seen = Seen(workspace, command, summary, mailbox.path)
-        confined = await parts.confiner.around(settings, seen, case.agent.env.get("PATH", ""))
+        seen = Seen(
+            workspace.path,
+            command,
+            in_git=bool(workspace.branch),
+            summary=summary,
+            mailbox=mailbox.path,
+            path=case.agent.env.get("PATH", ""),
+        )
+        confined = await parts.confiner.around(settings, seen)
         return SpawnOrder(
             agent_id=case.agent_id,
             attempt=attempt,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,7 +33,7 @@ def _run_python(program: str, *arguments: object) -> Step:
     return {"run": {"argv": [sys.executable, "-S", "-c", program, *map(str, arguments)]}}
 
 
-def _given(**settings: object) -> bool:
+def _given(**settings: Any) -> bool:
     """Tell whether this machine gives it."""
     try:
         confine.check(Settings.model_validate(settings))
@@ -42,7 +42,7 @@ def _given(**settings: object) -> bool:
     return True
 
 
-async def _in_a_box(world: World, steps: list[Step], **settings: object) -> LoopResult:
+async def _in_a_box(world: World, steps: list[Step], **settings: Any) -> LoopResult:
     # The script and the program under test lie where the box shows nothing by itself.
     opened = (str(world.folder), str(ROOT))
     return await world.run(steps, isolation="container", box_readable=opened, **settings)
@@ -82,6 +82,37 @@ async def test_an_agent_in_a_box_does_not_see_what_one_outside_sees(
     assert f"{world.paths.database} hidden 2" in said
 
 
+async def test_gates_and_builds_are_shut_in_like_the_agent_whose_work_they_run(
+    world: World, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the key")
+    task = world.task(verify=[f"cat {secret}"])
+    outside = await world.run([*commit("x.txt"), DONE], task=task, max_retries=1)
+    assert outside.result_type is LoopResultType.TASK_COMPLETE
+    if not _given(isolation="container"):
+        return
+    agent = world.agent([*commit("x.txt"), DONE], "agent-boxed")
+    world.settings.update(isolation="container", box_readable=(agent.command[-1], str(ROOT)))
+    inside = await world.loop(ci=world.ci(f"cat {secret}")).run_agent_loop(
+        agent, world.task("T002", verify=[f"cat {secret}"])
+    )
+    assert inside.result_type is LoopResultType.MAX_RETRIES
+    assert f"`cat {secret}` ended with code 1" in str(inside.error)
+
+
+async def test_a_gate_that_meets_a_limit_says_so(world: World) -> None:
+    if not _given(memory_limit_mb=128):
+        return
+    hungry = f"exec {sys.executable} -S -c '{HUNGRY}'".replace("print('fed')", "print(1)")
+    result = await world.run(
+        [*commit("x.txt"), DONE], task=world.task(verify=[hungry]), memory_limit_mb=128,
+        max_retries=2, baseline=False, stuck_limit=9,
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    assert "[it met the memory limit 128 MB]" in world.prompt(2)
+
+
 async def test_a_memory_limit_ends_the_attempt_by_name_and_costs_a_retry(world: World) -> None:
     steps = {1: [_run_python(HUNGRY), DONE], 2: [*commit("x.txt"), DONE]}
     if not _given(memory_limit_mb=128):
@@ -105,7 +136,7 @@ async def test_the_same_agent_without_the_limit_is_fed(world: World) -> None:
 
 @pytest.mark.parametrize("wanted", [{"isolation": "container", "box_engine": "docker"}])
 async def test_what_this_machine_cannot_give_is_refused_before_anything_starts(
-    world: World, wanted: dict[str, object]
+    world: World, wanted: dict[str, Any]
 ) -> None:
     with pytest.raises(SpawnError, match="docker"):
         confine.check(Settings.model_validate(wanted))
