@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 import shlex
 import sys
 from dataclasses import dataclass
@@ -130,13 +131,15 @@ def allowed_values(name: str) -> str:
     """Say in words what a setting may be."""
     field = Settings.model_fields[name]
     kind = str(field.annotation)
+    if "Literal" in kind:
+        return " or ".join(re.findall(r"'(\w+)'", kind))
     if field.annotation is bool:
         return "true or false"
     if "tuple" in kind:
         return "a list of texts"
     if "str" in kind:
         return "a text"
-    noun = "a whole number" if field.annotation is int else "a number"
+    noun = "a whole number" if "int" in kind else "a number"
     return noun + _range_of(field)
 
 

@@ -165,6 +165,7 @@ _TELLERS: dict[type[Event], Callable[..., str]] = {
     on.Guided: _by("gave guidance"),
     on.SummaryApproved: _by("approved the summary"),
     on.PauseRequested: _by("asked to pause"),
+    on.FreezeFailed: lambda event: f"the agent could not be frozen: {event.text}",
     on.ResumeRequested: _by("asked to resume"),
     on.StopRequested: _by("asked to stop"),
     on.AcceptRequested: _by("accepted"),

@@ -1,6 +1,6 @@
 """Heeds the signals that end a runner: the first cleanly, the second at once.
 
-Must not know what runs beyond the engine it is given.
+Must not know what runs beyond the crew it is given.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from lifecycle.engine import Engine
+    from orchestrator.crew import Crew
 
 HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ONE_PRESS = 0.2
@@ -26,17 +26,17 @@ class Heed:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._engine: Engine | None = None
+        self._crew: Crew | None = None
         self._ending: list[asyncio.Task[None]] = []
         self._first_at = 0.0
         self.number = 0
         """The first signal that came; 0 if none did."""
 
-    def attach(self, engine: Engine) -> None:
+    def attach(self, crew: Crew) -> None:
         """Know what to end; a signal that came before is heeded now."""
-        self._engine = engine
+        self._crew = crew
         if self.number:
-            self._begin(engine.shutdown())
+            self._begin(crew.shutdown())
 
     @property
     def exit_code(self) -> int:
@@ -61,18 +61,18 @@ class Heed:
         if not self.number:
             self.number, self._first_at = number, present
             self._tell("stopping: agents are asked to end, work is saved; once more kills")
-            if self._engine is not None:
-                self._begin(self._engine.shutdown())
+            if self._crew is not None:
+                self._begin(self._crew.shutdown())
         elif present - self._first_at < ONE_PRESS:
             return
-        elif len(self._ending) == 1 and self._engine is not None:
+        elif len(self._ending) == 1 and self._crew is not None:
             self._tell("killing the agents; what is being saved is finished")
-            self._begin(self._kill(self._engine))
+            self._begin(self._kill(self._crew))
 
     def _begin(self, ending: Coroutine[object, object, None]) -> None:
         self._ending.append(asyncio.get_running_loop().create_task(ending))
 
-    async def _kill(self, engine: Engine) -> None:
+    async def _kill(self, crew: Crew) -> None:
         while True:
-            await engine.kill()
+            await crew.kill()
             await asyncio.sleep(KILL_AGAIN_EVERY)

@@ -6,7 +6,7 @@ Reads the records of a repository that is ours already; changes none.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.case import load
@@ -17,6 +17,7 @@ from lifecycle.plan import Task
 from lifecycle.retention import RETIRED
 from lifecycle.store.walk import every
 from orchestrator.plans import agent_for, chosen_agent, task_of
+from orchestrator.population import TURNS
 from orchestrator.service import Job, Work
 
 if TYPE_CHECKING:
@@ -79,12 +80,19 @@ async def planned(
             over = isinstance(record.work, Completed) and not record.work.merging
             if record.agent_id not in jobs and not over:
                 jobs[record.agent_id] = await recorded(engine, record)
-    held = tuple(
-        record
-        for record in unfinished
-        if isinstance(record.work, Suspended) and jobs.pop(record.agent_id, None) is not None
-    )
-    return Work(tuple(jobs.values()), held)
+    turns = await store.all(TURNS)
+    held = []
+    for record in unfinished:
+        job = jobs.get(record.agent_id)
+        if job is None or not isinstance(record.work, Suspended):
+            continue
+        if record.agent_id in turns:
+            # It goes on by itself, once its turns have passed.
+            jobs[record.agent_id] = replace(job, resume=False)
+        else:
+            held.append(record)
+            del jobs[record.agent_id]
+    return Work(tuple(jobs.values()), tuple(held))
 
 
 def startable(agent: Agent) -> None:

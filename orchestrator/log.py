@@ -31,6 +31,8 @@ OPERATIONS: dict[type[on.Event], str] = {
     on.AcceptRequested: "accept_agent",
     on.RejectRequested: "reject_agent",
 }
+_BY_POPULATION = (on.PauseRequested, on.ResumeRequested)
+"""Logged by the population, which knows turns and counters."""
 _WARNINGS = ("_failed", "_illegal_transition", "_refused")
 
 
@@ -62,7 +64,7 @@ class RunnerLog:
     def observer(self, news: News) -> None:
         """Log a committed decision: who was asked what, who started, whose state changed."""
         fact = news.fact
-        if isinstance(fact, on.PersonEvent):
+        if isinstance(fact, on.PersonEvent) and not isinstance(fact, _BY_POPULATION):
             operation = OPERATIONS[type(fact)]
             self.report(
                 "lifecycle_operation", operation=operation, agent_name=news.agent_id, by=fact.by

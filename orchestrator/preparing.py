@@ -28,7 +28,15 @@ _HEAD = """\
 # Settings of Loopwright for this repository. Lines show defaults; take a "#" away to change one.
 # Each new attempt uses the values of that moment. LOOPWRIGHT_NAME variables and options come first.
 """
-_EXAMPLES = {"test_command": "make test", "adapter": "claude"}
+_EXAMPLES: dict[str, Any] = {
+    "test_command": "make test",
+    "adapter": "claude",
+    "memory_limit_mb": 4096,
+    "cpu_limit_percent": 100,
+    "process_limit": 500,
+    "open_file_limit": 1024,
+    "box_engine": "bubblewrap",
+}
 _TESTS = (
     # what tells it     its pattern in there    what it needs  the command
     ("Makefile", r"(?m)^test\s*:", "make", "make test"),

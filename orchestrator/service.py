@@ -6,24 +6,27 @@ loop that ends, however it ends, never disturbs the others.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lifecycle.case import load
+from lifecycle.audit import Audit
 from lifecycle.machine.states import Suspended
+from lifecycle.plan import Agent, Task
 from lifecycle.result import LoopResult, LoopResultType, broken
 from orchestrator.cli import exits
+from orchestrator.cli.options import user
+from orchestrator.crew import Crew
 from orchestrator.heed import Heed
+from orchestrator.population import Population
 from orchestrator.prdesk import Desk
+from orchestrator.settingtrail import SettingTrail
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable
 
     from ci.local import LocalCIProvider
     from lifecycle.engine import Engine
     from lifecycle.loop import AgentLifecycleLoop
-    from lifecycle.plan import Agent, Task
     from lifecycle.record import AgentLifecycle
     from orchestrator.view import View
 
@@ -54,6 +57,8 @@ class Job:
 
     agent: Agent
     task: Task
+    resume: bool = True
+    """Whether one that is held goes on at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,45 +104,54 @@ class Service:
         self._engine = engine
         self._view = view
         self._heed = heed
-        self._running: dict[asyncio.Task[LoopResult], str] = {}
-        self._changed = asyncio.Event()
         self.ending = Ending()
+        self.crew = Crew(engine, ended=self._settle, late=self._late)
+        parts, who = engine.parts, user()
+        self.audit = Audit(parts.store.trail, now=parts.clock.now)
+        self.population = Population(
+            engine,
+            self._start,
+            audit=self.audit,
+            settings=SettingTrail(self.audit, parts.store, parts.settings, by=who),
+            by=who,
+        )
         if revives:
             engine.revive = self._revive
 
-    async def run(self, jobs: Sequence[Job]) -> None:
-        """Run them all to their ends, and what people revive meanwhile."""
-        for job in jobs:
-            self._start(job.agent.agent_id, self._engine.run(job.agent, job.task))
+    async def run(self, work: Work) -> None:
+        """Run all jobs to their ends, and what joins or is revived meanwhile."""
+        held = [record.agent_id for record in work.held]
+        held += [job.agent.agent_id for job in work.jobs if not job.resume]
+        await self.population.open(held)
+        for job in work.jobs:
+            self._start(job.agent, job.task, resume=job.resume)
         try:
-            while self._running:
-                await self._changed.wait()
-                self._changed.clear()
-                for running in [each for each in self._running if each.done()]:
-                    await self._settle(self._running.pop(running), running)
+            await self.crew.run()
         finally:
             # What is asked for from now on is for the next runner.
             self._engine.revive = None
+            await self.population.aclose()
 
-    def _start(self, agent_id: str, loop: Coroutine[object, object, LoopResult]) -> None:
-        running = asyncio.get_running_loop().create_task(loop, name=f"loop of {agent_id}")
-        running.add_done_callback(lambda _: self._changed.set())
-        self._running[running] = agent_id
+    def _start(self, agent: Agent, task: Task, *, resume: bool = True) -> None:
+        self.population.joined(agent)
+        self.crew.start(agent, task, resume=resume)
 
-    async def _settle(self, agent_id: str, running: asyncio.Task[LoopResult]) -> None:
+    async def _settle(
+        self, agent_id: str, result: LoopResult | None, problem: Exception | None
+    ) -> None:
         record = await self._engine.parts.store.get(agent_id)
-        if record is None and running.exception() is None:
+        self.population.left(agent_id, record)
+        if record is None and result is not None:
             # Accepted long ago, and retired just now.
-            self.ending.results[agent_id] = running.result()
+            self.ending.results[agent_id] = result
             return
         if record is None:
-            self.ending.defects[agent_id] = f"{running.exception() or 'its record is gone'}"
+            self.ending.defects[agent_id] = f"{problem or 'its record is gone'}"
             self._view.note(f"its loop could not run: {self.ending.defects[agent_id]}", agent_id)
             return
-        problem = running.exception()
-        if problem is None:
+        if result is not None:
             self.ending.defects.pop(agent_id, None)
-            self.ending.results[agent_id] = running.result()
+            self.ending.results[agent_id] = result
         else:
             text = f"{type(problem).__name__}: {problem}"
             self.ending.defects[agent_id] = text
@@ -146,17 +160,18 @@ class Service:
         self.ending.records[agent_id] = record
         self._view.over(record)
 
+    def _late(self, agent_id: str, seconds: float) -> None:
+        text = f"has not ended after {seconds:g} s; its work is still being saved"
+        self._view.note(text, agent_id)
+
     def _revive(self, record: AgentLifecycle) -> None:
         if self._heed.number or isinstance(record.work, Suspended):
             return
-        if any(name == record.agent_id and not task.done() for task, name in self._running.items()):
+        if self.crew.runs(record.agent_id):
             # An earlier request revived it a moment ago.
             return
-        self._start(record.agent_id, self._run_again(record))
-
-    async def _run_again(self, record: AgentLifecycle) -> LoopResult:
-        case = await load(self._engine.parts.store, record)
-        return await self._engine.run(case.agent, case.task)
+        agent = Agent.model_validate(record.facts["agent"])
+        self._start(agent, Task.model_validate(record.facts["task"]))
 
 
 async def conduct(
@@ -175,11 +190,11 @@ async def conduct(
         try:
             async with loop.opened() as engine:
                 view.attach(engine)
-                heed.attach(engine)
                 service = Service(engine, view, heed, revives=revives)
+                heed.attach(service.crew)
                 given = await work(engine)
                 async with Desk(engine.parts.store, provider, view.note):
-                    await service.run(given.jobs)
+                    await service.run(given)
                 # What a person asked for at the last moment shows in the records.
                 ending = service.ending
                 for agent_id in ending.results:

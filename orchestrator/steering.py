@@ -69,13 +69,15 @@ class Wish:
     text: str = ""
     by: str = ""
     wait_s: float = 10.0
+    now: bool = False
+    """A pause that also freezes the process under way."""
 
     def event(self, at: float) -> on.PersonEvent:  # noqa: PLR0911  # one line per verb reads best
         """Return the fact it becomes."""
         by, text = self.by, self.text
         match self.verb:
             case "pause":
-                return on.PauseRequested(at=at, by=by)
+                return on.PauseRequested(at=at, by=by, now=self.now)
             case "resume":
                 return on.ResumeRequested(at=at, by=by)
             case "stop":

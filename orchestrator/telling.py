@@ -66,6 +66,8 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
             return f"attempt {attempt} wrote a communications.json that cannot be read: {problem}"
         case on.AgentExited():
             return _exited(event)
+        case on.FreezeFailed(attempt=attempt, text=text):
+            return f"attempt {attempt} could not be frozen and works on: {_cut(text)}"
         case on.AgentStopped(attempt=attempt, forced=True):
             return f"attempt {attempt} did not end when asked and was killed"
         case on.LimitReached(attempt=attempt, text=text):
@@ -149,6 +151,8 @@ def _person(event: on.PersonEvent) -> str:
         on.AcceptRequested: "accepted", on.RejectRequested: "rejected",
     }  # fmt: skip
     verb = verbs.get(type(event), type(event).__name__)
+    if isinstance(event, on.PauseRequested) and event.now:
+        verb = "frozen"
     words = getattr(event, "text", "") or getattr(event, "note", "") or getattr(event, "why", "")
     return _cut(f"{verb} by {by}" + (f": {words}" if words else ""))
 

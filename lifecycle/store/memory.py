@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 from lifecycle.clock import SystemClock
 from lifecycle.errors import StoreError
 from lifecycle.record import Filter
+from lifecycle.store.audit_rows import audit_rows, refused_row
+from lifecycle.store.audit_trail import MemoryTrail
 from lifecycle.store.codec import encode
 from lifecycle.store.rows import (
     BIRTH,
@@ -84,6 +86,7 @@ class MemoryStore:
         self._requests: dict[int, Row] = {}
         self._outcomes: dict[int, str] = {}
         self._documents: dict[str, dict[str, str]] = {}
+        self.trail = MemoryTrail()
         self._closed = False
 
     async def aclose(self) -> None:
@@ -185,6 +188,7 @@ class MemoryStore:
             self._around[attempt[0]].attempts[attempt[1]] = attempt
         for request_id in commit.taken:
             self._answer(request_id, "")
+        self.trail.add(audit_rows(commit))
 
     def _check(
         self,
@@ -273,6 +277,9 @@ class MemoryStore:
     async def answer_request(self, request_id: int, problem: str = "") -> None:
         """Close a request that led to no decision, with the reason."""
         self._open()
+        asked = self._requests.get(request_id)
+        if problem and asked is not None and request_id not in self._outcomes:
+            self.trail.add((refused_row(asked[1], asked[3], self._clock(), storable(problem)),))
         self._answer(request_id, storable(problem))
 
     def _answer(self, request_id: int, problem: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lifecycle.audit import Trail
     from lifecycle.machine.events import Event
     from lifecycle.record import (
         AgentLifecycle,
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 class LifecycleStore(Protocol):
     """The one canonical place of lifecycle records."""
+
+    @property
+    def trail(self) -> Trail:
+        """Where the audit is kept; what a decision adds to it is written with the decision."""
+        ...
 
     async def create(self, lifecycle: AgentLifecycle) -> AgentLifecycle:
         """Add a new record; refuses with ConflictingUpdateError if the agent has one."""

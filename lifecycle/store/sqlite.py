@@ -17,6 +17,8 @@ from lifecycle.machine.states import Coarse
 from lifecycle.record import Filter
 from lifecycle.store import sqlite_file, sqlite_listing
 from lifecycle.store import sqlite_statements as sql
+from lifecycle.store.audit_rows import audit_rows
+from lifecycle.store.audit_trail import Ledger, SqliteTrail
 from lifecycle.store.codec import encode
 from lifecycle.store.rows import (
     ATTEMPT_COLUMNS,
@@ -73,11 +75,15 @@ class SqliteStore:
     commits with it, never part of one; `durable=True` waits for the disk each time instead.
     """
 
-    def __init__(self, path: Path, writer: Writer, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, path: Path, writer: Writer, clock: Callable[[], float], ledger: Ledger
+    ) -> None:
         self._path = path
         self._log = f"{path}-wal"
         self._writer = writer
         self._clock = clock
+        self._ledger = ledger
+        self.trail = SqliteTrail(path, writer, ledger)
         self._reader: sqlite3.Connection | None = sqlite_file.open_reader(path)
         self._facts: dict[str, tuple[dict[str, Any], str]] = {}
         """The facts of what runs, as last written by a commit, and their text."""
@@ -97,10 +103,11 @@ class SqliteStore:
         open starts afresh) or another StoreError.
         """
         connect = partial(sqlite_file.open_writer, path, durable=durable, patience=patience)
-        writer = Writer(connect, partial(sqlite_file.explain, path=path))
+        ledger = Ledger(path)
+        writer = Writer(connect, partial(sqlite_file.explain, path=path), ledger.anchor)
         await writer.open()
         try:
-            return cls(path, writer, clock or SystemClock().now)
+            return cls(path, writer, clock or SystemClock().now, ledger)
         except sqlite3.Error as problem:
             await writer.close()
             raise sqlite_file.explain(problem, path) from problem
@@ -111,6 +118,7 @@ class SqliteStore:
         if reader is not None:
             reader.close()
         await self._writer.close()
+        self._ledger.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -178,7 +186,7 @@ class SqliteStore:
             at=record.updated_at,
         )
         await self._writer.write(
-            partial(sql.write_decision, decision=decision),
+            self._ledger.along(partial(sql.write_decision, decision=decision), audit_rows(commit)),
             partial(_written, record, row[VERSION]),
         )
 
@@ -257,14 +265,12 @@ class SqliteStore:
 
     async def answer_request(self, request_id: int, problem: str = "") -> None:
         """Close a request that led to no decision, with the reason."""
-        await self._writer.write(
-            partial(
-                sql.answer,
-                request_ids=(request_id,),
-                at=self._clock(),
-                problem=storable(problem),
-            )
-        )
+        at, problem = self._clock(), storable(problem)
+        answer = partial(sql.answer, request_ids=(request_id,), at=at, problem=problem)
+        if problem:
+            await self._writer.write(self._ledger.refusing(answer, request_id, at, problem))
+        else:
+            await self._writer.write(answer)
 
     async def request_outcome(self, request_id: int) -> str | None:
         """Return None while it waits, '' once it was answered, else why it was refused."""

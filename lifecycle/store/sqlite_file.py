@@ -29,7 +29,7 @@ OLDEST_SQLITE = (3, 37, 0)
 """The first with STRICT tables."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PARTS = ("", "-wal", "-shm")
+_PARTS = ("", "-wal", "-shm", "-audit")
 
 
 def open_writer(path: Path, *, durable: bool, patience: float) -> sqlite3.Connection:

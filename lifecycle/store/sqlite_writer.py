@@ -52,9 +52,11 @@ class Writer:
         self,
         connect: Callable[[], sqlite3.Connection],
         explain: Callable[[sqlite3.Error], StoreError],
+        committed: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         self._connect = connect
         self._explain = explain
+        self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Order | None] = SimpleQueue()
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -143,6 +145,8 @@ class Writer:
                     _among_others(connection, order)
             if connection.in_transaction:
                 connection.execute("COMMIT")
+                if self._committed is not None:
+                    self._committed(connection)
         except sqlite3.Error as problem:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -25,6 +25,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ),
             ("run", "run", "run one task in a loop, in the foreground"),
             ("up", "up", "run one loop per task of a plan"),
+            ("add", "add", "add one more task, also while others run"),
         ),
     ),
     (
@@ -35,6 +36,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("events", "events", "print the journal of a lifecycle"),
             ("logs", "logs", "print what an attempt's agent printed"),
             ("summary", "summary", "show, compare, edit or approve the summary of an attempt"),
+            ("audit", "audit", "who did what to whom and why, and whether that record is whole"),
         ),
     ),
     (

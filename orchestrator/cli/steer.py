@@ -5,7 +5,7 @@ Works on a live runner and on a stopped repository alike. Says what came of it, 
 
 from __future__ import annotations
 
-from orchestrator.cli.options import Parser, UsageError, find_repo, seconds, user
+from orchestrator.cli.options import Parser, UsageError, find_repo, positive, seconds, user
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _WORDS = {
     "pause": (
         "Start no new attempt after the present one; its clocks stand still until `resume`.",
-        "loopwright pause agent-T001",
+        "loopwright pause agent-T001 --turns 5\nloopwright pause agent-T001 --now",
     ),
     "resume": (
         "Go on with a paused, stopped or given-up lifecycle; it moves once a runner is alive.",
@@ -59,6 +59,15 @@ def parser(name: str) -> Parser:
         made.add_argument("text", nargs=_TEXT[name], metavar="TEXT", help="what to say")
     if name == "reject":
         made.add_argument("--why", default="", metavar="TEXT", help="the reason, for the record")
+    if name == "pause":
+        made.add_argument(
+            "--turns", type=positive, metavar="N",
+            help="go on by itself after so many turns of its runner: attempts started there",
+        )  # fmt: skip
+        made.add_argument(
+            "--now", action="store_true",
+            help="also freeze the agent's processes; their clocks stand still until `resume`",
+        )  # fmt: skip
     made.add_argument("--by", metavar="NAME", help="who says so; by default you")
     made.add_argument(
         "--wait", type=seconds, default=10.0, metavar="S",
@@ -84,8 +93,14 @@ def run(name: str, args: list[str]) -> int:
         text=_text(name, options),
         by=options.by or user(),
         wait_s=options.wait,
+        now=name == "pause" and options.now,
     )
-    outcome = asyncio.run(steering.steer(repo, wish))
+    if name == "pause":
+        from orchestrator import members  # noqa: PLC0415  # as above
+
+        outcome = asyncio.run(members.pause_for(repo, wish, options.turns))
+    else:
+        outcome = asyncio.run(steering.steer(repo, wish))
     if options.json:
         say(to_json(outcome.to_json()))
     else:

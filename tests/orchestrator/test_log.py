@@ -38,6 +38,7 @@ def test_each_decision_is_logged_under_its_contracted_name(tmp_path: Path) -> No
         spawned = on.AgentSpawned(at=NOW, attempt=3, process=process)
         log.observer(news(spawned, "Spawning", "Working"))
         log.observer(news(on.PauseRequested(at=NOW, by="ada"), "Working", "Working"))
+        log.observer(news(on.StopRequested(at=NOW, by="ada"), "Working", "Stopping"))
         log.observer(news(on.Guided(at=NOW, text="hint"), "Blocked", "Blocked"))
         mailbox = on.MailboxInvalid(at=NOW, attempt=3, problem="torn")
         log.observer(news(mailbox, "Working", "Working"))
@@ -46,6 +47,7 @@ def test_each_decision_is_logged_under_its_contracted_name(tmp_path: Path) -> No
         "agent_spawned",
         "agent_state_changed",
         "lifecycle_operation",
+        "agent_state_changed",
         "lifecycle_operation",
     ]
     assert written[1] == {
@@ -58,7 +60,7 @@ def test_each_decision_is_logged_under_its_contracted_name(tmp_path: Path) -> No
         "reason": "AgentSpawned",
     }
     assert (written[0]["attempt"], written[0]["pid"]) == (3, 42)
-    assert (written[2]["operation"], written[2]["by"]) == ("pause_agent", "ada")
+    assert (written[2]["operation"], written[2]["by"]) == ("stop_agent", "ada")
 
 
 def test_every_operation_of_people_has_a_name() -> None:

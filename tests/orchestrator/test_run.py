@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.orchestrator.loopkit import ASK, DONE
 
 if TYPE_CHECKING:
@@ -94,12 +96,30 @@ def test_without_an_agent_it_says_how_to_name_one_and_starts_nothing(world: Worl
     assert "no agent program 'cloude'" in world.call("run", "x", "--agent", "cloude", code=2).stderr
 
 
-def test_an_isolation_level_that_does_not_exist_yet_is_refused_never_weakened(
+def test_isolation_that_cannot_be_given_is_refused_before_anything_is_recorded(
     world: World,
 ) -> None:
+    world.settings('box_engine = "docker"\n')
     done = world.call("run", "x", "--command", "true", "--isolation", "container", code=2)
-    assert "'container' is not available" in done.stderr
+    assert "docker" in done.stderr
     assert not (world.repo / ".loopwright").exists()
+
+
+def test_isolation_that_cannot_be_given_is_weakened_only_on_a_persons_word_and_told(
+    world: World,
+) -> None:
+    world.settings('box_engine = "docker"\nmax_retries = 1\n')
+    done = world.call(
+        "run", "x", "--command", "false", "--isolation", "container", "--allow-weaker", code=5
+    )
+    assert "Weaker than asked for: " in done.stderr
+    assert "docker" in done.stderr
+
+
+@pytest.mark.parametrize("level", ["none", "thread", "vault"])
+def test_a_level_that_no_command_can_have_is_refused(world: World, level: str) -> None:
+    done = world.call("run", "x", "--command", "true", "--isolation", level, code=2)
+    assert level in done.stderr
 
 
 def test_tasks_get_free_ids_and_the_same_words_go_on(world: World) -> None:

@@ -1,0 +1,1 @@
+"""Who is alive, why, how healthy, and within which limits."""
