@@ -7,7 +7,6 @@ except the one that has the target of a merge checked out, and there only by fas
 from __future__ import annotations
 
 import asyncio
-import re
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,13 +15,15 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
-from runtime.saving import IDENTITY, SLOW
-from runtime.tree import shown, some_of
+from runtime.gitview import Place, locate
+from runtime.ownership import STATE_FOLDER, checkouts
+from runtime.programs import unfiltered_files
+from runtime.saving import IDENTITY, SLOW, Checkout
+from runtime.tree import SHA, shown, some_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _HEADS = "refs/heads/"
 
 
@@ -41,7 +42,7 @@ class BranchManager:
 
     def __init__(self, repo: Path, *, git: Git | None = None) -> None:
         self._repo = repo.resolve()
-        self._git = git or Git()
+        self._git = git or Git(home=self._repo / STATE_FOLDER / "git")
         self._merging = asyncio.Lock()
 
     async def head(self, branch: str) -> str | None:
@@ -50,7 +51,7 @@ class BranchManager:
 
     async def commit_exists(self, sha: str) -> bool:
         """Whether this full commit id is in the repository."""
-        if not _SHA.fullmatch(sha):
+        if not SHA.fullmatch(sha):
             return False
         found = await self._git.run(
             "cat-file", "-e", f"{sha}^{{commit}}", cwd=self._repo, check=False
@@ -120,12 +121,8 @@ class BranchManager:
 
     async def changed_between(self, a: str, b: str) -> tuple[str, ...]:
         """Return the files that differ between two commits (full ids) or branches."""
-        listing = await self._git.run(
-            "diff-tree", "-r", "-z", "--no-renames", "--name-only",
-            await self._commit_of(a), await self._commit_of(b),
-            cwd=self._repo,
-        )  # fmt: skip
-        return tuple(shown(name) for name in listing.stdout.split(b"\0") if name)
+        names = await self._names_between(await self._commit_of(a), await self._commit_of(b))
+        return tuple(shown(name) for name in names.split(b"\0") if name)
 
     async def export(self, commit: str, dest: Path) -> None:
         """Write the files of a commit (full id) or branch into a new or empty folder.
@@ -133,11 +130,11 @@ class BranchManager:
         It is a plain folder, no worktree: nothing is registered, and nothing is left to undo.
         """
         wanted = await self._commit_of(commit)
-        git_dir = await self._ask("rev-parse", "--path-format=absolute", "--git-common-dir")
+        common = self._here().common_dir
         _take_empty(dest)
         with tempfile.TemporaryDirectory(prefix="loopwright-export-") as scratch:
             env = {
-                "GIT_DIR": git_dir,
+                "GIT_DIR": str(common),
                 "GIT_WORK_TREE": str(dest),
                 "GIT_INDEX_FILE": str(Path(scratch) / "index"),
                 # The user's checkout may be sparse; an export is always whole.
@@ -155,13 +152,19 @@ class BranchManager:
         head = await self.head(branch)
         if head is None:
             return False
-        if (folder := await self._checked_out_at(branch)) is not None:
+        if (place := self._checked_out_at(branch)) is not None:
             raise BranchError(
-                f"branch {branch} is checked out at {folder}: switch that checkout to another "
+                f"branch {branch} is checked out at {place.root}: switch that checkout to another "
                 "branch first"
             )
-        await self._ask("update-ref", "-d", _HEADS + branch, expected_head or head)
+        await self._ask(
+            "update-ref", "-d", "--end-of-options", _HEADS + branch, expected_head or head
+        )
         return True
+
+    async def _names_between(self, a: str, b: str) -> bytes:
+        asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-only", a, b)
+        return (await self._git.run(*asked, cwd=self._repo)).stdout
 
     async def _ask(self, *args: str) -> str:
         return (await self._git.run(*args, cwd=self._repo)).text
@@ -183,7 +186,7 @@ class BranchManager:
         return f"there is no branch {branch!r} in {self._repo}; there are {some_of(there.split())}"
 
     async def _commit_of(self, name: str) -> str:
-        if _SHA.fullmatch(name) and await self.commit_exists(name):
+        if SHA.fullmatch(name) and await self.commit_exists(name):
             return name
         if (head := await self.head(name)) is None:
             raise BranchError(await self._missing(name))
@@ -208,10 +211,11 @@ class BranchManager:
 
     async def _commit(self, tree: str, parents: tuple[str, ...], message: str) -> str:
         words = [word for parent in parents for word in ("-p", parent)]
+        said = message.replace("\0", " ").encode(errors="replace")
 
         async def commit(env: Mapping[str, str] | None) -> str:
             result = await self._git.run(
-                "commit-tree", tree, *words, cwd=self._repo, env=env, input=message.encode()
+                "commit-tree", tree, *words, cwd=self._repo, env=env, input=said
             )
             return result.text
 
@@ -220,22 +224,40 @@ class BranchManager:
         # No user is configured: the merge is then the runner's own.
         return await commit(IDENTITY)
 
-    async def _checked_out_at(self, branch: str) -> Path | None:
-        folder = await self._ask("for-each-ref", "--format=%(worktreepath)", _HEADS + branch)
-        path = Path(folder.split("\n")[0]) if folder else None
-        return path if path is not None and (path / ".git").exists() else None
+    def _here(self) -> Place:
+        if (place := locate(self._repo)) is None:
+            raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo))
+        return place
+
+    def _checked_out_at(self, branch: str) -> Place | None:
+        place = checkouts(self._here()).get(_HEADS + branch)
+        there = place is not None and place.root is not None and (place.root / ".git").exists()
+        return place if there else None
 
     async def _advance(self, branch: str, old: str, new: str) -> str:
         """Move the branch from old to new, with its checkout if it has one; return the refusal."""
-        folder = await self._checked_out_at(branch)
-        if folder is None:
+        place = self._checked_out_at(branch)
+        if place is None or (folder := place.root) is None:
             asked = ("update-ref", "-m", "merge", _HEADS + branch, new, old)
             moved = await self._git.run(*asked, cwd=self._repo, check=False)
             return "" if moved.code == 0 else f"{branch} moved meanwhile: {moved.stderr.strip()}"
+        checkout = Checkout(place.git_dir, folder)
+        view = await self._git.view(place)
+        if needs := await unfiltered_files(
+            self._git, checkout, view, await self._names_between(old, new)
+        ):
+            return (
+                f"{branch} is checked out at {folder}, where {some_of(needs)} would have to pass "
+                "a filter, and the runner runs none that a repository names: switch that checkout "
+                f"to another branch for the merge, or merge {new} there by hand after a look at "
+                "`git config --show-origin --get-regexp ^filter`"
+            )
         # Neither stash nor overwrite: an ignored file of the user's is as precious as any other.
         careful = ("--no-autostash", "--no-overwrite-ignore", "--no-verify-signatures")
         forward = ("merge", "--ff-only", "--quiet", *careful, new)
-        moved = await self._git.run(*forward, cwd=folder, check=False, timeout=SLOW)
+        moved = await self._git.run(
+            *forward, cwd=folder, env=checkout.env, check=False, timeout=SLOW
+        )
         if moved.code == 0:
             return ""
         in_the_way = [line.strip() for line in moved.stderr.splitlines() if line.startswith("\t")]

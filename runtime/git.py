@@ -1,40 +1,40 @@
 """The one door for git: every git process of the runner starts here, with one fixed environment.
 
-Owns how git is started, limited and stopped, and the reading of a repository's standing facts.
-It must not decide anything about workspaces or branches, and no git that starts here may run a
-hook, a pager, an editor, an external diff or a prompt.
+Owns that environment and the reading of a repository's standing facts. It must not decide anything
+about workspaces or branches, and no git that starts here may run a program that a repository or a
+checkout names: it sees the repository through `runtime.gitview`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shlex
-import subprocess
+import shutil
+import tempfile
+import weakref
+from configparser import Error as ConfigError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from runtime.errors import GitError, RepositoryError
-from runtime.shortrun import run_to_end
+from runtime.gitcall import GitCall, GitResult
+from runtime.gitview import LISTING, MISLED, UNREADABLE, Place, View, locate, misleads, pinned
 from runtime.tree import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CONCURRENT = 4
-"""More git processes at once than this only slow each other down."""
 DEFAULT_TIMEOUT = 120.0
+LISTING_TIMEOUT = 10.0
 OLDEST_FOR_MERGE = (2, 38)
-STDERR_TAIL = 2000
 
 # Who or where the user is may be inherited; which repository, index or helper to use may not.
 _INHERITED = (
-    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "SSH_AUTH_SOCK",
-    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH",
+    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "GIT_EXEC_PATH",
     "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
 )  # fmt: skip
+_SETTINGS = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_NO_SETTINGS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 _FIXED = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
@@ -45,6 +45,11 @@ _FIXED = {
     "SSH_ASKPASS": "false",
     "GIT_PAGER": "cat",
     "GIT_MERGE_AUTOEDIT": "no",
+    # Nothing here needs another repository, and to reach one is to start programs.
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    # What a commit holds is what its id says.
+    "GIT_NO_REPLACE_OBJECTS": "1",
 }
 _OPTIONS = (
     "core.hooksPath=/dev/null",
@@ -55,11 +60,13 @@ _OPTIONS = (
     "commit.gpgSign=false",
     "log.showSignature=false",
     "i18n.logOutputEncoding=UTF-8",
-    "protocol.ext.allow=never",
+    "protocol.allow=never",
     "submodule.recurse=false",
     "gc.auto=0",
     "maintenance.auto=false",
 )
+# To see whether a submodule is dirty git runs another git in it, with that one's configuration.
+_SHALLOW = "--ignore-submodules=dirty"
 _DIFFING = frozenset({"diff", "diff-files", "diff-index", "diff-tree", "log", "show"})
 
 NO_COMMIT = (
@@ -67,34 +74,33 @@ NO_COMMIT = (
     "`git -C {path} commit --allow-empty -m 'First commit'`"
 )
 IS_BARE = "{path} is a bare repository: give a checkout of it, for example from `git clone {path}`"
+IS_CALLED_BARE = (
+    "{config} calls {path} a bare repository: give a checkout of it, or, if the checkout is there, "
+    "mend that by `git config --file {config} core.bare false`"
+)
 NOT_A_REPOSITORY = (
     "{path} is not inside a git repository: run `git init` there and make a first commit, "
     "or give the folder of one"
 )
 
-_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True, slots=True)
-class GitResult:
-    """What one git process left behind."""
-
-    code: int
-    stdout: bytes
-    stderr: str
-
-    @property
-    def text(self) -> str:
-        """The output as text, without the final line break."""
-        return shown(self.stdout).rstrip("\n")
-
 
 class Git:
     """Runs git commands."""
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, *, home: Path | None = None
+    ) -> None:
+        """Views of repositories are kept in the home folder if its parent is there, else apart."""
         inherited = os.environ if environ is None else environ
         self._env = {key: inherited[key] for key in _INHERITED if key in inherited} | _FIXED
+        if "PATH" in self._env:
+            # A relative entry would be looked up in the folder of an agent.
+            entries = self._env["PATH"].split(os.pathsep)
+            self._env["PATH"] = os.pathsep.join(filter(os.path.isabs, entries))
+        self._settings = {key: inherited[key] for key in _SETTINGS if key in inherited}
+        self._home = home
+        self._apart: Path | None = None
+        self._views: dict[Path, View] = {}
         self._version: tuple[int, ...] | None = None
 
     async def run(
@@ -106,45 +112,40 @@ class Git:
         check: bool = True,
         timeout: float = DEFAULT_TIMEOUT,  # noqa: ASYNC109  # git must be stopped, not just left
     ) -> GitResult:
-        """Run one git command to its end; a failure is a GitError unless check is off."""
-        slots = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(CONCURRENT))
-        command, whole_env = _command(args), self._env | dict(env or {})
-        async with slots:
-            try:
-                ended = await run_to_end(
-                    command, cwd=cwd, env=whole_env, data=input, seconds=timeout
-                )
-            except OSError as error:
-                raise _unstartable(cwd, error) from error
-        result = GitResult(ended.code, ended.stdout, ended.stderr.decode(errors="replace"))
-        if ended.timed_out:
-            raise _too_slow(args, cwd, timeout, result.stderr)
+        """Run one git command to its end; a failure is a GitError unless check is off.
+
+        Git comes to the repository around cwd, or to the one that env pins with GIT_DIR.
+        """
+        place = _place(cwd, env)
+        view = None if place is None else await self.view(place)
+        call = GitCall(args, _command(args), cwd, self._whole(env, place, view), timeout, input)
+        result = await call.run()
         if check and result.code != 0:
-            raise _failure(args, cwd, result)
+            raise call.failed(result)
         return result
 
     def run_blocking(
         self, *args: str, cwd: Path, check: bool = True, timeout: float = DEFAULT_TIMEOUT
     ) -> GitResult:
         """Run one git command outside of any event loop, for commands that read once and end."""
-        try:
-            done = subprocess.run(
-                _command(args),
-                cwd=cwd,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout,
-                check=False,
-            )
-        except OSError as error:
-            raise _unstartable(cwd, error) from error
-        except subprocess.TimeoutExpired as error:
-            raise _too_slow(args, cwd, timeout, "") from error
-        result = GitResult(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+        place = locate(cwd)
+        view = None if place is None else self._view(place)
+        if view is not None and (news := view.news()) is not None:
+            listed = self._listing(view).run_blocking()
+            view.take(news, listed.stdout, _complaint(listed))
+        call = GitCall(args, _command(args), cwd, self._whole(None, place, view), timeout)
+        result = call.run_blocking()
         if check and result.code != 0:
-            raise _failure(args, cwd, result)
+            raise call.failed(result)
         return result
+
+    async def view(self, place: Place) -> View:
+        """Return how a repository is seen from here, with its configuration as it is now."""
+        view = self._view(place)
+        if (news := view.news()) is not None:
+            listed = await self._listing(view).run()
+            view.take(news, listed.stdout, _complaint(listed))
+        return view
 
     async def require(self, oldest: tuple[int, ...], purpose: str, *, cwd: Path) -> None:
         """Raise GitError when the installed git is older than the purpose needs."""
@@ -158,44 +159,59 @@ class Git:
                 f"{'.'.join(map(str, self._version))}: install a newer git"
             )
 
+    def _whole(
+        self, env: Mapping[str, str] | None, place: Place | None, view: View | None
+    ) -> dict[str, str]:
+        whole = self._env | dict(env or {})
+        if place is None or view is None:
+            return whole | self._settings
+        if file := misleads(place):
+            raise RepositoryError(MISLED.format(file=file, common=place.common_dir))
+        view.keep()
+        return whole | _NO_SETTINGS | view.env(place)
 
-def _command(args: tuple[str, ...]) -> list[str]:
+    def _view(self, place: Place) -> View:
+        source = View.source_of(place)
+        if source not in self._views:
+            self._views[source] = View(source, place.common_dir, self._folder())
+        return self._views[source]
+
+    def _listing(self, view: View) -> GitCall:
+        env = self._env | self._settings | {"GIT_DIR": str(view.source)}
+        return GitCall(LISTING, ("git", "--no-pager", *LISTING), view.source, env, LISTING_TIMEOUT)
+
+    def _folder(self) -> Path:
+        if self._home is not None and self._home.parent.is_dir():
+            return self._home
+        if self._apart is None:
+            self._apart = Path(tempfile.mkdtemp(prefix="loopwright-git-"))
+            weakref.finalize(self, shutil.rmtree, self._apart, ignore_errors=True)
+        return self._apart
+
+
+def _place(cwd: Path, env: Mapping[str, str] | None) -> Place | None:
+    if env is None or "GIT_DIR" not in env:
+        return locate(cwd)
+    tree = env.get("GIT_WORK_TREE")
+    return pinned(Path(env["GIT_DIR"]), None if tree is None else Path(tree))
+
+
+def _command(args: tuple[str, ...]) -> tuple[str, ...]:
     if any("\0" in arg for arg in args):
         raise GitError(f"git {args[0]}: a name with a NUL character cannot exist")
-    command = ["git"]
-    for option in _OPTIONS:
-        command += ("-c", option)
-    if args[0] in _DIFFING:
-        return [*command, args[0], "--no-ext-diff", "--no-textconv", *args[1:]]
-    return [*command, *args]
+    options = [word for option in _OPTIONS for word in ("-c", option)]
+    name, *rest = args
+    if name in _DIFFING:
+        rest = ["--no-ext-diff", "--no-textconv", _SHALLOW, *rest]
+    elif name == "status":
+        rest = [_SHALLOW, *rest]
+    return ("git", *options, name, *rest)
 
 
-def _by_hand(args: tuple[str, ...], cwd: Path) -> str:
-    return shlex.join(("git", "-C", str(cwd), *args))
-
-
-def _failure(args: tuple[str, ...], cwd: Path, result: GitResult) -> GitError:
-    tail = result.stderr.strip()[-STDERR_TAIL:] or "it gave no reason"
-    return GitError(
-        f"git {args[0]} failed in {cwd} with exit code {result.code}: {tail}\n"
-        f"by hand: {_by_hand(args, cwd)}",
-        code=result.code,
-        stderr=result.stderr,
-    )
-
-
-def _too_slow(args: tuple[str, ...], cwd: Path, seconds: float, stderr: str) -> GitError:
-    return GitError(
-        f"git {args[0]} in {cwd} did not end within {seconds:g} s and was stopped. "
-        f"{stderr.strip()[-STDERR_TAIL:]}\nby hand: {_by_hand(args, cwd)}",
-        stderr=stderr,
-    )
-
-
-def _unstartable(cwd: Path, error: OSError) -> GitError:
-    if not cwd.is_dir():
-        return GitError(f"there is no folder {cwd} to run git in")
-    return GitError(f"git cannot be started ({error.strerror}): install git and put it on PATH")
+def _complaint(listed: GitResult) -> str:
+    # Of a repository that it does not understand git lists nothing, and only warns.
+    bad = listed.code != 0 or ("warning: " in listed.stderr and b"local\0" not in listed.stdout)
+    return (listed.stderr.strip() or f"exit code {listed.code}") if bad else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +230,11 @@ class RepositoryFacts:
 
     def require_usable(self) -> None:
         """Raise RepositoryError when no workspace can start from here."""
-        if self.is_bare:
+        if self.is_bare and self.root == self.git_dir:
             raise RepositoryError(IS_BARE.format(path=self.root))
+        if self.is_bare:
+            config = self.common_dir / "config"
+            raise RepositoryError(IS_CALLED_BARE.format(config=config, path=self.root))
         if self.head_commit is None:
             raise RepositoryError(NO_COMMIT.format(path=self.root))
 
@@ -226,12 +245,16 @@ def inspect_repository(path: Path, *, git: Git | None = None) -> RepositoryFacts
         from git import InvalidGitRepositoryError, NoSuchPathError, Repo  # noqa: PLC0415  # costs 50 ms
     except ImportError as error:  # GitPython looks for the git program while it is imported
         raise GitError("git cannot be started: install git and put it on PATH") from error
+    place = locate(path)
     try:
         repo = Repo(path, search_parent_directories=True, expand_vars=False)
     except (InvalidGitRepositoryError, NoSuchPathError) as error:
         raise RepositoryError(NOT_A_REPOSITORY.format(path=path)) from error
+    except ConfigError as error:
+        raise GitError(UNREADABLE.format(path=path, why=error)) from error
+    if place is None:
+        raise RepositoryError(NOT_A_REPOSITORY.format(path=path))
     with repo:
-        root = Path(repo.working_tree_dir or repo.git_dir)
         head: str | None
         try:
             head = repo.head.dereference_recursive(repo, "HEAD")
@@ -239,11 +262,12 @@ def inspect_repository(path: Path, *, git: Git | None = None) -> RepositoryFacts
             head = None
         detached = repo.head.is_detached
         branch = None if detached else repo.head.reference.path.removeprefix("refs/heads/")
-        git_dir, common_dir, bare = Path(repo.git_dir), Path(repo.common_dir), repo.bare
+        bare = repo.bare
+    root = place.root or place.git_dir
     return RepositoryFacts(
         root=root,
-        git_dir=git_dir,
-        common_dir=common_dir.resolve(),
+        git_dir=place.git_dir,
+        common_dir=place.common_dir.resolve(),
         head_commit=head,
         branch=branch,
         is_bare=bare,

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from runtime.errors import WorkspaceError
+from runtime.gitview import Place, misleads, pinned, read_small
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 BASE_REFS = "refs/loopwright/base/"
@@ -59,21 +60,24 @@ def is_own_file(path: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is written down beside a workspace: git has no place for these two facts."""
+    """What is written down beside a workspace: git has no place for these facts."""
 
     base_branch: str | None
     ready: bool
     """False from before the first step until after the last: a half-made workspace shows."""
+    programs: Mapping[str, str] | None = None
+    """What git in the user's hands would have run when it was made; None when not known."""
 
 
 def read_record(root: Path, agent_id: str) -> Record | None:
     """Return the record, or None when it is missing or unreadable."""
     try:
         found = json.loads(_record_file(root, agent_id).read_bytes())
-        branch, ready = found["base_branch"], found["ready"]
-    except (OSError, ValueError, KeyError, TypeError):
+        branch, ready, programs = found["base_branch"], found["ready"], found.get("programs")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Record(branch if isinstance(branch, str) else None, ready is True)
+    known = programs if isinstance(programs, dict) else None
+    return Record(branch if isinstance(branch, str) else None, ready is True, known)
 
 
 def write_record(root: Path, agent_id: str, record: Record) -> None:
@@ -116,7 +120,10 @@ def exclude_own_files(common_dir: Path) -> None:
 def _write_whole(path: Path, content: bytes) -> None:
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        fresh.write_bytes(content)
+        # Made anew: a link that lies there would lead the writing elsewhere.
+        fresh.unlink(missing_ok=True)
+        with fresh.open("xb") as file:
+            file.write(content)
         if path.exists():
             fresh.chmod(path.stat().st_mode & 0o777)
         fresh.replace(path)
@@ -127,7 +134,7 @@ def _write_whole(path: Path, content: bytes) -> None:
 def registrations(common_dir: Path) -> dict[Path, Path]:
     """Return the worktrees git has registered: the checkout's folder to its own git folder."""
     found: dict[Path, Path] = {}
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, NotADirectoryError):
         for git_dir in (common_dir / "worktrees").iterdir():
             if (folder := _checkout_of(git_dir)) is not None:
                 found[folder] = git_dir
@@ -142,14 +149,27 @@ def registration(common_dir: Path, folder: Path) -> Path | None:
     return registrations(common_dir).get(folder)
 
 
+def checkouts(here: Place) -> dict[str, Place]:
+    """Return what is checked out where: a branch as a ref, to the checkout that is on it."""
+    common = here.common_dir
+    main = here.root
+    if here.git_dir != common:
+        main = common.parent if common.name == ".git" else None
+    places = [] if main is None else [Place(main, common, common)]
+    places += [Place(folder, git_dir, common) for folder, git_dir in registrations(common).items()]
+    heads = ((read_small(place.git_dir / "HEAD") or b"", place) for place in places)
+    return {
+        os.fsdecode(head.removeprefix(b"ref: ").strip()): place
+        for head, place in heads
+        if head.startswith(b"ref: ")
+    }
+
+
 def points_to(folder: Path, git_dir: Path) -> bool:
-    """Tell whether git, asked in the folder, comes to this git folder and no other."""
+    """Tell whether git, asked in the folder, comes to this git folder and from there to ours."""
     pointer = folder / ".git"
-    try:
-        if not stat.S_ISREG(pointer.lstat().st_mode):
-            return False
-        said = pointer.read_bytes()
-    except OSError:
+    said = None if pointer.is_symlink() else read_small(pointer)
+    if said is None or misleads(pinned(git_dir, folder)):
         return False
     target = os.fsdecode(said.removeprefix(b"gitdir: ").rstrip(b"\n"))
     return said.startswith(b"gitdir: ") and (folder / target).resolve() == git_dir.resolve()
@@ -169,14 +189,21 @@ def point_to(folder: Path, git_dir: Path) -> Path | None:
     else:
         pointer.unlink(missing_ok=True)
     _write_whole(pointer, b"gitdir: " + os.fsencode(git_dir) + b"\n")
+    straighten(git_dir)
     return aside
 
 
+def straighten(git_dir: Path) -> None:
+    """Let the git folder of a worktree belong to the repository it is in, and to no other."""
+    if file := misleads(pinned(git_dir, None)):
+        _write_whole(file, b"../..\n")
+
+
 def _checkout_of(git_dir: Path) -> Path | None:
-    try:
-        pointer = os.fsdecode((git_dir / "gitdir").read_bytes()).rstrip("\n")
-    except OSError:
+    said = read_small(git_dir / "gitdir")
+    if said is None or git_dir.is_symlink():
         return None
+    pointer = os.fsdecode(said).rstrip("\n")
     # git may write this pointer relative to its own folder
     checkout = (git_dir / pointer).parent
     return checkout.resolve() if pointer else None

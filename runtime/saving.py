@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.errors import GitError
-from runtime.ownership import OWN_FILES_OUT
-from runtime.tree import shown
+from runtime.ownership import OWN_FILES_OUT, SAVED_REFS
+from runtime.tree import STATUS, parse_status, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runtime.git import Git
+    from runtime.tree import TreeStatus
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Loopwright",
@@ -57,6 +58,51 @@ class Checkout:
     def env(self) -> dict[str, str]:
         """The variables that pin git to this checkout whatever a `.git` in the folder says."""
         return {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.folder)}
+
+
+async def status_of(git: Git, checkout: Checkout) -> TreeStatus:
+    """Say where a checkout stands, by one git process."""
+    asked = (*STATUS, "--untracked-files=all")
+    result = await git.run(*asked, cwd=checkout.folder, env=checkout.env)
+    return parse_status(result.stdout, checkout.folder)
+
+
+async def head_of(git: Git, checkout: Checkout) -> str:
+    """Return the commit that is checked out; nothing where there is none."""
+    asked = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    return (await git.run(*asked, cwd=checkout.folder, env=checkout.env, check=False)).text
+
+
+def saved_message(agent_id: str, name: str, reason: str) -> str:
+    """Word the commit that holds saved work."""
+    return f"Uncommitted work of {agent_id}, attempt {name}: {reason}\n"
+
+
+async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
+    git: Git,
+    checkout: Checkout,
+    agent_id: str,
+    name: str,
+    reason: str,
+    *,
+    detached: bool = False,
+) -> SavedWork | None:
+    """Save what is uncommitted, if anything; when told so, also the way to a detached head."""
+    ref = f"{SAVED_REFS}{agent_id}/{name}"
+    try:
+        status = await status_of(git, checkout)
+    except GitError:
+        # A broken index hides what is dirty; saving reads the files themselves.
+        head, on_branch, clean = await head_of(git, checkout), False, False
+    else:
+        head, on_branch, clean = status.head, status.branch is not None, not status.dirty
+    if detached and head and not on_branch:
+        keep = ("update-ref", f"{ref}-detached", head)
+        await git.run(*keep, cwd=checkout.folder, env=checkout.env)
+    if clean:
+        return None
+    message = saved_message(agent_id, name, reason)
+    return await save_work(git, checkout, head=head, ref=ref, message=message)
 
 
 async def save_work(
@@ -131,8 +177,8 @@ class _Saver:
         return self._scratch / f"index-{self._indexes}"
 
     async def _fill(self, folder: Path, env: Mapping[str, str], out: tuple[str, ...]) -> str:
-        nested = await self._nested(folder, env, out)
-        out = (*out, *(f":(top,exclude,literal){name}" for name in nested))
+        nested, links = await self._repositories(folder, env, out)
+        out = (*out, *(f":(top,exclude,literal){name}" for name in (*nested, *links)))
         added = await self._git.run(
             "add", "--all", "--ignore-errors", "--", ".", *out,
             cwd=folder, env=env, check=False, timeout=SLOW,
@@ -144,6 +190,7 @@ class _Saver:
             for line in added.stderr.splitlines()
             if line.startswith("error:") or "could not open directory" in line
         )
+        await self._link(folder, env, links)
         for name in nested:
             inner = {
                 **env,
@@ -154,23 +201,46 @@ class _Saver:
             await self._git.run("read-tree", f"--prefix={name}/", tree, cwd=folder, env=env)
         return (await self._git.run("write-tree", cwd=folder, env=env, timeout=SLOW)).text
 
-    async def _nested(
+    async def _link(self, folder: Path, env: Mapping[str, str], links: list[str]) -> None:
+        """Save the commits that submodules are at.
+
+        `git add` would run another git in each of them, with the configuration it finds there.
+        """
+        if not links:
+            return
+        asked = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+        names = b"".join(os.fsencode(name) + b"\0" for name in links)
+        done = await self._git.run(*asked, cwd=folder, env=env, input=names, check=False)
+        if done.code:
+            self.problems += f"{done.stderr.strip()}\n"
+
+    async def _repositories(
         self, folder: Path, env: Mapping[str, str], out: tuple[str, ...]
-    ) -> list[str]:
-        """Return repositories inside the folder that git would save as a bare commit id, or not."""
+    ) -> tuple[list[str], list[str]]:
+        """Return repositories inside the folder: those git does not know, and its submodules."""
         listing = await self._git.run(
-            "ls-files", "--others", "--exclude-standard", "-z", "--", ".", *out,
+            "ls-files", "-t", "--stage", "--others", "--exclude-standard", "-z", "--", ".", *out,
             cwd=folder, env=env, timeout=SLOW,
         )  # fmt: skip
-        names = (os.fsdecode(name) for name in listing.stdout.split(b"\0"))
-        return [name.removesuffix("/") for name in names if name.endswith("/")]
+        unknown: list[str] = []
+        links: dict[str, None] = {}
+        for line in listing.stdout.split(b"\0"):
+            tag, _, rest = line.partition(b" ")
+            if tag == b"?" and rest.endswith(b"/"):
+                unknown.append(os.fsdecode(rest[:-1]))
+            elif tag != b"?" and rest.startswith(b"160000 "):
+                links[os.fsdecode(rest.partition(b"\t")[2])] = None
+        return unknown, list(links)
 
 
 def _copied(index: Path | None, fresh: Path) -> bool:
     if index is None:
         return False
     try:
+        found = index.stat()
         shutil.copyfile(index, fresh)
     except FileNotFoundError:
         return False
+    # By the age of the index git knows which files may have changed without looking changed.
+    os.utime(fresh, ns=(found.st_atime_ns, found.st_mtime_ns))
     return True

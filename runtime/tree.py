@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--no-ahead-behind", "--no-renames")
 LOG_FORMAT = "--format=%H%x1f%ct%x1f%an%x1f%s"
 NO_COMMIT_YET = b"(initial)"
+SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+"""The full id of a commit."""
 
 _KINDS = {b"A": "added", b"M": "modified", b"D": "deleted", b"T": "type changed"}
 _FIELDS_BEFORE_PATH = {b"1": 8, b"u": 10, b"?": 1}

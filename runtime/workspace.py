@@ -13,11 +13,21 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from runtime import ownership
-from runtime.errors import GitError, WorkspaceError
+from runtime.errors import WorkspaceError
 from runtime.git import Git
+from runtime.gitview import pinned, read_small
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
-from runtime.saving import Checkout, SavedWork, save_work
-from runtime.tree import LOG_FORMAT, STATUS, parse_log, parse_name_status, parse_status
+from runtime.programs import named_programs, new_programs
+from runtime.saving import (
+    Checkout,
+    SavedWork,
+    head_of,
+    keep_work,
+    save_work,
+    saved_message,
+    status_of,
+)
+from runtime.tree import LOG_FORMAT, SHA, parse_log, parse_name_status
 from runtime.worktrees import Found, Worktrees
 
 if TYPE_CHECKING:
@@ -59,7 +69,7 @@ class WorkspaceManager:
     def __init__(self, repo: Path, *, root: Path | None = None, git: Git | None = None) -> None:
         repo = repo.resolve()
         self._root = (root or repo / ownership.STATE_FOLDER / "worktrees").resolve()
-        self._git = git or Git()
+        self._git = git or Git(home=repo / ownership.STATE_FOLDER / "git")
         self._trees = Worktrees(repo, self._root, self._git)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -83,10 +93,13 @@ class WorkspaceManager:
                 commit, base_branch = found.base_commit, found.base_branch
             ownership.exclude_own_files(await self._trees.common_dir())
             # From here to the end a crash leaves a record that says: half-made, nothing to lose.
+            programs = named_programs(await self._trees.view())
             ownership.write_record(self._root, agent_id, Record(base_branch, ready=False))
             await self._trees.point(BASE_REFS + agent_id, commit)
-            await self._trees.add(found, commit)
-            ownership.write_record(self._root, agent_id, Record(base_branch, ready=True))
+            notes += await self._trees.add(found, commit)
+            ownership.write_record(
+                self._root, agent_id, Record(base_branch, ready=True, programs=programs)
+            )
             return Workspace(agent_id, found.path, found.branch, commit, base_branch, notes)
 
     async def open(self, agent_id: str) -> Workspace | None:
@@ -101,7 +114,15 @@ class WorkspaceManager:
 
     async def status(self, workspace: Workspace) -> TreeStatus:
         """Say where the workspace stands, by one git process."""
-        return await self._status(await self._checkout(workspace))
+        return await status_of(self._git, await self._checkout(workspace))
+
+    async def planted(self, workspace: Workspace) -> tuple[str, ...]:
+        """Tell what git would run in the user's hands since the workspace was made.
+
+        The runner's own git runs none of it. Costs no git process unless configuration changed.
+        """
+        record = ownership.read_record(self._root, workspace.agent_id)
+        return await self._planted(record, await self._checkout(workspace))
 
     async def unlock(self, workspace: Workspace) -> None:
         """Remove the locks of a git that was killed in this workspace; nobody may be alive there.
@@ -122,7 +143,7 @@ class WorkspaceManager:
         """Return the newest commits since the base; free when the given head is the base."""
         if head in (workspace.base_commit, ""):
             return ()
-        span = f"{workspace.base_commit}..{head or 'HEAD'}"
+        span = f"{workspace.base_commit}..{_commit_id(head)}"
         asked = ("log", "-z", LOG_FORMAT, f"--max-count={limit}", "--end-of-options", span)
         return parse_log(await self._read(workspace, *asked))
 
@@ -132,7 +153,7 @@ class WorkspaceManager:
         """Return the files that differ between base and head; free when the head is the base."""
         if head in (workspace.base_commit, ""):
             return ()
-        span = ("--end-of-options", workspace.base_commit, head or "HEAD")
+        span = ("--end-of-options", workspace.base_commit, _commit_id(head))
         asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", *span)
         return parse_name_status(await self._read(workspace, *asked))
 
@@ -146,7 +167,7 @@ class WorkspaceManager:
         """
         async with self._lock(workspace.agent_id):
             checkout = await self._checkout(workspace)
-            return await self._save(checkout, workspace.agent_id, str(attempt), reason)
+            return await keep_work(self._git, checkout, workspace.agent_id, str(attempt), reason)
 
     async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
         """Save what is uncommitted, then remove the workspace, and the branch too if asked.
@@ -204,17 +225,12 @@ class WorkspaceManager:
                 f"the workspace {workspace.path} is gone: prepare {workspace.agent_id} again, its "
                 f"commits are on branch {workspace.branch}"
             )
+        ownership.straighten(git_dir)
         return Checkout(git_dir, workspace.path, git_dir / "index")
 
     async def _read(self, workspace: Workspace, *args: str) -> bytes:
         checkout = await self._checkout(workspace)
         return (await self._git.run(*args, cwd=checkout.folder, env=checkout.env)).stdout
-
-    async def _status(self, checkout: Checkout) -> TreeStatus:
-        result = await self._git.run(
-            *STATUS, "--untracked-files=all", cwd=checkout.folder, env=checkout.env
-        )
-        return parse_status(result.stdout, checkout.folder)
 
     async def _rejoin(self, found: Found) -> Workspace:
         """Return a workspace that is there, with its branch mended and oddities told."""
@@ -222,19 +238,25 @@ class WorkspaceManager:
         checkout = found.checkout
         if checkout is None:  # its folder went away this moment
             raise WorkspaceError(f"the workspace {found.path} is vanishing: prepare it again")
-        if found.head is None:
-            commit = await self._head(checkout) or found.base_commit or ""
-            await self._trees.point(BRANCH_REFS + found.agent_id, commit)
-            notes += (f"branch {found.branch} was missing and was made again at {commit}",)
         if not ownership.points_to(found.path, checkout.git_dir):
             aside = ownership.point_to(found.path, checkout.git_dir)
             where = f"; the repository in its place is now {aside}" if aside else ""
             notes += (f"the .git of {found.path} was gone or led elsewhere and was mended{where}",)
-        at = (checkout.git_dir / "HEAD").read_bytes().strip()
+        if found.head is None:
+            commit = await head_of(self._git, checkout) or found.base_commit or ""
+            await self._trees.point(BRANCH_REFS + found.agent_id, commit)
+            notes += (f"branch {found.branch} was missing and was made again at {commit}",)
+        at = (read_small(checkout.git_dir / "HEAD") or b"nothing").strip()
         if at != b"ref: " + (BRANCH_REFS + found.agent_id).encode():
             elsewhere = at.decode(errors="replace")
             notes += (f"the workspace is not on {found.branch} but on {elsewhere}",)
-        return _workspace(found, notes)
+        return _workspace(found, notes + await self._planted(found.record, checkout))
+
+    async def _planted(self, record: Record | None, checkout: Checkout) -> tuple[str, ...]:
+        if record is None or record.programs is None:
+            return ()
+        view = await self._git.view(pinned(checkout.git_dir, checkout.folder))
+        return new_programs(record.programs, view)
 
     async def _clear(self, found: Found) -> tuple[str, ...]:
         """Make room where a workspace of ours once was, keeping what work is in it."""
@@ -257,10 +279,13 @@ class WorkspaceManager:
                 checkout,
                 head=found.head or found.base_commit or "",
                 ref=f"{SAVED_REFS}{found.agent_id}/{name}",
-                message=_message(found.agent_id, name, reason),
+                message=saved_message(found.agent_id, name, reason),
             )
         else:
-            saved = await self._save(checkout, found.agent_id, name, reason, detached=True)
+            ownership.straighten(checkout.git_dir)
+            saved = await keep_work(
+                self._git, checkout, found.agent_id, name, reason, detached=True
+            )
         if saved and saved.problems:
             raise WorkspaceError(
                 f"{found.path} was not removed, because not all of it could be saved: "
@@ -269,39 +294,11 @@ class WorkspaceManager:
             )
         return saved
 
-    async def _save(
-        self,
-        checkout: Checkout,
-        agent_id: str,
-        name: str,
-        reason: str,
-        *,
-        detached: bool = False,
-    ) -> SavedWork | None:
-        ref = f"{SAVED_REFS}{agent_id}/{name}"
-        try:
-            status = await self._status(checkout)
-        except GitError:
-            # A broken index hides what is dirty; saving reads the files themselves.
-            head, on_branch, clean = await self._head(checkout), False, False
-        else:
-            head, on_branch, clean = status.head, status.branch is not None, not status.dirty
-        if detached and head and not on_branch:
-            await self._trees.point(f"{ref}-detached", head)
-        if clean:
-            return None
-        return await save_work(
-            self._git, checkout, head=head, ref=ref, message=_message(agent_id, name, reason)
-        )
 
-    async def _head(self, checkout: Checkout) -> str:
-        asked = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-        result = await self._git.run(*asked, cwd=checkout.folder, env=checkout.env, check=False)
-        return result.text
-
-
-def _message(agent_id: str, name: str, reason: str) -> str:
-    return f"Uncommitted work of {agent_id}, attempt {name}: {reason}\n"
+def _commit_id(head: str | None) -> str:
+    if head is not None and not SHA.fullmatch(head):
+        raise WorkspaceError(f"{head!r} is no full commit id: take the head from a status")
+    return head or "HEAD"
 
 
 def _is_whole(found: Found) -> bool:

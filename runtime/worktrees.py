@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING
 
 from runtime import ownership
 from runtime.errors import GitError, RepositoryError, WorkspaceError
-from runtime.git import IS_BARE, NO_COMMIT, NOT_A_REPOSITORY
+from runtime.git import IS_BARE, IS_CALLED_BARE, NO_COMMIT, NOT_A_REPOSITORY
+from runtime.gitview import Place, locate
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
+from runtime.programs import unfiltered_files
 from runtime.saving import SLOW, Checkout
 from runtime.tree import STATUS, parse_status, some_of
 
 if TYPE_CHECKING:
     from runtime.git import Git
+    from runtime.gitview import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,37 +89,41 @@ class Worktrees:
         self.root = root
         self._repo = repo
         self._git = git
-        self._common_dir: Path | None = None
+        self._here: Place | None = None
         # git's own list of worktrees is not safe against two changes at once
         self._registering = asyncio.Lock()
 
     async def common_dir(self) -> Path:
         """Return the git folder that all worktrees share."""
-        if self._common_dir is None:
-            try:
-                answer = await self._ask(
-                    "rev-parse",
-                    "--path-format=absolute",
-                    "--is-bare-repository",
-                    "--git-common-dir",
-                )
-            except GitError as error:
-                if "not a git repository" in error.stderr:
-                    raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo)) from error
-                raise
-            bare, _, folder = answer.partition("\n")
-            if bare == "true":
+        return (await self.here()).common_dir
+
+    async def here(self) -> Place:
+        """Return where the user's checkout is; RepositoryError when there is none."""
+        if self._here is None:
+            place = locate(self._repo)
+            if place is None:
+                raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo))
+            view = await self._git.view(place)
+            if place.root is None:
                 raise RepositoryError(IS_BARE.format(path=self._repo))
-            self._common_dir = Path(os.path.realpath(folder))  # noqa: ASYNC240  # once, and local
-        return self._common_dir
+            if view.bare and place.git_dir == place.common_dir:
+                config = place.git_dir / "config"
+                raise RepositoryError(IS_CALLED_BARE.format(config=config, path=self._repo))
+            common = Path(os.path.realpath(place.common_dir))  # noqa: ASYNC240  # once, and local
+            self._here = Place(place.root, place.git_dir, common)
+        return self._here
+
+    async def view(self) -> View:
+        """Return how the runner's git sees the repository now."""
+        return await self._git.view(await self.here())
 
     async def refs(self, *patterns: str) -> dict[str, tuple[str, str]]:
         """Return refs by name: their commit, and the folder where a branch is checked out."""
-        listing = await self._ask(
-            "for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", *patterns
-        )
-        rows = (line.split(" ", 2) for line in listing.splitlines())
-        return {ref: (commit, folder) for ref, commit, folder in rows}
+        listing = await self._ask("for-each-ref", "--format=%(refname) %(objectname)", *patterns)
+        rows = [line.split(" ") for line in listing.splitlines()]
+        places = ownership.checkouts(await self.here()) if rows else {}
+        folders = {ref: str(place.root) for ref, place in places.items()}
+        return {ref: (commit, folders.get(ref, "")) for ref, commit in rows}
 
     async def find(self, agent_id: str) -> Found:
         """Look for the workspace of this agent."""
@@ -175,13 +182,18 @@ class Worktrees:
             f"{some_of(newest.splitlines())}"
         )
 
-    async def add(self, found: Found, commit: str) -> None:
-        """Register and fill the worktree, on the agent's branch if it exists, else a new one."""
+    async def add(self, found: Found, commit: str) -> tuple[str, ...]:
+        """Register and fill the worktree, on the agent's branch if it exists, else a new one.
+
+        Returns what a person should know about its files.
+        """
         target = (
             ("--no-track", "-b", found.branch, str(found.path), commit)
             if found.head is None
             else (str(found.path), found.branch)
         )
+        common = await self.common_dir()
+        (common / "worktrees").mkdir(exist_ok=True)
         try:
             async with self._registering:
                 await self._ask("worktree", "add", "--quiet", "--no-checkout", *target)
@@ -190,13 +202,31 @@ class Worktrees:
                 f"git cannot make the workspace {found.path}: {error}\n(a branch named 'agent' "
                 f"leaves no room for {found.branch}: rename it)"
             ) from error
-        git_dir = ownership.registration(await self.common_dir(), found.path)
+        git_dir = ownership.registration(common, found.path)
         if git_dir is None:
             raise WorkspaceError(f"git did not register the workspace {found.path}: prepare again")
+        # Git wrote the way through the view, which is none of the agent's business.
+        ownership.point_to(found.path, git_dir)
         checkout = Checkout(git_dir, found.path)
         await self._git.run(
             "reset", "--hard", "--quiet", cwd=found.path, env=checkout.env, timeout=SLOW
         )
+        return await self._raw_files(checkout)
+
+    async def _raw_files(self, checkout: Checkout) -> tuple[str, ...]:
+        view = await self.view()
+        if not view.drivers:
+            return ()
+        listing = await self._git.run("ls-files", "-z", cwd=checkout.folder, env=checkout.env)
+        raw = await unfiltered_files(self._git, checkout, view, listing.stdout)
+        if not raw:
+            return ()
+        note = (
+            f"the runner runs no filters, so these files are as the repository stores them: "
+            f"{some_of(raw)}. Where the task needs them whole, let it begin with what fetches "
+            "them, for example `git lfs pull`"
+        )
+        return (note,)
 
     async def take_down(self, path: Path) -> None:
         """Remove the worktree's folder and registration, whatever is left of either."""
@@ -208,6 +238,9 @@ class Worktrees:
                 with suppress(GitError):
                     await self._ask(*removal)
             await asyncio.to_thread(_remove_folder, path)
+            usual = common / "worktrees" / path.name
+            if usual.is_symlink():  # not by git, and it would keep a new one from its place
+                usual.unlink()
             if ownership.registration(common, path) is not None:
                 await self._ask(*removal)
 

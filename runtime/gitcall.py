@@ -1,0 +1,113 @@
+"""One git process: how it is started, limited and ended, and how its failure is told.
+
+Owns the number of git processes at once. Which command in which environment is for `runtime.git`
+to say: nothing else may start a process through here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from runtime.errors import GitError
+from runtime.shortrun import run_to_end
+from runtime.tree import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+CONCURRENT = 4
+"""More git processes at once than this only slow each other down."""
+STDERR_TAIL = 2000
+
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class GitResult:
+    """What one git process left behind."""
+
+    code: int
+    stdout: bytes
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        """The output as text, without the final line break."""
+        return shown(self.stdout).rstrip("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class GitCall:
+    """One git process to be."""
+
+    args: tuple[str, ...]
+    """What a person would type after `git`."""
+    command: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    seconds: float
+    data: bytes | None = None
+
+    async def run(self) -> GitResult:
+        """Run it to its end, when it is its turn."""
+        slots = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(CONCURRENT))
+        async with slots:
+            try:
+                ended = await run_to_end(
+                    self.command, cwd=self.cwd, env=self.env, data=self.data, seconds=self.seconds
+                )
+            except OSError as error:
+                raise self._unstartable(error) from error
+        result = GitResult(ended.code, ended.stdout, ended.stderr.decode(errors="replace"))
+        if ended.timed_out:
+            raise self._too_slow(result.stderr)
+        return result
+
+    def run_blocking(self) -> GitResult:
+        """Run it to its end at once, outside of any event loop."""
+        try:
+            done = subprocess.run(
+                self.command,
+                cwd=self.cwd,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self.seconds,
+                check=False,
+            )
+        except OSError as error:
+            raise self._unstartable(error) from error
+        except subprocess.TimeoutExpired as error:
+            raise self._too_slow("") from error
+        return GitResult(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+
+    def failed(self, result: GitResult) -> GitError:
+        """Tell how it failed, with the words of git."""
+        tail = result.stderr.strip()[-STDERR_TAIL:] or "it gave no reason"
+        return GitError(
+            f"git {self.args[0]} failed in {self.cwd} with exit code {result.code}: {tail}\n"
+            f"by hand: {self._by_hand()}",
+            code=result.code,
+            stderr=result.stderr,
+        )
+
+    def _too_slow(self, stderr: str) -> GitError:
+        return GitError(
+            f"git {self.args[0]} in {self.cwd} did not end within {self.seconds:g} s and was "
+            f"stopped. {stderr.strip()[-STDERR_TAIL:]}\nby hand: {self._by_hand()}",
+            stderr=stderr,
+        )
+
+    def _unstartable(self, error: OSError) -> GitError:
+        if not self.cwd.is_dir():
+            return GitError(f"there is no folder {self.cwd} to run git in")
+        return GitError(f"git cannot be started ({error.strerror}): install git and put it on PATH")
+
+    def _by_hand(self) -> str:
+        return shlex.join(("git", "-C", str(self.cwd), *self.args))

@@ -1,0 +1,281 @@
+"""A repository as the runner's own git sees it: all of its data and none of its programs.
+
+Owns where the parts of a checkout are, and the view: a folder of ours that stands in for the
+repository's common folder (`GIT_COMMON_DIR`). It links to objects, refs and worktrees; its `config`
+is ours and holds only keys from an allow-list of plain values. So whatever was written into the
+repository's configuration, at whatever moment, git does not even read it. Starts no process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from runtime.errors import GitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LISTING = ("config", "--list", "--null", "--show-scope", "--includes")
+"""Reads configuration, and starts no program whatever is in it."""
+_SMALL = 65_536
+_LINKS = (
+    "HEAD", "objects", "refs", "packed-refs", "reftable", "logs", "info", "shallow", "worktrees",
+)  # fmt: skip
+_KEPT = frozenset({
+    "core.repositoryformatversion", "extensions.objectformat", "extensions.refstorage",
+    "core.autocrlf", "core.eol", "core.checkroundtripencoding", "core.filemode", "core.symlinks",
+    "core.ignorecase", "core.precomposeunicode", "core.protecthfs", "core.protectntfs",
+    "core.longpaths", "core.trustctime", "core.checkstat", "core.sparsecheckout",
+    "core.sparsecheckoutcone", "index.sparse", "core.logallrefupdates", "core.sharedrepository",
+    "core.compression", "core.loosecompression", "core.bigfilethreshold", "i18n.commitencoding",
+    "user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email",
+})  # fmt: skip
+"""Values that git only ever reads as numbers or words."""
+_KEPT_OF_THE_USER = _KEPT | {"core.attributesfile", "core.excludesfile"}
+"""A file to read may be named by the user alone: one without an end would hold up git."""
+_RUNS = re.compile(
+    r"""
+    core\.(alternaterefscommand|askpass|editor|fsmonitor|gitproxy|hookspath|pager|sshcommand)
+    | alias\..* | credential\.(.*\.)?helper | diff\.(external|.*\.(command|textconv))
+    | (browser|difftool|man|mergetool)\..*\.(cmd|path) | filter\..*\.(clean|process|smudge)
+    | gpg\.(.*\.)?program | include\.path | includeif\..*\.path | init\.templatedir
+    | interactive\.difffilter | merge\..*\.driver | pager\..* | protocol\.(.*\.)?allow
+    | remote\..*\.(receivepack|uploadpack|vcs) | sequence\.editor | submodule\..*\.update
+    | tar\..*\.command | trailer\..*\.(cmd|command) | uploadpack\.packobjectshook
+    | url\..*\.(pushinsteadof|insteadof)
+    """,
+    re.VERBOSE,
+)
+"""Keys with which git runs a program; to tell a person, never to decide what is safe."""
+_WRITES = re.compile(r"filter\.(.*)\.(?:process|smudge)")
+MISLED = (
+    "{file} leads git to another repository than {common}: something changed it. In the folder of "
+    "a worktree it holds `../..`, elsewhere there is no such file: mend it, and see who wrote it"
+)
+UNREADABLE = (
+    "the configuration {path} cannot be read: {why}. Look at what was changed in it last: agents "
+    "that work without a container can write it"
+)
+_OWN = frozenset({"local", "worktree"})
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one checkout and its repository are; no configuration has a say in it."""
+
+    root: Path | None
+    """The top folder of the checkout; None of a bare repository."""
+    git_dir: Path
+    common_dir: Path
+
+
+def locate(start: Path) -> Place | None:
+    """Look for the repository around a folder as git does, but by the file system alone."""
+    begin = Path(os.path.abspath(start))  # noqa: PTH100  # a path as the user says it, links kept
+    for folder in (begin, *begin.parents):
+        pointer = folder / ".git"
+        if _is_git_dir(pointer):
+            return Place(folder, pointer, _common(pointer))
+        if os.path.isfile(pointer):  # noqa: PTH113  # on the way of every git command
+            said = read_small(pointer) or b""
+            target = Path(os.path.realpath(folder / os.fsdecode(said[8:].rstrip(b"\r\n"))))
+            leads = said.startswith(b"gitdir: ") and _is_git_dir(target)
+            return Place(folder, target, _common(target)) if leads else None
+        if _is_git_dir(folder):
+            return Place(folder.parent if folder.name == ".git" else None, folder, _common(folder))
+    return None
+
+
+def pinned(git_dir: Path, root: Path | None) -> Place:
+    """Return the place of a git folder that is already known."""
+    return Place(root, git_dir, _common(git_dir))
+
+
+def misleads(place: Place) -> Path | None:
+    """Return the file that would lead git to the refs of another repository, if there is one.
+
+    Git follows it also where the common folder is given.
+    """
+    file = place.git_dir / "commondir"
+    if place.git_dir == place.common_dir:
+        return file if os.path.lexists(file) else None
+    said = os.fsdecode((read_small(file) or b"").strip())
+    leads = os.path.realpath(place.git_dir / said)
+    return None if said and leads == os.path.realpath(place.common_dir) else file
+
+
+def read_small(path: Path) -> bytes | None:
+    """Read what should be a small file, whatever was put in its place; None when it is none."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        return os.read(handle, _SMALL)
+    finally:
+        os.close(handle)
+
+
+def _is_git_dir(folder: Path) -> bool:
+    if not os.path.lexists(folder / "HEAD"):
+        return False
+    return (folder / "refs").is_dir() or (folder / "commondir").is_file()
+
+
+def _common(git_dir: Path) -> Path:
+    # By its place and not by its file `commondir`: that one could be changed to lead elsewhere.
+    above = git_dir.parent
+    return above.parent if above.name == "worktrees" and _is_git_dir(above.parent) else git_dir
+
+
+class View:
+    """The folder that stands in for the common folder of one repository."""
+
+    def __init__(self, source: Path, common: Path, home: Path) -> None:
+        self.source = source
+        self.folder = home / hashlib.sha256(os.fsencode(source)).hexdigest()[:16]
+        self.common = common
+        self._config = str(self.folder / "config")
+        self._read_from = (str(common / "config"), str(source / "config.worktree"))
+        self._text: bytes | None = None
+        self._seen: tuple[Stamp | None, ...] = ()
+        self._made: Stamp | None = None
+        self.bare = False
+        """Whether the configuration says that there is no checkout."""
+        self.programs: dict[str, str] = {}
+        """What of the repository's own configuration makes an ordinary git run a program."""
+        self.drivers: frozenset[str] = frozenset()
+        """Filters that an ordinary git would run when it writes files."""
+
+    @staticmethod
+    def source_of(place: Place) -> Path:
+        """Say whose configuration counts: only a checkout with its own needs its own view."""
+        own = os.path.exists(place.git_dir / "config.worktree")  # noqa: PTH110  # every command
+        return place.git_dir if own else place.common_dir
+
+    def env(self, place: Place) -> dict[str, str]:
+        """Return the variables that pin git to this place and this view."""
+        pins = {
+            "GIT_DIR": str(place.git_dir),
+            "GIT_COMMON_DIR": str(self.folder),
+            "GIT_GRAFT_FILE": str(self.folder / "no grafts"),
+        }
+        if place.root is None:
+            return pins | {"GIT_IMPLICIT_WORK_TREE": "0"}
+        return pins | {"GIT_WORK_TREE": str(place.root)}
+
+    def news(self) -> tuple[Stamp | None, ...] | None:
+        """Return the marks of the configuration if it is to be read again."""
+        stamps = tuple(map(_stamp, self._read_from))
+        if stamps == self._seen:
+            return None
+        if all(stamp is None or stamp.regular for stamp in stamps):
+            return stamps
+        # Git would wait for ever for the end of such a file.
+        self.take(stamps, b"", "it is no regular file")
+        return None
+
+    def take(self, stamps: tuple[Stamp | None, ...], listing: bytes, complaint: str) -> None:
+        """Take over what may be taken over from the output of LISTING.
+
+        A configuration that became unreadable leaves the last good one in force.
+        """
+        if complaint and self._text is None:
+            raise GitError(UNREADABLE.format(path=self._read_from[0], why=complaint))
+        self._seen = stamps
+        if complaint:
+            return
+        kept: dict[str, str] = {}
+        drivers = set()
+        self.bare, self.programs = False, {}
+        for scope, key, value in _entries(listing):
+            if key in (_KEPT if scope in _OWN else _KEPT_OF_THE_USER):
+                kept[key] = value
+            elif key == "core.bare":
+                self.bare = value.lower() not in _OFF
+            elif scope in _OWN and _RUNS.fullmatch(key) and value.lower() not in _OFF:
+                self.programs[key] = value
+            if (driver := _WRITES.fullmatch(key)) is not None:
+                drivers.add(driver[1])
+        self.drivers = frozenset(drivers)
+        if not (self.common / "logs").is_dir():
+            kept["core.logallrefupdates"] = "false"
+        text = os.fsencode("".join(_line(*item) for item in kept.items()))
+        if text != self._text:
+            self._text, self._made = text, None
+
+    def keep(self) -> None:
+        """Have the folder on disk as it should be; nothing but one look when it is."""
+        if self._made is not None and self._made == _stamp(self._config):
+            return
+        text = self._text or b""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in _LINKS:
+                self._link(name)
+            if read_small(Path(self._config)) != text:
+                fresh = self.folder / f"config.{os.getpid()}"
+                fresh.unlink(missing_ok=True)
+                with fresh.open("xb") as file:
+                    file.write(text)
+                fresh.replace(self._config)
+        except OSError as error:
+            raise GitError(
+                f"the runner's own view of {self.common} cannot be made in {self.folder} "
+                f"({error.strerror}): remove that folder or make it writable"
+            ) from error
+        self._made = _stamp(self._config)
+
+    def _link(self, name: str) -> None:
+        link, target = self.folder / name, self.common / name
+        if name == "logs" and not target.is_dir():
+            return  # git can read through a link to nothing, but not make folders there
+        if link.is_symlink() and link.readlink() == target:
+            return
+        fresh = self.folder / f"{name}.{os.getpid()}"
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(target)
+        fresh.replace(link)
+
+
+class Stamp(NamedTuple):
+    """By which one sees that a file changed; the change time cannot be set back."""
+
+    regular: bool
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116  # on the way of every git command
+    except OSError:
+        return None
+    regular = stat.S_ISREG(found.st_mode)
+    return Stamp(regular, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _entries(listing: bytes) -> Iterator[tuple[str, str, str]]:
+    fields = os.fsdecode(listing).split("\0")
+    for scope, entry in zip(fields[::2], fields[1::2], strict=False):
+        key, line, value = entry.partition("\n")
+        yield scope, key, value if line else "true"
+
+
+def _line(key: str, value: str) -> str:
+    section, _, name = key.partition(".")
+    quoted = (
+        value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    )
+    return f'[{section}]\n\t{name} = "{quoted}"\n'

@@ -1,0 +1,68 @@
+"""What a repository names for an ordinary git to run: its programs and its filters.
+
+Owns the telling of it to people. The runner's own git runs none of them, whatever is found here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from runtime.gitview import read_small
+from runtime.saving import SLOW
+from runtime.tree import shown, some_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from runtime.git import Git
+    from runtime.gitview import View
+    from runtime.saving import Checkout
+
+
+def named_programs(view: View) -> dict[str, str]:
+    """Return each key and hook with which git in the user's hands would run something: its mark."""
+    found = {key: value.encode(errors="replace") for key, value in view.programs.items()}
+    for hook in _hooks(view.common / "hooks"):
+        found[f"hooks/{hook.name}"] = read_small(hook) or b""
+    return {name: hashlib.sha256(what).hexdigest()[:16] for name, what in found.items()}
+
+
+def new_programs(before: Mapping[str, str], view: View) -> tuple[str, ...]:
+    """Tell which programs are named now that were not, or not so, before."""
+    fresh = [name for name, mark in named_programs(view).items() if before.get(name) != mark]
+    if not fresh:
+        return ()
+    note = (
+        f"{view.common} has programs for git to run that were not there when this workspace was "
+        f"made: {some_of(fresh)}. The runner's own git ignores them; yours does not: look at "
+        f"`git config --file {view.common / 'config'} --list` and {view.common / 'hooks'}"
+    )
+    return (note,)
+
+
+async def unfiltered_files(
+    git: Git, checkout: Checkout, view: View, names: bytes
+) -> tuple[str, ...]:
+    """Return which of the files (names, ended by NUL) the user's git would pass to a filter."""
+    if not view.drivers or not names:
+        return ()
+    answer = await git.run(
+        "check-attr", "-z", "--stdin", "filter",
+        cwd=checkout.folder, env=checkout.env, input=names, timeout=SLOW,
+    )  # fmt: skip
+    fields = answer.stdout.split(b"\0")
+    return tuple(
+        shown(path)
+        for path, driver in zip(fields[:-1:3], fields[2::3], strict=True)
+        if os.fsdecode(driver) in view.drivers
+    )
+
+
+def _hooks(folder: Path) -> list[Path]:
+    try:
+        return [each for each in sorted(folder.iterdir()) if each.suffix != ".sample"]
+    except OSError:
+        return []
