@@ -150,7 +150,8 @@ class ConfinedCommands:
             cwd=cwd,
             log=log,
             timeout=timeout,
-            env={**confined.env, **(env or {})},
+            # Files laid out without their .git lie inside the user's repository.
+            env={"GIT_CEILING_DIRECTORIES": str(cwd.parent), **confined.env, **(env or {})},
             mark=mark,
             limits=confined.limits,
             box=confined.box,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lifecycle.machine.states import Completed
 from lifecycle.result import LoopResultType
-from tests.lifecycle.world import AGENT, DONE, World, commit
+from tests.lifecycle.world import AGENT, DONE, Step, World, commit
 
 
 async def test_red_gates_wake_a_fresh_attempt_with_the_failing_output(world: World) -> None:
@@ -106,7 +106,7 @@ async def test_gates_leave_no_process_behind(world: World) -> None:
 
 
 async def test_ignored_files_make_no_gate_green_on_a_clean_checkout(world: World) -> None:
-    script = [
+    script: list[Step] = [
         {"write": {"path": ".gitignore", "text": "built\n"}},
         {"write": {"path": "built", "text": "x"}},
         {"commit": "ignore what is built"},
