@@ -1,0 +1,137 @@
+"""After a crash of the runner everything it left is found, ended, and recorded as ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lifecycle.fleet.instances import AgentState
+from lifecycle.fleet.queries import GetInstancesFilter
+from lifecycle.store.sqlite import SqliteStore
+from runtime import proctable
+from tests.fleet.spawner_world import Stage, staged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lifecycle.fleet.recovering import Recovered
+
+ROOT = Path(__file__).resolve().parents[2]
+S = AgentState
+RUNNER = """
+import asyncio, sys, time
+from pathlib import Path
+from lifecycle.store.sqlite import SqliteStore
+from tests.fleet.spawner_world import staged
+
+DAEMON = '''
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    open("daemon", "w").write(f"{os.getpid()}\\\\n")
+    time.sleep(600)
+open("leader", "w").write(f"{os.getpid()}\\\\n")
+time.sleep(600)
+'''
+
+async def main(folder):
+    async with (
+        await SqliteStore.open(folder / "state.db") as store,
+        staged(folder, store=store) as stage,
+    ):
+        await stage.spawner.spawn(stage.request({"name": "object"}))
+        program = stage.program(DAEMON, cwd=folder)
+        await stage.spawner.spawn(stage.request_for(program, {"name": "program"}))
+        deaf = stage.shell("trap '' TERM; echo deaf; sleep 600", ready_text="deaf")
+        instance = await stage.spawner.spawn(stage.request_for(deaf, {"name": "ending"}))
+        stopping = asyncio.create_task(stage.spawner.terminate(instance.instance_id))
+        while not all((folder / name).exists() for name in ("daemon", "leader")):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        (folder / "up").touch()
+        await stopping
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+def alive(pid: int) -> bool:
+    row = proctable.read_row(pid)
+    return row is not None and not row.dead
+
+
+@pytest.fixture
+def crashed(tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """Let a runner spawn three instances and be killed; return a leader and its daemon."""
+    runner = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "up").exists():
+            assert runner.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        runner.send_signal(signal.SIGKILL)
+        runner.wait()
+    pids = int((tmp_path / "leader").read_text()), int((tmp_path / "daemon").read_text())
+    yield pids
+    for pid in pids:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def recovered(stage: Stage) -> dict[str, Recovered]:
+    return {each.name: each for each in await stage.spawner.recover()}
+
+
+async def test_what_a_killed_runner_left_is_ended_and_recorded(
+    tmp_path: Path, crashed: tuple[int, int]
+) -> None:
+    assert [alive(pid) for pid in crashed] == [True, True]
+    async with (
+        await SqliteStore.open(tmp_path / "state.db") as store,
+        staged(tmp_path, store=store) as stage,
+    ):
+        assert len(await stage.spawner.get_active_instances()) == 3
+
+        found = await recovered(stage)
+
+        assert [alive(pid) for pid in crashed] == [False, False]
+        assert {name: each.state for name, each in found.items()} == {
+            "object": S.FAILED,
+            "program": S.FAILED,
+            "ending": S.TERMINATED,
+        }
+        assert found["program"].ended == 2
+        assert found["object"].ended == 0
+        every = await stage.spawner.get_active_instances(
+            GetInstancesFilter(include_terminated=True)
+        )
+        program = next(each for each in every if each.name == "program")
+        assert program.error_message == (
+            "its runner ended while it was alive; 2 processes of it were ended"
+        )
+        assert await stage.spawner.get_active_instances() == ()
+        assert await stage.spawner.recover() == ()
+        kinds = [each.event_type for each in await stage.spawner.get_events(program.instance_id)]
+        assert kinds[-1] == "AgentTerminatedEvent"
+
+
+async def test_recovery_leaves_alone_what_this_runner_runs(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        instance = await stage.spawner.spawn(stage.request_for(stage.shell("sleep 600")))
+
+        assert await stage.spawner.recover() == ()
+
+        assert alive(instance.details["pid"])
