@@ -137,11 +137,7 @@ class World:
         if isinstance(self.state, (Spawning, Working, Stopping)):
             last_word = word if self.alive else None
             self.alive = 0
-            self.orders = [
-                order
-                for order in self.orders
-                if not isinstance(order, OF_A_PROCESS)
-            ]
+            self.orders = [order for order in self.orders if not isinstance(order, OF_A_PROCESS)]
             self.tell(on.RunnerRestarted, word=last_word)
 
     def settle(self, task_id: str, *, done: bool) -> None:

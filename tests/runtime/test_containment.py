@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,8 +20,9 @@ from tests.runtime.process_fixtures import GRACE, Stage, alive, end, staged, unt
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
     from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -289,12 +291,26 @@ def test_a_signal_for_an_earlier_owner_of_a_number_reaches_nobody(
     assert stranger.wait(5) == -9
 
 
-async def test_a_runner_never_ends_itself(tmp_path: Path) -> None:
+def test_a_runner_never_ends_itself(tmp_path: Path) -> None:
+    # In a process of its own: what else this one started would be part of the tree to end.
+    program = f"""
+import asyncio, os
+from pathlib import Path
+from runtime import containment, proctable
+from runtime.process import TerminalManager
+
+async def end_yourself():
     own = proctable.read_row(os.getpid())
-    assert own is not None
     identity = containment.ProcessIdentity(own.pid, own.start, proctable.boot_id(), "any")
-    report = await TerminalManager(tmp_path).stop_identity(identity, GRACE)
-    assert report.killed == 0
+    report = await TerminalManager(Path({str(tmp_path)!r})).stop_identity(identity, {GRACE})
+    print("alive", report.killed)
+
+asyncio.run(end_yourself())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == "alive 0\n"
 
 
 async def test_lineage_survives_a_new_session_and_a_cleared_environment(stage: Stage) -> None:

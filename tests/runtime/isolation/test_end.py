@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime import proctable
 from runtime.isolation.around import Place, around
 from runtime.isolation.bubblewrap import SHIELDS
 from runtime.isolation.wrap import wrapped
 from tests.runtime.isolation.inside import PATIENCE, given
-from tests.runtime.process_fixtures import alive, staged
+from tests.runtime.process_fixtures import staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.isolation.box import Box
+    from runtime.proctree import Row
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 POLITE = "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done"
@@ -116,11 +118,17 @@ def test_a_process_that_ignores_it_is_killed_with_its_box(tmp_path: Path) -> Non
         return
     with start(box, "/bin/sh", "-c", STUBBORN) as process:
         assert heard(process) == "up"
-        members = tree(process.pid)
+        # By their start too: numbers are given away again while other tests start thousands.
+        members = [row for pid in tree(process.pid) if (row := proctable.read_row(pid))]
         tell_all(process)
         assert process.poll() is None
         process.kill()
-    until(lambda: not any(alive(pid) for pid in members))
+    until(lambda: not any(is_still(member) for member in members))
+
+
+def is_still(member: Row) -> bool:
+    row = proctable.read_row(member.pid)
+    return row is not None and not row.dead and row.start == member.start
 
 
 @pytest.mark.parametrize("end", ["exit", "kill"])
