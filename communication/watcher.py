@@ -17,6 +17,7 @@ from communication.subscription import Subscription, WatchedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from communication.mailbox import Mailbox, Reading
 
@@ -44,6 +45,7 @@ class MailboxWatcher:
         self._step_ms = step_ms
         self._settle_s = settle_s
         self._files: dict[str, WatchedFile] = {}
+        self._real_folders: dict[str, str] = {}
         self._native: NativeWatch | None = None
         self._ending: list[NativeWatch] = []
         self._uncovered: set[WatchedFile] = set()
@@ -89,7 +91,7 @@ class MailboxWatcher:
         if self._closed:
             raise RuntimeError("the mailbox watcher is closed; make a new one")
         loop = asyncio.get_running_loop()
-        directory = os.path.realpath(mailbox.path.parent)
+        directory = self._real_folder(mailbox.path)
         name = f"{directory}/{mailbox.path.name}"
         file = self._files.get(name)
         if file is None:
@@ -107,6 +109,14 @@ class MailboxWatcher:
         file.subscriptions[subscription] = None
         file.changed()
         return subscription
+
+    def _real_folder(self, path: Path) -> str:
+        """Resolve the folder of a mailbox once; the slow poll sees what a later link hides."""
+        asked = os.path.dirname(path)  # noqa: PTH120  # as text, for each attempt
+        real = self._real_folders.get(asked)
+        if real is None:
+            real = self._real_folders[asked] = os.path.realpath(asked)
+        return real
 
     def _release(self, name: str, subscription: Subscription) -> None:
         file = subscription.file

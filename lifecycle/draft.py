@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import TYPE_CHECKING
 
 from lifecycle.minutes import entry_of, orders_of
@@ -24,7 +24,7 @@ class Draft:
         self._case = case
         self.state = state
         """The work state after the facts so far."""
-        self.record = replace(case.record)
+        self.record = copy(case.record)
         self.journal: list[JournalEntry] = []
         self.row: AttemptRow | None = None
         self.orders: tuple[PendingEffect, ...] = ()
