@@ -24,7 +24,7 @@ LIVE_KINDS = {
 """Work states in which the attempt under way is active, and as what."""
 FROZEN = "suspended"
 """An attempt at work whose process is held still."""
-BAD_ENDS = ("", "no_breakpoint", "invalid_breakpoint", "crashed", "hung", "timeout")
+BAD_ENDS = ("", "no_breakpoint", "invalid_breakpoint", "crashed", "hung", "timeout", "limit")
 """Outcomes of attempts whose agent failed; an empty one was never written down."""
 LIFECYCLE_COLUMNS = ("cursor", "agent_id", "task_id", "birth", "work_kind", "updated_at", "tags")
 LEDGER_COLUMNS = (

@@ -32,6 +32,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Look",
         (
             ("ps", "ps", "list lifecycles"),
+            ("instances", "instances", "list agent processes: state, health, use; end one"),
             ("show", "show", "show one lifecycle; --why tells what led to its state"),
             ("events", "events", "print the journal of a lifecycle"),
             ("logs", "logs", "print what an attempt's agent printed"),

@@ -1,0 +1,69 @@
+"""`loopwright instances`: what is alive is seen, held still and ended from another terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.orchestrator.loopkit import until
+
+if TYPE_CHECKING:
+    from tests.orchestrator.loopkit import World
+
+HANG = [{"child": 3600}, {"hang": {}}]
+
+
+def alive(world: World) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = world.json("instances")
+    return found
+
+
+def test_an_attempt_is_listed_with_what_it_uses_and_is_gone_when_it_was_terminated(
+    world: World,
+) -> None:
+    with world.live("run", "Work", "--command", world.script("hang", HANG)) as run:
+        world.comes_to("Working")
+        until(lambda: (alive(world)[0]["use"] or {}).get("processes") == 2, "its child to start")
+        (each,) = alive(world)
+        assert (each["name"], each["state"], each["health"]["state"]) == (
+            "agent-T001",
+            "processing",
+            "healthy",
+        )
+        assert each["use"]["memory_bytes"] > 1_000_000
+        assert "agent-T001" in world.call("instances").stdout
+        pid = each["details"]["pid"]
+        told = world.json("instances", "terminate", "agent-T001", "--reason", "enough")
+        assert told["success"]
+        assert not Path(f"/proc/{pid}").exists()
+        assert alive(world) == []
+        run.ends(3)
+    (ended,) = world.json("instances", "--all")
+    assert ended["instance_id"] == each["instance_id"]
+    assert ended["state"] == "terminated"
+    actions = [entry["action"] for entry in world.json("audit", "list")]
+    assert {"spawn", "stop", "terminate"} <= set(actions)
+
+
+def test_an_attempt_is_held_still_and_goes_on(world: World) -> None:
+    with world.live("run", "Work", "--command", world.script("hang", HANG)):
+        world.comes_to("Working")
+        assert world.call("instances", "suspend", "agent-T001").stdout == "agent-T001 rests\n"
+        (each,) = alive(world)
+        assert each["state"] == "suspended"
+        again = world.call("instances", "suspend", "agent-T001", code=2)
+        assert "cannot be suspended" in again.stderr
+        assert world.call("instances", "resume", "agent-T001").stdout == "agent-T001 goes on\n"
+        assert [each["state"] for each in alive(world)] == ["processing"]
+        world.call("stop", "agent-T001")
+
+
+def test_what_does_not_exist_is_named_with_what_to_do(world: World) -> None:
+    with world.live("run", "Work", "--command", world.script("hang", HANG)):
+        world.comes_to("Working")
+        done = world.call("instances", "terminate", "agent-T009", code=2)
+        assert "no instance 'agent-T009'" in done.stderr
+        assert "loopwright instances" in done.stderr
+        assert world.call("instances", "terminate", code=2).stderr.startswith("loopwright")
+        assert world.json("instances", "--state", "failed") == []
+        world.call("stop", "agent-T001")
