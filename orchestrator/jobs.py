@@ -19,9 +19,12 @@ from lifecycle.store.walk import every
 from orchestrator.plans import agent_for, chosen_agent, task_of
 from orchestrator.population import TURNS
 from orchestrator.service import Job, Work
+from runtime.git import Git
+from runtime.tree import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from lifecycle.engine import Engine
     from lifecycle.plan import Agent, Plan
@@ -135,7 +138,22 @@ async def _fresh(engine: Engine, wish: Wish, settings: Settings) -> Job:
     task = task_of(wish.text, task_id, verify=wish.verify, base=wish.base)
     agent = chosen_agent(task.id, settings, adapter=wish.adapter, command=wish.command)
     startable(agent)
+    if wish.base is not None:
+        await _startable_from(engine.parts.repo, wish.base)
     return Job(agent, task)
+
+
+async def _startable_from(repo: Path, base: str) -> None:
+    """Refuse a base that is not there before anything is recorded."""
+    asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
+    found = await Git().run(*asked, cwd=repo, check=False)
+    if found.code != 0:
+        listed = await Git().run("branch", "--format=%(refname:short)", cwd=repo)
+        names = [name for name in listed.text.split() if not name.startswith("agent/")]
+        raise PlanError(
+            f"there is no branch or commit {base!r} in {repo} to start from; branches there: "
+            f"{some_of(names)}"
+        )
 
 
 async def _free_id(engine: Engine) -> str:

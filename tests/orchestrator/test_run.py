@@ -116,6 +116,13 @@ def test_isolation_that_cannot_be_given_is_weakened_only_on_a_persons_word_and_t
     assert "docker" in done.stderr
 
 
+def test_a_base_that_is_not_there_is_refused_before_anything_is_recorded(world: World) -> None:
+    done = world.call("run", "x", "--command", "true", "--base", "nope", code=2)
+    assert "no branch or commit 'nope'" in done.stderr
+    assert "branches there: main" in done.stderr
+    assert world.json("ps", "--all")["lifecycles"] == []
+
+
 @pytest.mark.parametrize("level", ["none", "thread", "vault"])
 def test_a_level_that_no_command_can_have_is_refused(world: World, level: str) -> None:
     done = world.call("run", "x", "--command", "true", "--isolation", level, code=2)
