@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _BATCH_S = 0.02
 """New directories are collected this long before the native watch is rebuilt; meanwhile they are
 polled as often."""
+_MOST_FOLDERS = 4096
 _LINGER_S = 1.0
 """A directory nobody waits for is watched this much longer: the next attempt of its agent is likely
 to need it."""
@@ -115,6 +116,8 @@ class MailboxWatcher:
         asked = os.path.dirname(path)  # noqa: PTH120  # as text, for each attempt
         real = self._real_folders.get(asked)
         if real is None:
+            if len(self._real_folders) >= _MOST_FOLDERS:
+                self._real_folders.clear()
             real = self._real_folders[asked] = os.path.realpath(asked)
         return real
 
