@@ -37,21 +37,19 @@ from lifecycle.recovery import end_strays, learn_completed
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
 from lifecycle.retention import Retention
 from lifecycle.store.walk import every
+from lifecycle.wishes import LOOK_EVERY, Wishes
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ci.events import CIEvent
-    from lifecycle.clock import Timer
     from lifecycle.machine.events import Event
     from lifecycle.machine.states import State
     from lifecycle.parts import Parts
     from lifecycle.plan import Agent, Task
+    from lifecycle.record import Request
 
-REQUESTS_EVERY = 0.5
-"""Seconds between two looks for requests; they are read only if somebody wrote meanwhile."""
-UNREAD = ("unread", "unread")
 RECOVERED_AT_ONCE = 8
 
 
@@ -64,12 +62,8 @@ class Engine:
         self._owners: dict[str, Owner] = {}
         self._draining = False
         self._started = False
-        self._timer: Timer | None = None
-        self._reading: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = _nothing
-        self._stamps: tuple[object, object] = UNREAD
-        """Of the store, at the latest two looks; a write may hide in the instant of the first."""
-        self._handed: set[int] = set()
+        self._wishes = Wishes(parts, self._take_up)
         self._applying: set[str] = set()
         self._retention = Retention(parts, self._claim)
         self.revive: Callable[[AgentLifecycle], None] | None = None
@@ -89,18 +83,14 @@ class Engine:
             await parts.ci.start()
             self._unsubscribe = parts.ci.subscribe(self._hear)
         await self.recover_agents()
-        self._listen()
+        self._wishes.listen()
         self._retention.begin()
 
     async def aclose(self) -> None:
         """Shut down what runs, then stop listening; nothing is left running."""
         await self.shutdown()
         self._unsubscribe()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._reading is not None:
-            # Not cancelled: a merge that a person asked for is carried to its end.
-            await asyncio.gather(self._reading, return_exceptions=True)
+        await self._wishes.aclose()
         await self._retention.aclose()
         await self.parts.terminals.aclose(self.parts.settings().stop_grace)
         if self.parts.ci is not None:
@@ -111,6 +101,7 @@ class Engine:
     async def shutdown(self) -> None:
         """End every loop with its work saved and its record resumable."""
         self._draining = True
+        self._wishes.end()
         for owner in tuple(self._owners.values()):
             owner.drain()
         while self._owners:
@@ -175,7 +166,7 @@ class Engine:
             raise
         finally:
             del self._owners[agent.agent_id]
-            self._handed -= owner.unread()
+            self._wishes.handed -= owner.unread()
             owner.gone.set()
             self._settle_others(owner, result)
         if is_done(owner.case.record.work):
@@ -205,7 +196,7 @@ class Engine:
     async def _turn(self, agent_id: str) -> None:
         """Wait for the request, or the removal, that somebody carries out on a lifecycle."""
         while agent_id in self._applying:  # noqa: ASYNC110  # rare, and over within one request
-            await asyncio.sleep(REQUESTS_EVERY / 10)
+            await asyncio.sleep(LOOK_EVERY / 10)
         if agent_id in self._owners:
             raise LifecycleError(f"{agent_id} is running already in this process")
 
@@ -217,13 +208,13 @@ class Engine:
         `request` is the id under which the fact is in the store already.
         """
         if request is not None:
-            self._handed.add(request)
+            self._wishes.handed.add(request)
         await self._turn(agent_id)
         with self._claim(agent_id):
             if request is None:
                 # Nobody else takes it before it is noted as handed on: the claim is ours.
                 request = await self.parts.store.ask(agent_id, event)
-                self._handed.add(request)
+                self._wishes.handed.add(request)
             problem = await self._apply(agent_id, event, request)
         if problem:
             raise LifecycleError(problem)
@@ -387,53 +378,25 @@ class Engine:
 
     # --- what people ask for ------------------------------------------------------------------
 
-    def _listen(self) -> None:
-        self._timer = self.parts.clock.call_at(
-            self.parts.clock.now() + REQUESTS_EVERY, self._read_requests
-        )
-
-    def _read_requests(self) -> None:
-        self.parts.places.serve()  # the limit may have been raised meanwhile
-        stamp = self.parts.store.stamp()
-        news = self._stamps != (stamp, stamp)
-        self._stamps = (stamp, self._stamps[0])
-        if not news:
-            self._listen()
-            return
-        self._reading = asyncio.get_running_loop().create_task(self._hand_on_requests())
-        self._reading.add_done_callback(self._have_read)
-
-    def _have_read(self, reading: asyncio.Task[None]) -> None:
-        if not reading.cancelled() and (problem := reading.exception()) is not None:
-            self.parts.report("lifecycle_requests_failed", reason=str(problem))
-        if not self._draining:
-            self._listen()
-
-    async def _hand_on_requests(self) -> None:
-        open_now = await self.parts.store.requests()
-        self._handed &= {request.request_id for request in open_now}
-        for request in open_now:
-            if request.request_id in self._handed:
-                continue
-            if request.agent_id in self._applying:
-                self._stamps = UNREAD
-                continue
-            owner = self._owners.get(request.agent_id)
-            if owner is not None:
-                self._handed.add(request.request_id)
-                owner.tell(request.event, request_id=request.request_id)
-                continue
-            with self._claim(request.agent_id):
-                one = self._apply(request.agent_id, request.event, request.request_id)
-                (result,) = await asyncio.gather(one, return_exceptions=True)
-            if isinstance(result, Exception):
-                # It stays open for the next runner; those behind it must not wait for that.
-                self._handed.add(request.request_id)
-                self.parts.report(
-                    "lifecycle_request_failed", agent_id=request.agent_id, reason=str(result)
-                )
-            elif isinstance(result, BaseException):
-                raise result
+    async def _take_up(self, request: Request) -> bool:
+        """Give a request to whoever runs its lifecycle, or carry it out; False: not yet."""
+        if request.agent_id in self._applying:
+            return False
+        owner = self._owners.get(request.agent_id)
+        if owner is not None:
+            owner.tell(request.event, request_id=request.request_id)
+            return True
+        with self._claim(request.agent_id):
+            one = self._apply(request.agent_id, request.event, request.request_id)
+            (result,) = await asyncio.gather(one, return_exceptions=True)
+        if isinstance(result, Exception):
+            # It stays open for the next runner; those behind it must not wait for that.
+            self.parts.report(
+                "lifecycle_request_failed", agent_id=request.agent_id, reason=str(result)
+            )
+        elif isinstance(result, BaseException):
+            raise result
+        return True
 
 
 def _nothing() -> None:
