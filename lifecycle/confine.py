@@ -28,6 +28,10 @@ class Confinement(NamedTuple):
     box: Box | None
     env: dict[str, str]
     """What an agent needs to be told because it cannot see it from inside."""
+    text: str = ""
+    """The same in words, for the record."""
+    weaker: tuple[str, ...] = ()
+    """What was asked for and is not given, and why."""
 
 
 class Seen(NamedTuple):
@@ -40,18 +44,19 @@ class Seen(NamedTuple):
     summary: Path | None = None
     mailbox: Path | None = None
     path: str = ""
-    """The PATH to look the command up in, where it is another than the runner's."""
+    """The command's own PATH, where it has another than the runner's."""
 
 
 class Confiner:
     """Shuts the agents of one repository in."""
 
     def __init__(
-        self, repo: Path, state: Path, *, home: Path, report: Callable[[str], None]
+        self, repo: Path, state: Path, *, home: Path, path: str, report: Callable[[str], None]
     ) -> None:
         self._repo = repo
         self._state = state
         self._home = home
+        self._path = path
         self._report = report
         self._choices: dict[tuple[object, ...], Choice] = {}
         self._author: dict[str, str] | None = None
@@ -60,12 +65,13 @@ class Confiner:
         """Return what a command is shut into; SpawnError says what cannot be given here."""
         limits = limits_of(settings)
         if not wants_box(settings):
-            return Confinement(limits, None, {})
+            return Confinement(limits, None, {}, told(limits))
         # Probing starts programs and waits for them, and reading git's pointers reads the disk.
         box = await asyncio.to_thread(self._box, settings, seen)
-        if settings.isolation != "container":
-            return Confinement(limits, box, {})
-        return Confinement(limits, box, await self._identity())
+        in_a_box = settings.isolation == "container"
+        env = await self._identity() if in_a_box else {}
+        weaker = self._choice(settings).weaker
+        return Confinement(limits, box, env, told(limits, box), (weaker,) if weaker else ())
 
     def _box(self, settings: Settings, seen: Seen) -> Box | None:
         from runtime.git import inspect_repository  # noqa: PLC0415  # only boxes need it
@@ -85,7 +91,11 @@ class Confiner:
             login=settings.box_login,
         )
         return around(
-            self._choice(settings), place, command=seen.command, path=seen.path, opened=opened
+            self._choice(settings),
+            place,
+            command=seen.command,
+            path=seen.path or self._path,
+            opened=opened,
         )
 
     def _choice(self, settings: Settings) -> Choice:
@@ -157,6 +167,15 @@ class ConfinedCommands:
             box=confined.box,
             allow_weaker=settings.allow_weaker,
         )
+
+
+def told(limits: Limits, box: Box | None = None) -> str:
+    """Say in words what an attempt is shut into and held to."""
+    level = "container" if box is not None and not box.whole else "process"
+    by = f" by {box.engine}" if box is not None else ""
+    network = ", no network" if box is not None and not box.network else ""
+    named = [limits.text(name) for name in limits.given()]
+    return f"level {level}{by}{network}" + "".join(f", {each}" for each in named)
 
 
 def wants_box(settings: Settings) -> bool:

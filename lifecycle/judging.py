@@ -51,6 +51,14 @@ def _is_watched(file: str) -> bool:
     )
 
 
+def _how(result: CommandResult) -> str:
+    if result.ok or result.timed_out:
+        return ""
+    if result.limit_reached:
+        return f"met the {result.limit_reached}"
+    return f"was ended by signal {result.signal}" if result.signal else ""
+
+
 def _shown(result: CommandResult) -> str:
     if not result.limit_reached:
         return result.excerpt
@@ -146,6 +154,7 @@ class Judge:
                     code=None if result.timed_out else result.code,
                     excerpt="" if result.ok else _shown(result),
                     seconds=result.seconds,
+                    how=_how(result),
                 )
             )
         return tuple(gates)

@@ -7,6 +7,7 @@ the repository's lock while it runs; decides nothing itself.
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -187,7 +188,11 @@ class AgentLifecycleLoop:
             self._paths.database, clock=self._clock.now
         )
         confiner = Confiner(
-            self.repo_dir, self._paths.root, home=Path.home(), report=self._given_weaker
+            self.repo_dir,
+            self._paths.root,
+            home=Path.home(),
+            path=os.environ.get("PATH", ""),
+            report=self._given_weaker,
         )
         commands = ConfinedCommands(CommandRunner(self._terminals), confiner, self._settings)
         if self._ci is not None:

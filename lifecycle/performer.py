@@ -204,6 +204,8 @@ class Performer:
                 boot_id=identity.boot_id,
                 spawn_id=identity.mark,
             ),
+            containment=process.order.contained,
+            weaker=(*process.order.weaker, *process.weaker),
         )
 
     async def _order(
@@ -246,6 +248,8 @@ class Performer:
             limits=confined.limits,
             box=confined.box,
             allow_weaker=settings.allow_weaker,
+            contained=confined.text,
+            weaker=confined.weaker,
         )
 
     def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
@@ -253,12 +257,15 @@ class Performer:
 
     async def _stop(self, case: Case, attempt: int, process: Process) -> Event:
         grace = self._parts.settings().stop_grace
+        attendance = self._attended.get(case.agent_id)
         workspace = await opened(self._parts, case)
         if workspace is not None:
             # What cannot be saved now is saved by the snapshot; the agent must end all the same.
             with contextlib.suppress(RuntimeFault, OSError):
+                if attendance is not None and attendance.process.order.box is not None:
+                    # While it moves, it could lead our git out of what it is shut into.
+                    await attendance.process.suspend()
                 await save(self._parts, workspace, attempt, "before the agent was stopped")
-        attendance = self._attended.get(case.agent_id)
         if attendance is not None and attendance.process.identity.mark == process.spawn_id:
             return await attendance.stop(grace)
         event = await self.reclaim(case, attempt, (process.spawn_id,))

@@ -122,11 +122,7 @@ def _by(what: str) -> Callable[[on.PersonEvent], str]:
 
 
 def _red(gates: Sequence[Gate]) -> str:
-    how = [
-        f"`{gate.command}` "
-        + ("ran out of time" if gate.code is None else f"ended with code {gate.code}")
-        for gate in gates[:_FEW]
-    ]
+    how = [f"`{gate.command}` {gate.end}" for gate in gates[:_FEW]]
     more = f" and {len(gates) - _FEW} more" if len(gates) > _FEW else ""
     return ", ".join(how) + more
 

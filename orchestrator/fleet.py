@@ -87,13 +87,13 @@ async def fleet_of(repo: Path, *, wait_s: float = 10.0) -> AsyncIterator[AgentSp
 
 
 async def named(spawner: AgentSpawner, name: str) -> AgentInstance:
-    """Find one by its id, the beginning of its id, or the name of its agent."""
+    """Find one by its id, the beginning or end of it, or the name of its agent."""
     everything = GetInstancesFilter(include_terminated=True, limit=1000)
     alive = await spawner.get_active_instances()
     found = [each for each in alive if name in (each.name, str(each.instance_id))]
     if not found and len(name) >= SHORTEST_ID:
         listed = await spawner.get_active_instances(everything)
-        found = [each for each in listed if str(each.instance_id).startswith(name)]
+        found = [each for each in listed if _is_part(name, str(each.instance_id))]
     if len(found) == 1:
         return found[0]
     if found:
@@ -118,3 +118,7 @@ def in_use(instances: Iterable[AgentInstance]) -> dict[UUID, Use]:
         memory = sum(row.resident for row in rows)
         found[each.instance_id] = Use(len(rows), memory, ticks / 100)
     return found
+
+
+def _is_part(name: str, instance_id: str) -> bool:
+    return instance_id.startswith(name) or instance_id.endswith(name)

@@ -139,11 +139,11 @@ async def _fresh(engine: Engine, wish: Wish, settings: Settings) -> Job:
     agent = chosen_agent(task.id, settings, adapter=wish.adapter, command=wish.command)
     startable(agent)
     if wish.base is not None:
-        await _startable_from(engine.parts.repo, wish.base)
+        await startable_from(engine.parts.repo, wish.base)
     return Job(agent, task)
 
 
-async def _startable_from(repo: Path, base: str) -> None:
+async def startable_from(repo: Path, base: str) -> None:
     """Refuse a base that is not there before anything is recorded."""
     asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}")
     found = await Git().run(*asked, cwd=repo, check=False)

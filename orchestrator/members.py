@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.audit import Audit
 from lifecycle.case import facts_of
 from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.fleet.manager import LifecycleManager
@@ -24,7 +25,7 @@ from lifecycle.retention import RETIRED
 from lifecycle.store.sqlite import SqliteStore
 from lifecycle.store.walk import every
 from orchestrator import requests, steering
-from orchestrator.jobs import startable
+from orchestrator.jobs import startable, startable_from
 from orchestrator.plans import chosen_agent, task_of
 from orchestrator.population import TURNS, LiveState, is_held
 from orchestrator.reading import known, runner_of, store_of
@@ -85,8 +86,17 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
     paths = Paths.of(repo)
     paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with await SqliteStore.open(paths.database) as store:
-        with _alone(paths.root):
-            record = await _added(store, addition, settings)
+        audit = Audit(store.trail, now=requests.now)
+        by, name = addition.by or "somebody", addition.name or addition.text
+        if addition.base is not None:
+            await startable_from(repo, addition.base)
+        try:
+            with _alone(paths.root):
+                record = await _added(store, addition, settings)
+        except LifecycleError as refusal:
+            await audit.record("add", by, name, "refused", str(refusal))
+            raise
+        await audit.record("add", by, record.agent_id, "done", record.task)
         runner = runner_of(repo)
         if runner is not None:
             # It moves nothing, but shows a live runner what to take up.
@@ -109,7 +119,9 @@ async def _added(store: LifecycleStore, addition: Addition, settings: Settings) 
     log = _Heard()
     resolved = LifecycleManager(logger=log).add_agent(name, agent, {}, state)
     if log.reason:
-        raise LifecycleError(f"{name} was not added: {log.reason}")
+        raise LifecycleError(
+            f"{name} was not added: {log.reason}; `loopwright reject AGENT` removes one"
+        )
     number = 0
     while resolved in taken:  # also by those that are over and still on record
         number += 1

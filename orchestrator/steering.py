@@ -25,6 +25,7 @@ from lifecycle.machine.states import (
     Rejected,
     State,
     Suspended,
+    Working,
 )
 from orchestrator import requests
 from orchestrator.cli import exits
@@ -281,10 +282,19 @@ def _held(facts: _Facts) -> Outcome:
     if isinstance(work, Suspended):
         again = f"; go on with: loopwright resume {facts.record.agent_id}"
         return facts.outcome(f"{'held' if facts.changed else 'held already'}{again}")
+    if isinstance(work, Working) and work.frozen and facts.wish.now:
+        frozen = "is frozen" if facts.changed else "is frozen already"
+        again = f"loopwright resume {facts.record.agent_id}"
+        return facts.outcome(f"attempt {work.tally.attempt} {frozen}; let it go on with: {again}")
     if isinstance(work, ACTIVE) and facts.changed:
         attempt = work.tally.attempt
         if facts.wish.verb == "stop":
             return facts.outcome(f"attempt {attempt} is being ended, then it is held")
+        if facts.wish.now:
+            return facts.outcome(
+                f"will be held after attempt {attempt}; nothing was frozen: its agent does not "
+                "work at the moment"
+            )
         return facts.outcome(f"will be held after attempt {attempt}")
     return facts.outcome(f"nothing to {facts.wish.verb}: it is {_where(work)}", changed=False)
 

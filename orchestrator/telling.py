@@ -137,7 +137,7 @@ def _gates(event: on.GatesFinished) -> str:
         changed = f" (it changed {', '.join(event.flagged)}: look at that)" if event.flagged else ""
         return _cut(green + changed)
     first = red[0]
-    how = "ran out of time" if first.code is None else f"ended with code {first.code}"
+    how = first.end
     more = f" (and {len(red) - 1} more)" if len(red) > 1 else ""
     return _cut(f"not verified: `{first.command}` {how}{more}")
 

@@ -78,7 +78,12 @@ def _listed(names: Any) -> str:
     return ", ".join(str(name) for name in names or ())
 
 
+def _working(work: Mapping[str, Any], _present: float, _span: Span) -> str:
+    return "frozen until it is resumed" if work.get("frozen") else ""
+
+
 _WAITS = {
+    "Working": _working,
     "Queued": _queued,
     "Capturing": _again,
     "Verifying": _again,

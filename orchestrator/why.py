@@ -89,9 +89,17 @@ def _spawning(scene: Scene, state: Spawning) -> str:
 
 
 def _working(scene: Scene, state: Working) -> str:
+    who = f"process {state.process.pid}"
+    if state.containment:
+        who += f", {state.containment}"
+    if state.frozen:
+        return (
+            f"attempt {state.tally.attempt} is frozen ({who}): its processes and its clocks stand "
+            f"still until `loopwright resume`{scene.asked_for(state)}"
+        )
     return (
-        f"attempt {state.tally.attempt} works since {scene.view.when(state.since)} (process "
-        f"{state.process.pid}){scene.cause(state)}; it ends with its signal, its exit or a limit"
+        f"attempt {state.tally.attempt} works since {scene.view.when(state.since)} ({who})"
+        f"{scene.cause(state)}; it ends with its signal, its exit or a limit"
         f"{scene.attempt_limits()}{scene.asked_for(state)}"
     )
 

@@ -46,6 +46,10 @@ class SpawnOrder:
     """What it is shut into; None is nothing but its own session."""
     allow_weaker: bool = False
     """Start it also where a limit cannot be enforced as asked; `AgentProcess.weaker` tells."""
+    contained: str = ""
+    """What it is shut into and held to, in words, for whoever records it."""
+    weaker: tuple[str, ...] = ()
+    """What was given weaker than asked before it came to this order."""
 
 
 class Cleanup(NamedTuple):

@@ -42,9 +42,14 @@ class Limits:
         """Name one limit for people."""
         return _TEXTS[name].format(getattr(self, name))
 
+    def given(self) -> tuple[str, ...]:
+        """Name the limits that are set."""
+        names = (field.name for field in fields(self))
+        return tuple(name for name in names if getattr(self, name) is not None)
+
     def __bool__(self) -> bool:
         """There is a limit."""
-        return any(getattr(self, field.name) is not None for field in fields(self))
+        return bool(self.given())
 
 
 NO_LIMITS = Limits()

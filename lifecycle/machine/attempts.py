@@ -85,7 +85,12 @@ def work(state: Spawning, event: on.AgentSpawned, policy: Policy) -> Step:
     """Count the attempt; end it at once if that was asked for meanwhile."""
     del policy
     state = counted(state, spawn_count=max(state.tally.spawn_count, event.attempt), faults=0)
-    working = Working(tally=state.tally, process=event.process, since=event.at)
+    working = Working(
+        tally=state.tally,
+        process=event.process,
+        since=event.at,
+        containment=event.containment,
+    )
     if state.tally.wanted in (Wanted.STOP, Wanted.HOLD, Wanted.REJECT):
         return stop(working, Outcome(ended=Ended.INTERRUPTED, text="stopped by a person"))
     return Step(working)
@@ -352,11 +357,7 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
     state = _over(state)
     red = [gate for gate in event.gates if not gate.ok]
     if red:
-        text = "; ".join(
-            f"`{gate.command}` "
-            + ("ran out of time" if gate.code is None else f"ended with code {gate.code}")
-            for gate in red
-        )
+        text = "; ".join(f"`{gate.command}` {gate.end}" for gate in red)
         return fail(state, event.at, policy, "gate_failed", text)
     completed = Completed(
         tally=replace(state.tally, faults=0),

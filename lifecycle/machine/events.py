@@ -73,6 +73,10 @@ class AgentSpawned(AttemptEvent):
     """The agent's process exists."""
 
     process: Process
+    containment: str = ""
+    """What it is shut into and held to, in words."""
+    weaker: tuple[str, ...] = ()
+    """What was asked for and is not given, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

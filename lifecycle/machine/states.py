@@ -111,6 +111,15 @@ class Gate:
     code: int | None = None
     excerpt: str = ""
     seconds: float = 0.0
+    how: str = ""
+    """What ended it, where it was neither its own code nor its time."""
+
+    @property
+    def end(self) -> str:
+        """Say how it ended."""
+        if self.how:
+            return self.how
+        return "ran out of time" if self.code is None else f"ended with code {self.code}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +181,8 @@ class Working(State):
     since: float
     frozen: bool = False
     """A person had the process held still."""
+    containment: str = ""
+    """What the process is shut into and held to, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,8 +102,16 @@ def _spawned(entry: JournalEntry, commit: Commit) -> Act:
         action="spawn",
         subject=commit.record.agent_id,
         outcome="late" if entry.late else "done",
-        reason=f"attempt {event.attempt} of task {commit.record.task_id}",
-        details={"attempt": event.attempt, "pid": process.pid, "spawn_id": process.spawn_id},
+        reason="; ".join(
+            (f"attempt {event.attempt} of task {commit.record.task_id}", *event.weaker)
+        ),
+        details={
+            "attempt": event.attempt,
+            "pid": process.pid,
+            "spawn_id": process.spawn_id,
+            "containment": event.containment,
+            **({"weaker": event.weaker} if event.weaker else {}),
+        },
     )
 
 

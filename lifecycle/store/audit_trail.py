@@ -52,7 +52,10 @@ class Ledger:
         """Whether the trail was found to end as it was left."""
         self._break: AuditEntry | None = None
         """The entry that tells how it was not."""
-        self._added = False
+        self._added: Head | None = None
+        """What was added last; its transaction may have been rolled back."""
+        self._kept: Head | None = None
+        """What was known last to be in the trail: nobody may take it out while we write."""
 
     def append(self, connection: sqlite3.Connection, acts: Sequence[Act]) -> tuple[AuditEntry, ...]:
         """Add to the end, within the caller's transaction."""
@@ -65,7 +68,7 @@ class Ledger:
             _insert(connection, entry)
             entries.append(entry)
             seq, last = entry.seq, entry.hash
-        self._added = True
+        self._added = Head(seq, last)
         return tuple(entries)
 
     def along(
@@ -101,11 +104,13 @@ class Ledger:
 
     def anchor(self, connection: sqlite3.Connection) -> None:
         """Note the newest entry, if any was added; call it after each commit."""
-        if not self._added:
+        added, self._added = self._added, None
+        if added is None:
             return
-        self._added = False
         if not self._is_sound(connection):
             return  # what was added was taken back, and the note is still to be compared
+        if _holds(connection, added):
+            self._kept = added
         # All is committed already; the check names a note that could not be written.
         with contextlib.suppress(OSError, sqlite3.Error):
             self._write(Head(*connection.execute(_TAIL).fetchone()))
@@ -125,14 +130,16 @@ class Ledger:
         if noted is None and not seq:
             # Before the first entry, so that a trail without a note has lost it.
             self._write(Head(0, BEGINNING))
-        found = _difference(connection, noted, int(seq))
+        found = self._cut(connection) or _difference(connection, noted, int(seq))
         if not found:
-            self._compared = True
+            self._compared, self._break = True, None
+            self._kept = Head(int(seq), str(last)) if seq else None
             return int(seq), str(last)
-        # Begun anew behind the note, so that the gap stays to be seen.
-        if noted is not None and noted.seq > seq:
-            seq, last = noted.seq, noted.hash
-        self._break = seal(break_noted(noted, at, found), seq + 1, last)
+        known = max(filter(None, (noted, self._kept)), key=lambda head: head.seq, default=None)
+        # Begun anew behind what was there, so that the gap stays to be seen.
+        if known is not None and known.seq > seq:
+            seq, last = known.seq, known.hash
+        self._break = seal(break_noted(known, at, found), seq + 1, last)
         _insert(connection, self._break)
         return self._break.seq, self._break.hash
 
@@ -144,11 +151,24 @@ class Ledger:
         os.pwrite(self._note, f"{text:<{_NOTE_LENGTH - 1}}\n".encode(), 0)
 
     def _is_sound(self, connection: sqlite3.Connection) -> bool:
-        if self._compared or self._break is None:
-            return self._compared
+        if self._break is None:
+            return self._compared and not self._cut(connection)
         # Its transaction may have been rolled back.
-        found = connection.execute("SELECT hash FROM audit WHERE seq = ?", (self._break.seq,))
-        return bool(found.fetchone() == (self._break.hash,))
+        if not _holds(connection, Head(self._break.seq, self._break.hash)):
+            return False
+        told = self._kept is None or self._kept.seq < self._break.seq
+        return told or not self._cut(connection)
+
+    def _cut(self, connection: sqlite3.Connection) -> str:
+        """Tell that what was there while we wrote is there no more; empty when it is."""
+        if self._kept is None or _holds(connection, self._kept):
+            return ""
+        return f"entry {self._kept.seq} was taken out or changed while the runner wrote"
+
+
+def _holds(connection: sqlite3.Connection, head: Head) -> bool:
+    row = connection.execute("SELECT hash FROM audit WHERE seq = ?", (head.seq,)).fetchone()
+    return row is not None and row[0] == head.hash
 
 
 def _difference(connection: sqlite3.Connection, noted: Head | None, seq: int) -> str:
@@ -158,8 +178,7 @@ def _difference(connection: sqlite3.Connection, noted: Head | None, seq: int) ->
         return ""
     if noted.seq > seq:
         return f"the note names entry {noted.seq}, but the trail ended at {seq}"
-    row = connection.execute("SELECT hash FROM audit WHERE seq = ?", (noted.seq,)).fetchone()
-    if row is None or row[0] != noted.hash:
+    if not _holds(connection, noted):
         return f"entry {noted.seq} was not the one that the note names"
     return ""
 

@@ -48,6 +48,8 @@ class Attempt(NamedTuple):
     running: bool
     frozen: bool
     """Its process is held still."""
+    containment: str
+    """What its process is shut into and held to."""
     attempt: int | None
     """None, with all that follows, while the ledger has no row of it yet."""
     spawn_id: str | None
@@ -127,6 +129,7 @@ def _details(found: Attempt, number: int) -> dict[str, Any]:
         "attempt": number,
         "spawn_id": found.spawn_id or None,
         "pid": found.pid or None,
+        "containment": (found.containment or None) if found.is_live else None,
         "outcome": found.outcome or None,
         "exit_code": found.exit_code,
         "signal": found.signal,

@@ -41,6 +41,7 @@ _READ = ", ".join(
         "l.attempt",
         "l.coarse = 'running'",
         "coalesce(json_extract(l.work, '$.frozen'), 0)",
+        "coalesce(json_extract(l.work, '$.containment'), '')",
         *(f"a.{name}" for name in LEDGER_COLUMNS),
     )
 )

@@ -152,8 +152,9 @@ def _attempt(record: Row, row: Row | None) -> Attempt:
     running = record[COARSE] == "running"
     ledger = [None] * len(_LEDGER) if row is None else [row[place] for place in _LEDGER]
     work = record[_WORK]
-    frozen = work is not None and bool(from_json(work).get("frozen"))
-    head = (*(record[place] for place in _READ), record[_CURRENT], running, frozen)
+    told = from_json(work) if work is not None else {}
+    shut = (bool(told.get("frozen")), told.get("containment", ""))
+    head = (*(record[place] for place in _READ), record[_CURRENT], running, *shut)
     return Attempt._make((*head, *ledger))
 
 

@@ -47,8 +47,11 @@ def run(name: str, args: list[str]) -> int:
     from orchestrator.cli.text import say, to_json  # noqa: PLC0415  # as above
     from orchestrator.config import load_settings  # noqa: PLC0415  # as above
     from runtime.git import inspect_repository  # noqa: PLC0415  # as above
+    from runtime.ownership import exclude_own_files  # noqa: PLC0415  # as above
 
-    inspect_repository(repo).require_usable()
+    facts = inspect_repository(repo)
+    facts.require_usable()
+    exclude_own_files(facts.common_dir)
     addition = members.Addition(
         text=options.text.strip(),
         name=options.name,

@@ -35,7 +35,9 @@ def parser(name: str) -> Parser:
         more=_MORE,
     )
     made.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="by default list")
-    made.add_argument("instance", nargs="?", metavar="INSTANCE", help="its id, or its agent's name")
+    made.add_argument(
+        "instance", nargs="?", metavar="INSTANCE", help="its id, the end of it, or its agent"
+    )
     made.add_argument("--all", action="store_true", help="also those that ended, newest first")
     made.add_argument("--state", choices=STATES, help="only those in this state")
     made.add_argument("--tag", metavar="TAG", help="only those with this tag")
@@ -62,18 +64,24 @@ def run(name: str, args: list[str]) -> int:
 
 
 async def _list(repo: Path, options: Any) -> int:
+    from pydantic import ValidationError  # noqa: PLC0415  # as above
+
     from lifecycle.fleet.instances import AgentState  # noqa: PLC0415  # as above
     from lifecycle.fleet.queries import GetInstancesFilter  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, table, to_json  # noqa: PLC0415  # as above
     from orchestrator.fleet import fleet_of, in_use  # noqa: PLC0415  # as above
 
-    which = GetInstancesFilter(
-        state=AgentState(options.state) if options.state else None,
-        tag=options.tag,
-        name_pattern=options.name,
-        include_terminated=options.all,
-        limit=min(options.limit, 1000),
-    )
+    try:
+        which = GetInstancesFilter(
+            state=AgentState(options.state) if options.state else None,
+            tag=options.tag,
+            name_pattern=options.name,
+            include_terminated=options.all,
+            limit=options.limit,
+        )
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        raise UsageError(f"--{first['loc'][-1]}: {first['msg']}".replace("_pattern", "")) from None
     async with fleet_of(repo) as spawner:
         found = await spawner.get_active_instances(which)
     used = in_use(found)
@@ -116,11 +124,11 @@ async def _act(repo: Path, options: Any) -> int:
 def _row(each: AgentInstance, use: Use | None) -> tuple[str, ...]:
     from orchestrator.cli.text import instant, now  # noqa: PLC0415  # as above
 
-    what = each.error_message or each.health.details
+    what = each.error_message or each.containment or each.health.details
     if "attempt" in each.details:
         what = f"attempt {each.details['attempt']}" + (f": {what}" if what else "")
     return (
-        str(each.instance_id)[:18],
+        str(each.instance_id)[-12:],
         each.name or "",
         str(each.state),
         str(each.health.state),

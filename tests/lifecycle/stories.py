@@ -203,7 +203,7 @@ class Play:
             places=Places(lambda: settings.max_live_agents),
             bases=Bases(store, branches),
             confiner=Confiner(
-                self.folder, self.folder / ".loopwright", home=self.folder, report=print
+                self.folder, self.folder / ".loopwright", home=self.folder, path="", report=print
             ),
             command_of=lambda agent: agent.command,
             ci=Provider(world, life) if self.story.with_ci else None,

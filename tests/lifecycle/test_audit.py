@@ -236,6 +236,45 @@ async def test_a_later_writer_does_not_cover_up_a_cut(ten: Path) -> None:
     assert note.seq == 14
 
 
+@pytest.mark.parametrize("with_note", [False, True])
+async def test_a_cut_under_a_living_writer_is_told_and_its_gap_stays(
+    kept: Kept, *, with_note: bool
+) -> None:
+    for number in range(1, 11):
+        await kept.write(act(number))
+    tamper(kept.path, "DELETE FROM audit WHERE seq > 7")
+    if with_note:
+        last = TrailReader(kept.path).newest(1)[0]
+        note_path(kept.path).write_text(json.dumps({"seq": last.seq, "hash": last.hash}))
+    await kept.write(act(20), act(21))
+    await kept.write(act(22))
+    found = findings(kept.path)
+    assert [each.seq for each in found] == [11, 11]
+    assert "entries 8 to 10 are missing" in found[0].text
+    assert "entry 10 was taken out or changed while the runner wrote" in found[1].text
+    assert [each.seq for each in TrailReader(kept.path).newest(4)] == [11, 12, 13, 14]
+
+
+async def test_each_cut_under_a_living_writer_is_told(kept: Kept) -> None:
+    await kept.write(act(1), act(2))
+    tamper(kept.path, "DELETE FROM audit WHERE seq > 1")
+    await kept.write(act(3), act(4))
+    with closing(sqlite3.connect(kept.path)) as connection, connection:
+        connection.execute("DELETE FROM audit WHERE seq > 4")
+    await kept.write(act(5))
+    await kept.write(act(6))
+    broken = [each.seq for each in findings(kept.path) if "was broken" in each.text]
+    assert broken == [3, 6]
+
+
+async def test_what_another_process_takes_out_before_the_note_is_not_noted(kept: Kept) -> None:
+    await kept.write(act(1), act(2), act(3))
+    await kept.trail.append((act(4),))
+    tamper(kept.path, "DELETE FROM audit WHERE seq > 1")
+    await kept.writer.read(kept.ledger.anchor)
+    assert "cut off" in findings(kept.path)[0].text
+
+
 @pytest.mark.parametrize("what", ["note", "last"])
 async def test_a_later_writer_does_not_cover_up_a_lost_note_or_a_rewritten_end(
     ten: Path, what: str

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lifecycle import confine
+from lifecycle.audit import Audit
+from lifecycle.clock import SystemClock
+from lifecycle.machine.events import AgentSpawned
+from lifecycle.plan import Agent
 from lifecycle.result import LoopResult, LoopResultType
 from lifecycle.settings import Settings
 from runtime.errors import SpawnError
@@ -111,6 +115,7 @@ async def test_a_gate_that_meets_a_limit_says_so(world: World) -> None:
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert "[it met the memory limit 128 MB]" in world.prompt(2)
+    assert "met the memory limit 128 MB" in (await world.attempts())[0].error
 
 
 async def test_a_memory_limit_ends_the_attempt_by_name_and_costs_a_retry(world: World) -> None:
@@ -152,3 +157,27 @@ async def test_the_next_weaker_is_given_only_where_that_is_allowed_and_is_told()
     )
     (told,) = confine.check(settings)
     assert "docker" in told
+
+
+async def test_a_program_by_its_bare_name_is_found_for_the_box(world: World) -> None:
+    if not _given(isolation="container"):
+        return
+    agent = Agent(agent_id="agent-bare", command=("sh", "-c", "echo found; exit 3"))
+    world.settings.update(isolation="container", max_retries=1)
+    result = await world.loop().run_agent_loop(agent, world.task())
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    assert world.paths.log("agent-bare", 1).read_text() == "found\n"
+
+
+async def test_what_an_attempt_is_shut_into_is_in_the_journal_and_in_the_audit(
+    world: World,
+) -> None:
+    settings = {"isolation": "container", "box_engine": "docker", "allow_weaker": True}
+    await world.run([*commit("x.txt"), DONE], **settings)
+    spawned = next(each.fact for each in world.news if isinstance(each.fact, AgentSpawned))
+    assert spawned.containment == "level process"
+    (told,) = spawned.weaker
+    assert "docker" in told
+    entries = await Audit(world.store.trail, now=SystemClock().now).entries()
+    (spawn,) = [entry for entry in entries if entry.action == "spawn"]
+    assert told in spawn.reason

@@ -51,6 +51,9 @@ def test_an_attempt_is_held_still_and_goes_on(world: World) -> None:
         assert world.call("instances", "suspend", "agent-T001").stdout == "agent-T001 rests\n"
         (each,) = alive(world)
         assert each["state"] == "suspended"
+        assert "frozen until it is resumed" in world.call("ps").stdout
+        assert "is frozen" in world.call("show", "agent-T001", "--why").stdout
+        assert "is frozen already" in world.call("pause", "agent-T001", "--now").stdout
         again = world.call("instances", "suspend", "agent-T001", code=2)
         assert "cannot be suspended" in again.stderr
         assert world.call("instances", "resume", "agent-T001").stdout == "agent-T001 goes on\n"
@@ -66,4 +69,6 @@ def test_what_does_not_exist_is_named_with_what_to_do(world: World) -> None:
         assert "loopwright instances" in done.stderr
         assert world.call("instances", "terminate", code=2).stderr.startswith("loopwright")
         assert world.json("instances", "--state", "failed") == []
+        assert "--tag" in world.call("instances", "--tag", "bad tag!", code=2).stderr
+        assert "--limit" in world.call("instances", "--limit", "5000", code=2).stderr
         world.call("stop", "agent-T001")

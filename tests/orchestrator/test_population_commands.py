@@ -193,3 +193,12 @@ def test_no_text_of_strangers_reaches_the_terminal_as_more_than_text(
     assert "\x1b" not in listed
     assert all(line.split()[0].isdigit() for line in listed.splitlines()[1:])
     assert entries(world)[-1]["subject"] == "agent-T001"
+
+
+def test_what_was_added_and_refused_is_held_and_the_state_is_kept_out_of_git(world: World) -> None:
+    done = world.script("done", [DONE])
+    world.call("add", "First", "--command", done, "--by", "ada")
+    assert ".loopwright" not in world.git("status", "--porcelain")
+    refused = world.call("add", "Second", "--command", done, "--base", "nope", code=2)
+    assert "no branch or commit 'nope'" in refused.stderr
+    assert held(world, "add") == [("ada", "agent-T001", "done")]
