@@ -119,6 +119,7 @@ class Handle:
         return self._actor.identity
 
     limit_reached = ""
+    weaker: tuple[str, ...] = ()
 
     async def wait(self) -> ProcessExit:
         await self._actor.ended.wait()
