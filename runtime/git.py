@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import GitError, RepositoryError
 from runtime.gitcall import GitCall, GitResult
+from runtime.gitguard import require_own_objects, require_passable
 from runtime.gitview import LISTING, MISLED, UNREADABLE, Place, View, locate, misleads, pinned
 from runtime.tree import shown
 
@@ -118,7 +119,9 @@ class Git:
         """
         place = _place(cwd, env)
         view = None if place is None else await self.view(place)
-        call = GitCall(args, _command(args), cwd, self._whole(env, place, view), timeout, input)
+        call = GitCall(
+            args, _command(args), cwd, self._whole(args[0], env, place, view), timeout, input
+        )
         result = await call.run()
         if check and result.code != 0:
             raise call.failed(result)
@@ -133,7 +136,7 @@ class Git:
         if view is not None and (news := view.news()) is not None:
             listed = self._listing(view).run_blocking()
             view.take(news, listed.stdout, _complaint(listed))
-        call = GitCall(args, _command(args), cwd, self._whole(None, place, view), timeout)
+        call = GitCall(args, _command(args), cwd, self._whole(args[0], None, place, view), timeout)
         result = call.run_blocking()
         if check and result.code != 0:
             raise call.failed(result)
@@ -160,13 +163,15 @@ class Git:
             )
 
     def _whole(
-        self, env: Mapping[str, str] | None, place: Place | None, view: View | None
+        self, name: str, env: Mapping[str, str] | None, place: Place | None, view: View | None
     ) -> dict[str, str]:
         whole = self._env | dict(env or {})
         if place is None or view is None:
             return whole | self._settings
         if file := misleads(place):
             raise RepositoryError(MISLED.format(file=file, common=place.common_dir))
+        require_passable(place)
+        require_own_objects(place, name)
         view.keep()
         return whole | _NO_SETTINGS | view.env(place)
 

@@ -100,7 +100,8 @@ class GitCall:
     def _too_slow(self, stderr: str) -> GitError:
         return GitError(
             f"git {self.args[0]} in {self.cwd} did not end within {self.seconds:g} s and was "
-            f"stopped. {stderr.strip()[-STDERR_TAIL:]}\nby hand: {self._by_hand()}",
+            f"stopped. {stderr.strip()[-STDERR_TAIL:]}\nby hand: {self._by_hand()}\n"
+            "if it does not end by hand either, a pipe may hold it up: `find . -type p` names it",
             stderr=stderr,
         )
 

@@ -1,24 +1,26 @@
 """Keeps uncommitted work: puts a folder's files into a commit under a ref of ours.
 
-Owns the temporary index. It must not change the checkout it saves: neither its files, nor its
-index, nor its HEAD.
+Owns the temporary index, and the copy from which git takes the files. It must not change the
+checkout it saves: neither its files, nor its index, nor its HEAD.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runtime.copying import copy_out
 from runtime.errors import GitError
 from runtime.ownership import OWN_FILES_OUT, SAVED_REFS
 from runtime.tree import STATUS, parse_status, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from runtime.git import Git
     from runtime.tree import TreeStatus
@@ -32,6 +34,8 @@ IDENTITY = {
 """Commits of the runner itself need no configured user."""
 SLOW = 600.0
 """Seconds for a git command that touches every file of a repository."""
+STATUS_SECONDS = 30.0
+"""A status is asked for while agents are stopped, too: what holds git up may not hold that up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Checkout:
 async def status_of(git: Git, checkout: Checkout) -> TreeStatus:
     """Say where a checkout stands, by one git process."""
     asked = (*STATUS, "--untracked-files=all")
-    result = await git.run(*asked, cwd=checkout.folder, env=checkout.env)
+    result = await git.run(*asked, cwd=checkout.folder, env=checkout.env, timeout=STATUS_SECONDS)
     return parse_status(result.stdout, checkout.folder)
 
 
@@ -91,7 +95,9 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
     ref = f"{SAVED_REFS}{agent_id}/{name}"
     try:
         status = await status_of(git, checkout)
-    except GitError:
+    except GitError as error:
+        if error.code is None:  # git itself did not fail: it was held up, refused or is not there
+            raise
         # A broken index hides what is dirty; saving reads the files themselves.
         head, on_branch, clean = await head_of(git, checkout), False, False
     else:
@@ -177,31 +183,54 @@ class _Saver:
         return self._scratch / f"index-{self._indexes}"
 
     async def _fill(self, folder: Path, env: Mapping[str, str], out: tuple[str, ...]) -> str:
-        nested, links = await self._repositories(folder, env, out)
-        out = (*out, *(f":(top,exclude,literal){name}" for name in (*nested, *links)))
-        added = await self._git.run(
-            "add", "--all", "--ignore-errors", "--", ".", *out,
-            cwd=folder, env=env, check=False, timeout=SLOW,
-        )  # fmt: skip
-        if added.code > 1:
-            raise GitError(f"git add failed in {folder}: {added.stderr.strip()}", code=added.code)
-        self.problems += "".join(
-            f"{line}\n"
-            for line in added.stderr.splitlines()
-            if line.startswith("error:") or "could not open directory" in line
-        )
-        await self._link(folder, env, links)
-        for name in nested:
-            inner = {
-                **env,
-                "GIT_WORK_TREE": str(folder / name),
-                "GIT_INDEX_FILE": str(self._fresh_index()),
-            }
+        listed = await self._list(folder, env, out)
+        await self._take(folder, env, listed)
+        await self._link(folder, env, listed.links)
+        for name in listed.nested:
+            index = str(self._fresh_index())
+            inner = {**env, "GIT_WORK_TREE": str(folder / name), "GIT_INDEX_FILE": index}
             tree = await self._fill(folder / name, inner, ())
             await self._git.run("read-tree", f"--prefix={name}/", tree, cwd=folder, env=env)
         return (await self._git.run("write-tree", cwd=folder, env=env, timeout=SLOW)).text
 
-    async def _link(self, folder: Path, env: Mapping[str, str], links: list[str]) -> None:
+    async def _take(self, folder: Path, env: Mapping[str, str], listed: _Listed) -> None:
+        """Put what changed into the index, from a copy of ours.
+
+        Git itself would follow a link that an agent puts in the place of a folder meanwhile.
+        """
+        copy = self._scratch / f"files-{self._indexes}"
+        copy.mkdir()
+        # Seen from the top: above it nobody but the runner writes, or the whole way is safe.
+        top = self._checkout.folder
+        way = folder.relative_to(top).as_posix()
+        prefix = "" if way == "." else f"{way}/"
+        names = {prefix + name: name for name in (*listed.changed, *listed.unknown)}
+        left = await asyncio.to_thread(copy_out, top, names, copy)
+        self.problems += "".join(
+            f"error: {top / each}: {why}\n" for each, why in left.problems.items()
+        )
+        gone = {names[each] for each in left.gone}
+        if lost := len(gone.intersection(listed.unknown)):
+            # Not by name: a link to another place may have made the names up.
+            self.problems += f"error: {lost} files in {folder} changed while they were saved\n"
+        removed = listed.removed | gone.intersection(listed.changed)
+        if removed:
+            await self._git.run(
+                "update-index", "--force-remove", "-z", "--stdin",
+                cwd=folder, env=env, input=_lines(removed),
+            )  # fmt: skip
+        tree = copy / prefix
+        if not tree.is_dir():
+            return
+        added = await self._git.run(
+            "add", "--ignore-removal", "--ignore-errors", "--force", "--", ".",
+            cwd=tree, env={**env, "GIT_WORK_TREE": str(tree)}, check=False, timeout=SLOW,
+        )  # fmt: skip
+        if added.code > 1:
+            raise GitError(f"git add failed for {folder}: {added.stderr.strip()}", code=added.code)
+        self.problems += _complaints(added.stderr)
+
+    async def _link(self, folder: Path, env: Mapping[str, str], links: Iterable[str]) -> None:
         """Save the commits that submodules are at.
 
         `git add` would run another git in each of them, with the configuration it finds there.
@@ -209,28 +238,61 @@ class _Saver:
         if not links:
             return
         asked = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
-        names = b"".join(os.fsencode(name) + b"\0" for name in links)
-        done = await self._git.run(*asked, cwd=folder, env=env, input=names, check=False)
+        done = await self._git.run(*asked, cwd=folder, env=env, input=_lines(links), check=False)
         if done.code:
             self.problems += f"{done.stderr.strip()}\n"
 
-    async def _repositories(
-        self, folder: Path, env: Mapping[str, str], out: tuple[str, ...]
-    ) -> tuple[list[str], list[str]]:
-        """Return repositories inside the folder: those git does not know, and its submodules."""
+    async def _list(self, folder: Path, env: Mapping[str, str], out: tuple[str, ...]) -> _Listed:
         listing = await self._git.run(
-            "ls-files", "-t", "--stage", "--others", "--exclude-standard", "-z", "--", ".", *out,
+            "ls-files", "-t", "--stage", "--modified", "--deleted", "--others",
+            "--exclude-standard", "-z", "--", ".", *out,
             cwd=folder, env=env, timeout=SLOW,
         )  # fmt: skip
-        unknown: list[str] = []
-        links: dict[str, None] = {}
+        self.problems += _complaints(listing.stderr)
+        found = _Listed()
         for line in listing.stdout.split(b"\0"):
             tag, _, rest = line.partition(b" ")
-            if tag == b"?" and rest.endswith(b"/"):
-                unknown.append(os.fsdecode(rest[:-1]))
-            elif tag != b"?" and rest.startswith(b"160000 "):
-                links[os.fsdecode(rest.partition(b"\t")[2])] = None
-        return unknown, list(links)
+            if tag == b"?":
+                name = os.fsdecode(rest)
+                if name.endswith("/"):
+                    found.nested.append(name[:-1])
+                else:
+                    found.unknown.add(name)
+                continue
+            name = os.fsdecode(rest.partition(b"\t")[2])
+            if rest.startswith(b"160000 "):
+                found.links[name] = None
+            elif tag == b"R":
+                found.removed.add(name)
+            elif tag == b"C":
+                found.changed.add(name)
+        found.changed -= found.removed
+        return found
+
+
+@dataclass(slots=True)
+class _Listed:
+    """What git says is in a folder beside what it knows already."""
+
+    unknown: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
+    nested: list[str] = field(default_factory=list)
+    """Repositories inside that git does not know."""
+    links: dict[str, None] = field(default_factory=dict)
+    """Submodules."""
+
+
+def _complaints(stderr: str) -> str:
+    return "".join(
+        f"{line}\n"
+        for line in stderr.splitlines()
+        if line.startswith("error:") or "could not open directory" in line
+    )
+
+
+def _lines(names: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
 def _copied(index: Path | None, fresh: Path) -> bool:

@@ -1,0 +1,77 @@
+"""What in a repository or a checkout would hold git up or lead its writing elsewhere.
+
+Owns these looks before a git command: a few at files by name, none into files or deeper folders.
+It starts no process and mends nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from runtime.errors import GitError
+from runtime.gitview import read_small
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runtime.gitview import Place
+
+_OF_THE_CHECKOUT = (".gitignore", ".gitattributes")
+_OF_THE_WORKTREE = ("HEAD", "index", "gitdir", "info/sparse-checkout", "logs/HEAD")
+_OF_THE_REPOSITORY = (
+    "packed-refs", "shallow", "info/exclude", "info/attributes", "objects/info/alternates",
+)  # fmt: skip
+_WRITING = frozenset({
+    "add", "commit", "commit-tree", "hash-object", "merge", "merge-tree", "mktree", "update-index",
+    "write-tree",
+})  # fmt: skip
+_FAN_OUT = 2
+"""Letters in the name of a folder of objects."""
+HOLDS_UP = (
+    "{file} is no regular file, and git would wait for its end for ever: remove it, and see who "
+    "made it"
+)
+LEADS_AWAY = (
+    "{link} is a symbolic link, so git would write objects of this repository elsewhere: remove "
+    "it, and see who made it"
+)
+
+
+def require_passable(place: Place) -> None:
+    """Raise GitError when a file that git reads in this place has no end."""
+    for file in _read_by_git(place):
+        try:
+            mode = os.stat(file).st_mode  # noqa: PTH116  # on the way of every git command
+        except OSError:
+            continue
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise GitError(HOLDS_UP.format(file=file))
+
+
+def require_own_objects(place: Place, command: str) -> None:
+    """Raise GitError when a command that writes objects would write through a link."""
+    if command not in _WRITING:
+        return
+    try:
+        with os.scandir(place.common_dir / "objects") as entries:
+            links = [
+                each.path for each in entries if len(each.name) == _FAN_OUT and each.is_symlink()
+            ]
+    except OSError:
+        return  # git says it better
+    if links:
+        raise GitError(LEADS_AWAY.format(link=min(links)))
+
+
+def _read_by_git(place: Place) -> Iterator[str]:
+    if place.root is not None:
+        yield from (f"{place.root}/{name}" for name in _OF_THE_CHECKOUT)
+    yield from (f"{place.git_dir}/{name}" for name in _OF_THE_WORKTREE)
+    yield from (f"{place.common_dir}/{name}" for name in _OF_THE_REPOSITORY)
+    head = read_small(place.git_dir / "HEAD") or b""
+    if head.startswith(b"ref: refs/") and b"\0" not in head:
+        ref = os.fsdecode(head[5:].strip())
+        yield f"{place.common_dir}/{ref}"
+        yield f"{place.common_dir}/logs/{ref}"
