@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from lifecycle.errors import StoreError
 from lifecycle.machine.states import Coarse
 from lifecycle.record import Filter
 from lifecycle.retention import RETIRED
+from lifecycle.store.instances import instances_of
 from lifecycle.store.walk import every
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 async def end_strays(parts: Parts) -> None:
     """End all processes that bear a mark of one of our records: nobody attends them."""
+    await _end_instances(parts)
     strays = parts.terminals.find_all_marked()
     if not strays:
         return
@@ -28,6 +31,19 @@ async def end_strays(parts: Parts) -> None:
         if stray.mark not in attended and any(stray.mark.startswith(birth) for birth in births)
     ]
     await asyncio.gather(*(parts.terminals.stop_identity(stray, grace) for stray in ours))
+
+
+async def _end_instances(parts: Parts) -> None:
+    """End what was spawned by itself, not as an attempt, and has lost its runner."""
+    try:
+        instances = instances_of(parts.store)
+    except StoreError:
+        return  # a store that keeps none
+    if not await instances.live_rows():
+        return
+    from lifecycle.fleet.recovering import recover_instances  # noqa: PLC0415  # rarely needed
+
+    await recover_instances(parts.store, parts.terminals, parts.clock, parts.report)
 
 
 async def learn_completed(parts: Parts) -> None:

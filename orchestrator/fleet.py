@@ -17,19 +17,25 @@ from lifecycle.fleet.errors import InvalidOperationError
 from lifecycle.fleet.queries import GetInstancesFilter
 from lifecycle.fleet.registry import AgentRegistry
 from lifecycle.fleet.spawner import AgentSpawner
+from lifecycle.fleet.whose import has_runner
+from lifecycle.paths import Paths
+from lifecycle.store import lock
 from orchestrator import steering
 from orchestrator.reading import store_of
 from runtime import proctable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Mapping
     from pathlib import Path
     from uuid import UUID
 
     from lifecycle.fleet.authorize import Actor
     from lifecycle.fleet.instances import AgentInstance
+    from runtime.proctree import Row
 
 SHORTEST_ID = 4
+START_SLACK = 600.0
+"""Seconds that making an attempt ready may take before its process starts."""
 
 
 class Use(NamedTuple):
@@ -38,6 +44,9 @@ class Use(NamedTuple):
     processes: int
     memory_bytes: int
     cpu_seconds: float
+
+
+_ABSENT = Use(0, 0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +114,59 @@ async def named(spawner: AgentSpawner, name: str) -> AgentInstance:
     )
 
 
-def in_use(instances: Iterable[AgentInstance]) -> dict[UUID, Use]:
-    """Measure the process trees of those that are alive on this machine, in one pass."""
+def in_use(instances: Iterable[AgentInstance]) -> dict[UUID, Use | None]:
+    """Measure the process trees of those that are recorded as alive, in one pass.
+
+    None stands for one whose process is gone, whoever has its number now; what has no process is
+    left out.
+    """
     table = proctable.read_table()
-    found: dict[UUID, Use] = {}
+    found: dict[UUID, Use | None] = {}
     for each in instances:
         pid = each.details.get("pid")
-        if not each.is_active or not isinstance(pid, int) or pid not in table.rows:
+        if not each.is_active or not isinstance(pid, int):
             continue
-        rows = [row for row in table.family((pid,), pid, set()).values() if not row.dead]
+        leader = table.rows.get(pid)
+        rows: list[Row] = []
+        if leader is not None and _is_its_own(leader, each):
+            rows = [row for row in table.family((pid,), pid, set()).values() if not row.dead]
         ticks = sum(row.ticks for row in rows)
         memory = sum(row.resident for row in rows)
-        found[each.instance_id] = Use(len(rows), memory, ticks / 100)
+        found[each.instance_id] = Use(len(rows), memory, ticks / 100) if rows else None
     return found
+
+
+def left_alone(
+    repo: Path, instances: Iterable[AgentInstance], used: Mapping[UUID, Use | None]
+) -> frozenset[UUID]:
+    """Find those that are recorded as alive, but whose process is gone and whose runner too.
+
+    `used` is what `in_use` said of them. The next runner writes their end down.
+    """
+    gone = [each for each in instances if used.get(each.instance_id, _ABSENT) is None]
+    if not gone:
+        return frozenset()
+    runs = lock.holder(Paths.of(repo).root) is not None
+    return frozenset(
+        each.instance_id
+        for each in gone
+        if not (runs if "attempt" in each.details else has_runner(each.details))
+    )
+
+
+def _is_its_own(row: Row, instance: AgentInstance) -> bool:
+    """Tell whether a process is the recorded one, and not a later one with its number."""
+    details = instance.details
+    if "start_time" in details:
+        boot = details.get("boot_id", proctable.boot_id())
+        return bool(row.start == details["start_time"] and boot == proctable.boot_id())
+    mark = proctable.read_mark(row.pid)
+    if mark is not None and "spawn_id" in details:
+        return bool(mark == details["spawn_id"])
+    # It hides its environment, or there is no such look at it: then by the time of its start.
+    now = proctable.instant()
+    began = SystemClock().now() - (now - row.start) / 100 if now else float(row.start)
+    return abs(began - instance.created_at.timestamp()) < START_SLACK
 
 
 def _is_part(name: str, instance_id: str) -> bool:

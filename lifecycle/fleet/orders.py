@@ -134,6 +134,15 @@ def mark_prefix(instances: Path) -> str:
     return f"instance.{hashlib.sha256(os.fsencode(instances.resolve())).hexdigest()[:8]}."
 
 
+def marked_instance(mark: str) -> str:
+    """Return the id of the instance that a mark names, wherever that is kept; empty if none."""
+    match mark.split("."):
+        case ["instance", _, instance_id, *_]:
+            return instance_id
+        case _:
+            return ""
+
+
 def forget_files(folder: Path) -> None:
     """Remove the folder of an instance and the logs beside it."""
     shutil.rmtree(folder, ignore_errors=True)

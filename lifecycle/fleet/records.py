@@ -16,6 +16,7 @@ from lifecycle.fleet.instances import (
     instant,
 )
 from lifecycle.fleet.options import AgentSpawnOptions
+from lifecycle.fleet.whose import RUNNER, this_runner
 from lifecycle.store.instances import EventRow, InstanceRow, new_instance_id
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def row_of(live: Live) -> InstanceRow:
                 **instance.details,
                 "containment": instance.containment,
                 "health": instance.health.details,
+                RUNNER: this_runner(),
             }
         ),
         tags=instance.tags,

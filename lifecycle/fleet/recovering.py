@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 
 from lifecycle.fleet.agentevents import AgentStateChangedEvent, AgentTerminatedEvent
 from lifecycle.fleet.instances import AgentState, instant, path
-from lifecycle.fleet.orders import mark_prefix
+from lifecycle.fleet.metrics import Metrics
+from lifecycle.fleet.observe import Hub
+from lifecycle.fleet.orders import mark_prefix, marked_instance
 from lifecycle.fleet.records import event_rows
+from lifecycle.fleet.scribe import Scribe
+from lifecycle.fleet.whose import has_runner
+from lifecycle.store.instances import instances_of
 from runtime.containment import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -18,10 +23,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
+    from lifecycle.clock import Clock
     from lifecycle.fleet.agentevents import AgentEvent
-    from lifecycle.fleet.scribe import Scribe
+    from lifecycle.parts import Report
     from lifecycle.ports import Terminals
     from lifecycle.store.instances import InstanceRow
+    from lifecycle.store.port import LifecycleStore
 
 GRACE = 2.0
 """Seconds that what is left of an instance gets to end; its work has nobody any more."""
@@ -61,6 +68,27 @@ async def recover(
                 await terminals.stop_identity(identity, GRACE)
             scribe.report("stray_instance_ended", instance_id=instance_id, ended=len(identities))
     return tuple(recovered)
+
+
+async def recover_instances(
+    store: LifecycleStore, terminals: Terminals, clock: Clock, report: Report
+) -> tuple[Recovered, ...]:
+    """End the instances whose runner is dead, wherever they are kept; write down that they ended.
+
+    For whoever opens a repository: what a living runner has, this one too, stays as it is.
+    """
+    scribe = Scribe(instances_of(store), clock, Hub(), Metrics(), report)
+    rows = await scribe.store.live_rows()
+    lost = [row for row in rows if not has_runner(json.loads(row.details_json))]
+    if not lost:
+        return ()
+    marked: dict[str, list[ProcessIdentity]] = {}
+    for identity in terminals.find_all_marked():
+        if instance_id := marked_instance(identity.mark):
+            marked.setdefault(instance_id, []).append(identity)
+    return tuple(
+        await asyncio.gather(*(_recovered(scribe, terminals, row, marked) for row in lost))
+    )
 
 
 async def _recovered(

@@ -69,7 +69,7 @@ async def _list(repo: Path, options: Any) -> int:
     from lifecycle.fleet.instances import AgentState  # noqa: PLC0415  # as above
     from lifecycle.fleet.queries import GetInstancesFilter  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, table, to_json  # noqa: PLC0415  # as above
-    from orchestrator.fleet import fleet_of, in_use  # noqa: PLC0415  # as above
+    from orchestrator.fleet import fleet_of, in_use, left_alone  # noqa: PLC0415  # as above
 
     try:
         which = GetInstancesFilter(
@@ -85,6 +85,8 @@ async def _list(repo: Path, options: Any) -> int:
     async with fleet_of(repo) as spawner:
         found = await spawner.get_active_instances(which)
     used = in_use(found)
+    lost = left_alone(repo, found, used)
+    found = tuple(_as_lost(each) if each.instance_id in lost else each for each in found)
     if options.json:
         say(to_json([_as_json(each, used.get(each.instance_id)) for each in found]))
     elif found:
@@ -119,6 +121,16 @@ async def _act(repo: Path, options: Any) -> int:
             text = f"{instance.name} {'rests' if options.action == 'suspend' else 'goes on'}"
     say(to_json(told) if options.json else text)
     return 0 if told["success"] else 1
+
+
+def _as_lost(each: AgentInstance) -> AgentInstance:
+    """Do not call healthy what died with its runner and was not recorded as ended yet."""
+    from lifecycle.fleet.instances import AgentHealthStatus  # noqa: PLC0415  # as above
+
+    gone = "its process and its runner are gone; the next `loopwright up` goes on"
+    return each.model_copy(
+        update={"health": AgentHealthStatus(details=gone), "error_message": gone}
+    )
 
 
 def _row(each: AgentInstance, use: Use | None) -> tuple[str, ...]:

@@ -17,8 +17,12 @@ from runtime.isolation.bubblewrap import SYSTEM
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab")
-_SECRET_FOLDERS = ("/etc/ssl/private", "/etc/sudoers.d")
+_ETC = Path("/etc")
+_SECRETS = ("shadow", "shadow-", "gshadow", "gshadow-", "krb5.keytab", "sudoers")
+_SECRET_FOLDERS = (
+    *("ssl/private", "sudoers.d", "letsencrypt", "wireguard", "kubernetes", "docker"),
+    "NetworkManager/system-connections",
+)
 _HOST_KEYS = "ssh_host_*_key"
 _LOGINS = {
     "claude": (".claude/.credentials.json", ".claude/settings.json"),
@@ -32,6 +36,8 @@ _LOGINS = {
         ".config/opencode/opencode.jsonc",
     ),
 }
+_INSTALLED = ("pyvenv.cfg", "lib", "libexec", "share", "node_modules")
+"""One of these lies beside the `bin` of an installation."""
 _SHARED_PREFIXES = frozenset({".local", "home", "Users"})
 _LINKS_AT_MOST = 40
 _INTERPRETERS_AT_MOST = 4
@@ -43,15 +49,15 @@ def login_paths(agent: str, home: Path) -> tuple[Path, ...]:
     return tuple(path for name in _LOGINS.get(agent, ()) if (path := home / name).is_file())
 
 
-def secret_files() -> tuple[Path, ...]:
-    """Find the files among the system's settings that hold secrets; only root can read them."""
-    files = [*map(Path, _SECRETS), *Path("/etc/ssh").glob(_HOST_KEYS)]
+def secret_files(etc: Path = _ETC) -> tuple[Path, ...]:
+    """Find the files among the system's settings that are known to hold secrets, for root alone."""
+    files = [*(etc / name for name in _SECRETS), *(etc / "ssh").glob(_HOST_KEYS)]
     return tuple(path for path in files if path.is_file())
 
 
-def secret_folders() -> tuple[Path, ...]:
+def secret_folders(etc: Path = _ETC) -> tuple[Path, ...]:
     """Find the folders of the same kind."""
-    return tuple(path for name in _SECRET_FOLDERS if (path := Path(name)).is_dir())
+    return tuple(path for name in _SECRET_FOLDERS if (path := etc / name).is_dir())
 
 
 def own_programs() -> tuple[Path, ...]:
@@ -68,8 +74,9 @@ def own_programs() -> tuple[Path, ...]:
 def program_paths(program: str, cwd: Path, path: str, home: Path) -> tuple[Path, ...]:
     """Find what must be visible so that a program can be run; SpawnError when there is none.
 
-    Of a program with an installation folder of its own (`X/bin/program`) that whole folder is
-    needed, and so is that of every link on the way to it, and of its interpreter.
+    Of a program with an installation folder of its own (`X/bin/program` with `X/lib` or the like)
+    that whole folder is needed, and so is that of every link on the way to it, and of its
+    interpreter.
     """
     needed: set[Path] = set()
     wanted = program
@@ -117,7 +124,8 @@ def _links(program: Path) -> Iterable[Path]:
 def _installation(program: Path, home: Path) -> Path:
     folder = program.parent
     prefix = folder.parent
-    if folder.name in ("bin", ".bin") and _is_own(prefix, home):
+    own = folder.name in ("bin", ".bin") and _is_own(prefix, home)
+    if own and (prefix.name == "node_modules" or _is_installation(prefix)):
         return prefix
     return program
 
@@ -127,6 +135,13 @@ def _is_own(prefix: Path, home: Path) -> bool:
     if home.is_relative_to(prefix) or prefix.name in _SHARED_PREFIXES:
         return False
     return prefix != Path(prefix.anchor)
+
+
+def _is_installation(prefix: Path) -> bool:
+    """Tell whether a folder looks like what was installed, and not like somebody's work."""
+    if os.path.lexists(prefix / ".git"):
+        return False
+    return any((prefix / name).exists() for name in _INSTALLED)
 
 
 def _is_there(path: Path, workspace: Path) -> bool:

@@ -7,19 +7,27 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lifecycle.fleet.instances import AgentState
 from lifecycle.fleet.queries import GetInstancesFilter
+from lifecycle.fleet.whose import has_runner, this_runner
+from lifecycle.loop import AgentLifecycleLoop
+from lifecycle.plan import Plan, Task
+from lifecycle.store.instances import InstanceFilter, instances_of
 from lifecycle.store.sqlite import SqliteStore
 from runtime import proctable
+from runtime.branches import BranchManager
+from runtime.process import TerminalManager
+from runtime.workspace import WorkspaceManager
 from tests.fleet.spawner_world import Stage, staged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from lifecycle.fleet.recovering import Recovered
 
@@ -126,6 +134,62 @@ async def test_what_a_killed_runner_left_is_ended_and_recorded(
         assert await stage.spawner.recover() == ()
         kinds = [each.event_type for each in await stage.spawner.get_events(program.instance_id)]
         assert kinds[-1] == "AgentTerminatedEvent"
+
+
+@asynccontextmanager
+async def opened(folder: Path, store: SqliteStore) -> AsyncIterator[None]:
+    """Open the loops of a repository on a store."""
+    repo = folder / "repo"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(repo)], check=True)  # noqa: ASYNC221  # nothing else runs
+    loop = AgentLifecycleLoop(
+        repo_dir=repo,
+        plan=Plan(tasks=(Task.model_validate({"id": "T001", "title": "Any"}),)),
+        ci_provider=None,
+        terminal_manager=TerminalManager(repo),
+        branch_manager=BranchManager(repo),
+        workspace_manager=WorkspaceManager(repo),
+        store=store,
+    )
+    async with loop.opened():
+        yield
+
+
+async def test_who_opens_the_loops_ends_what_a_killed_runner_had_spawned(
+    tmp_path: Path, crashed: tuple[int, int]
+) -> None:
+    assert [alive(pid) for pid in crashed] == [True, True]
+    async with (
+        await SqliteStore.open(tmp_path / "state.db") as store,
+        opened(tmp_path, store),
+    ):
+        assert [alive(pid) for pid in crashed] == [False, False]
+        rows = instances_of(store)
+        assert await rows.live_rows() == ()
+        ended = {each.name: each for each in await rows.list(InstanceFilter(ended=True))}
+        assert ended["program"].state == "failed"
+        assert ended["program"].error_message == (
+            "its runner ended while it was alive; 2 processes of it were ended"
+        )
+
+
+async def test_who_opens_the_loops_leaves_alone_what_a_living_runner_has(tmp_path: Path) -> None:
+    async with (
+        await SqliteStore.open(tmp_path / "state.db") as store,
+        staged(tmp_path, store=store) as stage,
+    ):
+        instance = await stage.spawner.spawn(stage.request_for(stage.shell("sleep 600")))
+        async with opened(tmp_path, store):
+            assert alive(instance.details["pid"])
+            assert len(await instances_of(store).live_rows()) == 1
+
+
+@pytest.mark.parametrize("change", [{"start_time": 1}, {"boot_id": "another"}, {"pid": 2**22 + 1}])
+def test_a_process_that_has_the_number_of_a_runner_by_now_is_not_that_runner(
+    change: dict[str, Any],
+) -> None:
+    assert has_runner({"runner": this_runner()})
+    assert not has_runner({"runner": {**this_runner(), **change}})
+    assert not has_runner({})
 
 
 async def test_recovery_leaves_alone_what_this_runner_runs(tmp_path: Path) -> None:

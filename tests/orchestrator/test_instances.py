@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.fleet.instances import AgentInstance
+from orchestrator.fleet import in_use, left_alone
 from tests.orchestrator.loopkit import until
 
 if TYPE_CHECKING:
@@ -58,6 +63,40 @@ def test_an_attempt_is_held_still_and_goes_on(world: World) -> None:
         assert "cannot be suspended" in again.stderr
         assert world.call("instances", "resume", "agent-T001").stdout == "agent-T001 goes on\n"
         assert [each["state"] for each in alive(world)] == ["processing"]
+        world.call("stop", "agent-T001")
+
+
+def test_a_process_that_is_gone_is_told_apart_from_a_later_one_with_its_number(
+    world: World,
+) -> None:
+    with world.live("run", "Work", "--command", world.script("hang", HANG)) as run:
+        world.comes_to("Working")
+        until(lambda: alive(world)[0]["use"], "it to start")
+        told = alive(world)[0]
+        del told["use"]
+        each = AgentInstance.model_validate(told)
+        number = each.instance_id
+        used = in_use([each])
+        assert used[number] is not None
+        assert left_alone(world.repo, [each], used) == frozenset()
+        unmarked = {name: each.details[name] for name in ("pid", "attempt")}
+        for changed in (
+            {"details": {**each.details, "spawn_id": "agent-T001.2.1"}},
+            {"details": {**each.details, "start_time": 1}},
+            {"details": unmarked, "created_at": each.created_at - timedelta(hours=1)},
+        ):
+            later = each.model_copy(update=changed)
+            assert in_use([later]) == {number: None}
+            # Its runner lives, and sees to it.
+            assert left_alone(world.repo, [later], {number: None}) == frozenset()
+        run.signal(signal.SIGKILL)
+        run.process.wait()
+        assert left_alone(world.repo, [each], used) == frozenset()
+        os.kill(each.details["pid"], signal.SIGKILL)
+        until(lambda: in_use([each]) == {number: None}, "it to be seen as gone")
+        assert left_alone(world.repo, [each], in_use([each])) == {number}
+    with world.live("run", "Work", "--command", world.script("hang", HANG)):
+        until(lambda: alive(world) and alive(world)[0]["use"], "the next attempt to start")
         world.call("stop", "agent-T001")
 
 

@@ -13,7 +13,13 @@ from runtime.isolation.around import Opened, Place, around
 from runtime.isolation.box import Engine
 from runtime.isolation.errors import IsolationError
 from runtime.isolation.probe import Choice, Probe
-from runtime.isolation.surroundings import login_paths, own_programs, program_paths
+from runtime.isolation.surroundings import (
+    login_paths,
+    own_programs,
+    program_paths,
+    secret_files,
+    secret_folders,
+)
 
 if TYPE_CHECKING:
     from runtime.isolation.box import Box
@@ -59,12 +65,35 @@ def test_of_a_shared_folder_only_the_program_is_visible(tmp_path: Path) -> None:
         assert needed(tmp_path, "agent", shared) == (found,)
 
 
+@pytest.mark.parametrize("more", ["notes.md", "lib/secret", ".git/config", "bin/.env"])
+def test_of_a_folder_of_somebodys_work_only_the_program_is_visible(
+    tmp_path: Path, more: str
+) -> None:
+    work = tmp_path / "home" / "dev"
+    found = program(work / "bin" / "agent")
+    (work / more).parent.mkdir(exist_ok=True)
+    (work / more).write_text("mine")
+    if more == "lib/secret":
+        assert needed(tmp_path, "agent", work / "bin") == (work,)  # as an installation looks
+        (work / ".git").write_text("gitdir: elsewhere")
+    assert needed(tmp_path, "agent", work / "bin") == (found,)
+
+
+def test_a_home_that_looks_like_an_installation_stays_hidden(tmp_path: Path) -> None:
+    for prefix in (tmp_path / "home", tmp_path):
+        found = program(prefix / "bin" / "agent")
+        (prefix / "lib").mkdir()
+        assert needed(tmp_path, "agent", prefix / "bin") == (found,)
+
+
 def test_every_link_and_interpreter_on_the_way_is_visible(tmp_path: Path) -> None:
     home = tmp_path / "home"
     real = program(home / "versions" / "3.11" / "bin" / "python3")
+    (home / "versions" / "3.11" / "lib").mkdir()
     environment = home / "pipx" / "agent"
     program(environment / "bin" / "agent", f"#!{environment}/bin/python\n")
     (environment / "bin" / "python").symlink_to(real)
+    (environment / "pyvenv.cfg").touch()
     (home / ".local" / "bin").mkdir(parents=True)
     (home / ".local" / "bin" / "agent").symlink_to(environment / "bin" / "agent")
     assert needed(tmp_path, "agent", home / ".local" / "bin") == (
@@ -96,6 +125,18 @@ def test_this_python_is_visible(tmp_path: Path) -> None:
     visible = (*own_programs(), Path("/usr"))
     assert any(Path(sys.executable).is_relative_to(path) for path in visible)
     assert set(own_programs()) <= set(box_of(tmp_path).readable)
+
+
+def test_known_secrets_of_the_system_are_found_and_nothing_else(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("shadow", "sudoers", "ssh/ssh_host_rsa_key")]
+    keys = ("letsencrypt", "wireguard", "NetworkManager/system-connections", "ssl/private")
+    folders = [tmp_path / name for name in keys]
+    for folder in (*folders, tmp_path / "ssh", tmp_path / "ssl" / "certs"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for file in (*files, tmp_path / "hosts", tmp_path / "ssh" / "ssh_config"):
+        file.write_text("x")
+    assert set(secret_files(tmp_path)) == set(files)
+    assert set(secret_folders(tmp_path)) == set(folders)
 
 
 def test_an_image_has_its_own_programs(tmp_path: Path) -> None:
