@@ -128,7 +128,7 @@ def in_use(instances: Iterable[AgentInstance]) -> dict[UUID, Use | None]:
             continue
         leader = table.rows.get(pid)
         rows: list[Row] = []
-        if leader is not None and _is_its_own(leader, each):
+        if leader is not None and not leader.dead and _is_its_own(leader, each):
             rows = [row for row in table.family((pid,), pid, set()).values() if not row.dead]
         ticks = sum(row.ticks for row in rows)
         memory = sum(row.resident for row in rows)

@@ -172,7 +172,11 @@ async def test_a_program_by_its_bare_name_is_found_for_the_box(world: World) -> 
 async def test_what_an_attempt_is_shut_into_is_in_the_journal_and_in_the_audit(
     world: World,
 ) -> None:
-    settings = {"isolation": "container", "box_engine": "docker", "allow_weaker": True}
+    settings: dict[str, Any] = {
+        "isolation": "container",
+        "box_engine": "docker",
+        "allow_weaker": True,
+    }
     await world.run([*commit("x.txt"), DONE], **settings)
     spawned = next(each.fact for each in world.news if isinstance(each.fact, AgentSpawned))
     assert spawned.containment == "level process"

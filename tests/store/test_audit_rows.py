@@ -45,7 +45,16 @@ def test_a_spawn_is_held_with_its_process() -> None:
         "runner", "spawn", "agent-1", "done",
     )  # fmt: skip
     assert (act.at, act.reason) == (5.0, "attempt 3 of task T001")
-    assert act.details == {"attempt": 3, "pid": 41, "spawn_id": "spawn-1"}
+    assert act.details == {"attempt": 3, "pid": 41, "spawn_id": "spawn-1", "containment": ""}
+
+
+def test_a_spawn_that_was_given_weaker_than_asked_says_so() -> None:
+    spawned = on.AgentSpawned(
+        at=5.0, attempt=3, process=PROCESS, containment="level process", weaker=("no docker",)
+    )
+    (act,) = audit_rows(commit(spawned, WORKING))
+    assert act.reason == "attempt 3 of task T001; no docker"
+    assert act.details["weaker"] == ("no docker",)
 
 
 def test_a_spawn_that_failed_is_held_with_the_reason() -> None:
