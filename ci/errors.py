@@ -16,3 +16,44 @@ class ProviderError(CIError):
 
 class UnknownPullRequestError(ProviderError):
     """No pull request has this number."""
+
+
+class ForgeError(ProviderError):
+    """A forge cannot be asked now, or refuses.
+
+    `retry_at` is when it is worth while to try again (None: a person must do something first, or
+    nobody knows); `status` is the HTTP status, 0 without an answer.
+    """
+
+    def __init__(self, text: str, *, status: int = 0, retry_at: float | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.retry_at = retry_at
+
+
+class UnreachableError(ForgeError):
+    """No answer, a server error, or the breaker is open: it goes on by itself later."""
+
+
+class LimitedError(ForgeError):
+    """The forge's rate limit is used up until `retry_at`."""
+
+
+class UnauthorizedError(ForgeError):
+    """The token is missing, wrong or over."""
+
+
+class ForbiddenError(ForgeError):
+    """The token does not allow this."""
+
+
+class MissingError(ForgeError):
+    """There is no such thing, or we may not see it."""
+
+
+class RefusedError(ForgeError):
+    """The forge understood and will not do it: a conflict, a rule, a state."""
+
+
+class GarbledError(ForgeError):
+    """The answer is no answer: not JSON, cut off, too large, or of another form."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from ci.inbox import Deliveries, Hint
     from ci.verdict import Verdict
 
 
@@ -62,6 +63,17 @@ class MergeResult(BaseModel):
     merged: bool
     commit: str | None = None
     reason: str = ""
+
+
+class Trouble(BaseModel):
+    """Why the outside cannot be asked, and when it is tried again."""
+
+    model_config = ConfigDict(frozen=True)
+
+    place: str
+    text: str
+    since: float
+    next_try: float | None = None
 
 
 class EventBatch(BaseModel):
@@ -182,6 +194,49 @@ class Documents(Protocol):
         ...
 
 
+class Pushed(Protocol):
+    """What came of a push."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the branch there is at the commit now."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why not, and what to do."""
+        ...
+
+
+class Remote(Protocol):
+    """The repository's copy at the forge, as git reaches it."""
+
+    async def push(
+        self, branch: str, sha: str, *, expected: str | None, header: Mapping[str, str]
+    ) -> Pushed:
+        """Set the branch there to the commit, if it is at `expected` there (None: is not there).
+
+        `header` holds HTTP header lines that sign us in; they appear in no argument and no file.
+        """
+        ...
+
+    async def fetch(self, branch: str, *, header: Mapping[str, str]) -> str | None:
+        """Bring the branch's newest commit here and return it; None if there is no such branch."""
+        ...
+
+    async def follow(self, branch: str, sha: str) -> bool:
+        """Move the branch here forward to a commit that was fetched, if nothing is lost by that."""
+        ...
+
+
+class Timer(Protocol):
+    """Something that will happen, unless it is cancelled."""
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        ...
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """All that a provider is given to work with."""
@@ -192,6 +247,25 @@ class Surroundings:
     now: Callable[[], float]
     folder: Path
     """For checkouts and logs; the provider's own."""
+    call_at: Callable[[float, Callable[[], None]], Timer] | None = None
+    """Calls back at an instant; needed by who asks from time to time."""
+    remote: Remote | None = None
+    """Needed by who works with a forge."""
+    deliveries: Deliveries | None = None
+    """Needed by who is told of things by webhooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """One thing that a parked lifecycle waits for."""
+
+    key: str
+    """Whose wait it is: the agent's id."""
+    branch: str
+    sha: str = ""
+    """The head that we know of; a verdict on another commit is not about this wait."""
+    number: int | None = None
+    """The pull request; None while only CI is waited for."""
 
 
 class CIProvider(Protocol):
@@ -204,6 +278,8 @@ class CIProvider(Protocol):
     name: str
     tells_all: bool
     """Every change of a verdict is told by an event, so that nobody needs to ask now and then."""
+    looks: bool
+    """It asks after watched pull requests by itself, so that nobody else needs to."""
 
     def bind(self, surroundings: Surroundings) -> None:
         """Give the provider what it works with; before `start`."""
@@ -260,4 +336,19 @@ class CIProvider(Protocol):
 
     async def close(self, number: int) -> PullRequest:
         """Close without merging; one that is closed or merged stays as it is."""
+        ...
+
+    def watch(self, watch: Watch) -> Callable[[], None]:
+        """Ask after this from now on, at once and then from time to time; what is found is told.
+
+        The returned function ends that. A provider that tells everything by itself needs no watch.
+        """
+        ...
+
+    async def take(self, hint: Hint) -> tuple[str, ...]:
+        """Ask at once after what a delivery hints at; returns whose waits it concerns."""
+        ...
+
+    def troubles(self) -> tuple[Trouble, ...]:
+        """Return what keeps it from asking at present, if anything does."""
         ...

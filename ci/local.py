@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci.events import CIEvent
-    from ci.interface import EventBatch, MergeResult, PullRequest, Surroundings
+    from ci.inbox import Hint
+    from ci.interface import EventBatch, MergeResult, PullRequest, Surroundings, Trouble, Watch
     from ci.verdict import Verdict
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class LocalCIProvider:
 
     name: str = "local"
     tells_all: bool = True
+    looks: bool = False
 
     def __init__(  # noqa: PLR0913  # settings, each with its default
         self,
@@ -171,6 +173,20 @@ class LocalCIProvider:
         """Close a pull request without merging it."""
         return await self._change(lambda forge: forge.close(number))
 
+    def watch(self, watch: Watch) -> Callable[[], None]:
+        """Need no watch: builds and pull requests are its own, and it tells of each change."""
+        del watch
+        return _nothing
+
+    async def take(self, hint: Hint) -> tuple[str, ...]:
+        """Need no hint, for the same reason."""
+        del hint
+        return ()
+
+    def troubles(self) -> tuple[Trouble, ...]:
+        """Have none: everything is on this machine."""
+        return ()
+
     async def _change(self, operation: Callable[[LocalForge], Awaitable[T]]) -> T:
         forge = self._started()
         return await self._turns.take(lambda: operation(forge))
@@ -188,3 +204,7 @@ class LocalCIProvider:
                 "first, then await start() (AgentLifecycleLoop does both by itself)"
             )
         return self._surroundings
+
+
+def _nothing() -> None:
+    pass
