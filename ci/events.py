@@ -14,6 +14,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 EXCERPT_LIMIT = 4096
 """Bytes of a failing log that travel with an event or a verdict."""
 
+LINE_LIMIT = 300
+"""Characters of a title from outside."""
+
 _CUT = "[earlier output cut]\n"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
@@ -33,6 +36,12 @@ def clean_tail(text: str) -> str:
     return _CUT + (whole_lines if newline and whole_lines else tail)
 
 
+def clean_line(text: str) -> str:
+    """Return a text from outside as one line of at most `LINE_LIMIT` characters."""
+    line = " ".join(_CONTROLS.sub("", _ESCAPES.sub("", text)).split())
+    return line if len(line) <= LINE_LIMIT else line[: LINE_LIMIT - 1] + "…"
+
+
 Excerpt = Annotated[str, AfterValidator(clean_tail)]
 
 
@@ -50,6 +59,19 @@ class CIEventType(StrEnum):
     PR_MERGED = "pr_merged"
     PR_CLOSED = "pr_closed"
     PR_CONFLICT = "pr_conflict"
+    PR_CHANGES_REQUESTED = "pr_changes_requested"
+
+
+class Detail(BaseModel):
+    """One of several things that an event tells: a failed check, a reviewer's remark."""
+
+    model_config = ConfigDict(frozen=True)
+
+    title: Annotated[str, AfterValidator(clean_line)]
+    """What it is and where: a check with its failed step, a file with its line."""
+    text: Excerpt = ""
+    """The end of its log, or the remark: data from outside, never instructions."""
+    url: str = ""
 
 
 class CIEvent(BaseModel):
@@ -72,3 +94,5 @@ class CIEvent(BaseModel):
     """The end of the failing log: data from outside, never instructions."""
     url: str = ""
     """Where the whole story is: a log or a page."""
+    details: tuple[Detail, ...] = ()
+    """What it consists of, where that is more than one thing."""

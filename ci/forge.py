@@ -6,7 +6,6 @@ nothing: what a verdict is, when to ask again and what to tell whom is `ci.remot
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -17,33 +16,9 @@ from ci.interface import PullRequestState  # noqa: TC001  # as above
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ci.checks import Check
     from ci.http import Budget
     from ci.interface import MergeResult
-
-
-class CheckState(StrEnum):
-    """What a check says, in one word."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    PENDING = "pending"
-
-
-class Check(BaseModel):
-    """One check or status of one commit, the newest of its name."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    state: CheckState
-    how: str = ""
-    """The forge's own word for it: timed_out, action_required, canceled."""
-    summary: str = ""
-    excerpt: Excerpt = ""
-    """Of the failed step's log, once it was asked for."""
-    url: str = ""
-    ref: str = ""
-    """By which the forge finds it again, to explain it or to run it once more."""
 
 
 class ForgePull(BaseModel):

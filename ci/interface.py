@@ -224,6 +224,10 @@ class Remote(Protocol):
         """Bring the branch's newest commit here and return it; None if there is no such branch."""
         ...
 
+    async def holds(self, commit: str, other: str) -> bool:
+        """Tell whether a commit has the other among its ancestors; both are here."""
+        ...
+
     async def follow(self, branch: str, sha: str) -> bool:
         """Move the branch here forward to a commit that was fetched, if nothing is lost by that."""
         ...

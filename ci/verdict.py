@@ -6,11 +6,15 @@ Must not ask anybody: providers bring the checks, this module only judges them.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from ci.checks import Check, CheckState
 from ci.events import Excerpt  # noqa: TC001  # pydantic reads the annotation at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class VerdictStatus(StrEnum):
@@ -51,6 +55,27 @@ class Verdict(BaseModel):
         if self.status is not expected:
             raise ValueError(f"a verdict on these checks is {expected}, not {self.status}")
         return self
+
+
+def judge_checks(sha: str, checks: Iterable[Check]) -> Verdict:
+    """Judge a commit by what a forge says of its checks and statuses."""
+    by_state: dict[CheckState, list[Check]] = {state: [] for state in CheckState}
+    for check in checks:
+        by_state[check.state].append(check)
+    return judge(
+        sha,
+        passed=tuple(check.name for check in by_state[CheckState.PASSED]),
+        pending=tuple(check.name for check in by_state[CheckState.PENDING]),
+        failed=tuple(
+            FailedCheck(
+                name=check.name,
+                summary=check.summary or check.how,
+                excerpt=check.excerpt,
+                url=check.url,
+            )
+            for check in by_state[CheckState.FAILED]
+        ),
+    )
 
 
 def judge(

@@ -152,6 +152,14 @@ class PullRequest(_Facts):
     state: Text = ""
 
 
+class Remark(_Facts):
+    """What a reviewer wrote: where, and who."""
+
+    where: Text
+    excerpt: Excerpt = ""
+    url: Text = ""
+
+
 class CIFacts(_Facts):
     """What CI says about one commit, and the pull request it belongs to."""
 
@@ -234,6 +242,8 @@ class ContextSnapshot(_GitFacts):
     ci: CIFacts | None = None
     answer: Answer | None = None
     guidance: tuple[Guidance, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    """Of reviewers, since the latest agent was started."""
     ledger: tuple[LedgerEntry, ...] = ()
     """Oldest first; attempts before these are only counted, in `folded_attempts`."""
     folded_attempts: dict[Text, int] = Field(default_factory=dict)
@@ -272,6 +282,7 @@ class Facts(TypedDict, total=False):
     ci: CIFacts | None
     answer: Answer | None
     guidance: Iterable[Guidance]
+    remarks: Iterable[Remark]
     last_words: str
     person_summary: str | None
 

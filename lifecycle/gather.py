@@ -22,6 +22,7 @@ from lifecycle.context import (
     LedgerEntry,
     Outcome,
     PullRequest,
+    Remark,
     Request,
     SavedWork,
 )
@@ -91,6 +92,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         ci=story.ci,
         answer=story.answer,
         guidance=story.guidance,
+        remarks=story.remarks,
         last_words=story.last_words,
         person_summary=person_summary,
     )
@@ -116,6 +118,7 @@ class _Story:
         self.ci: CIFacts | None = None
         self.answer: Answer | None = None
         self.guidance: list[Guidance] = []
+        self.remarks: list[Remark] = []
         readers: dict[type[Event], Callable[..., None]] = {
             on.BreakpointReached: self._spoke,
             on.AgentExited: self._spoke,
@@ -128,6 +131,7 @@ class _Story:
             on.BlockersLooked: self._looked,
             on.PullRequestOpened: self._opened,
             on.PullRequestMoved: self._moved,
+            on.Reviewed: self._reviewed,
             on.Unblocked: self._unblocked,
             on.Answered: self._answered,
             on.Guided: self._guided,
@@ -198,7 +202,7 @@ class _Story:
         )
 
     def _ci(self, event: on.CiReported, _before: str, after: str) -> None:
-        failed = () if event.green else (_failed(event.text, event.excerpt, event.url),)
+        failed = () if event.green else _failed(event)
         status = "green" if event.green else "red"
         self.ci = CIFacts(status=status, sha=event.sha, failed=failed, pr=self._pull_request())
         if after in ("BackingOff", "Suspended"):
@@ -232,9 +236,16 @@ class _Story:
         self.ci = CIFacts(
             status="red" if red else "green" if event.fate is on.PrFate.MERGED else "none",
             sha=event.sha,
-            failed=(_failed(event.text, event.excerpt, event.url),) if red else (),
+            failed=_failed(event) if red else (),
             pr=PullRequest(url=event.url, number=event.number, state=state),
         )
+
+    def _reviewed(self, event: on.Reviewed, before: str, _after: str) -> None:
+        if before in ("PrPending", "AwaitingHuman"):
+            self._kind, self._text = "reviewed", event.text
+        self.remarks += [
+            Remark(where=told.title, excerpt=told.text, url=told.url) for told in event.details
+        ]
 
     def _unblocked(self, event: on.Unblocked, before: str, _after: str) -> None:
         if before != "Queued":
@@ -255,8 +266,12 @@ class _Story:
         return self.ci.pr if self.ci is not None else None
 
 
-def _failed(text: str, excerpt: str, url: str) -> FailedCheck:
-    return FailedCheck(name="checks", summary=text, excerpt=excerpt, url=url)
+def _failed(event: on.CiReported | on.PullRequestMoved) -> tuple[FailedCheck, ...]:
+    if event.details:
+        return tuple(
+            FailedCheck(name=told.title, excerpt=told.text, url=told.url) for told in event.details
+        )
+    return (FailedCheck(name="checks", summary=event.text, excerpt=event.excerpt, url=event.url),)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -9,6 +9,8 @@ import contextlib
 import shutil
 from typing import TYPE_CHECKING
 
+from ci.errors import ProviderError
+from ci.interface import PullRequestState
 from lifecycle.housing import end, whole
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate
@@ -176,6 +178,9 @@ class Judge:
                 text=f"{branch} builds on work that is not accepted yet: {', '.join(unmerged)}; "
                 "accept that first",
             )
+        merged = await self._merge_there(branch, head)
+        if merged is not None:
+            return merged
         try:
             outcome = await self._parts.branches.merge(
                 branch, base, message=_merge_message(case), expected_head=head or None
@@ -185,6 +190,24 @@ class Judge:
         if not outcome.merged or outcome.commit is None:
             return on.MergeFailed(at=self._now(), text=outcome.reason, conflicts=outcome.conflicts)
         return on.MergeSucceeded(at=self._now(), commit=outcome.commit)
+
+    async def _merge_there(self, branch: str, head: str) -> Event | None:
+        """Merge through the pull request where a forge keeps it; None when there is none."""
+        ci = self._parts.ci
+        if ci is None or not ci.looks:
+            return None
+        try:
+            found = await ci.find_pull_request(branch)
+            if found is None or found.state is PullRequestState.CLOSED:
+                return None
+            if found.state is PullRequestState.MERGED and found.head_sha != head:
+                return None
+            result = await ci.merge(found.number, expected_sha=head)
+        except ProviderError as error:
+            return on.MergeFailed(at=self._now(), text=str(error))
+        if not result.merged:
+            return on.MergeFailed(at=self._now(), text=result.reason)
+        return on.MergeSucceeded(at=self._now(), commit=result.commit or head)
 
     def _now(self) -> float:
         return self._parts.clock.now()

@@ -1,4 +1,7 @@
-"""Looks again and again at what a parked lifecycle waits for, and leaves a trace only of news."""
+"""Looks again and again at what a parked lifecycle waits for, and leaves a trace only of news.
+
+A provider that asks a forge by itself is told what is waited for; all else is looked at here.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from lifecycle.machine.states import Blocked, PrPending
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from ci.interface import Watch
     from lifecycle.clock import Timer
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
@@ -26,7 +30,7 @@ LOOK_AT_LEAST_EVERY = 1.0
 class Looks:
     """The looks of one lifecycle; hundreds may rest beside it, so nothing is woken for nothing."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all by name
         self,
         parts: Parts,
         *,
@@ -34,19 +38,26 @@ class Looks:
         ask: Callable[[Effect], Awaitable[Event | None]],
         found: Callable[[Event], None],
         failed: Callable[[BaseException], None],
+        watch: Callable[[State], Watch | None],
     ) -> None:
+        self._watch_for = watch
         self._parts = parts
         self._state = state
         self._ask = ask
         self._found = found
         self._failed = failed
+        self._watched: Watch | None = None
+        self._unwatch: Callable[[], None] | None = None
         self._timer: Timer | None = None
         self._look: asyncio.Task[None] | None = None
         self._closed = False
 
     def arm(self, *, draining: bool) -> None:
         """Look from time to time while the state is a wait."""
-        rests = isinstance(self._state(), (Blocked, PrPending)) and not draining
+        self._have_watched(None if draining else self._watch_for(self._state()))
+        state = self._state()
+        asked_after = self._watched is not None and isinstance(state, PrPending)
+        rests = isinstance(state, (Blocked, PrPending)) and not draining and not asked_after
         if not rests:
             self._cancel()
         elif self._timer is None and self._look is None:
@@ -69,10 +80,23 @@ class Looks:
     async def aclose(self) -> None:
         """Look no more."""
         self._closed = True
+        self._have_watched(None)
         look = self._look
         self._cancel()
         if look is not None:
             await asyncio.gather(look, return_exceptions=True)
+
+    def _have_watched(self, watch: Watch | None) -> None:
+        """Tell the provider what is waited for, if it asks by itself and that has changed."""
+        ci = self._parts.ci
+        if ci is None or not ci.looks or watch == self._watched:
+            return
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        self._watched = watch
+        if watch is not None:
+            self._unwatch = ci.watch(watch)
 
     def _cancel(self) -> None:
         if self._timer is not None:

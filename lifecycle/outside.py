@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
 from ci.events import CIEvent, CIEventType
-from ci.interface import PullRequestState
+from ci.interface import PullRequestState, Watch
 from ci.verdict import VerdictStatus
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault, PrFate
-from lifecycle.machine.states import PrPending, Suspended
+from lifecycle.machine.states import About, AwaitingHuman, Blocked, PrPending, Suspended
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from ci.interface import CIProvider, PullRequest
+    from ci.verdict import FailedCheck
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
+    from lifecycle.machine.states import State
     from lifecycle.parts import Parts
 
 GREEN = (CIEventType.BUILD_SUCCESS, CIEventType.PR_CHECKS_PASSED, CIEventType.PR_MERGED)
@@ -39,9 +41,14 @@ FATES = {
 }
 
 
+TOLD_BYTES = 12 * 1024
+"""Of a summary's 16 KiB, what failed checks or remarks may take together."""
+
+
 def facts_from(event: CIEvent, now: float) -> tuple[Event, ...]:
     """Return what a provider's event means to the lifecycle of its branch; often nothing."""
     facts: list[Event] = []
+    told = _told(event)
     if event.type in (*GREEN, *RED):
         facts.append(
             on.CiReported(
@@ -52,6 +59,7 @@ def facts_from(event: CIEvent, now: float) -> tuple[Event, ...]:
                 text=event.summary,
                 excerpt=event.excerpt,
                 url=event.url,
+                details=told,
             )
         )
     if event.type in FATES and event.pr_number is not None:
@@ -64,9 +72,46 @@ def facts_from(event: CIEvent, now: float) -> tuple[Event, ...]:
                 text=event.summary,
                 excerpt=event.excerpt,
                 url=event.pr_url or "",
+                details=told,
+            )
+        )
+    if event.type is CIEventType.PR_CHANGES_REQUESTED and event.pr_number is not None:
+        facts.append(
+            on.Reviewed(
+                at=now,
+                number=event.pr_number,
+                sha=event.sha,
+                text=event.summary,
+                url=event.pr_url or "",
+                details=told,
             )
         )
     return tuple(facts)
+
+
+def watch_of(case: Case, state: State) -> Watch | None:
+    """Return what of the outside a state waits for, as a provider that looks by itself needs it."""
+    branch = str(case.record.facts.get("branch", ""))
+    match state:
+        case Blocked(head=head) if head and branch:
+            return Watch(key=case.agent_id, branch=branch, sha=head)
+        case PrPending(number=number, head=head) if number is not None:
+            return Watch(key=case.agent_id, branch=branch, sha=head, number=number)
+        case AwaitingHuman(about=About.CI_LIMIT, number=number, head=head) if number is not None:
+            return Watch(key=case.agent_id, branch=branch, sha=head, number=number)
+        case _:
+            return None
+
+
+def _told(event: CIEvent) -> tuple[on.Told, ...]:
+    """Return what an event is about in detail, as far as a summary can hold it."""
+    told: list[on.Told] = []
+    left = TOLD_BYTES
+    for detail in event.details:
+        left -= len(detail.text.encode())
+        text = detail.text if left >= 0 else "(left out here, there is too much of it)"
+        told.append(on.Told(title=detail.title, text=text, url=detail.url))
+    return tuple(told)
 
 
 async def perform(parts: Parts, case: Case, effect: Effect) -> Event | None:
@@ -173,11 +218,11 @@ async def _look_at_pull_request(parts: Parts, number: int) -> Event | None:
         fate, text = _fate(found)
         if fate is None:
             return None
-        excerpt = ""
+        details: tuple[on.Told, ...] = ()
         if fate is PrFate.CHECKS_FAILED:
             verdict = await parts.ci.verdict(found.head_sha)
             text = verdict.summary or text
-            excerpt = "\n\n".join(check.excerpt for check in verdict.failed)
+            details = tuple(_failed(check) for check in verdict.failed)
     except ProviderError as error:
         return on.PullRequestUnknown(at=now, text=str(error), fault=Fault.ENVIRONMENT)
     return on.PullRequestMoved(
@@ -186,9 +231,15 @@ async def _look_at_pull_request(parts: Parts, number: int) -> Event | None:
         number=number,
         sha=found.head_sha,
         text=text,
-        excerpt=excerpt,
         url=found.url,
+        details=details,
+        asked=True,
     )
+
+
+def _failed(check: FailedCheck) -> on.Told:
+    title = ": ".join(filter(None, (check.name, check.summary)))
+    return on.Told(title=title, text=check.excerpt, url=check.url)
 
 
 def _fate(found: PullRequest) -> tuple[PrFate | None, str]:

@@ -36,7 +36,7 @@ from lifecycle.machine.states import (
 )
 from lifecycle.machine.table import IllegalTransition, decide
 from lifecycle.minutes import keep
-from lifecycle.outside import facts_from, missed
+from lifecycle.outside import facts_from, missed, watch_of
 from lifecycle.parts import News
 from lifecycle.result import LoopResult, ended, interrupted
 
@@ -60,7 +60,7 @@ UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent, do.FreezeAgent, do.ThawAgent)
 LOOK_AHEAD = 0.02
 """Seconds that the commit of an attempt's end waits for what it left, to go with it."""
-NOTES = (on.Guided, on.MailboxInvalid, on.WorkspaceRemoved)
+NOTES = (on.Guided, on.Reviewed, on.MailboxInvalid, on.WorkspaceRemoved)
 """Facts that change no state and are kept all the same."""
 
 
@@ -96,6 +96,7 @@ class Owner:
             ask=self._look,
             found=self._found,
             failed=self._act_ended,
+            watch=lambda state: watch_of(case, state),
         )
         self.gone = asyncio.Event()
         """Set by whoever runs the owner, once nothing of it is left."""

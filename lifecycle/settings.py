@@ -84,10 +84,57 @@ class Settings(BaseModel):
     """Size of an attempt's log; of more the head and the tail are kept."""
     retention_hours: float = Field(24.0, ge=0)
     """Hours that accepted and rejected records, their logs and snapshots are kept."""
-    auto_merge: bool = False
-    """Let the local provider merge a pull request by itself once its checks are green."""
+    providers: tuple[Literal["local", "github", "gitlab", "gitea", "generic"], ...] = ("local",)
+    """Who keeps pull requests and judges commits: the first that has pull requests keeps them, the
+    verdicts of all are joined; see docs/providers.md."""
+    remote: str = "origin"
+    """The git remote that branches are pushed to where a forge keeps the pull requests."""
+    forge_url: str = ""
+    """Address of the forge's API, where the remote's address does not tell it."""
+    forge_repo: str = ""
+    """owner/name at the forge, where the remote's address does not tell it."""
+    push_timeout: float = Field(120.0, gt=0, le=3600)
+    """Seconds a push or fetch may take."""
     test_command: str | None = None
     """What local CI runs on each commit."""
+    require_ci: bool = True
+    """A commit on which no check ran is not green; local CI without a test_command asks nobody."""
+    checks_grace: float = Field(120.0, ge=0, le=86_400)
+    """Seconds in which checks may begin on a new commit before it counts as having none."""
+    ci_fix_limit: int = Field(5, ge=0, le=1000)
+    """Attempts in a row to mend red checks of a pull request before a person is waited for."""
+    rerun_red: bool = False
+    """Have failed checks run once more before an agent is woken for them."""
+    wake_on_base_red: bool = True
+    """Wake an agent also for checks that fail on the base branch as well."""
+    review_authors: tuple[str, ...] = ()
+    """Whose review remarks agents are told; by default of all who may write to the repository."""
+    wake_on_comments: bool = False
+    """Wake an agent also for remarks that ask for no changes."""
+    auto_merge: bool = False
+    """Merge pull requests unasked: only exactly the commit that is green, with all its reviews."""
+    merge_method: Literal["merge", "squash", "rebase"] = "merge"
+    """How a forge merges."""
+    required_reviews: int = Field(0, ge=0, le=100)
+    """Approvals without which Loopwright merges nothing at a forge."""
+    pull_request_labels: tuple[str, ...] = ()
+    """Labels of new pull requests at a forge."""
+    github_app_id: str = ""
+    """Sign in as this GitHub App instead of with a token."""
+    github_app_key: str = ""
+    """File with the private key of the GitHub App."""
+    github_app_installation: int | None = Field(None, ge=1)
+    """Its installation; by default the repository's."""
+    ci_poll_command: str | None = None
+    """For the generic provider: prints what CI says of the commit in $SHA, as JSON."""
+    host: str = "127.0.0.1"
+    """Where `serve` and `up` listen."""
+    port: int = Field(8423, ge=0, le=65_535)
+    """The port of `serve` and `up`; 0 for any that is free."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names, beside the one listened on, by which the server may be addressed."""
+    sign_in_file: str = ""
+    """File with the server's bearer token; by default one of your own settings folder."""
     command: tuple[str, ...] = ()
     """The agent's program and arguments where a plan or the command line names none."""
     adapter: str | None = None
@@ -107,6 +154,7 @@ class Settings(BaseModel):
             blocked_timeout=self.blocked_timeout,
             pr_merge_timeout=self.pr_merge_timeout,
             stuck_limit=self.stuck_limit,
+            ci_fix_limit=self.ci_fix_limit,
             max_faults=self.max_environment_failures,
             has_gates=bool(task.verify or self.verify),
             review_summaries=self.review_summaries,

@@ -102,6 +102,10 @@ def _moved(event: on.PullRequestMoved) -> str:
     return f"{name}: {fate}" + (f", {event.text}" if event.text else "")
 
 
+def _reviewed(event: on.Reviewed) -> str:
+    return event.text or f"pull request {event.number} was reviewed"
+
+
 def _merge_failed(event: on.MergeFailed) -> str:
     return f"the merge was refused: {event.text}"
 
@@ -155,6 +159,7 @@ _TELLERS: dict[type[Event], Callable[..., str]] = {
     on.PullRequestOpened: lambda event: f"pull request {event.number} is known: {event.url}",
     on.PullRequestUnknown: lambda event: f"the pull request is not known: {event.text}",
     on.PullRequestMoved: _moved,
+    on.Reviewed: _reviewed,
     on.DeadlinePassed: lambda _: "its time was up",
     on.Unblocked: _by("unblocked it"),
     on.Answered: _by("answered"),

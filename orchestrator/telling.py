@@ -90,6 +90,8 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
             return f"its pull request cannot be asked for: {_cut(text)}"
         case on.PullRequestMoved(number=number, fate=fate, text=text):
             return _cut(text) or f"pull request {number}: {fate}"
+        case on.Reviewed(number=number, text=text):
+            return _cut(text) or f"pull request {number} was reviewed"
         case on.MergeSucceeded(commit=commit):
             return f"accepted: merged as {commit[:7]}"
         case on.MergeFailed(text=text):

@@ -203,6 +203,13 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:
                 f"neither merged nor closed within pr_merge_timeout{rule}; a later merge still "
                 f"counts; {again}, or go on without it with {scene.do('unblock')}"
             )
+        case About.CI_LIMIT:
+            limit = scene.view.settings.ci_fix_limit
+            return (
+                f"waiting for a person since {since} because {quoted(state.text)} (ci_fix_limit = "
+                f"{limit}){rule}; a merge or a review still counts; look at {state.url}, then "
+                f"{scene.do('guide', 'TEXT')} and {scene.do('unblock')}, or {again}"
+            )
         case About.DEPENDENCY:
             return (
                 f"waiting for a person since {since} because {listed(state.failed)} ended without "

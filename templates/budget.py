@@ -41,7 +41,9 @@ LEVELS = (
 )
 """From roomy to tight; a page that fits at one level is not trimmed further."""
 
-GOOD_ENDS = frozenset({"pr_created", "pr_merged", "unblocked", "answered", "task_complete"})
+GOOD_ENDS = frozenset(
+    {"pr_created", "pr_merged", "reviewed", "unblocked", "answered", "task_complete"}
+)
 _MAX_SHOWN_ENDS = 8
 
 
@@ -76,6 +78,7 @@ def trim(values: Values, level: int) -> Values:
             **ci,
             "failed": cutter.excerpts(ci["failed"], "CI output", "failed checks"),
         },
+        "remarks": cutter.excerpts(values["remarks"], "review remarks", "review remarks"),
         "answer": values["answer"]
         and {
             **values["answer"],

@@ -317,6 +317,7 @@ def _await_merge(state: Capturing, word: Word, event: on.SnapshotTaken, policy: 
         until=event.at + policy.pr_merge_timeout,
         word=word,
         url=word.pr_url,
+        head=event.head,
     )
     return land(
         pending,

@@ -200,6 +200,15 @@ class BlockersLooked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One of several things from outside: a failed check, a reviewer's remark. Data only."""
+
+    title: str
+    text: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CiReported(Event):
     """CI said something final about a commit of this branch."""
 
@@ -209,6 +218,7 @@ class CiReported(Event):
     text: str = ""
     excerpt: str = ""
     url: str = ""
+    details: tuple[Told, ...] = ()
 
 
 class PrFate(StrEnum):
@@ -246,6 +256,20 @@ class PullRequestMoved(Event):
     text: str = ""
     excerpt: str = ""
     url: str = ""
+    details: tuple[Told, ...] = ()
+    asked: bool = False
+    """It is the answer to a question of ours, so it is about the present head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewed(Event):
+    """Reviewers said something about the pull request that the agent has to know."""
+
+    number: int
+    sha: str = ""
+    text: str = ""
+    url: str = ""
+    details: tuple[Told, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.policy import Policy
 
 
-ANSWERABLE = (About.QUESTION, About.BLOCKED_TIMEOUT)
+ANSWERABLE = (About.QUESTION, About.BLOCKED_TIMEOUT, About.CI_LIMIT)
 
 # --- going on ---------------------------------------------------------------------------------
 
@@ -45,7 +45,12 @@ def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy)
         return Step(state, late=True)
     if isinstance(state, AwaitingHuman) and state.about is About.DEPENDENCY:
         return Step(Queued(tally=state.tally))
-    return wake(state, event.at, _said("unblocked", event.by, event.note))
+    return wake(_trusted_again(state), event.at, _said("unblocked", event.by, event.note))
+
+
+def _trusted_again(state: Blocked | AwaitingHuman) -> Blocked | AwaitingHuman:
+    """A person looked at it: what was tried in vain before counts no more."""
+    return counted(state, ci_fixes=0)
 
 
 def skip_dependencies(state: Queued, event: on.Unblocked, policy: Policy) -> Step:
@@ -65,7 +70,7 @@ def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -
     del policy
     if isinstance(state, AwaitingHuman) and state.about not in ANSWERABLE:
         return Step(state, late=True)
-    return wake(state, event.at, _said("answered", event.by, ""))
+    return wake(_trusted_again(state), event.at, _said("answered", event.by, ""))
 
 
 def approve(state: AwaitingHuman, event: on.SummaryApproved, policy: Policy) -> Step:

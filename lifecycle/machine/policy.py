@@ -16,6 +16,7 @@ class Policy:
     blocked_timeout: float = 86400.0
     pr_merge_timeout: float = 3600.0
     stuck_limit: int = 5
+    ci_fix_limit: int = 5
     max_faults: int = 10
     has_gates: bool = False
     review_summaries: bool = False

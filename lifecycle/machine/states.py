@@ -65,6 +65,7 @@ class About(StrEnum):
     REVIEW = "review"
     BLOCKED_TIMEOUT = "blocked_timeout"
     PR_TIMEOUT = "pr_timeout"
+    CI_LIMIT = "ci_limit"
     DEPENDENCY = "dependency"
 
 
@@ -144,6 +145,8 @@ class Tally:
     """What the latest blocked attempt waited for."""
     faults: int = 0
     """Environment failures in a row; they cost no retry but stop at their own limit."""
+    ci_fixes: int = 0
+    """Attempts in a row that were woken to mend red checks of the same pull request."""
     wanted: Wanted = Wanted.NOTHING
     wanted_by: str = ""
     wanted_why: str = ""
@@ -234,6 +237,8 @@ class PrPending(State):
     word: Word
     url: str = ""
     number: int | None = None
+    head: str = ""
+    """The branch's newest commit when the wait began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +267,8 @@ class AwaitingHuman(State):
     head: str = ""
     """The commit that the wait given up was about."""
     url: str = ""
+    number: int | None = None
+    """Of the pull request that still waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

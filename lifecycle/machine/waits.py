@@ -15,6 +15,7 @@ from lifecycle.machine.states import (
     Queued,
     State,
     Word,
+    counted,
 )
 from lifecycle.machine.step import Step, fail, wake
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from lifecycle.machine.policy import Policy
 
 DECIDED = ("green", "red")
+OF_A_HEAD = (PrFate.CHECKS_FAILED, PrFate.CONFLICT)
+"""Fates that are about one commit."""
+OVER_A_PULL_REQUEST = (About.PR_TIMEOUT, About.CI_LIMIT)
 
 
 # --- dependencies -----------------------------------------------------------------------------
@@ -124,12 +128,56 @@ def moved(state: PrPending, event: on.PullRequestMoved, policy: Policy) -> Step:
     known = state.number is not None
     if event.number != state.number if known else _is_another(event, state.url):
         return Step(state, late=True)
+    about_head = not state.head or not event.sha or event.sha == state.head
+    if event.fate in OF_A_HEAD and not about_head and not event.asked:
+        # Of an earlier head, or of one that somebody else pushed; the provider knows.
+        return Step(state, (do.LookAtPullRequest(number=event.number),) if known else ())
+    if event.fate is PrFate.CHECKS_FAILED:
+        return _mend(state, event, policy)
     return _meet(state, event, policy)
+
+
+def _mend(state: PrPending, event: on.PullRequestMoved, policy: Policy) -> Step:
+    """Wake an agent for red checks, so often and then never without a person."""
+    if state.tally.ci_fixes >= policy.ci_fix_limit:
+        human = AwaitingHuman(
+            tally=state.tally,
+            about=About.CI_LIMIT,
+            text=f"the checks are red after {state.tally.ci_fixes} attempts to mend them: "
+            f"{event.text or 'no reason given'}",
+            since=event.at,
+            until=event.at + policy.blocked_timeout,
+            head=state.head,
+            url=state.url,
+            number=state.number,
+        )
+        return Step(human)
+    return _meet(counted(state, ci_fixes=state.tally.ci_fixes + 1), event, policy)
+
+
+def reviewed(state: PrPending, event: on.Reviewed, policy: Policy) -> Step:
+    """Wake the agent with what reviewers want; nobody pays for that."""
+    del policy
+    if state.number is not None and event.number != state.number:
+        return Step(state, late=True)
+    return wake(state, event.at, event.text or f"pull request {event.number} was reviewed")
+
+
+def reviewed_late(state: AwaitingHuman, event: on.Reviewed, policy: Policy) -> Step:
+    """A review moves on what waits for a person because of its pull request."""
+    del policy
+    if state.about in OVER_A_PULL_REQUEST:
+        return wake(
+            counted(state, ci_fixes=0), event.at, event.text or "the pull request was reviewed"
+        )
+    return Step(state)
 
 
 def moved_after_timeout(state: AwaitingHuman, event: on.PullRequestMoved, policy: Policy) -> Step:
     """A merge that comes after the time-out still counts."""
-    if state.about is not About.PR_TIMEOUT or _is_another(event, state.url):
+    if state.about not in OVER_A_PULL_REQUEST or _is_another(event, state.url):
+        return Step(state, late=True)
+    if state.about is About.CI_LIMIT and event.fate is PrFate.CHECKS_FAILED:
         return Step(state, late=True)
     return _meet(state, event, policy)
 
@@ -139,6 +187,8 @@ def _is_another(event: on.PullRequestMoved, url: str) -> bool:
 
 
 def _meet(state: State, event: on.PullRequestMoved, policy: Policy) -> Step:
+    if event.fate in (PrFate.MERGED, PrFate.CLOSED):
+        state = counted(state, ci_fixes=0)
     if event.fate is PrFate.MERGED:
         return wake(state, event.at, f"pull request {event.number} was merged")
     text = event.text or f"pull request {event.number}: {event.fate}"
@@ -155,7 +205,9 @@ def pr_deadline(state: PrPending, event: on.DeadlinePassed, policy: Policy) -> S
         about=About.PR_TIMEOUT,
         text="the pull request was neither merged nor closed in time",
         since=event.at,
+        head=state.head,
         url=state.url,
+        number=state.number,
     )
     return Step(human)
 
@@ -168,7 +220,9 @@ def human_deadline(state: AwaitingHuman, event: on.DeadlinePassed, policy: Polic
     del policy
     if state.until is None or event.at < state.until:
         return Step(state, late=True)
-    return Step(replace(state, about=About.BLOCKED_TIMEOUT, until=None))
+    # What a pull request is about stays so: a later merge still counts.
+    about = About.PR_TIMEOUT if state.about is About.CI_LIMIT else About.BLOCKED_TIMEOUT
+    return Step(replace(state, about=about, until=None))
 
 
 def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> Step:
@@ -176,13 +230,14 @@ def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> St
     match state.about:
         case About.BLOCKED_TIMEOUT:
             return _wait_again(state, event.at, policy)
-        case About.PR_TIMEOUT:
+        case About.PR_TIMEOUT | About.CI_LIMIT:
             pending = PrPending(
-                tally=state.tally,
+                tally=replace(state.tally, ci_fixes=0),
                 since=event.at,
                 until=event.at + policy.pr_merge_timeout,
                 word=Word(type="pr_created", pr_url=state.url),
                 url=state.url,
+                head=state.head,
             )
             return Step(pending, (do.OpenPullRequest(url=state.url, summary=""),))
         case About.DEPENDENCY:

@@ -12,7 +12,8 @@ from ci.verdict import FailedCheck, Verdict, VerdictStatus, judge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ci.interface import Surroundings
+    from ci.inbox import Hint
+    from ci.interface import Surroundings, Trouble, Watch
     from tests.lifecycle.simulated import Life, World
 
 
@@ -90,9 +91,20 @@ class Provider:
 
     name = "simulated"
     tells_all = False
+    looks = False
 
     def __init__(self, world: World, life: Life) -> None:
         self._world, self._life, self._forge = world, life, world.forge
+
+    def watch(self, watch: Watch) -> Callable[[], None]:
+        raise NotImplementedError(f"it does not look by itself, so nobody tells it of {watch}")
+
+    async def take(self, hint: Hint) -> tuple[str, ...]:
+        del hint
+        return ()
+
+    def troubles(self) -> tuple[Trouble, ...]:
+        return ()
 
     def bind(self, surroundings: Surroundings) -> None:
         del surroundings

@@ -50,6 +50,7 @@ NAMED: dict[str, tuple[Any, ...]] = {
     "gates": GATES,
     "baseline": GATES,
     "process": (PROCESS,),
+    "details": ((), (on.Told(title="unit: Run pytest", text="1 failed"),)),
 }
 TYPED: dict[Any, tuple[Any, ...]] = {
     str: ("", "some text"),
@@ -93,6 +94,7 @@ def policy(luck: Random) -> Policy:
         blocked_timeout=one_of(86_400.0, 1.0),
         pr_merge_timeout=one_of(3600.0, 1.0),
         stuck_limit=one_of(9, 2),
+        ci_fix_limit=one_of(9, 0, 1),
         max_faults=one_of(9, 0, 1),
         has_gates=luck.random() < 0.5,
         review_summaries=luck.random() < 0.2,

@@ -173,8 +173,12 @@ def blocked(word: Word = BLOCKED, *, ci: str = "", **tally: Any) -> Blocked:
     return Blocked(tally=_over(tally), since=0, until=100, word=word, head="h1", ci=ci)
 
 
-def pr_pending(*, number: int | None = 1, url: str = "local://pr/1", **tally: Any) -> PrPending:
-    return PrPending(tally=_over(tally), since=0, until=100, word=PR, url=url, number=number)
+def pr_pending(
+    *, number: int | None = 1, url: str = "local://pr/1", head: str = "", **tally: Any
+) -> PrPending:
+    return PrPending(
+        tally=_over(tally), since=0, until=100, word=PR, url=url, number=number, head=head
+    )
 
 
 def backing_off(until: float = 10, *, approved: bool = False, **tally: Any) -> BackingOff:

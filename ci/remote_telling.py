@@ -1,0 +1,135 @@
+"""The events that follow from what a forge shows, with ids that follow from the facts. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ci.events import CIEvent, CIEventType, Detail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ci.checks import Check
+    from ci.forge import ForgePull, Remark
+    from ci.triage import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A commit with its checks, and the pull request it is the head of."""
+
+    sha: str
+    branch: str
+    checks: tuple[Check, ...]
+    pull: ForgePull | None = None
+
+
+class Teller:
+    """Words facts about one forge's repository."""
+
+    def __init__(self, name: str, place: str) -> None:
+        self._name = name
+        self._place = place
+
+    def green(self, judged: Judged, text: str, *, at: float) -> CIEvent:
+        """Tell that every check of a commit passed."""
+        return CIEvent(
+            type=CIEventType.PR_CHECKS_PASSED if judged.pull else CIEventType.BUILD_SUCCESS,
+            event_id=self._judged(judged, "green"),
+            at=at,
+            branch=judged.branch,
+            sha=judged.sha,
+            summary=text,
+            **_about(judged.pull),
+        )
+
+    def red(self, judged: Judged, finding: Finding, *, at: float) -> CIEvent:
+        """Tell that checks of a commit failed, and what was found out about them."""
+        first = finding.details[0] if finding.details else None
+        return CIEvent(
+            type=CIEventType.PR_CHECKS_FAILED if judged.pull else CIEventType.BUILD_FAILURE,
+            event_id=self._judged(judged, "red"),
+            at=at,
+            branch=judged.branch,
+            sha=judged.sha,
+            summary=finding.text,
+            excerpt=first.text if first else "",
+            url=first.url if first else "",
+            details=finding.details,
+            **_about(judged.pull),
+        )
+
+    def _judged(self, judged: Judged, word: str) -> str:
+        of = "commit" if judged.pull is None else f"pr-{judged.pull.number}"
+        told = sorted(f"{check.name} {check.state} {check.ref}" for check in judged.checks)
+        return self._id(
+            of, judged.sha, word, hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+        )
+
+    def created(self, pull: ForgePull) -> CIEvent:
+        """Tell that a pull request is open."""
+        text = f"opened: {pull.title}"
+        return self._moved(pull, CIEventType.PR_CREATED, "", text, pull.created_at)
+
+    def merged(self, pull: ForgePull, note: str) -> CIEvent:
+        """Tell that it is part of its base."""
+        text = f"was merged into {pull.base} as {(pull.merge_commit or '')[:12]}{note}"
+        return self._moved(pull, CIEventType.PR_MERGED, "", text, pull.updated_at)
+
+    def closed(self, pull: ForgePull) -> CIEvent:
+        """Tell that nobody will merge it."""
+        text = "was closed without being merged"
+        return self._moved(
+            pull, CIEventType.PR_CLOSED, f"{pull.updated_at:.0f}", text, pull.updated_at
+        )
+
+    def conflict(self, pull: ForgePull, note: str, *, at: float) -> CIEvent:
+        """Tell that it does not merge any more."""
+        text = f"conflicts with {pull.base}{note}"
+        return self._moved(
+            pull, CIEventType.PR_CONFLICT, f"{pull.head_sha}:{pull.base_sha}", text, at
+        )
+
+    def changes_requested(
+        self, pull: ForgePull, remarks: Sequence[Remark], by: Iterable[str], *, at: float
+    ) -> CIEvent:
+        """Tell what reviewers want."""
+        named = ", ".join(sorted(set(by)))
+        key = hashlib.sha256(" ".join(remark.key for remark in remarks).encode()).hexdigest()[:16]
+        event = self._moved(
+            pull,
+            CIEventType.PR_CHANGES_REQUESTED,
+            key,
+            f"was reviewed: changes asked for by {named}" if named else "was commented on",
+            at,
+        )
+        details = tuple(
+            Detail(title=_where(remark), text=remark.body, url=remark.url) for remark in remarks
+        )
+        return event.model_copy(update={"details": details})
+
+    def _moved(self, pull: ForgePull, kind: CIEventType, key: str, text: str, at: float) -> CIEvent:
+        return CIEvent(
+            type=kind,
+            event_id=self._id(f"pr-{pull.number}", kind, key),
+            at=at,
+            branch=pull.branch,
+            sha=pull.head_sha,
+            summary=f"pull request {pull.number} {text}",
+            url=pull.url,
+            **_about(pull),
+        )
+
+    def _id(self, *parts: str) -> str:
+        return ":".join((self._name, self._place, *filter(None, parts)))
+
+
+def _about(pull: ForgePull | None) -> dict[str, object]:
+    return {} if pull is None else {"pr_number": pull.number, "pr_url": pull.url}
+
+
+def _where(remark: Remark) -> str:
+    place = remark.path + (f":{remark.line}" if remark.path and remark.line else "")
+    return " ".join(filter(None, (place, f"by {remark.author}")))

@@ -1,0 +1,145 @@
+"""What is found out about red checks before an agent is woken for them.
+
+Owns the questions (is the base red as well, did a second run pass, is it our commit) and the words
+of the answers. Whether somebody is woken is decided by whoever asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ci.checks import CheckState
+from ci.errors import ForgeError
+from ci.events import Detail
+from ci.verdict import judge, judge_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ci.checks import Check
+    from ci.forge import Forge
+    from ci.merging import Rules
+    from ci.remote_memory import Memory
+    from ci.verdict import Verdict
+
+EXPLAINED = 5
+"""Failed checks whose logs are fetched; of more only the names are told."""
+RERUN_BEGINS_WITHIN = 120.0
+"""Seconds after which a second run that shows nothing new has not begun at all."""
+AWAITED = "the first check"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A red verdict, understood."""
+
+    text: str
+    details: tuple[Detail, ...]
+    of_the_base: bool
+    """Every failed check fails on the base as well."""
+
+
+class Bench:
+    """Judges commits by what a forge says of them."""
+
+    def __init__(
+        self, forge: Forge, memory: Memory, rules: Callable[[], Rules], now: Callable[[], float]
+    ) -> None:
+        self._forge = forge
+        self._memory = memory
+        self._rules = rules
+        self._now = now
+
+    async def checks(self, sha: str) -> tuple[Check, ...]:
+        """Return the checks of exactly this commit."""
+        await self._memory.saw(sha)
+        return await self._forge.checks(sha)
+
+    def verdict(self, sha: str, checks: Sequence[Check]) -> Verdict:
+        """Judge them; a commit without any is pending until its grace is over."""
+        if checks or self._now() >= self.grace_end(sha):
+            return judge_checks(sha, checks)
+        return judge(sha, pending=(AWAITED,), summary="no check has begun yet")
+
+    def grace_end(self, sha: str) -> float:
+        """Return until when a commit without checks may still get some."""
+        return self._memory.since(sha) + self._rules().checks_grace
+
+    async def second_chance(self, sha: str, checks: Sequence[Check]) -> Verdict | None:
+        """Have failed checks run once more, if that is wanted; None when red is red."""
+        if not self._rules().rerun_red:
+            return None
+        failed = [check for check in checks if check.state is CheckState.FAILED]
+        refs = [check.ref or check.name for check in failed]
+        before = self._memory.rerun(sha)
+        if before is None:
+            begun = await self._forge.rerun(sha, failed)
+            await self._memory.ran_again(sha, refs if begun else ())
+            return self._waits(sha, failed) if begun else None
+        at, known = before
+        if set(refs) <= set(known) and self._now() < at + RERUN_BEGINS_WITHIN:
+            return self._waits(sha, failed)
+        return None
+
+    def _waits(self, sha: str, failed: Sequence[Check]) -> Verdict:
+        names = tuple(check.name for check in failed)
+        return judge(sha, pending=names, summary=f"run once more: {', '.join(names)}")
+
+    def ran_again(self, sha: str) -> bool:
+        """Tell whether failed checks of the commit were run once more."""
+        found = self._memory.rerun(sha)
+        return found is not None and bool(found[1])
+
+    async def understand(self, sha: str, checks: Sequence[Check], *, base: str) -> Finding:
+        """Find out why it is red and whose fault it may be."""
+        failed = [check for check in checks if check.state is CheckState.FAILED]
+        explained = await asyncio.gather(
+            *(self._explained(sha, check) for check in failed[:EXPLAINED])
+        )
+        on_base, base_text = await self._base_red({check.name for check in failed}, sha, base)
+        said = [judge_checks(sha, checks).summary + "."]
+        if self.ran_again(sha):
+            said.append("They failed again when they were run once more.")
+        if on_base:
+            said.append(base_text)
+        details = tuple(
+            Detail(
+                title=": ".join(filter(None, (check.name, check.summary or check.how))),
+                text=check.excerpt,
+                url=check.url,
+            )
+            for check in explained
+        )
+        if len(failed) > EXPLAINED:
+            rest = ", ".join(check.name for check in failed[EXPLAINED:])
+            details = (*details, Detail(title=f"also failed: {rest}"))
+        return Finding(
+            text=" ".join(said),
+            details=details,
+            of_the_base=bool(failed) and on_base >= {check.name for check in failed},
+        )
+
+    async def _explained(self, sha: str, check: Check) -> Check:
+        try:
+            return await self._forge.explain(sha, check)
+        except ForgeError as error:
+            # The names alone are worth waking for; a log that cannot be read must not hold it up.
+            return check.model_copy(update={"excerpt": check.excerpt or f"(no log: {error})"})
+
+    async def _base_red(self, failed: set[str], sha: str, base: str) -> tuple[set[str], str]:
+        try:
+            branch = base or await self._forge.default_branch()
+            head = await self._forge.head(branch)
+            if head is None or head == sha:
+                return set(), ""
+            checks = await self._forge.checks(head)
+        except ForgeError:
+            return set(), ""
+        both = failed & {check.name for check in checks if check.state is CheckState.FAILED}
+        named = ", ".join(sorted(both))
+        text = (
+            f"On {branch} ({head[:12]}) the same is red: {named}; the cause may not be this branch."
+        )
+        return both, text if both else ""
