@@ -20,14 +20,13 @@ class Pace:
     interval: float = FIRST
     due: float = 0.0
 
-    def after(self, now: float, chance: float, *, rests: bool = False, pause: float = 0.0) -> Pace:
+    def after(self, now: float, chance: float, *, rests: bool = False) -> Pace:
         """Return the pace after a question without news; `chance` is in [0, 1).
 
-        What rests can only change by what a list of its repository shows, or a webhook; `pause` is
-        what the forge's budget asks for.
+        What rests is not expected to change, and a webhook or a reconciliation would tell.
         """
         wait = (RECONCILE if rests else self.interval) * (1 - SPREAD + 2 * SPREAD * chance)
-        return Pace(min(self.interval * GROWTH, LONGEST), now + max(wait, pause))
+        return Pace(min(self.interval * GROWTH, LONGEST), now + wait)
 
     def not_after(self, instant: float | None) -> Pace:
         """Return the pace with the next question at this instant, if that is sooner."""

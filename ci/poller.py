@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from ci.budget import Budget
 from ci.pace import Pace, fresh
 
 if TYPE_CHECKING:
@@ -53,13 +54,14 @@ class Poller:
         now: Callable[[], float],
         call_at: Callable[[float, Callable[[], None]], Timer],
         chance: Callable[[], float],
-        pause: Callable[[], float],
+        budget: Callable[[], Budget] = Budget,
     ) -> None:
         self._round = round_
         self._now = now
         self._call_at = call_at
         self._chance = chance
-        self._pause = pause
+        self._budget = budget
+        self._held_until = float("-inf")
         self._paces: dict[str, Pace] = {}
         self._anew: set[str] = set()
         self._timer: Timer | None = None
@@ -107,6 +109,9 @@ class Poller:
         if self._task is not None or self._closed or not self._paces:
             return
         due = min(pace.due for pace in self._paces.values())
+        if not self._anew:
+            # Whoever is hurried is waited for; everybody else shares what the budget allows.
+            due = max(due, self._held_until)
         if due <= self._now():
             self._begin()
         else:
@@ -124,17 +129,29 @@ class Poller:
             self._task.add_done_callback(self._ended)
 
     async def _ask(self) -> None:
-        soon = self._now() + TOGETHER
-        keys = {key: key in self._anew for key, pace in self._paces.items() if pace.due <= soon}
+        now = self._now()
+        due = sorted(
+            (key for key, pace in self._paces.items() if pace.due <= now + TOGETHER),
+            key=lambda key: self._paces[key].due,
+        )
+        if now < self._held_until:
+            due = []
+        elif self._budget().pause(now) > 0:
+            # So that what is left lasts: one at a time, whoever waits longest first.
+            due = due[:1]
+        keys = {**dict.fromkeys(due, False), **dict.fromkeys(self._anew & self._paces.keys(), True)}
         self._anew -= keys.keys()
+        before = self._budget().spent
         answers = await self._round(keys)
-        now, pause = self._now(), self._pause()
+        now = self._now()
+        budget = self._budget()
+        self._held_until = now + budget.pause(now) * (budget.spent - before)
         for key, asked in answers.items():
             if key not in self._paces or key in self._anew:
                 continue  # it went, or somebody wants it asked after once more
             pace = fresh(now) if asked.news else self._paces[key]
             self._paces[key] = (
-                pace.after(now, self._chance(), rests=asked.rests and not asked.news, pause=pause)
+                pace.after(now, self._chance(), rests=asked.rests and not asked.news)
                 .not_after(asked.again_at)
                 .not_before(asked.not_before)
             )

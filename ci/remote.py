@@ -12,6 +12,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ci.checks import CheckState
 from ci.errors import ForgeError, ProviderError, RefusedError, UnknownPullRequestError
 from ci.feed import Feed
 from ci.interface import MergeResult, PullRequest, PullRequestState
@@ -22,6 +23,7 @@ from ci.remote_memory import Memory
 from ci.remote_telling import Teller
 from ci.remote_watching import Watching
 from ci.triage import Bench
+from ci.verdict import VerdictStatus, judge_checks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -172,7 +174,12 @@ class RemoteProvider:
     async def verdict(self, sha: str) -> Verdict:
         """Judge exactly this commit."""
         bench = self._started().bench
-        return bench.verdict(sha, await bench.checks(sha))
+        checks = await bench.checks(sha)
+        verdict = bench.verdict(sha, checks)
+        if verdict.status is not VerdictStatus.RED:
+            return verdict
+        others = tuple(check for check in checks if check.state is not CheckState.FAILED)
+        return judge_checks(sha, (*await bench.explained(sha, checks), *others))
 
     async def pull_request(self, ref: str | int) -> PullRequest | None:
         """Find a pull request: its number, `#3`, or its url."""
@@ -247,7 +254,8 @@ class RemoteProvider:
         return found
 
     async def _shown(self, pull: ForgePull) -> PullRequest:
-        verdict = await self.verdict(pull.head_sha)
+        bench = self._started().bench
+        verdict = bench.verdict(pull.head_sha, await bench.checks(pull.head_sha))
         conflicts: tuple[str, ...] = ()
         if pull.mergeable is False and pull.state is PullRequestState.OPEN:
             conflicts = await self._started().shipping.conflicts(pull.branch, pull.base)
@@ -298,7 +306,7 @@ class RemoteProvider:
             now=now,
             call_at=surroundings.call_at,
             chance=self._chance,
-            pause=lambda: forge.budget.pause(now()),
+            budget=lambda: forge.budget,
         )
         return _Work(memory, bench, teller, shipping, watching, poller)
 

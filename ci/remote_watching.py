@@ -245,6 +245,8 @@ class Watching:
         text = f"{pull.url} is open; {await self._tell_verdict(judged, verdict, known)}"
         reviews = await self._tell_remarks(known, pull)
         merged, note = await self._merge_unasked(pull, verdict, reviews)
+        if merged:
+            known.pull = None  # the list may still show it as it was
         await self._stands(watch, text + note)
         return Asked(news=merged, again_at=self.now() if merged else self._grace_end(verdict))
 

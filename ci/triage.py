@@ -28,6 +28,7 @@ EXPLAINED = 5
 """Failed checks whose logs are fetched; of more only the names are told."""
 RERUN_BEGINS_WITHIN = 120.0
 """Seconds after which a second run that shows nothing new has not begun at all."""
+LOGS_KEPT = 200
 AWAITED = "the first check"
 
 
@@ -51,6 +52,7 @@ class Bench:
         self._memory = memory
         self._rules = rules
         self._now = now
+        self._logs: dict[tuple[str, str], Check] = {}
 
     async def checks(self, sha: str) -> tuple[Check, ...]:
         """Return the checks of exactly this commit."""
@@ -92,12 +94,16 @@ class Bench:
         found = self._memory.rerun(sha)
         return found is not None and bool(found[1])
 
+    async def explained(self, sha: str, checks: Sequence[Check]) -> tuple[Check, ...]:
+        """Return the failed checks with what their logs say, as far as that pays."""
+        failed = [check for check in checks if check.state is CheckState.FAILED]
+        told = await asyncio.gather(*(self._explained(sha, each) for each in failed[:EXPLAINED]))
+        return (*told, *failed[EXPLAINED:])
+
     async def understand(self, sha: str, checks: Sequence[Check], *, base: str) -> Finding:
         """Find out why it is red and whose fault it may be."""
         failed = [check for check in checks if check.state is CheckState.FAILED]
-        explained = await asyncio.gather(
-            *(self._explained(sha, check) for check in failed[:EXPLAINED])
-        )
+        explained = (await self.explained(sha, failed))[:EXPLAINED]
         on_base, base_text = await self._base_red({check.name for check in failed}, sha, base)
         said = [judge_checks(sha, checks).summary + "."]
         if self.ran_again(sha):
@@ -122,11 +128,18 @@ class Bench:
         )
 
     async def _explained(self, sha: str, check: Check) -> Check:
+        key = (sha, check.ref or check.name)
+        if key in self._logs:
+            return self._logs[key]
         try:
-            return await self._forge.explain(sha, check)
+            told = await self._forge.explain(sha, check)
         except ForgeError as error:
             # The names alone are worth waking for; a log that cannot be read must not hold it up.
             return check.model_copy(update={"excerpt": check.excerpt or f"(no log: {error})"})
+        self._logs[key] = told
+        while len(self._logs) > LOGS_KEPT:
+            del self._logs[next(iter(self._logs))]
+        return told
 
     async def _base_red(self, failed: set[str], sha: str, base: str) -> tuple[set[str], str]:
         try:

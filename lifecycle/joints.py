@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from ci.interface import Remote, Timer
     from lifecycle.plan import Agent
     from lifecycle.ports import Branches, Commands, Terminals
     from lifecycle.store.port import LifecycleStore
@@ -57,6 +58,8 @@ def surroundings(  # noqa: PLR0913  # all by name
     now: Callable[[], float],
     folder: Path,
     terminals: Terminals,
+    call_at: Callable[[float, Callable[[], None]], Timer],
+    remote: Remote | None,
 ) -> Surroundings:
     """Join what a CI provider works with."""
     return Surroundings(
@@ -65,6 +68,9 @@ def surroundings(  # noqa: PLR0913  # all by name
         documents=_Documents(store),
         now=now,
         folder=folder,
+        call_at=call_at,
+        remote=remote,
+        deliveries=store.deliveries,
     )
 
 

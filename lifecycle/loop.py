@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from ci.events import CIEvent
-    from ci.interface import CIProvider
+    from ci.interface import CIProvider, Remote
     from lifecycle.parts import Observer, Report
     from lifecycle.plan import Agent, Plan, Task
     from lifecycle.ports import Branches, Workspaces
@@ -51,7 +51,7 @@ class AgentLifecycleLoop:
     One object serves any number of agents at once. `settings` may be a function, which is then
     asked again for each decision; `max_retries` and its like, where given, come before it. `who` is
     named to other runners that want the repository; without `comm_file_path` each agent has its
-    communications.json in its workspace.
+    communications.json in its workspace. A provider that works with a forge needs its `remote`.
     """
 
     def __init__(  # noqa: PLR0913  # the interface that users know
@@ -73,6 +73,7 @@ class AgentLifecycleLoop:
         observers: tuple[Observer, ...] = (),
         report: Report | None = None,
         checkpoint: Callable[[str], None] | None = None,
+        remote: Remote | None = None,
     ) -> None:
         self.repo_dir = repo_dir.resolve()
         self.plan = plan
@@ -89,6 +90,7 @@ class AgentLifecycleLoop:
         self._observers = observers
         self._report = report
         self._checkpoint = checkpoint
+        self._remote = remote
         self._opening = asyncio.Lock()
         self._engine: Engine | None = None
         self._store: LifecycleStore | None = None
@@ -204,6 +206,8 @@ class AgentLifecycleLoop:
                     now=self._clock.now,
                     folder=self._paths.ci,
                     terminals=self._terminals,
+                    call_at=self._clock.call_at,
+                    remote=self._remote,
                 )
             )
         settings = self._settings

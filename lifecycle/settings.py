@@ -125,6 +125,8 @@ class Settings(BaseModel):
     """File with the private key of the GitHub App."""
     github_app_installation: int | None = Field(None, ge=1)
     """Its installation; by default the repository's."""
+    expected_checks: tuple[str, ...] = ()
+    """For the generic provider: names of checks without which no commit is green."""
     ci_poll_command: str | None = None
     """For the generic provider: prints what CI says of the commit in $SHA, as JSON."""
     host: str = "127.0.0.1"

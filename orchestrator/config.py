@@ -34,9 +34,12 @@ NOT_SETTINGS = frozenset(
     for name in (
         *("AGENT_ID", "TASK_ID", "ATTEMPT", "SPAWN_ID", "COMM_FILE", "SUMMARY_FILE"),
         *("DEBUG", "CRASH_AT", "AGENT_SCRIPT", "HYPOTHESIS"),
+        *("TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN"),
+        *(f"{name}_HOOK_SECRET" for name in ("GITHUB", "GITLAB", "GITEA", "GENERIC")),
     )
 )
-"""Variables of ours that are no settings: what agents get, and what shows our inside."""
+"""Variables of ours that are no settings: what agents get, what shows our inside, and secrets,
+which belong into no file and no listing."""
 REPO_FILE = "loopwright.toml"
 DEFAULT = "default"
 _SPLIT_INTO_WORDS = "command"

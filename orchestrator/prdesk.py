@@ -1,7 +1,7 @@
-"""How `loopwright pr` reaches the pull requests of the local provider.
+"""How `loopwright pr` reaches the pull requests, on this machine or at a forge.
 
-They live in the runner, so a live one is asked through documents of the store; on a stopped
-repository the provider is started here for a moment. What may be merged is the provider's business.
+A live runner is asked through documents of the store, so that its loops hear of it at once; on a
+stopped repository the provider is started here for a moment. What may be merged is its business.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ci.errors import CIError
+from ci.interface import PullRequest
 from ci.local_ledger import BUILDS, PULLS
 from ci.local_records import Build, Pull
-from ci.verdict import judge
+from ci.verdict import judge, judge_checks
 from lifecycle.errors import LifecycleError, RepositoryBusyError
 from orchestrator import wiring
+from orchestrator.providers import outside
 from orchestrator.reading import runner_of, store_of
 from orchestrator.requests import LOOK_EVERY, UnansweredError
 
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ci.interface import PullRequest
-    from ci.local import LocalCIProvider
-    from lifecycle.settings import Settings
+    from ci.forge import Forge
+    from ci.interface import CIProvider
     from lifecycle.store.port import LifecycleStore
+    from orchestrator.providers import Makings
 
 ORDERS = "pr.orders"
+OURS = "agent/"
+"""How the branches of agents begin."""
 SERVE_EVERY = 1.0
 """Seconds between two looks of a live runner for orders; the list is almost always empty."""
 Action = Literal["merge", "close"]
@@ -48,7 +52,7 @@ class Desk:
     """Serves the orders that people leave for a live runner."""
 
     def __init__(
-        self, store: LifecycleStore, provider: LocalCIProvider, tell: Callable[[str], None]
+        self, store: LifecycleStore, provider: CIProvider, tell: Callable[[str], None]
     ) -> None:
         self._store = store
         self._provider = provider
@@ -76,7 +80,7 @@ class Desk:
             await asyncio.sleep(SERVE_EVERY)
 
 
-async def carry_out(provider: LocalCIProvider, action: Action, number: int) -> Answer:
+async def carry_out(provider: CIProvider, action: Action, number: int) -> Answer:
     """Merge or close a pull request, or say why not."""
     try:
         if action == "merge":
@@ -92,10 +96,11 @@ async def carry_out(provider: LocalCIProvider, action: Action, number: int) -> A
     return Answer(done=done, text=f"pull request {number} is {closed.state}")
 
 
-async def order(  # noqa: PLR0913  # all by name
-    repo: Path, action: Action, number: int, *, by: str, settings: Settings, wait_s: float = 30.0
+async def order(
+    makings: Makings, action: Action, number: int, *, by: str, wait_s: float = 30.0
 ) -> Answer:
     """Have a pull request merged or closed, whoever has the repository at the moment."""
+    repo = makings.repo
     async with store_of(repo) as store:
         key = secrets.token_hex(8)
         left = False
@@ -105,7 +110,7 @@ async def order(  # noqa: PLR0913  # all by name
                 runner = runner_of(repo)
                 if runner is None:
                     with suppress(RepositoryBusyError):
-                        return await _here(repo, action, number, settings)
+                        return await _here(makings, action, number)
                 elif not left:
                     left = True
                     await store.put(ORDERS, key, {"action": action, "number": number, "by": by})
@@ -123,17 +128,46 @@ async def order(  # noqa: PLR0913  # all by name
                 await store.remove(ORDERS, key)
 
 
-async def _here(repo: Path, action: Action, number: int, settings: Settings) -> Answer:
-    provider = wiring.local_provider(repo, settings)
+async def _here(makings: Makings, action: Action, number: int) -> Answer:
+    there = outside(makings)
     loop = wiring.build(
-        repo, settings=lambda: settings, who=f"pr {action} {number}", provider=provider
+        makings.repo,
+        settings=makings.settings,
+        who=f"pr {action} {number}",
+        provider=there.provider,
+        remote=there.remote,
     )
     async with loop.opened():
-        return await carry_out(provider, action, number)
+        return await carry_out(there.provider, action, number)
 
 
-async def listed(repo: Path, *, checked: bool) -> list[PullRequest]:
-    """Return all local pull requests as last recorded; reads beside a live runner."""
+async def listed(makings: Makings) -> list[PullRequest]:
+    """Return the pull requests; beside a live runner as well.
+
+    Those on this machine are all told, as last recorded; at a forge the open ones of our agents.
+    """
+    there = outside(makings)
+    if there.forge is not None:
+        return await _listed_there(there.forge)
+    return await _listed_here(makings.repo, checked=bool(makings.settings().test_command))
+
+
+async def _listed_there(forge: Forge) -> list[PullRequest]:
+    try:
+        ours = [pull for pull in await forge.open_pulls() if pull.branch.startswith(OURS)]
+        return [
+            PullRequest(
+                checks=judge_checks(pull.head_sha, await forge.checks(pull.head_sha)).status,
+                conflicts=("(see there)",) if pull.mergeable is False else (),
+                **pull.model_dump(include=set(PullRequest.model_fields)),
+            )
+            for pull in sorted(ours, key=lambda pull: pull.number)
+        ]
+    finally:
+        await forge.aclose()
+
+
+async def _listed_here(repo: Path, *, checked: bool) -> list[PullRequest]:
     async with store_of(repo) as store:
         pulls = [_read(Pull, body) for body in (await store.all(PULLS)).values()]
         builds = [_read(Build, body) for body in (await store.all(BUILDS)).values()]

@@ -6,15 +6,15 @@ stands in the journal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Suspended, Wanted, Word
 from orchestrator.evidence import told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle, JournalEntry
@@ -41,6 +41,8 @@ class View:
     """Shows an instant."""
     settings: Settings
     has_runner: bool = True
+    outside: Mapping[str, Any] = field(default_factory=dict)
+    """How the wait stands at the forge, as the runner noted it last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,18 @@ class Scene:
             if isinstance(entry.event, (on.PauseRequested, on.StopRequested)):
                 return entry.event.by or "a person"
         return "a person"
+
+    def outside(self) -> str:
+        """Say how the wait stands at the forge, and what keeps us from asking there."""
+        noted = self.view.outside
+        text = cut(str(noted.get("text", "")))
+        if not text:
+            return ""
+        if not noted.get("trouble"):
+            return f"; last seen: {text}"
+        since, again = self.view.when(float(noted.get("since", 0.0))), noted.get("next_try")
+        then = f"; tried again at {self.view.when(float(again))}" if again else "; tried again soon"
+        return f"; since {since} the forge cannot be asked ({text}){then}"
 
     def kept(self) -> str:
         """Say where the work of an ended lifecycle is."""

@@ -144,7 +144,7 @@ def _blocked(scene: Scene, state: Blocked) -> str:
         f"blocked since {scene.view.when(state.since)} because attempt {scene.spoken_in(state)} "
         f"signalled `blocked` on {target}{said}{scene.named_rule(state)}; it is unblocked when "
         f"{either([*ways, 'someone runs ' + scene.do('unblock')])}; given up at "
-        f"{scene.view.when(state.until)}"
+        f"{scene.view.when(state.until)}{scene.outside()}"
     )
 
 
@@ -154,8 +154,8 @@ def _pull_request(scene: Scene, state: PrPending) -> str:
         f"waiting since {scene.view.when(state.since)} for the merge of "
         f"{state.url or 'its pull request'}{number} because attempt {scene.spoken_in(state)} "
         f"signalled `pr_created`{scene.named_rule(state)}; a fresh attempt starts when it is "
-        f"merged, closed, red or in conflict, or with {scene.do('unblock')}; given up at "
-        f"{scene.view.when(state.until)}"
+        f"merged, closed, red, reviewed or in conflict, or with {scene.do('unblock')}; given up at "
+        f"{scene.view.when(state.until)}{scene.outside()}"
     )
 
 

@@ -9,7 +9,6 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from ci.local import LocalCIProvider
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Plan
 from runtime.branches import BranchManager
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ci.interface import CIProvider
+    from ci.interface import CIProvider, Remote
     from lifecycle.parts import Observer, Report
     from lifecycle.settings import Settings
 
@@ -29,22 +28,13 @@ CRASH_AT = "LOOPWRIGHT_CRASH_AT"
 boundary of that name, such as `before commit of AgentExited` or `after SpawnAgent`."""
 
 
-def local_provider(repo: Path, settings: Settings) -> LocalCIProvider:
-    """Return the provider that needs nobody, as the settings want it."""
-    return LocalCIProvider(
-        repo,
-        test_command=settings.test_command,
-        timeout=settings.gate_timeout,
-        auto_merge=settings.auto_merge,
-    )
-
-
 def build(  # noqa: PLR0913  # all by name
     repo: Path,
     *,
     settings: Callable[[], Settings],
     who: str,
     provider: CIProvider | None = None,
+    remote: Remote | None = None,
     plan: Plan | None = None,
     observers: tuple[Observer, ...] = (),
     report: Report | None = None,
@@ -59,6 +49,7 @@ def build(  # noqa: PLR0913  # all by name
         repo_dir=repo,
         plan=plan or Plan(tasks=()),
         ci_provider=provider,
+        remote=remote,
         terminal_manager=TerminalManager(repo, environ=environ),
         branch_manager=BranchManager(repo),
         workspace_manager=WorkspaceManager(repo),

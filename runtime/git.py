@@ -132,10 +132,7 @@ class Git:
     ) -> GitResult:
         """Run one git command outside of any event loop, for commands that read once and end."""
         place = locate(cwd)
-        view = None if place is None else self._view(place)
-        if view is not None and (news := view.news()) is not None:
-            listed = self._listing(view).run_blocking()
-            view.take(news, listed.stdout, _complaint(listed))
+        view = None if place is None else self.view_blocking(place)
         call = GitCall(args, _command(args), cwd, self._whole(args[0], None, place, view), timeout)
         result = call.run_blocking()
         if check and result.code != 0:
@@ -147,6 +144,14 @@ class Git:
         view = self._view(place)
         if (news := view.news()) is not None:
             listed = await self._listing(view).run()
+            view.take(news, listed.stdout, _complaint(listed))
+        return view
+
+    def view_blocking(self, place: Place) -> View:
+        """Return the same outside of any event loop."""
+        view = self._view(place)
+        if (news := view.news()) is not None:
+            listed = self._listing(view).run_blocking()
             view.take(news, listed.stdout, _complaint(listed))
         return view
 

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 
 CONCURRENT = 4
 """More git processes at once than this only slow each other down."""
+FAR = 8
+"""At once of those that wait for another machine; no other git ever waits for one of them."""
 STDERR_TAIL = 2000
 
-_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_FAR = frozenset({"fetch", "ls-remote", "push"})
+_Slots = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
+_slots: dict[int, _Slots] = {CONCURRENT: _Slots(), FAR: _Slots()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ class GitCall:
 
     async def run(self) -> GitResult:
         """Run it to its end, when it is its turn."""
-        slots = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(CONCURRENT))
+        most = FAR if self.args[0] in _FAR else CONCURRENT
+        slots = _slots[most].setdefault(asyncio.get_running_loop(), asyncio.Semaphore(most))
         async with slots:
             try:
                 ended = await run_to_end(

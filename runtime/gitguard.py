@@ -24,11 +24,13 @@ _OF_THE_REPOSITORY = (
     "packed-refs", "shallow", "info/exclude", "info/attributes", "objects/info/alternates",
 )  # fmt: skip
 _WRITING = frozenset({
-    "add", "commit", "commit-tree", "hash-object", "merge", "merge-tree", "mktree", "update-index",
-    "write-tree",
+    "add", "commit", "commit-tree", "fetch", "hash-object", "merge", "merge-tree", "mktree",
+    "update-index", "write-tree",
 })  # fmt: skip
 _FAN_OUT = 2
 """Letters in the name of a folder of objects."""
+_PACKS = "pack"
+"""Where many objects that come at once are written."""
 HOLDS_UP = (
     "{file} is no regular file, and git would wait for its end for ever: remove it, and see who "
     "made it"
@@ -57,7 +59,10 @@ def require_own_objects(place: Place, command: str) -> None:
     try:
         with os.scandir(place.common_dir / "objects") as entries:
             links = [
-                each.path for each in entries if len(each.name) == _FAN_OUT and each.is_symlink()
+                each.path
+                for each in entries
+                if (len(each.name) == _FAN_OUT or (command == "fetch" and each.name == _PACKS))
+                and each.is_symlink()
             ]
     except OSError:
         return  # git says it better

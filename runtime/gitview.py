@@ -54,6 +54,7 @@ _RUNS = re.compile(
 )
 """Keys with which git runs a program; to tell a person, never to decide what is safe."""
 _WRITES = re.compile(r"filter\.(.*)\.(?:process|smudge)")
+_REMOTE = re.compile(r"remote\.(.*)\.url")
 MISLED = (
     "{file} leads git to another repository than {common}: something changed it. In the folder of "
     "a worktree it holds `../..`, elsewhere there is no such file: mend it, and see who wrote it"
@@ -155,6 +156,8 @@ class View:
         """What of the repository's own configuration makes an ordinary git run a program."""
         self.drivers: frozenset[str] = frozenset()
         """Filters that an ordinary git would run when it writes files."""
+        self.remotes: dict[str, str] = {}
+        """The address of each remote, as the repository's own configuration says it now."""
 
     @staticmethod
     def source_of(place: Place) -> Path:
@@ -197,7 +200,9 @@ class View:
         kept: dict[str, str] = {}
         drivers = set()
         self.bare, self.programs = False, {}
-        for scope, key, value in _entries(listing):
+        entries = list(_entries(listing))
+        self.remotes = _remotes(entries)
+        for scope, key, value in entries:
             if key in (_KEPT if scope in _OWN else _KEPT_OF_THE_USER):
                 kept[key] = value
             elif key == "core.bare":
@@ -271,6 +276,14 @@ def _entries(listing: bytes) -> Iterator[tuple[str, str, str]]:
     for scope, entry in zip(fields[::2], fields[1::2], strict=False):
         key, line, value = entry.partition("\n")
         yield scope, key, value if line else "true"
+
+
+def _remotes(entries: list[tuple[str, str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for scope, key, value in entries:
+        if scope in _OWN and value and (remote := _REMOTE.fullmatch(key)) is not None:
+            found.setdefault(remote[1], value)
+    return found
 
 
 def _line(key: str, value: str) -> str:

@@ -15,6 +15,7 @@ from lifecycle.record import Filter
 from lifecycle.store.audit_rows import audit_rows, refused_row
 from lifecycle.store.audit_trail import MemoryTrail
 from lifecycle.store.codec import encode
+from lifecycle.store.deliveries_memory import MemoryDeliveries
 from lifecycle.store.rows import (
     BIRTH,
     COARSE,
@@ -87,6 +88,7 @@ class MemoryStore:
         self._outcomes: dict[int, str] = {}
         self._documents: dict[str, dict[str, str]] = {}
         self.trail = MemoryTrail()
+        self.deliveries = MemoryDeliveries(self._open)
         self._closed = False
 
     async def aclose(self) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ci.inbox import Deliveries
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,12 +27,25 @@ if TYPE_CHECKING:
     )
 
 
+class Inbox(Deliveries, Protocol):
+    """The deliveries of a store, which people look for by what they remember of a key."""
+
+    async def keys(self, start: str, *, limit: int = 10) -> tuple[str, ...]:
+        """Return keys that begin with a text, in their order."""
+        ...
+
+
 class LifecycleStore(Protocol):
     """The one canonical place of lifecycle records."""
 
     @property
     def trail(self) -> Trail:
         """Where the audit is kept; what a decision adds to it is written with the decision."""
+        ...
+
+    @property
+    def deliveries(self) -> Inbox:
+        """Where webhook requests are kept; one that was added survives a power failure, too."""
         ...
 
     async def create(self, lifecycle: AgentLifecycle) -> AgentLifecycle:

@@ -20,6 +20,7 @@ from lifecycle.store import sqlite_statements as sql
 from lifecycle.store.audit_rows import audit_rows
 from lifecycle.store.audit_trail import Ledger, SqliteTrail
 from lifecycle.store.codec import encode
+from lifecycle.store.deliveries_sqlite import Flush, SqliteDeliveries
 from lifecycle.store.rows import (
     ATTEMPT_COLUMNS,
     NO_REQUEST,
@@ -76,7 +77,7 @@ class SqliteStore:
     """
 
     def __init__(
-        self, path: Path, writer: Writer, clock: Callable[[], float], ledger: Ledger
+        self, path: Path, writer: Writer, clock: Callable[[], float], ledger: Ledger, flush: Flush
     ) -> None:
         self._path = path
         self._log = f"{path}-wal"
@@ -84,6 +85,7 @@ class SqliteStore:
         self._clock = clock
         self._ledger = ledger
         self.trail = SqliteTrail(path, writer, ledger)
+        self.deliveries = SqliteDeliveries(writer, flush)
         self._reader: sqlite3.Connection | None = sqlite_file.open_reader(path)
         self._facts: dict[str, tuple[dict[str, Any], str]] = {}
         """The facts of what runs, as last written by a commit, and their text."""
@@ -103,11 +105,16 @@ class SqliteStore:
         open starts afresh) or another StoreError.
         """
         connect = partial(sqlite_file.open_writer, path, durable=durable, patience=patience)
-        ledger = Ledger(path)
-        writer = Writer(connect, partial(sqlite_file.explain, path=path), ledger.anchor)
+        ledger, flush = Ledger(path), Flush(path)
+
+        def committed(connection: sqlite3.Connection) -> None:
+            flush.committed()
+            ledger.anchor(connection)
+
+        writer = Writer(connect, partial(sqlite_file.explain, path=path), committed)
         await writer.open()
         try:
-            return cls(path, writer, clock or SystemClock().now, ledger)
+            return cls(path, writer, clock or SystemClock().now, ledger, flush)
         except sqlite3.Error as problem:
             await writer.close()
             raise sqlite_file.explain(problem, path) from problem

@@ -43,6 +43,7 @@ from orchestrator.cli.text import (
 from orchestrator.config import SettingsReader
 from orchestrator.guard import check_own_packages
 from orchestrator.log import RunnerLog
+from orchestrator.providers import Makings, outside
 from orchestrator.view import choose
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
@@ -96,18 +97,19 @@ async def loop_through(
     for what in weaker:
         tell(f"Weaker than asked for: {what}")
     view = choose(sys.stderr, bench.environ, plain=plain)
-    provider = wiring.local_provider(bench.repo, settings)
+    there = outside(Makings(bench.repo, bench.settings, bench.environ, SystemClock().now))
     with closing(RunnerLog(Paths.of(bench.repo).root, now=SystemClock().now)) as log:
         loop = wiring.build(
             bench.repo,
             settings=bench.settings,
             who=who,
-            provider=provider,
+            provider=there.provider,
+            remote=there.remote,
             observers=(log.observer, view.news),
             report=log.report,
             environ=bench.environ,
         )
-        return await service.conduct(loop, work, view=view, provider=provider, revives=revives)
+        return await service.conduct(loop, work, view=view, outside=there, revives=revives)
 
 
 def tell_ending(ending: Ending, bench: Bench, *, hints: bool = True) -> None:

@@ -25,6 +25,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ),
             ("run", "run", "run one task in a loop, in the foreground"),
             ("up", "up", "run one loop per task of a plan"),
+            ("serve", "serve", "run loops, API and webhooks until stopped"),
             ("add", "add", "add one more task, also while others run"),
         ),
     ),
@@ -51,7 +52,8 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("answer", "steer", "answer an agent's question"),
             ("accept", "steer", "merge completed work into its base"),
             ("reject", "steer", "end a lifecycle; its work stays under a saved ref"),
-            ("pr", "pr", "list, merge or close pull requests of the local provider"),
+            ("pr", "pr", "list, merge or close pull requests"),
+            ("hooks", "hooks", "list webhook deliveries, show or replay one, listen for them"),
         ),
     ),
     (

@@ -1,4 +1,4 @@
-"""`loopwright pr`: the pull requests of the local provider."""
+"""`loopwright pr`: the pull requests, on this machine or at a forge."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from pathlib import Path
 
+    from orchestrator.providers import Makings
+
 HEADS = ("PR", "STATE", "CHECKS", "BRANCH", "INTO", "TITLE")
 
 
@@ -16,7 +18,7 @@ def parser(name: str) -> Parser:
     """Return the options."""
     made = Parser(
         name,
-        "List, merge or close pull requests of the local provider.",
+        "List, merge or close pull requests, on this machine or at the forge.",
         example="loopwright pr list\nloopwright pr merge 1",
         more="A live runner does it itself, within a second or two, and wakes the agent.\n"
         "Exit code 3 when it is not merged: red or running checks, a conflict, local changes.",
@@ -41,18 +43,15 @@ def run(name: str, args: list[str]) -> int:
 
 def _list(repo: Path, options: Namespace) -> int:
     import asyncio  # noqa: PLC0415  # not for --help
-    import os  # noqa: PLC0415  # as above
 
     from orchestrator import prdesk  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, table, to_json  # noqa: PLC0415  # as above
-    from orchestrator.config import load_settings  # noqa: PLC0415  # as above
 
-    checked = bool(load_settings(repo, environ=os.environ).test_command)
-    pulls = asyncio.run(prdesk.listed(repo, checked=checked))
+    pulls = asyncio.run(prdesk.listed(_makings(repo)))
     if options.json:
         say(to_json({"pull_requests": [pull.model_dump(mode="json") for pull in pulls]}))
     elif not pulls:
-        say("There are no local pull requests.")
+        say("There are no pull requests.")
     else:
         rows = [
             (
@@ -71,21 +70,27 @@ def _list(repo: Path, options: Namespace) -> int:
 
 def _order(repo: Path, options: Namespace) -> int:
     import asyncio  # noqa: PLC0415  # as above
-    import os  # noqa: PLC0415  # as above
 
     from orchestrator import prdesk  # noqa: PLC0415  # as above
     from orchestrator.cli import exits  # noqa: PLC0415  # as above
     from orchestrator.cli.text import one_line, say, to_json  # noqa: PLC0415  # as above
-    from orchestrator.config import load_settings  # noqa: PLC0415  # as above
 
-    settings = load_settings(repo, environ=os.environ)
     answer = asyncio.run(
-        prdesk.order(
-            repo, options.action, options.number, by=options.by or user(), settings=settings
-        )
+        prdesk.order(_makings(repo), options.action, options.number, by=options.by or user())
     )
     if options.json:
         say(to_json({"number": options.number, "done": answer.done, "text": answer.text}))
     else:
         say(one_line(answer.text))
     return exits.COMPLETE if answer.done else exits.BLOCKED
+
+
+def _makings(repo: Path) -> Makings:
+    import os  # noqa: PLC0415  # as above
+
+    from lifecycle.clock import SystemClock  # noqa: PLC0415  # as above
+    from orchestrator.config import load_settings  # noqa: PLC0415  # as above
+    from orchestrator.providers import Makings  # noqa: PLC0415  # as above
+
+    settings = load_settings(repo, environ=os.environ)
+    return Makings(repo, lambda: settings, os.environ, SystemClock().now)

@@ -90,6 +90,7 @@ async def _find(repo: Path, agent_id: str) -> _Found:
             when=lambda at: instant(at, present),
             settings=settings,
             has_runner=runner is not None,
+            outside=(await store.all("ci.waits")).get(agent_id, {}),
         )
         return _Found(
             repo=repo,

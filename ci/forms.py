@@ -1,0 +1,106 @@
+"""Reading what a forge answered, whatever is missing in it or of another type.
+
+Owns the tolerant reading of JSON and the joining of many answers into one check per name. Must not
+know any one forge, ask anybody or raise, but for what nothing can be done without.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ci.checks import Check, CheckState
+from ci.errors import GarbledError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_WORST_FIRST = (CheckState.FAILED, CheckState.PENDING, CheckState.PASSED)
+
+
+def at(body: object, *path: str) -> Any:
+    """Return what stands at the end of a path of keys; None if the path breaks off."""
+    for key in path:
+        if not isinstance(body, dict):
+            return None
+        body = body.get(key)
+    return body
+
+
+def text(body: object, *path: str) -> str:
+    """Return the text at a path; an empty one if there is none."""
+    found = at(body, *path)
+    return found if isinstance(found, str) else ""
+
+
+def number(body: object, *path: str) -> int | None:
+    """Return the whole number at a path; None if there is none."""
+    found = at(body, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def flag(body: object, *path: str) -> bool:
+    """Tell whether true, and not only something, stands at a path."""
+    return at(body, *path) is True
+
+
+def rows(body: object, *path: str) -> list[dict[str, Any]]:
+    """Return the objects of the list at a path; what is no object is left out."""
+    found = at(body, *path)
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def epoch(body: object, *path: str) -> float:
+    """Return the instant (ISO 8601) at a path in seconds since the epoch; 0 if there is none."""
+    try:
+        instant = datetime.fromisoformat(text(body, *path).strip().replace(" UTC", "+00:00"))
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def needed_text(what: str, body: object, *path: str) -> str:
+    """Return the text at a path, without which the answer is no answer."""
+    found = text(body, *path)
+    if not found:
+        raise GarbledError(_lacks(what, path))
+    return found
+
+
+def needed_number(what: str, body: object, *path: str) -> int:
+    """Return the number at a path, without which the answer is no answer."""
+    found = number(body, *path)
+    if found is None:
+        raise GarbledError(_lacks(what, path))
+    return found
+
+
+def newest_of_each_name(numbered: Iterable[tuple[int, Check]]) -> tuple[Check, ...]:
+    """Return one check per name, that of the highest number, in the order of their names."""
+    found: dict[str, tuple[int, Check]] = {}
+    for order, check in numbered:
+        known = found.get(check.name)
+        if known is None or order >= known[0]:
+            found[check.name] = (order, check)
+    return tuple(found[name][1] for name in sorted(found))
+
+
+def worst_of_each_name(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Return one check per name: a failed one, else a pending one, else a passed one."""
+    found: dict[str, Check] = {}
+    for check in checks:
+        known = found.get(check.name)
+        if known is None or _badness(check) < _badness(known):
+            found[check.name] = check
+    return tuple(found[name] for name in sorted(found))
+
+
+def _badness(check: Check) -> int:
+    return _WORST_FIRST.index(check.state)
+
+
+def _lacks(what: str, path: tuple[str, ...]) -> str:
+    return (
+        f"{what} was told without its {'.'.join(path)}: the answer is not of the documented form, "
+        "or a proxy answered in the forge's place"
+    )

@@ -1,0 +1,117 @@
+"""What reviewers of a pull request said on Gitea or Forgejo.
+
+Owns asking for it and whose word counts. Must not read any text but as data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ci.errors import ForbiddenError, MissingError
+from ci.forge import Reviews
+from ci.forms import flag, number, rows, text
+from ci.gitea_forms import (
+    UNSAID,
+    author_of,
+    newest_sides,
+    remark_of_comment,
+    remark_of_line,
+    remark_of_review,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ci.forge import ForgePull, Remark
+    from ci.http import Web
+
+TRUST_LASTS = 600.0
+"""Seconds that what a person may do is taken for known."""
+_WRITERS = frozenset({"write", "admin", "owner"})
+_PAGE = {"limit": 50}
+
+
+class GiteaReviews:
+    """The reviews of one repository's pull requests."""
+
+    def __init__(self, web: Web, at: str, *, owner: str, now: Callable[[], float]) -> None:
+        self._web = web
+        self._at = at
+        self._owner = owner.lower()
+        self._now = now
+        self._writers: dict[str, tuple[float, bool]] = {}
+
+    async def reviews(self, pull: ForgePull) -> Reviews:
+        """Return what was said, the oldest first; only those who may write decide anything."""
+        path = f"{self._at}/pulls/{pull.number}/reviews"
+        given = [row for row in await self._all(path) if text(row, "state") not in UNSAID]
+        sides = {
+            who: review
+            for who, review in newest_sides(given).items()
+            if await self._trusted(who, given)
+        }
+        wanting = {who for who, row in sides.items() if text(row, "state") == "REQUEST_CHANGES"}
+        remarks = [
+            remark_of_comment(row, trusted=await self._trusted(author_of(row), given))
+            for row in await self._all(f"{self._at}/issues/{pull.number}/comments")
+        ]
+        for review in given:
+            remarks += await self._remarks(path, review, given, wanting)
+        return Reviews(
+            approved_by=tuple(
+                sorted(
+                    who
+                    for who, row in sides.items()
+                    if text(row, "state") == "APPROVED" and _of_head(row, pull)
+                )
+            ),
+            changes_wanted_by=tuple(sorted(wanting)),
+            remarks=tuple(sorted(remarks, key=lambda remark: (remark.at, remark.key))),
+        )
+
+    async def _remarks(
+        self, path: str, review: dict[str, Any], given: Iterable[dict[str, Any]], wanting: set[str]
+    ) -> list[Remark]:
+        who = author_of(review)
+        trusted = await self._trusted(who, given)
+        wants = (
+            who in wanting
+            and text(review, "state") == "REQUEST_CHANGES"
+            and not flag(review, "dismissed")
+        )
+        said = []
+        if text(review, "body") or wants:
+            said.append(remark_of_review(review, trusted=trusted, wants=wants))
+        # An old server does not say how many there are.
+        if number(review, "comments_count") != 0:
+            lines = await self._all(f"{path}/{number(review, 'id')}/comments")
+            said += [remark_of_line(row, trusted=trusted, wants=wants) for row in lines]
+        return said
+
+    async def _trusted(self, who: str, reviews: Iterable[dict[str, Any]]) -> bool:
+        if not who:
+            return False
+        if who.lower() == self._owner:
+            return True
+        known = self._writers.get(who)
+        if known is not None and self._now() < known[0] + TRUST_LASTS:
+            return known[1]
+        path = f"{self._at}/collaborators/{quote(who, safe='')}/permission"
+        try:
+            writes = text((await self._web.get(path)).body, "permission") in _WRITERS
+        except ForbiddenError:
+            # Only administrators are told; but a review of somebody who may write is marked so.
+            return any(author_of(row) == who and flag(row, "official") for row in reviews)
+        except MissingError:
+            writes = False
+        self._writers[who] = (self._now(), writes)
+        return writes
+
+    async def _all(self, path: str) -> list[dict[str, Any]]:
+        return rows({"rows": await self._web.get_all(path, params=_PAGE)}, "rows")
+
+
+def _of_head(review: object, pull: ForgePull) -> bool:
+    looked_at = text(review, "commit_id")
+    return not flag(review, "stale") and looked_at in {"", pull.head_sha}

@@ -1,0 +1,95 @@
+"""What reviewers of a merge request said: approvals, requests for changes, discussions.
+
+Owns asking for them and whose word counts. Must not read any text but as data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ci.errors import ForbiddenError, MissingError
+from ci.forge import Reviews
+from ci.forms import epoch, flag, number, rows, text
+from ci.gitlab_pulls import approvals_of, may_write, open_threads, remark_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ci.forge import ForgePull
+    from ci.http import Web
+
+TRUST_LASTS = 600.0
+"""Seconds that a person's role in the project is taken for known."""
+_PAGE = {"per_page": 100}
+
+
+class GitLabReviews:
+    """The reviews of one project's merge requests."""
+
+    def __init__(self, web: Web, project: str, *, now: Callable[[], float]) -> None:
+        self._web = web
+        self._project = project
+        self._now = now
+        self._members: dict[int, tuple[float, bool]] = {}
+
+    async def reviews(self, pull: ForgePull) -> Reviews:
+        """Return what was said, the oldest first; only those who may write decide anything."""
+        at = f"{self._project}/merge_requests/{pull.number}"
+        discussions = await self._all(f"{at}/discussions")
+        notes = [note for discussion in discussions for note in rows(discussion, "notes")]
+        approved = approvals_of(
+            await self._maybe(f"{at}/approvals"), notes, head_since=await self._head_since(at, pull)
+        )
+        wanting = {
+            user: text(row, "user", "username")
+            for row in rows({"rows": await self._maybe(f"{at}/reviewers")}, "rows")
+            if text(row, "state") == "requested_changes"
+            and (user := number(row, "user", "id")) is not None
+        }
+        wanting = {user: name for user, name in wanting.items() if await self._trusted(user)}
+        remarks = []
+        waiting = open_threads(discussions)
+        for discussion in discussions:
+            said = [note for note in rows(discussion, "notes") if not flag(note, "system")]
+            opener = number(said[0], "author", "id") if said else None
+            blocks = text(discussion, "id") in waiting and await self._trusted(opener)
+            if blocks and opener is not None:
+                wanting[opener] = text(said[0], "author", "username")
+            for note in said:
+                author = number(note, "author", "id")
+                trusted = await self._trusted(author)
+                wants = trusted and (blocks or author in wanting)
+                remarks.append(remark_of(note, url=pull.url, trusted=trusted, wants=wants))
+        return Reviews(
+            approved_by=tuple(
+                sorted([name for user, name in approved.items() if await self._trusted(user)])
+            ),
+            changes_wanted_by=tuple(sorted(wanting.values())),
+            remarks=tuple(sorted(remarks, key=lambda remark: (remark.at, remark.key))),
+        )
+
+    async def _head_since(self, at: str, pull: ForgePull) -> float:
+        """Return when the present head was pushed; a head that GitLab has not seen yet: never."""
+        versions = await self._all(f"{at}/versions")
+        of_head = [row for row in versions if text(row, "head_commit_sha") == pull.head_sha]
+        return max((epoch(row, "created_at") for row in of_head), default=float("inf"))
+
+    async def _trusted(self, user: int | None) -> bool:
+        if user is None:
+            return False
+        known = self._members.get(user)
+        if known is not None and self._now() < known[0] + TRUST_LASTS:
+            return known[1]
+        member = await self._maybe(f"{self._project}/members/all/{user}")
+        self._members[user] = (self._now(), may_write(member))
+        return self._members[user][1]
+
+    async def _all(self, path: str) -> list[dict[str, Any]]:
+        return rows({"rows": await self._web.get_all(path, params=_PAGE)}, "rows")
+
+    async def _maybe(self, path: str) -> Any:
+        # Not every edition has each of these, and a member who is none is not found.
+        try:
+            return (await self._web.get(path)).body
+        except (MissingError, ForbiddenError):
+            return None

@@ -1,0 +1,259 @@
+"""`loopwright hooks`: the webhooks that came, what came of them, and doing it again."""
+
+from __future__ import annotations
+
+from orchestrator.cli.options import Parser, UsageError, count, find_repo, positive, user
+
+TYPE_CHECKING = False  # typing itself would cost start-up time
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from pathlib import Path
+
+    from ci.inbox import Delivery
+
+ACTIONS = ("list", "show", "replay", "listen")
+PROVIDERS = ("github", "gitlab", "gitea", "generic")
+STATES = ("received", "matched", "unmatched", "ignored", "broken")
+HEADS = ("NO", "WHEN", "PROVIDER", "EVENT", "STATE", "WHAT CAME OF IT")
+_COLOURS = {"unmatched": "yellow", "broken": "red"}
+"""The states that a person may want to look into."""
+_PAGE = 1000
+_ALLOWED = {
+    "list": ("state", "provider", "limit", "before", "json"),
+    "show": ("json",),
+    "replay": ("provider", "event", "by"),
+    "listen": ("provider", "port", "smee"),
+}
+_MORE = """\
+actions:
+  list            the newest first
+  show KEY        one of them, whole; KEY is its number, its key, or how that begins
+  replay KEY      have it worked on again by the runner, now or when one starts
+  replay FILE --provider P [--event E]
+                  take a saved body as if it had just come; needs no signature, the audit notes it
+  listen          show what arrives at --port, and whether its signature is right; for development,
+                  in place of `loopwright serve`. Set LOOPWRIGHT_GITHUB_HOOK_SECRET (or GITLAB,
+                  GITEA, GENERIC) to the secret that the sender has
+  listen --smee URL
+                  pass on what comes on a smee channel to the server at --port. The channel is
+                  public, may lose deliveries, and writes bodies anew, which can break signatures"""
+
+
+def parser(name: str) -> Parser:
+    """Return the options."""
+    made = Parser(
+        name,
+        "List webhook deliveries, show one, have one worked on again, or listen for them.",
+        example=(
+            f"loopwright {name} list --state unmatched\n"
+            f"loopwright {name} show 12\n"
+            f"loopwright {name} replay github:72d3162e\n"
+            f"loopwright {name} replay saved.json --provider github --event check_run\n"
+            f"loopwright {name} listen --smee https://smee.io/your-channel"
+        ),
+        more=_MORE,
+    )
+    made.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="by default list")
+    made.add_argument("what", nargs="?", metavar="KEY", help="a delivery, or a file to replay")
+    made.add_argument("--state", choices=STATES, help="list only these")
+    made.add_argument("--provider", choices=PROVIDERS, help="of which sender")
+    made.add_argument("--limit", type=positive, metavar="N", help="deliveries to list (50)")
+    made.add_argument("--before", type=count, metavar="NO", help="list only older ones than this")
+    made.add_argument("--event", metavar="E", help="what the sender calls the event in the file")
+    made.add_argument("--by", metavar="NAME", help="who replays; by default you")
+    made.add_argument("--port", type=count, metavar="P", help="by default that of the server")
+    made.add_argument("--smee", metavar="URL", help="the channel to pass on")
+    return made.with_json("print JSON instead of text, for list and show").with_repo()
+
+
+def run(name: str, args: list[str]) -> int:
+    """Do it."""
+    made = parser(name)
+    options = made.parse_args(args)
+    if (options.what is not None) is not (options.action in {"show", "replay"}):
+        takes = "a KEY; `hooks list` shows them" if options.what is None else "no KEY"
+        made.error(f"`{name} {options.action}` takes {takes}")
+    allowed = _ALLOWED[options.action]
+    for option in sorted({each for names in _ALLOWED.values() for each in names} - set(allowed)):
+        given = getattr(options, option)
+        if given is not None and given is not False:
+            made.error(f"`{name} {options.action}` takes no --{option}")
+    repo = find_repo(options.repo)
+    return {"list": _list, "show": _show, "replay": _replay, "listen": _listen}[options.action](
+        repo, options
+    )
+
+
+def _list(repo: Path, options: Namespace) -> int:
+    import asyncio  # noqa: PLC0415  # not for --help
+
+    from orchestrator import hooks  # noqa: PLC0415  # as above
+    from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
+
+    limit = min(options.limit or 50, _PAGE - 1)
+    found = asyncio.run(
+        hooks.page(
+            repo,
+            state=options.state,
+            provider=options.provider,
+            before=options.before,
+            limit=limit + 1,
+        )
+    )
+    shown = found[:limit]
+    more = shown[-1][0] if len(found) > limit else None
+    if options.json:
+        rows = [hooks.form(number, delivery) for number, delivery in shown]
+        say(to_json({"deliveries": rows, "next_cursor": more}))
+        return 0
+    if not shown:
+        say("There are no such deliveries." if options.state or options.provider else _NONE)
+        return 0
+    say(_table(shown))
+    if more is not None:
+        tell(f"There are more: add --before {more}")
+    return 0
+
+
+_NONE = "No webhook has come yet; without any, `loopwright` asks the forge from time to time."
+
+
+def _table(shown: tuple[tuple[int, Delivery], ...]) -> str:
+    import os  # noqa: PLC0415  # as above
+    import sys  # noqa: PLC0415  # as above
+
+    from orchestrator.cli import text  # noqa: PLC0415  # as above
+
+    present = text.now()
+    rows = [
+        (
+            str(number),
+            text.instant(each.received_at, present, seconds=True),
+            each.provider,
+            text.cut(each.event, 40),
+            f"! {each.state}" if each.state in _COLOURS else str(each.state),
+            each.outcome,
+        )
+        for number, each in shown
+    ]
+    lines = text.table(HEADS, rows, width=text.terminal_width(sys.stdout, os.environ)).split("\n")
+    wanted = text.coloured(sys.stdout, os.environ)
+    for at, (_, each) in enumerate(shown, 1):
+        colour = _COLOURS.get(each.state, "")
+        lines[at] = text.paint(lines[at], colour, wanted=wanted)
+    return "\n".join(lines)
+
+
+def _show(repo: Path, options: Namespace) -> int:
+    import asyncio  # noqa: PLC0415  # as above
+
+    from orchestrator import hooks  # noqa: PLC0415  # as above
+    from orchestrator.cli.text import instant, now, one_line, safe, say, to_json  # noqa: PLC0415  # as above
+
+    found = asyncio.run(hooks.one(repo, options.what))
+    if options.json:
+        say(to_json({**hooks.form(None, found), "body": hooks.body_value(found)}))
+        return 0
+    present = now()
+    since = "" if found.settled_at is None else f" since {instant(found.settled_at, present)}"
+    facts = [
+        ("key", found.key),
+        ("provider", found.provider),
+        ("event", found.event),
+        ("received", instant(found.received_at, present, seconds=True)),
+        ("state", f"{found.state}{since}"),
+        ("outcome", found.outcome),
+        ("about", _about(found)),
+        *sorted(found.headers.items()),
+    ]
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        say(f"{safe(name):<{width}}  {one_line(value)}".rstrip())
+    say(f"\n{safe(hooks.body_text(found), lines=True)}")
+    return 0
+
+
+def _about(found: Delivery) -> str:
+    hint = found.hint
+    if hint is None:
+        return ""
+    numbers = [f"pull request {number}" for number in hint.numbers]
+    branch = f"branch {hint.branch}" if hint.branch else ""
+    return ", ".join(filter(None, (hint.repo, branch, hint.sha, *numbers)))
+
+
+def _replay(repo: Path, options: Namespace) -> int:
+    import asyncio  # noqa: PLC0415  # as above
+    import secrets  # noqa: PLC0415  # as above
+    from pathlib import Path  # noqa: PLC0415  # as above
+
+    from orchestrator import hooks  # noqa: PLC0415  # as above
+    from orchestrator.cli.text import now, one_line, say  # noqa: PLC0415  # as above
+
+    by, file = options.by or user(), Path(options.what)
+    if options.provider is not None:
+        made = hooks.saved(
+            file,
+            provider=options.provider,
+            event=options.event or "",
+            key=f"replay-{secrets.token_hex(6)}",
+            at=now(),
+        )
+        key, who = made.key, asyncio.run(hooks.take_in(repo, made, by=by, source=str(file)))
+    elif options.event is not None:
+        raise UsageError("--event is for the body in a file; say --provider as well")
+    else:
+        try:
+            key, who = asyncio.run(hooks.again(repo, options.what, by=by, at=now()))
+        except hooks.HooksError as problem:
+            hint = "; a file needs --provider" if file.exists() else ""
+            raise UsageError(f"{problem}{hint}") from problem
+    say(one_line(f"{key} waits; {who}"))
+    return 0
+
+
+def _listen(repo: Path, options: Namespace) -> int:
+    import os  # noqa: PLC0415  # as above
+
+    from orchestrator.config import load_settings  # noqa: PLC0415  # as above
+
+    port = options.port
+    if port is None:
+        port = load_settings(repo, environ=os.environ).port
+    provider = options.provider or "github"
+    return _relay(options.smee, port, provider) if options.smee else _receive(port, provider)
+
+
+def _receive(port: int, provider: str) -> int:
+    import os  # noqa: PLC0415  # as above
+
+    from orchestrator.cli.text import now  # noqa: PLC0415  # as above
+    from orchestrator.listening import LOOPBACK, Listener  # noqa: PLC0415  # as above
+
+    with Listener(port, provider, environ=os.environ, now=now, tell=_now) as listener:
+        address = f"http://{LOOPBACK}:{listener.server_port}/hooks/{provider}"
+        _now(f"listening on {address}; nothing is kept, Ctrl-C ends it")
+        listener.serve_forever()
+    return 0
+
+
+def _relay(channel: str, port: int, provider: str) -> int:
+    import asyncio  # noqa: PLC0415  # as above
+
+    from orchestrator.listening import LOOPBACK, pass_on  # noqa: PLC0415  # as above
+
+    path = f"/hooks/{provider}"
+    _now(f"passing on from {channel} to http://{LOOPBACK}:{port}{path}; Ctrl-C ends it")
+    asyncio.run(pass_on(channel, port, path, tell=_now))
+    return 0
+
+
+def _now(line: str) -> None:
+    """Print a line that is seen at once, also through a pipe."""
+    import sys  # noqa: PLC0415  # as above
+
+    from orchestrator.cli.text import instant, now, one_line, say  # noqa: PLC0415  # as above
+
+    present = now()
+    say(f"{instant(present, present, seconds=True)}  {one_line(line)}")
+    sys.stdout.flush()

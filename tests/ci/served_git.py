@@ -1,0 +1,158 @@
+"""A real repository with a bare origin, for forges that are served: commits, refs and merges."""
+
+from __future__ import annotations
+
+import functools
+import tarfile
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+from tests.ci.ports import git
+
+BASE = "main"
+
+
+@functools.cache
+def _begun() -> bytes:
+    """Return both repositories with their first commit, packed: making them takes many calls."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for place in ("repo", "origin.git"):
+            (folder / place).mkdir()
+        bare, repo = folder / "origin.git", folder / "repo"
+        for where, args in (
+            (bare, ("init", "-q", "--template=", "--bare", "-b", BASE)),
+            (repo, ("init", "-q", "--template=", "-b", BASE)),
+            (repo, ("remote", "add", "origin", "../origin.git")),
+        ):
+            _done(git(where, *args), args)
+        (repo / ".git/objects/info").mkdir(exist_ok=True)
+        # Whatever is in the origin is here too, so that a commit is written once.
+        (repo / ".git/objects/info/alternates").write_text("../../../origin.git/objects\n")
+        sha = _imported(bare, BASE, "begin", shared="base", at=1)
+        _done(git(repo, "update-ref", f"refs/heads/{BASE}", sha), ())
+        _done(git(repo, "checkout", "-q", "--detach", BASE), ())
+        packed = BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            tar.add(folder, arcname=".")
+        return packed.getvalue()
+
+
+class Origin:
+    """What is in the bare repository is what the forge shows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.repo = folder / "repo"
+        self.bare = folder / "origin.git"
+        folder.mkdir(parents=True)
+        with tarfile.open(fileobj=BytesIO(_begun())) as tar:
+            tar.extractall(folder, filter="data")
+        self._compared = functools.cache(self._compare)
+        self._commits = 1
+
+    def commit(
+        self, branch: str, message: str, shared: str | None = None, *, push: bool = True
+    ) -> str:
+        """Commit to a branch, made from the base if new; `shared` is a text for shared.txt."""
+        where = self.bare if push else self.repo
+        known = git(where, "rev-parse", "-q", "--verify", f"refs/heads/{branch}")[0] == 0
+        self._commits += 1
+        sha = _imported(
+            where, branch, message, shared, begin=branch if known else BASE, at=self._commits
+        )
+        if push:
+            self._repo("update-ref", f"refs/heads/{branch}", sha)
+        return sha
+
+    def head(self, branch: str) -> str | None:
+        code, out = git(self.bare, "rev-parse", "-q", "--verify", f"refs/heads/{branch}")
+        return None if code else out.decode().strip()
+
+    def heads(self) -> dict[str, str]:
+        """Return all branches at once."""
+        out = self._bare("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads")
+        pairs = (line.partition(" ") for line in out.splitlines())
+        return {branch: sha for sha, _, branch in pairs}
+
+    def delete(self, branch: str) -> None:
+        self._bare("update-ref", "-d", f"refs/heads/{branch}")
+
+    def known(self, sha: str) -> bool:
+        return git(self.bare, "cat-file", "-e", f"{sha}^{{commit}}")[0] == 0
+
+    def parents(self, sha: str) -> list[str]:
+        return self._bare("rev-list", "--parents", "-n", "1", sha).split()[1:]
+
+    def show(self, branch: str, path: str) -> str:
+        return self._bare("show", f"{branch}:{path}")
+
+    def merge_base(self, base: str, head: str) -> str:
+        return self._compared(base, head)[0]
+
+    def conflicts(self, base: str, head: str) -> tuple[str, ...]:
+        """Return the paths on which two commits conflict."""
+        return self._compared(base, head)[1]
+
+    def behind(self, base: str, head: str) -> bool:
+        """Tell whether the head does not contain the base."""
+        return self.merge_base(base, head) != base
+
+    def merge(self, base: str, head: str, message: str, *, method: str = "merge") -> str:
+        """Merge a commit, which must not conflict, into a branch; return the branch's new head."""
+        ours = self.head(base)
+        assert ours is not None
+        assert not self.conflicts(ours, head)
+        if method in {"ff", "rebase"} and not self.behind(ours, head):
+            made = head
+        else:
+            tree = self._bare("merge-tree", "--write-tree", ours, head).split("\n")[0]
+            parents = ("-p", ours) if method == "squash" else ("-p", ours, "-p", head)
+            made = self._bare("commit-tree", tree, *parents, "-m", message)
+        self._bare("update-ref", f"refs/heads/{base}", made, ours)
+        return made
+
+    def test_merge(self, base: str, head: str) -> str:
+        """Make the commit that a merge would make, without moving anything."""
+        ours = self.head(base)
+        assert ours is not None
+        tree = self._bare("merge-tree", "--write-tree", ours, head).split("\n")[0]
+        return self._bare("commit-tree", tree, "-p", ours, "-p", head, "-m", "a try")
+
+    def message(self, sha: str) -> str:
+        return self._bare("log", "-1", "--format=%B", sha)
+
+    def _compare(self, base: str, head: str) -> tuple[str, tuple[str, ...]]:
+        code, out = git(self.bare, "merge-tree", "--write-tree", "--name-only", base, head)
+        paths = tuple(out.decode().split("\n\n")[0].split("\n")[1:]) if code else ()
+        return self._bare("merge-base", base, head), paths
+
+    def _repo(self, *args: str) -> str:
+        return _done(git(self.repo, *args), args)
+
+    def _bare(self, *args: str) -> str:
+        return _done(git(self.bare, *args), args)
+
+
+def _done(result: tuple[int, bytes], args: tuple[str, ...]) -> str:
+    code, out = result
+    assert code == 0, (args, out)
+    return out.decode().strip()
+
+
+def _imported(  # noqa: PLR0913  # what makes a commit
+    where: Path, branch: str, message: str, shared: str | None = None, *, begin: str = "", at: int
+) -> str:
+    """Write a commit in one call; the instant makes it another one each time."""
+    lines = [
+        f"commit refs/heads/{branch}",
+        "mark :1",
+        f"committer t <t@example.org> {1_600_000_000 + at} +0000",
+        f"data {len(message.encode())}",
+        message,
+    ]
+    lines += [f"from refs/heads/{begin}^0"] if begin else []
+    if shared is not None:
+        lines += ["M 100644 inline shared.txt", f"data {len(shared.encode())}", shared]
+    order = "\n".join([*lines, "get-mark :1", ""]).encode()
+    return _done(git(where, "fast-import", "--quiet", stdin=order), (branch,))

@@ -1,0 +1,359 @@
+"""What every store promises of deliveries, on each of them; then what the database adds to that."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import sqlite3
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ci.inbox import Delivery, DeliveryState, Hint
+from lifecycle.errors import StoreDamagedError, StoreError
+from lifecycle.store import deliveries_sqlite as sql
+from lifecycle.store import sqlite_file
+from lifecycle.store.deliveries_rows import delivery_row
+from lifecycle.store.sqlite import SqliteStore
+from tests.store.samples import begun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lifecycle.store.port import LifecycleStore
+
+RECEIVED, MATCHED, UNMATCHED, IGNORED, BROKEN = DeliveryState
+HINT = Hint(repo="o/r", branch="feature", sha="abc", numbers=(7, 8), event="check_run.completed")
+BODY = b'{"action": "completed", "text": "' + b"again and again " * 500 + b'"}'
+NOISE = random.Random(3).randbytes(900)  # noqa: S311  # the same in every run
+
+
+def delivery(key: str = "github:1", **fields: Any) -> Delivery:
+    """Return a delivery that has just come."""
+    return Delivery(
+        **{
+            "key": key,
+            "provider": key.partition(":")[0],
+            "event": "check_run",
+            "received_at": 5.0,
+            "headers": {"x-github-event": "check_run"},
+            "body": BODY,
+            **fields,
+        }
+    )
+
+
+def keys(found: tuple[Delivery, ...]) -> list[str]:
+    return [each.key for each in found]
+
+
+async def filled(store: LifecycleStore, *names: str) -> None:
+    for at, name in enumerate(names):
+        assert await store.deliveries.add(delivery(name, received_at=float(at)))
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"\x00\xff", BODY, NOISE])
+async def test_what_was_added_is_what_one_gets(store: LifecycleStore, body: bytes) -> None:
+    given = delivery(headers={"a": "ä \udcff", "b": ""}, body=body, hint=HINT)
+
+    assert await store.deliveries.add(given) is True
+
+    assert await store.deliveries.get("github:1") == given
+    assert await store.deliveries.get("github:2") is None
+
+
+async def test_text_that_is_no_unicode_is_shown_escaped(store: LifecycleStore) -> None:
+    given = delivery("github:\udcff", event="e\udcff")
+    assert await store.deliveries.add(given)
+    assert not await store.deliveries.add(given)
+
+    await store.deliveries.settle(["github:\udcff"], BROKEN, "no \udcff", at=6.0)
+
+    found = await store.deliveries.get("github:\udcff")
+    assert found is not None
+    assert (found.key, found.event, found.outcome) == (r"github:\udcff", r"e\udcff", r"no \udcff")
+
+
+async def test_a_known_key_changes_nothing(store: LifecycleStore) -> None:
+    await store.deliveries.add(delivery())
+    await store.deliveries.settle(["github:1"], MATCHED, "woke agent-1", at=6.0)
+
+    again = delivery(body=b"other", event="other", received_at=9.0)
+    assert await store.deliveries.add(again) is False
+
+    found = await store.deliveries.get("github:1")
+    assert found is not None
+    assert (found.state, found.body, found.received_at) == (MATCHED, BODY, 5.0)
+
+
+async def test_of_a_hundred_copies_at_once_one_is_news(store: LifecycleStore) -> None:
+    fresh = await asyncio.gather(*(store.deliveries.add(delivery()) for _ in range(100)))
+
+    assert sum(fresh) == 1
+    assert keys(await store.deliveries.waiting()) == ["github:1"]
+
+
+async def test_what_waits_comes_oldest_first_and_whole(store: LifecycleStore) -> None:
+    await filled(store, "github:b", "github:a", "gitlab:c", "github:d")
+    await store.deliveries.settle(["github:a"], IGNORED, "a star", at=6.0)
+
+    waiting = await store.deliveries.waiting()
+    assert keys(waiting) == ["github:b", "gitlab:c", "github:d"]
+    assert {each.body for each in waiting} == {BODY}
+    assert keys(await store.deliveries.waiting(limit=2)) == ["github:b", "gitlab:c"]
+
+
+async def test_what_nothing_waited_for_is_found_with_its_hint(store: LifecycleStore) -> None:
+    await filled(store, "github:1", "github:2", "github:3", "github:4")
+    await store.deliveries.settle(
+        ["github:3", "github:1"], UNMATCHED, "nobody waits", at=6.0, hint=HINT
+    )
+
+    first, second = await store.deliveries.unmatched()
+    assert (first.key, second.key) == ("github:1", "github:3")
+    assert (first.hint, first.outcome, first.settled_at) == (HINT, "nobody waits", 6.0)
+    assert first.body == b""
+    assert keys(await store.deliveries.unmatched(limit=1)) == ["github:1"]
+
+    await store.deliveries.settle(["github:1"], MATCHED, "woke agent-1", at=7.0)
+    matched = await store.deliveries.get("github:1")
+    assert matched is not None
+    assert (matched.state, matched.hint, matched.settled_at) == (MATCHED, HINT, 7.0)
+    assert keys(await store.deliveries.unmatched()) == ["github:3"]
+
+
+async def test_what_is_to_be_worked_on_again_waits_again(store: LifecycleStore) -> None:
+    await filled(store, "github:1", "github:2")
+    await store.deliveries.settle(["github:1", "github:2"], IGNORED, "a star", at=6.0)
+
+    await store.deliveries.settle(["github:1", "github:9"], RECEIVED, "again for ada", at=7.0)
+    await store.deliveries.settle([], MATCHED, "", at=8.0)
+
+    (waiting,) = await store.deliveries.waiting()
+    assert (waiting.key, waiting.settled_at, waiting.outcome) == ("github:1", None, "again for ada")
+
+
+async def test_a_list_goes_page_by_page_from_the_newest(store: LifecycleStore) -> None:
+    await filled(store, *(f"{'gitlab' if n % 3 == 0 else 'github'}:{n}" for n in range(12)))
+    await store.deliveries.settle([f"github:{n}" for n in (1, 2, 4, 5)], BROKEN, "no", at=20.0)
+
+    async def every(**which: Any) -> list[str]:
+        names, before = list[str](), None
+        while page := await store.deliveries.list(before=before, limit=3, **which):
+            assert {each.body for _, each in page} == {b""}
+            names += [each.key.partition(":")[2] for _, each in page]
+            before = page[-1][0]
+        return names
+
+    assert await every() == [str(n) for n in reversed(range(12))]
+    assert await every(provider="gitlab") == ["9", "6", "3", "0"]
+    assert await every(state=BROKEN) == ["5", "4", "2", "1"]
+    assert await every(state=RECEIVED, provider="github") == ["11", "10", "8", "7"]
+    assert await every(state=BROKEN, provider="gitlab") == []
+
+
+async def test_keys_are_found_by_how_they_begin(store: LifecycleStore) -> None:
+    await filled(store, "github:ab1", "github:ab2", "github:b", "github:a%", "gitlab:ab")
+
+    assert await store.deliveries.keys("github:ab") == ("github:ab1", "github:ab2")
+    assert await store.deliveries.keys("github:a%") == ("github:a%",)
+    assert await store.deliveries.keys("git", limit=2) == ("github:a%", "github:ab1")
+    assert await store.deliveries.keys("ab") == ()
+
+
+async def test_old_ones_are_forgotten_once_they_are_worked_on(store: LifecycleStore) -> None:
+    names = [f"github:{n:04}" for n in range(1200)]
+    await asyncio.gather(
+        *(store.deliveries.add(delivery(name, received_at=float(at), body=b"{}"))
+          for at, name in enumerate(names))
+    )  # fmt: skip
+    await store.deliveries.settle(names[1:1150], MATCHED, "woke agent-1", at=2000.0)
+    await store.deliveries.settle(names[2:4], UNMATCHED, "nobody waits", at=2000.0)
+
+    assert await store.deliveries.prune(1100.0) == 1099
+    assert await store.deliveries.prune(1100.0) == 0
+
+    left = [each.key for _, each in await store.deliveries.list(limit=1000)]
+    assert sorted(left) == [names[0], *names[1100:]]
+    assert await store.deliveries.add(delivery(names[5])), "it is not known any more"
+
+
+async def test_a_number_that_makes_no_sense_is_refused(store: LifecycleStore) -> None:
+    for refused in (
+        store.deliveries.waiting(limit=0),
+        store.deliveries.unmatched(limit=0),
+        store.deliveries.keys("a", limit=0),
+        store.deliveries.list(limit=1001),
+    ):
+        with pytest.raises(ValueError, match="limit must be"):
+            await refused
+
+
+async def test_a_closed_store_takes_and_gives_no_delivery(store: LifecycleStore) -> None:
+    await store.aclose()
+
+    for refused in (
+        store.deliveries.add(delivery()),
+        store.deliveries.waiting(),
+        store.deliveries.unmatched(),
+        store.deliveries.settle(["github:1"], MATCHED, "", at=1.0),
+        store.deliveries.get("github:1"),
+        store.deliveries.list(),
+        store.deliveries.keys("g"),
+        store.deliveries.prune(1.0),
+    ):
+        with pytest.raises(StoreError, match="closed"):
+            await refused
+
+
+# --- the database ------------------------------------------------------------------------------
+
+
+async def test_deliveries_are_there_after_opening_again(path: Path) -> None:
+    async with await SqliteStore.open(path) as store:
+        await store.deliveries.add(delivery())
+
+    async with await SqliteStore.open(path) as store:
+        assert await store.deliveries.get("github:1") == delivery()
+
+
+async def test_a_body_takes_no_more_room_than_it_must(
+    sqlite_store: SqliteStore, path: Path
+) -> None:
+    for key, body in (("github:long", BODY), ("github:noise", NOISE), ("github:short", b"{}")):
+        await sqlite_store.deliveries.add(delivery(key, body=body))
+
+    with closing(sqlite_file.open_reader(path)) as connection:
+        kept = dict(connection.execute("SELECT key, length(body) FROM deliveries"))
+    assert kept["github:long"] < len(BODY) / 10
+    assert (kept["github:noise"], kept["github:short"]) == (len(NOISE), 2)
+
+
+async def test_a_damaged_body_is_told_with_its_key(sqlite_store: SqliteStore) -> None:
+    await sqlite_store.deliveries.add(delivery())
+    await sqlite_store._writer.write(
+        lambda connection: connection.execute("UPDATE deliveries SET body = x'00'").rowcount
+    )
+
+    with pytest.raises(StoreDamagedError, match="github:1"):
+        await sqlite_store.deliveries.get("github:1")
+    assert [each.key for _, each in await sqlite_store.deliveries.list()] == ["github:1"]
+
+
+async def test_deliveries_that_come_together_are_committed_together(
+    sqlite_store: SqliteStore,
+) -> None:
+    seen = list[str]()
+    await sqlite_store._writer.read(lambda connection: connection.set_trace_callback(seen.append))
+
+    await asyncio.gather(
+        *(sqlite_store.deliveries.add(delivery(f"github:{n}")) for n in range(200))
+    )
+
+    await sqlite_store._writer.read(lambda connection: connection.set_trace_callback(None))
+    assert 1 <= seen.count("COMMIT") <= 20
+
+
+async def test_what_may_not_have_reached_the_disk_is_not_acknowledged(
+    sqlite_store: SqliteStore, path: Path
+) -> None:
+    """The log is moved away for a moment, so that nobody can wait for it."""
+    await begun(sqlite_store)
+    log = path.with_name("state.db-wal")
+    away = log.rename(log.with_name("away"))
+
+    added, put = await asyncio.gather(
+        sqlite_store.deliveries.add(delivery()),
+        sqlite_store.put("c", "k", {}),
+        return_exceptions=True,
+    )
+
+    away.rename(log)
+    assert isinstance(added, StoreError)
+    assert "may not have reached the disk" in str(added)
+    assert put is None, "what others wrote is none the worse"
+    assert not await sqlite_store.deliveries.add(delivery()), "sent again, it is known and safe"
+
+
+async def test_a_database_of_the_version_before_is_brought_up_to_date(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for number, script in sqlite_file.migrations():
+            if number <= 3:
+                for statement in sqlite_file.statements(script.read_text()):
+                    connection.execute(statement)
+        connection.execute("PRAGMA user_version = 3")
+        connection.execute("INSERT INTO documents (collection, key, body) VALUES ('c', 'k', '{}')")
+
+    async with await SqliteStore.open(path) as store:
+        assert await store.all("c") == {"k": {}}
+        assert await store.deliveries.add(delivery())
+    with closing(sqlite_file.open_reader(path)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    assert version == sqlite_file.migrations()[-1][0] >= 4
+
+
+QUERIES = [
+    (sql.WAITING, (100,)),
+    (sql.UNMATCHED, (100,)),
+    (sql.KEYS, ("github:1", "github:2", 10)),
+    (sql.SETTLE, ("matched", "", 1.0, None, "github:12")),
+    (sql.PRUNE, (50.0, 500)),
+    *(
+        sql.listing(state, provider, before, 50)
+        for state in (None, UNMATCHED)
+        for provider in (None, "gitlab")
+        for before in (None, 900)
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[sqlite3.Connection]]:
+    """Return a database of 1,000 deliveries and one of 5,000."""
+    folder = tmp_path_factory.mktemp("deliveries")
+    flush = sql.Flush(folder / "none")
+    with ExitStack() as stack:
+        made = []
+        for size in (1000, 5000):
+            opened = sqlite_file.open_writer(folder / f"{size}.db", durable=False, patience=5.0)
+            made.append(stack.enter_context(closing(opened)))
+            opened.execute("BEGIN")
+            for n in range(size):
+                state = list(DeliveryState)[n // 4 % 5]
+                name = f"{('github', 'gitlab', 'gitea', 'generic')[n % 4]}:{n}"
+                each = delivery(name, received_at=float(n), state=state, body=b"{}" * 900)
+                flush.add(opened, delivery_row(each))
+            opened.execute("COMMIT")
+        yield made
+
+
+@pytest.mark.parametrize(("query", "values"), QUERIES)
+def test_the_work_of_a_query_does_not_grow_with_the_table(
+    databases: list[sqlite3.Connection], query: str, values: list[Any]
+) -> None:
+    work = []
+    for connection in databases:
+        counter = itertools.count()
+        connection.execute("BEGIN")
+        connection.set_progress_handler(lambda each=counter: next(each) < 0, 10)  # type: ignore[misc]  # a default binds the loop's variable
+        connection.execute(query, values).fetchall()
+        connection.set_progress_handler(None, 0)
+        connection.execute("ROLLBACK")
+        work.append(next(counter))
+    small, large = work
+    assert large <= 1.2 * small + 1, work
+
+
+@pytest.mark.parametrize(("query", "values"), QUERIES)
+def test_every_query_goes_by_an_index(
+    databases: list[sqlite3.Connection], query: str, values: list[Any]
+) -> None:
+    plan = [row[3] for row in databases[0].execute("EXPLAIN QUERY PLAN " + query, values)]
+
+    everything = query == sql.listing(None, None, None, 50)[0]
+    assert not [step for step in plan if "TEMP B-TREE" in step], plan
+    assert bool([step for step in plan if step.startswith("SCAN")]) == everything, plan
