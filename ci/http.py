@@ -117,7 +117,9 @@ class HttpxLine:
     async def open(self, request: Request, *, idle: float) -> _Incoming:
         """Send; a connection that turns out to be closed is replaced once, if that is harmless."""
         transport = self._transport(request)
-        timeout = {"connect": min(CONNECT_TIMEOUT, idle), "read": idle, "write": idle}
+        # Connecting gives up before anybody else does: only then it closes what it began.
+        connect = min(CONNECT_TIMEOUT, request.timeout / 3)
+        timeout = {"connect": connect, "read": idle, "write": idle}
         sent = httpx.Request(
             request.place.method,
             request.address.parsed,

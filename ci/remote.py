@@ -220,20 +220,31 @@ class RemoteProvider:
         verdict = await self.verdict(pull.head_sha)
         reviews = await self.forge.reviews(pull)
         rules = self._rules()
-        against = objection(pull, verdict, reviews, rules, sha=expected_sha)
+        against = await self._unpushed(pull) or objection(
+            pull, verdict, reviews, rules, sha=expected_sha
+        )
         if against:
-            return MergeResult(merged=False, reason=against)
+            return await self._refused(pull, against)
         try:
             result = await self.forge.merge(
                 pull, sha=pull.head_sha, method=rules.merge_method, message=""
             )
         except RefusedError as refusal:
-            return MergeResult(merged=False, reason=str(refusal))
-        if result.merged:
-            merged = await self._known(number)
-            note = await work.shipping.follow_base(merged.base)
-            await self._publish(work.teller.merged(merged, note))
+            return await self._refused(pull, str(refusal))
+        if not result.merged:
+            return await self._refused(pull, result.reason)
+        merged = await self._known(number)
+        note = await work.shipping.follow_base(merged.base)
+        await self._publish(work.teller.merged(merged, note))
         return result
+
+    async def _refused(self, pull: ForgePull, reason: str) -> MergeResult:
+        """Say why, and in which files if it is a conflict, which a forge finds out late."""
+        now = await self._known(pull.number)
+        if now.state is PullRequestState.OPEN and now.mergeable is False:
+            files = await self._started().shipping.conflicts(pull.branch, pull.base)
+            reason = f"{reason} (both changed {', '.join(files)})"
+        return MergeResult(merged=False, reason=reason)
 
     async def close(self, number: int) -> PullRequest:
         """Close without merging; one that is closed or merged stays as it is."""
@@ -246,6 +257,18 @@ class RemoteProvider:
         return await self._shown(pull)
 
     # --- how ----------------------------------------------------------------------------------
+
+    async def _unpushed(self, pull: ForgePull) -> str:
+        """Say if the branch here has commits that the pull request lacks: they would be lost."""
+        work, here = self._started(), await self._bound().repository.head(pull.branch)
+        if here is None or here == pull.head_sha or pull.state is not PullRequestState.OPEN:
+            return ""
+        if await work.shipping.is_behind(pull.branch, here, pull.head_sha):
+            return ""
+        return (
+            f"{pull.branch} here is at {here}, pull request {pull.number} at {pull.head_sha}: what "
+            "is here is not pushed yet"
+        )
 
     async def _known(self, number: int) -> ForgePull:
         found = await self.forge.pull(number)

@@ -76,6 +76,11 @@ class Shipping:
             return ""
         return f" ({base} here is not moved: it has commits or changes of its own)"
 
+    async def is_behind(self, branch: str, here: str, there: str) -> bool:
+        """Tell whether everything that is here is in the branch there, too."""
+        fetched = await self._remote.fetch(branch, header=await self._header())
+        return fetched == there and await self._remote.holds(there, here)
+
     async def conflicts(self, branch: str, base: str) -> tuple[str, ...]:
         """Name the files in which a branch conflicts with the base as it is there."""
         head = await self._remote.fetch(base, header=await self._header())

@@ -12,6 +12,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ci.remoteurl import kind_of, parse
 from lifecycle.joints import agent_programs
 from lifecycle.settings import Settings
 from orchestrator.config import REPO_FILE, allowed_values
@@ -19,6 +20,7 @@ from orchestrator.fielddocs import field_docs
 from orchestrator.tomltext import TomlText
 from runtime.git import inspect_repository
 from runtime.ownership import exclude_own_files
+from runtime.remotes import url_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +38,8 @@ _EXAMPLES: dict[str, Any] = {
     "process_limit": 500,
     "open_file_limit": 1024,
     "box_engine": "bubblewrap",
+    "github_app_installation": 12345678,
+    "ci_poll_command": "./ci-status.sh",
 }
 _TESTS = (
     # what tells it     its pattern in there    what it needs  the command
@@ -87,8 +91,13 @@ def prepare(repo: Path) -> Iterator[Done]:
 
 
 def guess(repo: Path) -> dict[str, Any]:
-    """Return what the repository and the machine suggest: the agent program and the tests."""
+    """Return what repository and machine suggest: the agent program, the tests and the forge."""
     guesses: dict[str, Any] = {}
+    url = url_of(repo, Settings().remote)
+    address = parse(url) if url else None
+    forge = kind_of(address.host) if address else None
+    if forge is not None:
+        guesses["providers"] = (forge,)
     installed = [name for name, path in agent_programs().items() if path and name != "scripted"]
     if installed:
         guesses["adapter"] = installed[0]

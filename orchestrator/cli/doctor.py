@@ -69,9 +69,24 @@ def _all(repo: Path | None, outside: str) -> list[Check]:
         from orchestrator.repochecks import repository  # noqa: PLC0415  # only in a repository
 
         checks += repository(repo, environ=os.environ, now=present)
+        checks += _outside(repo)
     else:
         checks.append(Check(WARN, "repository", outside, "change into one, or give --repo DIR"))
     return checks
+
+
+def _outside(repo: Path) -> list[Check]:
+    from orchestrator.config import load_settings  # noqa: PLC0415  # only in a repository
+    from orchestrator.outsidechecks import providers  # noqa: PLC0415  # as above
+    from orchestrator.providers import Makings  # noqa: PLC0415  # as above
+    from runtime.errors import RuntimeFault  # noqa: PLC0415  # as above
+
+    try:
+        settings = load_settings(repo, environ=os.environ)
+        return list(providers(Makings(repo, lambda: settings, os.environ, now)))
+    except (ConfigError, RuntimeFault):
+        # What is wrong with the settings or the repository is told by its own check.
+        return []
 
 
 def _repository(given: str | None) -> tuple[Path | None, str]:

@@ -228,15 +228,19 @@ class ForgeServer:
             task.add_done_callback(self._tasks.discard)
         self._writers.add(writer)
         self.connections += 1
+        # Cancelled by `stop`: the streams of Python 3.11 would report that as an error.
+        ends = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
         try:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            with contextlib.suppress(*ends):
                 while not writer.is_closing():
-                    await self._exchange(await _read(reader), writer)
+                    await self._exchange(await _read(reader), reader, writer)
         finally:
             self._writers.discard(writer)
             writer.close()
 
-    async def _exchange(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+    async def _exchange(
+        self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self.requests.append(asked)
         reply = await self._reply(asked)
         if self.allowance is not None:
@@ -244,7 +248,7 @@ class ForgeServer:
         asked.status = reply.status
         sent = _written(reply)
         if reply.play is not None:
-            await reply.play(writer, sent)
+            await _until_hung_up(reply.play(writer, sent), reader)
             return
         writer.write(sent)
         await writer.drain()
@@ -259,6 +263,17 @@ class ForgeServer:
             reply = await reply if inspect.isawaitable(reply) else reply
             return reply if not _still_holds(asked, reply) else _unchanged(reply)
         return fails(404, "Not Found")
+
+
+async def _until_hung_up(playing: Awaitable[None], reader: asyncio.StreamReader) -> None:
+    """Play to the end, or until the other side goes."""
+    tasks = [asyncio.ensure_future(playing), asyncio.ensure_future(reader.read(1))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _still_holds(asked: Asked, reply: Reply) -> bool:
@@ -312,6 +327,13 @@ async def forge_server(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[Fo
         listener.close()
         await server.stop()
         await listener.wait_closed()
+        while any(_shakes_hands(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110  # not ours
+            await asyncio.sleep(0.001)
+
+
+def _shakes_hands(task: asyncio.Task[Any]) -> bool:
+    """Say whether the event loop is still greeting somebody for us, over TLS."""
+    return "_accept_connection2" in repr(task.get_coro())
 
 
 async def closed_port() -> str:

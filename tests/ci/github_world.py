@@ -172,28 +172,39 @@ class EmulatedWorld:
 
     def _begin(self) -> None:
         self.root.mkdir(parents=True)
-        assert git(self.root, "init", "-q", "--bare", "-b", BASE, str(self.origin))[0] == 0
-        self._git("init", "-q", "-b", BASE)
+        self._git("init", "-q", "--template=", "-b", BASE)
+        self._import(BASE, "begin", {"shared.txt": "base"})
+        self._git("clone", "-q", "--bare", "--template=", ".", str(self.origin))
         self._git("remote", "add", "origin", str(self.origin))
-        (self.root / "shared.txt").write_text("base")
-        self._git("add", ".")
-        self._git("commit", "-q", "-m", "begin")
-        self._git("push", "-q", "origin", BASE)
-        self._git("checkout", "-q", "--detach")
+        self._git("checkout", "-q", "--detach", BASE)
 
     def _commit(self, branch: str, outcome: str, shared: str | None) -> str:
         known = git(self.root, "rev-parse", "-q", "--verify", f"refs/heads/{branch}")[0] == 0
-        self._git("checkout", "-q", "-f", *((branch,) if known else ("-b", branch, BASE)))
-        if shared is not None:
-            (self.root / "shared.txt").write_text(shared)
         # A file of its own, so that two commits of one second are never the same commit.
-        (self.root / f"{branch.replace('/', '-')}.txt").write_text(uuid.uuid4().hex)
-        self._git("add", ".")
-        self._git("commit", "-q", "-m", f"{branch}: {outcome}")
-        self._git("checkout", "-q", "--detach")
-        return self._git("rev-parse", branch)
+        files = {f"{branch.replace('/', '-')}.txt": uuid.uuid4().hex}
+        if shared is not None:
+            files["shared.txt"] = shared
+        self._import(branch, f"{branch}: {outcome}", files, after=branch if known else BASE)
+        return self._git("rev-parse", f"refs/heads/{branch}")
 
-    def _git(self, *args: str) -> str:
-        code, out = git(self.root, *args)
+    def _import(
+        self, branch: str, message: str, files: Mapping[str, str], *, after: str = ""
+    ) -> None:
+        """Commit without a checkout, which takes one process instead of five."""
+        parent = f"from refs/heads/{after}^0\n" if after else ""
+        told = "".join(
+            f"M 100644 inline {name}\ndata {len(text.encode())}\n{text}\n"
+            for name, text in files.items()
+        )
+        self._git(
+            "fast-import",
+            "--quiet",
+            "--date-format=now",
+            stdin=f"commit refs/heads/{branch}\ncommitter t <t@example.org> now\n"
+            f"data {len(message.encode())}\n{message}\n{parent}{told}",
+        )
+
+    def _git(self, *args: str, stdin: str | None = None) -> str:
+        code, out = git(self.root, *args, stdin=stdin.encode() if stdin is not None else None)
         assert code == 0, (args, out)
         return out.decode().strip()

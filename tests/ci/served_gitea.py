@@ -105,7 +105,7 @@ class ServedGitea(GiteaState):
         if asked.method != "GET" and "write" not in self.scopes:
             raise Refusal(
                 403,
-                "token does not have at least one of required scope(s), required=[write:repository]",
+                "token does not have at least one of required scope(s): [write:repository]",
             )
 
     def _paged(self, asked: Asked, rows: list[Any], key: str = "") -> Reply:

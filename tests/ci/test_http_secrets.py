@@ -42,10 +42,10 @@ def echoes(status: int, *, kind: str = "application/json") -> Callable[[Asked], 
     """Answer with what was sent, as proxies and debug pages do."""
 
     def reply(asked: Asked) -> Reply:
-        heard = f"{'.' * 460}{TOKEN} {PAIR} {asked.headers}"
+        heard = f"{'.' * 460}{TOKEN} {asked.headers}"
         if kind != "application/json":
             return Reply(status, f"{'.' * 50}{heard[460:]}".encode(), {"content-type": kind})
-        return answers({"message": f"{TOKEN} {PAIR} {asked.headers}", "errors": [heard]},
+        return answers({"message": f"{TOKEN} {asked.headers}", "errors": [heard]},
                        status=status)  # fmt: skip
 
     return reply

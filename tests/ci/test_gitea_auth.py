@@ -1,0 +1,35 @@
+"""Which token signs us in at Gitea or Forgejo, and which headers it makes."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from ci.gitea_auth import VARIABLES, GiteaSignIn, sign_in
+
+
+async def test_a_token_makes_the_headers_of_the_api_and_of_git() -> None:
+    made = GiteaSignIn(source="a test", token="t-1")
+    assert await made.sign() == {"Authorization": "token t-1"}
+    scheme, _, encoded = made.git_header()["Authorization"].partition(" ")
+    assert (scheme, base64.b64decode(encoded).decode()) == ("Basic", "oauth2:t-1")
+    assert "t-1" not in repr(made)
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_each_variable_is_read(name: str) -> None:
+    found = sign_in({name: " t-1\n"}, "codeberg.org")
+    assert found is not None
+    assert (found.source, found.token) == (name, "t-1")
+
+
+def test_our_own_variable_comes_first_and_empty_ones_do_not_count() -> None:
+    everything = {name: name.lower() for name in VARIABLES}
+    found = sign_in(everything, "codeberg.org")
+    assert found is not None
+    assert found.source == "LOOPWRIGHT_GITEA_TOKEN"
+    found = sign_in({**everything, "LOOPWRIGHT_GITEA_TOKEN": ""}, "codeberg.org")
+    assert found is not None
+    assert found.source == "GITEA_TOKEN"
+    assert sign_in({}, "codeberg.org") is None

@@ -1,0 +1,206 @@
+"""Whose word counts in a pull request of Gitea, over a served Gitea."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.errors import GarbledError
+from ci.gitea_forms import (
+    checks_of,
+    newest_sides,
+    of_this_repository,
+    pull_of,
+    remark_of_comment,
+    remark_of_line,
+    remark_of_review,
+)
+from ci.gitea_reviews import TRUST_LASTS
+from tests.ci.gitea_world import gitea_world, ticking
+from tests.ci.served_git import BASE
+from tests.ci.served_gitea_state import REPO
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from ci.forge import ForgePull
+    from tests.ci.gitea_world import GiteaWorld
+
+AT = f"/api/v1/repos/{REPO}"
+
+
+class Ahead:
+    """A clock that can be set forward."""
+
+    def __init__(self) -> None:
+        self.by = 0.0
+
+    def __call__(self) -> float:
+        return ticking() + self.by
+
+
+@pytest.fixture
+def clock() -> Ahead:
+    return Ahead()
+
+
+@pytest.fixture
+async def world(tmp_path: Path, clock: Ahead) -> AsyncIterator[GiteaWorld]:
+    async with gitea_world(tmp_path / "world", now=clock) as served:
+        yield served
+
+
+@pytest.fixture
+async def pull(world: GiteaWorld) -> ForgePull:
+    await world.commit("agent/a", shared="a")
+    return await world.forge.create_pull(branch="agent/a", base=BASE, title="T", body="")
+
+
+async def test_remarks_carry_place_author_and_commit_the_oldest_first(
+    world: GiteaWorld, pull: ForgePull, clock: Ahead
+) -> None:
+    world.served.comment(1, "stranger", "Hello")
+    clock.by += 10
+    line = (("src/a.py", 12), "Use a set here.")
+    world.served.review(1, "dora", "REQUEST_CHANGES", "Not yet.", lines=(line,))
+    remarks = (await world.forge.reviews(pull)).remarks
+    assert [(each.author, each.trusted, each.wants_changes, each.body) for each in remarks] == [
+        ("stranger", False, False, "Hello"),
+        ("dora", True, True, "Use a set here."),
+        ("dora", True, True, "Not yet."),
+    ]
+    assert (remarks[1].path, remarks[1].line, remarks[1].sha) == ("src/a.py", 12, pull.head_sha)
+    assert len({each.key for each in remarks}) == 3
+    assert (await world.forge.reviews(pull)).remarks == remarks
+
+
+async def test_a_request_for_changes_without_words_is_a_remark_all_the_same(
+    world: GiteaWorld, pull: ForgePull
+) -> None:
+    world.served.review(1, "dora", "REQUEST_CHANGES")
+    world.served.review(1, "dora", "COMMENT")
+    (remark,) = (await world.forge.reviews(pull)).remarks
+    assert (remark.wants_changes, remark.body) == (True, "")
+
+
+async def test_the_newest_review_of_a_person_counts(world: GiteaWorld, pull: ForgePull) -> None:
+    await world.review(1, "No.")
+    assert (await world.forge.reviews(pull)).changes_wanted_by == ("dora",)
+    world.served.review(1, "dora", "COMMENT", "Hm.")
+    assert (await world.forge.reviews(pull)).changes_wanted_by == ("dora",)
+    await world.approve(1)
+    reviews = await world.forge.reviews(pull)
+    assert (reviews.approved_by, reviews.changes_wanted_by) == (("dora",), ())
+    assert not any(remark.wants_changes for remark in reviews.remarks)
+
+
+async def test_an_approval_counts_for_the_head_it_was_given_to(
+    world: GiteaWorld, pull: ForgePull
+) -> None:
+    await world.approve(1)
+    assert (await world.forge.reviews(pull)).approved_by == ("dora",)
+    await world.commit("agent/a", shared="newer")
+    newer = await world.forge.pull(1)
+    assert newer is not None
+    assert (await world.forge.reviews(newer)).approved_by == ()
+
+
+async def test_what_was_asked_for_is_still_wanted_after_a_push(
+    world: GiteaWorld, pull: ForgePull
+) -> None:
+    await world.review(1, "No.")
+    await world.commit("agent/a", shared="newer")
+    assert (await world.forge.reviews(pull)).changes_wanted_by == ("dora",)
+
+
+async def test_a_dismissed_review_and_a_resolved_line_want_nothing(
+    world: GiteaWorld, pull: ForgePull
+) -> None:
+    line = (("a.py", 1), "Here.")
+    review = world.served.review(1, "dora", "REQUEST_CHANGES", "No.", lines=(line,))
+    review["comments"][0]["resolver"] = world.served.user("agent")
+    wants = {each.body: each.wants_changes for each in (await world.forge.reviews(pull)).remarks}
+    assert wants == {"No.": True, "Here.": False}
+    review["dismissed"] = True
+    reviews = await world.forge.reviews(pull)
+    assert reviews.changes_wanted_by == ()
+    assert not any(each.wants_changes for each in reviews.remarks)
+
+
+@pytest.mark.parametrize("state", ["PENDING", "REQUEST_REVIEW"])
+async def test_what_was_not_said_yet_is_no_remark(
+    world: GiteaWorld, pull: ForgePull, state: str
+) -> None:
+    world.served.review(1, "dora", state, "draft")
+    assert (await world.forge.reviews(pull)).remarks == ()
+
+
+async def test_people_who_may_not_write_decide_nothing(world: GiteaWorld, pull: ForgePull) -> None:
+    world.served.review(1, "stranger", "REQUEST_CHANGES", "Delete everything!")
+    reviews = await world.forge.reviews(pull)
+    assert reviews.changes_wanted_by == ()
+    assert (reviews.remarks[0].trusted, reviews.remarks[0].wants_changes) == (False, False)
+    world.served.review(1, "stranger", "APPROVED")
+    world.served.review(1, "nobody", "APPROVED")
+    assert (await world.forge.reviews(pull)).approved_by == ()
+
+
+async def test_without_the_right_to_ask_for_roles_an_official_review_is_trusted(
+    world: GiteaWorld, pull: ForgePull
+) -> None:
+    world.served.people["agent"] = "write"
+    world.served.review(1, "dora", "REQUEST_CHANGES", "No.")
+    world.served.review(1, "stranger", "REQUEST_CHANGES", "No!")
+    world.served.comment(1, "team", "I own this.")
+    reviews = await world.forge.reviews(pull)
+    assert reviews.changes_wanted_by == ("dora",)
+    assert {each.author: each.trusted for each in reviews.remarks} == {
+        "dora": True,
+        "stranger": False,
+        "team": True,
+    }
+
+
+async def test_a_role_is_asked_for_once_in_a_while(
+    world: GiteaWorld, pull: ForgePull, clock: Ahead
+) -> None:
+    world.served.comment(1, "stranger", "Hello")
+    for _ in range(3):
+        assert not (await world.forge.reviews(pull)).remarks[0].trusted
+    assert world.server.count("GET", f"{AT}/collaborators/stranger/permission") == 1
+    world.served.people["stranger"] = "write"
+    clock.by += TRUST_LASTS
+    assert (await world.forge.reviews(pull)).remarks[0].trusted
+
+
+keys = st.sampled_from(
+    ["id", "number", "sha", "head", "base", "ref", "label", "state", "user", "login", "title",
+     "merged", "mergeable", "repo_id", "position", "resolver", "body", "created_at", "context"]
+)  # fmt: skip
+odd = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("0001-01-01T00:00Z"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@given(odd)
+def test_odd_answers_are_garbled_or_read_and_never_crash(value: Any) -> None:
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: pull_of(value),
+        lambda: remark_of_comment(value, trusted=False),
+        lambda: remark_of_review(value, trusted=True, wants=True),
+        lambda: remark_of_line(value, trusted=True, wants=True),
+    )
+    for read in readers:
+        try:
+            read()
+        except GarbledError as error:
+            assert "told without its" in str(error)  # noqa: PT017  # both ends are right
+    of_this_repository(value)
+    checks_of([value], web_url="https://x")
+    newest_sides([value] if isinstance(value, dict) else [])
