@@ -72,6 +72,11 @@ class Budget:
         return min(left, LONGEST, drawn_per_request * left / spare if spare > 0 else left)
 
 
+def usual(headers: Mapping[str, str]) -> bool:
+    """Say whether this is the limit of the usual requests; GitHub counts searches, say, apart."""
+    return headers.get("x-ratelimit-resource", "core") == "core"
+
+
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Return the instant that a Retry-After header names, in seconds or as a date."""
     value = headers.get("retry-after", "").strip()
@@ -98,11 +103,8 @@ def next_window(headers: Mapping[str, str], now: float) -> float | None:
 def _rate(
     headers: Mapping[str, str], now: float, *, any_kind: bool = False
 ) -> tuple[int, int, float] | None:
-    """Return limit, remaining and the instant of the reset, if all three are told.
-
-    GitHub counts searches and the like apart: those say nothing about the usual requests.
-    """
-    if not any_kind and headers.get("x-ratelimit-resource", "core") != "core":
+    """Return limit, remaining and the instant of the reset, if all three are told."""
+    if not any_kind and not usual(headers):
         return None
     for start in ("x-ratelimit", "ratelimit"):
         limit = _seconds(headers.get(f"{start}-limit", ""))

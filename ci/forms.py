@@ -13,7 +13,7 @@ from ci.checks import Check, CheckState
 from ci.errors import GarbledError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 _WORST_FIRST = (CheckState.FAILED, CheckState.PENDING, CheckState.PASSED)
 
@@ -57,6 +57,17 @@ def epoch(body: object, *path: str) -> float:
         return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return 0.0
+
+
+def branch_of(ref: str) -> str:
+    """Return the branch that a ref or a bare name means; nothing if it is another kind of ref."""
+    branch = ref.removeprefix("refs/heads/")
+    return "" if branch.startswith("refs/") else branch
+
+
+def lowered(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers with their names in lower case."""
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def needed_text(what: str, body: object, *path: str) -> str:

@@ -52,8 +52,7 @@ class GiteaMerging:
             "MergeTitleField": title.strip(),
             "MergeMessageField": rest.strip(),
         }
-        refusal: ForgeError | None = None
-        for pause in (*PATIENCE, None):
+        for pause in (*PATIENCE, 0.0):
             seen = await self._look(pull.number)
             objection = _objection(seen, pull.number, sha)
             if seen is not None and _is_merged(seen, sha):
@@ -63,13 +62,12 @@ class GiteaMerging:
             try:
                 await self._web.send("POST", f"{self._at}/pulls/{pull.number}/merge", json=order)
             except (RefusedError, MissingError, ForbiddenError) as error:
-                refusal = error
+                if not pause or not _passes(error):
+                    return await self._refused(pull.number, sha, error)
             else:
-                return await self._outcome(pull.number, sha)
-            if pause is None or not _passes(refusal):
                 break
             await self._sleep(pause)
-        return await self._refused(pull.number, sha, refusal)
+        return await self._outcome(pull.number, sha)
 
     async def _outcome(self, number: int, sha: str) -> MergeResult:
         seen = await self._look(number)

@@ -62,13 +62,13 @@ class GitHubForge:
         `web_url` is where the pages are: https://github.com.
         """
         self._repo = repo
-        self._at = f"/repos/{repo}"
+        self._at = f"/repos/{quote(repo)}"
         self._web_url = web_url.rstrip("/")
         self.place = f"{self._web_url.partition('://')[2]}/{repo}"
         self._door = GitHubDoor(
             api, sign=sign, now=now, renew=renew, doors=doors, timeout=timeout, place=self.place
         )
-        self._merging = Merging(self._door, repo=repo, now=now, sleep=sleep, look=self.pull)
+        self._merging = Merging(self._door, repo=quote(repo), now=now, sleep=sleep, look=self.pull)
 
     @property
     def budget(self) -> Budget:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from ci.errors import ForgeError, MissingError, ProviderError, UnauthorizedError
 from ci.forms import epoch, needed_number, needed_text
@@ -101,7 +102,7 @@ class GitHubAppSignIn:
 
     async def _find_installation(self) -> int:
         try:
-            answer = await self._web.get(f"/repos/{self._repo}/installation", headers=ACCEPT)
+            answer = await self._web.get(f"/repos/{quote(self._repo)}/installation", headers=ACCEPT)
         except MissingError as error:
             raise ForgeError(
                 f"the GitHub App {self._app_id} is not installed for {self._repo}: install it on "

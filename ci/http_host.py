@@ -11,7 +11,7 @@ import contextlib
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from ci.budget import Budget
+from ci.budget import Budget, usual
 from ci.errors import ForgeError, GarbledError, LimitedError, UnreachableError
 from ci.http_answer import CLIENT_ERRORS, Place, Raw, fault_of
 from ci.http_line import Request, ask
@@ -111,8 +111,6 @@ class Host:
             raise
         except ForgeError as error:
             self._door.passed() if error.status else self._door.left(ticket)
-            if isinstance(error, LimitedError) and error.retry_at is not None:
-                self._door.limit(error.retry_at)
             raise
         except BaseException:
             self._door.left(ticket)
@@ -120,10 +118,13 @@ class Host:
         self._door.passed()
 
     def judged(self, place: Place, raw: Raw) -> ForgeError | None:
-        """Note what an answer of our host says about the budget; return the error that it is."""
+        """Note what an answer of our host says about its limits; return the error that it is."""
         now = self._now()
         self.budget = self.budget.told(raw.headers, now, counted=raw.status != UNCHANGED)
-        return fault_of(place, raw, now) if raw.status >= CLIENT_ERRORS else None
+        fault = fault_of(place, raw, now) if raw.status >= CLIENT_ERRORS else None
+        if isinstance(fault, LimitedError) and fault.retry_at is not None and usual(raw.headers):
+            self._door.limit(fault.retry_at)
+        return fault
 
     def address(self, path: str, params: Mapping[str, str | int] | None = None) -> Address:
         """Return the whole address of a path, or of an address of the same host."""

@@ -168,6 +168,11 @@ def too_large(provider: str) -> Reception:
     )
 
 
+def secrets_of(environ: Mapping[str, str], provider: str) -> tuple[str, ...]:
+    """Return the secrets that are believed, separated by spaces while one takes over."""
+    return tuple(environ.get(secret_variable(provider), "").split())
+
+
 def secret_variable(provider: str) -> str:
     """Name the environment variable that holds a provider's hook secrets."""
     return f"LOOPWRIGHT_{provider.upper()}_HOOK_SECRET"

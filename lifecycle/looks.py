@@ -97,6 +97,7 @@ class Looks:
         self._watched = watch
         if watch is not None:
             self._unwatch = ci.watch(watch)
+            self._parts.appeared(watch)
 
     def _cancel(self) -> None:
         if self._timer is not None:

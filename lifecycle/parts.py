@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ci.interface import CIProvider
+    from ci.interface import CIProvider, Watch
     from communication.watcher import MailboxWatcher
     from lifecycle.attend import Rounds
     from lifecycle.bases import Bases
@@ -48,6 +48,10 @@ def _silent(event: str, /, **fields: object) -> None:
 
 def _pass_by(place: str) -> None:
     del place
+
+
+def _unseen(watch: Watch) -> None:
+    del watch
 
 
 def _scribe() -> Executor:
@@ -97,6 +101,8 @@ class Parts:
     """Where log events go."""
     scribe: Executor = field(default_factory=_scribe)
     """Writes what only people read, one after the other."""
+    appeared: Callable[[Watch], None] = _unseen
+    """Is told when a provider is asked to look after something."""
     checkpoint: Callable[[str], None] = _pass_by
     """Called at each named boundary between deciding, committing and performing; a crash test may
     end the process there."""

@@ -131,7 +131,7 @@ class Settings(BaseModel):
     """For the generic provider: prints what CI says of the commit in $SHA, as JSON."""
     host: str = "127.0.0.1"
     """Where `serve` and `up` listen."""
-    port: int = Field(8423, ge=0, le=65_535)
+    port: int = Field(4747, ge=0, le=65_535)
     """The port of `serve` and `up`; 0 for any that is free."""
     allowed_hosts: tuple[str, ...] = ()
     """Names, beside the one listened on, by which the server may be addressed."""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ci.http import Web
 from ci.inbox import DeliveryState
-from ci.receiver import MAX_BODY, WORDINGS, Receiver, document, secret_variable
+from ci.receiver import MAX_BODY, WORDINGS, Receiver, document, secrets_of
 from ci.relay import Relay, poster
 from lifecycle.clock import SystemClock
 from lifecycle.store.memory import MemoryStore
@@ -129,7 +129,7 @@ async def pass_on(channel: str, port: int, path: str, *, tell: Callable[[str], N
 
 
 def _secrets(environ: Mapping[str, str], provider: str) -> tuple[str, ...]:
-    return (environ.get(secret_variable(provider), ""),)
+    return secrets_of(environ, provider)
 
 
 def _told(provider: str, headers: Mapping[str, str], raw: bytes) -> str:

@@ -42,6 +42,13 @@ class Outside:
     forge: Forge | None = None
     signed_in_by: str = ""
     """Where the forge's token comes from, for people."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def secrets_of(self, name: str) -> tuple[str, ...]:
+        """Return the secrets that webhooks of a provider may be signed with."""
+        from ci.receiver import secrets_of  # noqa: PLC0415  # only where hooks can come
+
+        return secrets_of(self.environ, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ def outside(makings: Makings) -> Outside:
 
         provider = JoinedProvider(first, judges)
     if keeper is None:
-        return Outside(provider, local)
+        return Outside(provider, local, environ=makings.environ)
     return Outside(
         provider,
         local,
@@ -106,6 +113,7 @@ def outside(makings: Makings) -> Outside:
         repos=keeper.repos,
         forge=keeper.forge,
         signed_in_by=keeper.signed_in_by,
+        environ=makings.environ,
     )
 
 
@@ -202,11 +210,11 @@ class _Place:
 
 
 def _api(name: str, address: RemoteUrl) -> str:
-    if name == "github" and address.host == "github.com":
-        return "https://api.github.com"
-    if name == "github" and address.host.endswith(".ghe.com"):
-        return f"https://api.{address.host}"
-    return f"{address.web}/api/{ {'github': 'v3', 'gitlab': 'v4', 'gitea': 'v1'}[name] }"
+    if name == "github":
+        from ci.github_door import api_of  # noqa: PLC0415  # only who uses GitHub pays for it
+
+        return api_of(address.web)
+    return f"{address.web}/api/{'v4' if name == 'gitlab' else 'v1'}"
 
 
 def _web(api: str) -> str:

@@ -6,10 +6,13 @@ loop that ends, however it ends, never disturbs the others.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lifecycle.audit import Audit
+from lifecycle.fleet.scope import Scope
 from lifecycle.machine.states import Suspended
 from lifecycle.plan import Agent, Task
 from lifecycle.result import LoopResult, LoopResultType, broken
@@ -17,18 +20,21 @@ from orchestrator.cli import exits
 from orchestrator.cli.options import user
 from orchestrator.crew import Crew
 from orchestrator.heed import Heed
+from orchestrator.mailroom import Mailroom
 from orchestrator.population import Population
 from orchestrator.prdesk import Desk
 from orchestrator.settingtrail import SettingTrail
+from orchestrator.web.office import Office
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from ci.local import LocalCIProvider
     from lifecycle.engine import Engine
     from lifecycle.loop import AgentLifecycleLoop
     from lifecycle.record import AgentLifecycle
+    from orchestrator.providers import Outside
     from orchestrator.view import View
+    from orchestrator.web.office import Beside
 
 WORST_FIRST = (
     exits.INTERNAL_ERROR,
@@ -67,6 +73,13 @@ class Work:
 
     jobs: tuple[Job, ...]
     held: tuple[AgentLifecycle, ...] = ()
+    beside: Beside | None = None
+    """What runs beside the loops; it may keep the runner alive when none is left."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether the runner waits for more when no loop is left."""
+        return self.beside is not None and self.beside.stays
 
 
 @dataclass(slots=True)
@@ -126,11 +139,22 @@ class Service:
         for job in work.jobs:
             self._start(job.agent, job.task, resume=job.resume)
         try:
+            if work.stays:
+                await self._told_to_end()
             await self.crew.run()
         finally:
             # What is asked for from now on is for the next runner.
             self._engine.revive = None
             await self.population.aclose()
+
+    async def _told_to_end(self) -> None:
+        supervisor = self.crew.supervisor
+        try:
+            await supervisor.main.wait()
+        except asyncio.CancelledError:
+            supervisor.shutdown("cancelled")
+            await self.crew.run()
+            raise
 
     def _start(self, agent: Agent, task: Task, *, resume: bool = True) -> None:
         self.population.joined(agent)
@@ -179,7 +203,7 @@ async def conduct(
     work: Callable[[Engine], Awaitable[Work]],
     *,
     view: View,
-    provider: LocalCIProvider,
+    outside: Outside,
     revives: bool,
 ) -> Ending:
     """Open the repository, run what there is to run, and leave nothing behind.
@@ -193,7 +217,19 @@ async def conduct(
                 service = Service(engine, view, heed, revives=revives)
                 heed.attach(service.crew)
                 given = await work(engine)
-                async with Desk(engine.parts.store, provider, view.note):
+                mailroom = Mailroom(engine, outside)
+                office = Office(
+                    engine,
+                    service.audit,
+                    view.note,
+                    receiver=mailroom.receiver,
+                    draining=lambda: bool(heed.number),
+                )
+                async with (
+                    mailroom,
+                    Desk(engine.parts.store, outside.provider, view.note),
+                    _beside(given.beside, office, service.crew),
+                ):
                     await service.run(given)
                 # What a person asked for at the last moment shows in the records.
                 ending = service.ending
@@ -209,6 +245,32 @@ async def conduct(
         shut_down = any(
             result.result_type is LoopResultType.SHUTDOWN for result in ending.results.values()
         )
-        if heed.number and (shut_down or not ending.results):
+        if heed.number and (shut_down or given.stays or not ending.results):
             ending.signal_code = heed.exit_code
         return ending
+
+
+@asynccontextmanager
+async def _beside(beside: Beside | None, office: Office, crew: Crew) -> AsyncIterator[None]:
+    """Let something run beside the loops; it is told to end with them, or when they are told to.
+
+    What breaks it ends the loops, and is raised once they have ended.
+    """
+    if beside is None:
+        yield
+        return
+    over = Scope(crew.supervisor.main)
+    running = asyncio.get_running_loop().create_task(
+        beside.run(office, over.wait), name="beside the loops"
+    )
+
+    def broken(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            crew.supervisor.shutdown("the server failed", exit_code=1)
+
+    running.add_done_callback(broken)
+    try:
+        yield
+    finally:
+        over.cancel()
+        await running

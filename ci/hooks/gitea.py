@@ -9,13 +9,12 @@ from __future__ import annotations
 import hmac
 from typing import TYPE_CHECKING, Any
 
-from ci.forms import at, number, text
+from ci.forms import at, branch_of, lowered, number, text
 from ci.inbox import Hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_BRANCH = "refs/heads/"
 _NO_COMMIT = "0" * 40
 _SIGNATURES = ("x-forgejo-signature", "x-gitea-signature", "x-hub-signature-256")
 _DELIVERIES = ("x-forgejo-delivery", "x-gitea-delivery", "x-github-delivery")
@@ -28,8 +27,8 @@ def signed(headers: Mapping[str, str], raw: bytes, secrets: Sequence[str]) -> bo
 
     Of several signatures the forge's own one counts: a wrong one is not made good by another.
     """
-    lowered = _lowered(headers)
-    shown = next((lowered[name] for name in _SIGNATURES if lowered.get(name)), "")
+    named = lowered(headers)
+    shown = next((named[name] for name in _SIGNATURES if named.get(name)), "")
     given = shown.removeprefix("sha256=").strip().lower().encode("utf-8", "surrogateescape")
     # Each is compared, so that the time taken says nothing about which one it was.
     found = [
@@ -43,8 +42,8 @@ def signed(headers: Mapping[str, str], raw: bytes, secrets: Sequence[str]) -> bo
 def identity(headers: Mapping[str, str], raw: bytes) -> str:
     """Return the id that is the same when the same delivery is sent again."""
     del raw
-    lowered = _lowered(headers)
-    return next((lowered[name] for name in _DELIVERIES if lowered.get(name)), "")
+    named = lowered(headers)
+    return next((named[name] for name in _DELIVERIES if named.get(name)), "")
 
 
 def event(headers: Mapping[str, str], body: dict[str, Any]) -> str:
@@ -62,13 +61,13 @@ def hint(headers: Mapping[str, str], body: dict[str, Any]) -> Hint | None:
         found = _pull(body)
     elif kind == "push":
         after = text(body, "after")
-        branch = _branch(text(body, "ref"))
+        branch = branch_of(text(body, "ref"))
         found = Hint(branch=branch, sha="" if after == _NO_COMMIT else after)
     elif kind == "status":
         found = Hint(sha=text(body, "sha") or text(body, "commit", "id"))
     elif kind in {"workflow_run", "workflow_job"}:
         inside = at(body, kind)
-        branch = _branch(text(inside, "head_branch"))
+        branch = branch_of(text(inside, "head_branch"))
         found = Hint(branch=branch, sha=text(inside, "head_sha"))
     if found is None or not (found.branch or found.sha or found.numbers):
         return None
@@ -98,14 +97,5 @@ def _head(pull: dict[str, Any]) -> str:
 
 
 def _kind(headers: Mapping[str, str]) -> str:
-    lowered = _lowered(headers)
-    return next((lowered[name] for name in _EVENTS if lowered.get(name)), "")
-
-
-def _branch(ref: str) -> str:
-    branch = ref.removeprefix(_BRANCH)
-    return "" if branch.startswith("refs/") else branch
-
-
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+    named = lowered(headers)
+    return next((named[name] for name in _EVENTS if named.get(name)), "")

@@ -12,13 +12,12 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Any
 
-from ci.forms import at, number, text
+from ci.forms import at, branch_of, lowered, number, text
 from ci.inbox import Hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_BRANCH = "refs/heads/"
 _KEY_PREFIX = "whsec_"
 _SIGNATURE = "v1,"
 _NO_COMMIT = "0" * 40
@@ -30,9 +29,9 @@ def signed(headers: Mapping[str, str], raw: bytes, secrets: Sequence[str]) -> bo
     A delivery that carries a signature is judged by that alone: a stolen token does not help it.
     """
     known = [secret for secret in secrets if secret]
-    if "webhook-signature" in _lowered(headers):
-        return _rightly_signed(_lowered(headers), raw, known)
-    shown = _lowered(headers).get("x-gitlab-token", "").encode("utf-8", "surrogateescape")
+    if "webhook-signature" in lowered(headers):
+        return _rightly_signed(lowered(headers), raw, known)
+    shown = lowered(headers).get("x-gitlab-token", "").encode("utf-8", "surrogateescape")
     # Each is compared, so that the time taken says nothing about which one it was.
     found = [hmac.compare_digest(shown, secret.encode()) for secret in known]
     return bool(shown) and any(found)
@@ -40,12 +39,12 @@ def signed(headers: Mapping[str, str], raw: bytes, secrets: Sequence[str]) -> bo
 
 def identity(headers: Mapping[str, str], raw: bytes) -> str:
     """Return the id that is the same when the same delivery is sent again."""
-    lowered = _lowered(headers)
+    named = lowered(headers)
     # The signed one first: the others may be changed by whoever sends an old delivery again.
-    found = lowered.get("webhook-id") or lowered.get("idempotency-key")
+    found = named.get("webhook-id") or named.get("idempotency-key")
     if found:
         return found
-    uuid = lowered.get("x-gitlab-event-uuid")
+    uuid = named.get("x-gitlab-event-uuid")
     # Hooks that are set off by hooks share the uuid, and are told apart by what they say.
     return f"{uuid}-{hashlib.sha256(raw).hexdigest()[:16]}" if uuid else ""
 
@@ -54,7 +53,7 @@ def event(headers: Mapping[str, str], body: dict[str, Any]) -> str:
     """Return the forge's name of the event: merge_request.update, pipeline.failed."""
     kind = text(body, "object_kind")
     if not kind:
-        name = _lowered(headers).get("x-gitlab-event", "")
+        name = lowered(headers).get("x-gitlab-event", "")
         kind = name.removesuffix(" Hook").strip().lower().replace(" ", "_")
     done = (
         text(body, "object_attributes", "action")
@@ -76,7 +75,7 @@ def hint(headers: Mapping[str, str], body: dict[str, Any]) -> Hint | None:
 def _pipeline(body: dict[str, Any]) -> Hint:
     inside = at(body, "object_attributes")
     return Hint(
-        branch=_branch(text(inside, "ref")) if at(inside, "tag") is not True else "",
+        branch=branch_of(text(inside, "ref")) if at(inside, "tag") is not True else "",
         # The pipeline of a merged result runs on a commit of its own.
         sha=text(body, "merge_request", "last_commit", "id") or text(inside, "sha"),
         numbers=_numbers(body, "merge_request", "iid"),
@@ -84,7 +83,7 @@ def _pipeline(body: dict[str, Any]) -> Hint:
 
 
 def _job(body: dict[str, Any]) -> Hint:
-    branch = _branch(text(body, "ref")) if at(body, "tag") is not True else ""
+    branch = branch_of(text(body, "ref")) if at(body, "tag") is not True else ""
     return Hint(branch=branch, sha=text(body, "sha"))
 
 
@@ -108,7 +107,7 @@ def _note(body: dict[str, Any]) -> Hint | None:
 
 def _push(body: dict[str, Any]) -> Hint:
     after = text(body, "after")
-    return Hint(branch=_branch(text(body, "ref")), sha="" if after == _NO_COMMIT else after)
+    return Hint(branch=branch_of(text(body, "ref")), sha="" if after == _NO_COMMIT else after)
 
 
 _READERS = {
@@ -125,18 +124,9 @@ def _repo(body: dict[str, Any]) -> str:
     return text(body, "project", "path_with_namespace")
 
 
-def _branch(ref: str) -> str:
-    branch = ref.removeprefix(_BRANCH)
-    return "" if branch.startswith("refs/") else branch
-
-
 def _numbers(body: dict[str, Any], *path: str) -> tuple[int, ...]:
     found = number(body, *path)
     return () if found is None else (found,)
-
-
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _rightly_signed(headers: Mapping[str, str], raw: bytes, secrets: Sequence[str]) -> bool:

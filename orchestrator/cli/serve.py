@@ -48,12 +48,11 @@ def run(name: str, args: list[str]) -> int:
     import asyncio  # noqa: PLC0415  # only now it is clear that something runs
     import os  # noqa: PLC0415  # as above
     import sys  # noqa: PLC0415  # as above
-    from dataclasses import replace  # noqa: PLC0415  # as above
 
     from orchestrator import jobs  # noqa: PLC0415  # as above
     from orchestrator.cli import looping  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, to_json  # noqa: PLC0415  # as above
-    from orchestrator.web.front import HOST, PORT, Front, bind, setting  # noqa: PLC0415  # as above
+    from orchestrator.web.front import HOST, PORT, Front, bind, fronted, setting  # noqa: PLC0415  # as above
     from orchestrator.web.token import VARIABLE, find_token  # noqa: PLC0415  # as above
 
     # Taken out, so that nothing that is started here inherits it.
@@ -76,8 +75,8 @@ def run(name: str, args: list[str]) -> int:
     async def work(engine: Engine) -> Work:
         # The repository is ours: now nobody else of it can have the address.
         front = Front(bind(host, port, token), host, token, stays=True, say=tell)
-        found = await jobs.planned(engine, None, bench.settings(), everything=True)
-        return replace(found, beside=front)
+        planned = jobs.planned(engine, None, bench.settings(), everything=True)
+        return await fronted(front, planned)
 
     ending = asyncio.run(
         looping.loop_through(bench, work, who="loopwright serve", plain=options.plain, revives=True)

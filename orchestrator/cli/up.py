@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from orchestrator.cli.loopoptions import isolation, with_looping
-from orchestrator.cli.options import Parser, find_repo, positive
+from orchestrator.cli.options import Parser, UsageError, count, find_repo, positive
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
-    from lifecycle.engine import Engine
-    from orchestrator.service import Work
+    from collections.abc import Callable
 
+    from lifecycle.engine import Engine
+    from orchestrator.cli.looping import Bench
+    from orchestrator.service import Work
+    from orchestrator.web.front import Front
+
+MOST_PORT = 65_535
 _MORE = """\
 Without PLAN it takes loopwright.plan.toml or loopwright.plan.json of the repository, if there is
 one, and goes on with every lifecycle that is not finished. What a person paused or stopped stays
-so; `loopwright resume AGENT` starts it again while this runs.
+so; `loopwright resume AGENT` starts it again while this runs. Meanwhile the API is served as by
+`loopwright serve`; where it listens and where its token is, is told on standard error.
 
 Exit code, the worst of all loops in this order: 130/143 ended by a signal, 1 internal error, 6
 failed for good, 5 out of retries, 3 blocked or held by a person, 4 still waits for a pull request,
@@ -30,6 +36,8 @@ def parser(name: str) -> Parser:
     )
     made.add_argument("plan", nargs="?", metavar="PLAN", help="a .toml or .json file of tasks")
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
+    made.add_argument("--port", type=count, metavar="P", help="of the API; 0 is any that is free")
+    made.add_argument("--no-server", action="store_true", help="serve no API")
     with_looping(made)
     return made.with_json("print the LoopResult objects at the end").with_repo()
 
@@ -38,6 +46,8 @@ def run(name: str, args: list[str]) -> int:
     """Run them all."""
     options = parser(name).parse_args(args)
     confined = isolation(options.isolation, allow_weaker=options.allow_weaker)
+    if options.port is not None and (options.no_server or options.port > MOST_PORT):
+        raise UsageError(f"--port goes up to {MOST_PORT}, and not with --no-server")
     repo = find_repo(options.repo)
     import asyncio  # noqa: PLC0415  # only now it is clear that something runs
     from pathlib import Path  # noqa: PLC0415  # as above
@@ -45,6 +55,7 @@ def run(name: str, args: list[str]) -> int:
     from orchestrator import jobs, plans  # noqa: PLC0415  # as above
     from orchestrator.cli import looping  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
+    from orchestrator.web.front import fronted  # noqa: PLC0415  # as above
 
     bench = looping.Bench.of(repo, max_live_agents=options.max_live, **confined)
     path = Path(options.plan) if options.plan is not None else plans.find_plan(repo)
@@ -55,7 +66,9 @@ def run(name: str, args: list[str]) -> int:
 
     async def work(engine: Engine) -> Work:
         everything = options.plan is None
-        return await jobs.planned(engine, plan, bench.settings(), everything=everything)
+        front = None if options.no_server else _front(bench, options.port, tell)
+        planned = jobs.planned(engine, plan, bench.settings(), everything=everything)
+        return await fronted(front, planned)
 
     ending = asyncio.run(
         looping.loop_through(bench, work, who="loopwright up", plain=options.plain, revives=True)
@@ -74,3 +87,26 @@ def run(name: str, args: list[str]) -> int:
     else:
         looping.tell_ending(ending, bench)
     return ending.exit_code
+
+
+def _front(bench: Bench, port: int | None, tell: Callable[[str], None]) -> Front | None:
+    """Return the server to run beside the loops; the loops do not depend on it."""
+    import os  # noqa: PLC0415  # as above
+
+    from orchestrator.errors import OrchestratorError  # noqa: PLC0415  # as above
+    from orchestrator.web.front import HOST, PORT, Front, bind, setting  # noqa: PLC0415  # as above
+    from orchestrator.web.token import VARIABLE, find_token  # noqa: PLC0415  # as above
+
+    wanted = port if port is not None else setting(bench.settings(), "port", PORT)
+    try:
+        # Taken out, so that nothing that is started here inherits it.
+        token = find_token(bench.environ, repo=bench.repo, variable=os.environ.pop(VARIABLE, ""))
+        sock = bind(HOST, wanted, token, any_port=port is None)
+    except OrchestratorError as problem:
+        if port is not None:
+            raise
+        tell(f"No API is served: {problem}")
+        return None
+    if sock.getsockname()[1] != wanted and wanted:
+        tell(f"Port {wanted} is in use, perhaps by another runner; another one is taken.")
+    return Front(sock, HOST, token, stays=False)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from typing import TYPE_CHECKING
 
 from ci.gitea import GiteaForge
 from ci.gitea_auth import GiteaSignIn
 from tests.ci.forge_server import forge_server
-from tests.ci.served_git import BASE, Origin
+from tests.ci.served_git import BASE, Origin, hurried, ticking
 from tests.ci.served_gitea import TOKEN, ServedGitea
 from tests.ci.served_gitea_state import REPO
 
@@ -19,17 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.ci.forge_server import ForgeServer
-
-BEGAN = 1_700_000_000.0
-
-
-def ticking() -> float:
-    return BEGAN + time.monotonic()
-
-
-async def hurried(seconds: float) -> None:
-    """Sleep as somebody does who is not patient."""
-    await asyncio.sleep(seconds / 100)
 
 
 class GiteaWorld:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -43,12 +43,6 @@ async def opened(
 ) -> ForgePull:
     await world.commit(branch, shared=shared)
     return await world.forge.create_pull(branch=branch, base=BASE, title=title, body="Why.")
-
-
-async def merge(
-    world: GiteaWorld, pull: ForgePull, method: str = "merge", message: str = ""
-) -> Any:
-    return await world.forge.merge(pull, sha=pull.head_sha, method=method, message=message)
 
 
 async def test_a_pull_request_is_created_with_all_that_was_given(world: GiteaWorld) -> None:

@@ -10,7 +10,7 @@ from ci.gitea_auth import VARIABLES, GiteaSignIn, sign_in
 
 
 async def test_a_token_makes_the_headers_of_the_api_and_of_git() -> None:
-    made = GiteaSignIn(source="a test", token="t-1")
+    made = GiteaSignIn("a test", "t-1")
     assert await made.sign() == {"Authorization": "token t-1"}
     scheme, _, encoded = made.git_header()["Authorization"].partition(" ")
     assert (scheme, base64.b64decode(encoded).decode()) == ("Basic", "oauth2:t-1")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ci.checks import CheckState
 from tests.ci.forge_server import fails
 from tests.ci.gitea_world import gitea_world
-from tests.ci.served_git import BASE
 from tests.ci.served_gitea_state import REPO
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from ci.forge import ForgePull
     from tests.ci.gitea_world import GiteaWorld
 
 AT = f"/api/v1/repos/{REPO}"
@@ -28,19 +26,6 @@ PASSED, FAILED, PENDING = CheckState.PASSED, CheckState.FAILED, CheckState.PENDI
 async def world(tmp_path: Path) -> AsyncIterator[GiteaWorld]:
     async with gitea_world(tmp_path / "world") as served:
         yield served
-
-
-async def opened(
-    world: GiteaWorld, branch: str = "agent/a", *, shared: str | None = "a", title: str = "Do it"
-) -> ForgePull:
-    await world.commit(branch, shared=shared)
-    return await world.forge.create_pull(branch=branch, base=BASE, title=title, body="Why.")
-
-
-async def merge(
-    world: GiteaWorld, pull: ForgePull, method: str = "merge", message: str = ""
-) -> Any:
-    return await world.forge.merge(pull, sha=pull.head_sha, method=method, message=message)
 
 
 async def test_the_newest_status_of_each_context_counts(world: GiteaWorld) -> None:

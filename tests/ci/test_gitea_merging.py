@@ -11,8 +11,8 @@ from ci.errors import (
     UnreachableError,
 )
 from tests.ci.forge_server import answers, fails
-from tests.ci.gitea_world import gitea_world, ticking
-from tests.ci.served_git import BASE
+from tests.ci.gitea_world import gitea_world
+from tests.ci.served_git import BASE, ticking
 from tests.ci.served_gitea_state import REPO
 
 if TYPE_CHECKING:

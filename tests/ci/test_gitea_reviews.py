@@ -19,8 +19,8 @@ from ci.gitea_forms import (
     remark_of_review,
 )
 from ci.gitea_reviews import TRUST_LASTS
-from tests.ci.gitea_world import gitea_world, ticking
-from tests.ci.served_git import BASE
+from tests.ci.gitea_world import gitea_world
+from tests.ci.served_git import BASE, ticking
 from tests.ci.served_gitea_state import REPO
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from ci.errors import GarbledError
 from ci.gitlab_pulls import approvals_of, open_threads, pull_of, remark_of
 from ci.gitlab_reviews import TRUST_LASTS
 from tests.ci.forge_server import fails
-from tests.ci.gitlab_world import gitlab_world, ticking
-from tests.ci.served_git import BASE
+from tests.ci.gitlab_world import gitlab_world
+from tests.ci.served_git import BASE, ticking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

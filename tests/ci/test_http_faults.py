@@ -313,6 +313,19 @@ async def test_nobody_is_asked_while_the_limit_is_used_up(server: ForgeServer) -
         assert (await other.get("/x")).body == [1]
 
 
+async def test_a_limit_that_is_counted_apart_shuts_out_nothing_else(server: ForgeServer) -> None:
+    apart = {"limit": "30", "remaining": "0", "reset": "1700000500", "resource": "graphql"}
+    limits = {f"x-ratelimit-{name}": value for name, value in apart.items()}
+    server.route("POST", "/graphql", answers({"message": "limit"}, status=403, headers=limits))
+    server.route("GET", "/x", answers([1]))
+    async with asking(server.url) as web:
+        with pytest.raises(LimitedError) as raised:
+            await web.send("POST", "/graphql", json={})
+        assert raised.value.retry_at == 1_700_000_501
+        assert (await web.get("/x")).body == [1]
+        assert web.budget.remaining is None
+
+
 async def test_a_host_that_fails_is_left_alone_and_found_again(server: ForgeServer) -> None:
     clock, doors = Clock(), Doors()
     server.route("GET", "/x", in_turn(*(fails(502),) * 4, answers([1])))

@@ -1,0 +1,64 @@
+"""Webhooks beside the loops: taken in, kept, and passed on to the provider as hints.
+
+Owns which secrets are believed and that the mail is worked on while the loops run, with or without
+a server. What a delivery means is the provider's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from ci.dispatch import Dispatcher
+from ci.receiver import WORDINGS, Receiver
+
+if TYPE_CHECKING:
+    from ci.interface import Watch
+    from lifecycle.engine import Engine
+    from orchestrator.providers import Outside
+
+
+class Mailroom:
+    """Receiver and dispatcher of one runner; entered while its loops run."""
+
+    def __init__(self, engine: Engine, outside: Outside) -> None:
+        parts = engine.parts
+        self._parts = parts
+        self._appearing: set[asyncio.Task[object]] = set()
+        self._dispatcher = Dispatcher(
+            parts.store.deliveries,
+            outside.provider,
+            repos=lambda name: outside.repos.get(name, ""),
+            now=parts.clock.now,
+            report=self._report,
+        )
+        self.receiver = Receiver(
+            parts.store.deliveries,
+            secrets={name: partial(outside.secrets_of, name) for name in WORDINGS},
+            now=parts.clock.now,
+            wake=self._dispatcher.wake,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._dispatcher.__aenter__()
+        self._parts.appeared = self._appeared
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._parts.appeared = _nobody
+        await self._dispatcher.__aexit__()
+        await asyncio.gather(*self._appearing, return_exceptions=True)
+
+    def _report(self, text: str) -> None:
+        self._parts.report("hooks_problem", reason=text)
+
+    def _appeared(self, watch: Watch) -> None:
+        """Match what came before somebody waited for it."""
+        task = asyncio.get_running_loop().create_task(self._dispatcher.appeared(watch))
+        self._appearing.add(task)
+        task.add_done_callback(self._appearing.discard)
+
+
+def _nobody(watch: Watch) -> None:
+    del watch
