@@ -12,10 +12,10 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
+from ci.dispatch_reading import Reading, read
 from ci.errors import ForgeError
 from ci.events import clean_line
 from ci.inbox import KEPT_FOR, DeliveryState, Hint
-from ci.receiver import WORDINGS, document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,6 +30,7 @@ UNMATCHED_KEPT = 5_000
 """Hints held ready for a wait that appears; older ones stay in the inbox only."""
 LOOK_AGAIN = 30.0
 """Seconds after which the inbox is looked at without having been woken."""
+A_LITTLE = 0.05
 DAY = 86_400.0
 
 
@@ -53,17 +54,6 @@ class Patience:
         """Return the next pause; `wanted` is what the other side asked for."""
         grown = self.first * 2.0 ** min(failures - 1, 30)
         return min(self.longest, max(grown, wanted))
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a delivery turned out to be about, or why it is about nothing."""
-
-    hint: Hint | None = None
-    elsewhere: str = ""
-    """The other repository that it names."""
-    state: DeliveryState = DeliveryState.IGNORED
-    outcome: str = ""
 
 
 @dataclass(slots=True)
@@ -151,7 +141,7 @@ class Dispatcher:
             try:
                 await self._inbox()
                 await self._prune()
-                more = await self._round()
+                new = await self._round()
                 failures = 0
             except Exception as problem:  # noqa: BLE001  # deliveries are worked on whatever goes wrong once
                 failures += 1
@@ -159,9 +149,13 @@ class Dispatcher:
                 self._report(f"deliveries wait for {pause:g} s: {_told(problem)}")
                 await asyncio.sleep(pause)
                 continue
-            if not more:
+            if new:
+                await self._through(new)
+            else:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), LOOK_AGAIN)
+                    # Not wait_for: before Python 3.12 it may lose a cancellation.
+                    async with asyncio.timeout(LOOK_AGAIN):
+                        await self._woken.wait()
 
     async def _inbox(self) -> dict[str, Hint]:
         if self._unmatched is None:
@@ -175,8 +169,18 @@ class Dispatcher:
             await self._deliveries.prune(now - KEPT_FOR)
             self._prune_at = now + DAY
 
-    async def _round(self) -> bool:
-        """Begin to work on what is new; False if nothing was."""
+    async def _through(self, keys: set[str]) -> None:
+        """Wait a little, so that the next look finds few that are still being worked on."""
+        tasks = [
+            each.task
+            for each in self._questions.values()
+            if each.task is not None and not keys.isdisjoint(each.keys)
+        ]
+        if tasks:
+            await asyncio.wait(tasks, timeout=A_LITTLE)
+
+    async def _round(self) -> set[str]:
+        """Begin to work on what is new, and return its keys."""
         found = await self._deliveries.waiting(limit=BATCH + len(self._busy))
         new = [each for each in found if each.key not in self._busy]
         settled: dict[tuple[DeliveryState, str], list[str]] = {}
@@ -192,7 +196,7 @@ class Dispatcher:
                 self._ask_about(reading, delivery.key)
         for (state, outcome), keys in settled.items():
             await self._settle(keys, state, outcome)
-        return bool(new)
+        return {each.key for each in new}
 
     async def _read(self, delivery: Delivery) -> Reading:
         try:
@@ -286,30 +290,6 @@ class Dispatcher:
         self, keys: Iterable[str], state: DeliveryState, outcome: str, hint: Hint | None = None
     ) -> None:
         await self._deliveries.settle(tuple(keys), state, outcome[:500], at=self._now(), hint=hint)
-
-
-def read(delivery: Delivery, ours: str) -> Reading:
-    """Find out what a delivery is about; `ours` is the repository that we work with, if known."""
-    body = document(delivery.headers, delivery.body)
-    wording = WORDINGS.get(delivery.provider)
-    if body is None or wording is None:
-        return Reading(state=DeliveryState.BROKEN, outcome="its body is no JSON object")
-    try:
-        hint = wording.hint(delivery.headers, body)
-    except Exception as problem:  # noqa: BLE001  # one odd delivery must not stop all that come after it
-        return Reading(state=DeliveryState.BROKEN, outcome=f"not understood: {_told(problem)}")
-    if hint is None:
-        event = delivery.event or "it"
-        return Reading(outcome=f"{event} tells nothing that anybody could wait for")
-    # What happened is one question, however many events tell of it.
-    hint = hint.model_copy(update={"event": ""})
-    if not ours or not hint.repo or hint.repo.casefold() == ours.casefold():
-        return Reading(hint=hint)
-    if not hint.sha:
-        return Reading(outcome=f"about {hint.repo}, not about {ours}")
-    # Numbers and branches mean something else there, but a commit that somebody here waits for is
-    # the same one: then the repository was renamed, or it is a fork of ours.
-    return Reading(hint=Hint(sha=hint.sha), elsewhere=hint.repo)
 
 
 def _what(hint: Hint) -> str:

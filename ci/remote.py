@@ -23,15 +23,16 @@ from ci.remote_memory import Memory
 from ci.remote_telling import Teller
 from ci.remote_watching import Watching
 from ci.triage import Bench
-from ci.verdict import VerdictStatus, judge_checks
+from ci.verdict import VerdictStatus, checks_of, judge_checks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from ci.checks import Check
     from ci.events import CIEvent
     from ci.forge import Forge, ForgePull
     from ci.inbox import Hint
-    from ci.interface import EventBatch, Surroundings, Trouble, Watch
+    from ci.interface import CIProvider, EventBatch, Surroundings, Trouble, Watch
     from ci.merging import Rules
     from ci.verdict import Verdict
 
@@ -82,6 +83,8 @@ class RemoteProvider:
         self._rules = rules
         self._header = header
         self._chance = chance
+        self.judges: tuple[CIProvider, ...] = ()
+        """Who else has a say in what a verdict is, and so in what is merged."""
         self._feed = Feed(f"ci.{forge.name}.events")
         self._telling = asyncio.Lock()
         self._life = asyncio.Lock()
@@ -305,7 +308,7 @@ class RemoteProvider:
                 f"the {self.name} provider needs Surroundings with `remote` and `call_at`"
             )
         memory = Memory(forge.name, now)
-        bench = Bench(forge, memory, self._rules, now)
+        bench = Bench(forge, memory, self._rules, now, beside=self._beside)
         teller = Teller(forge.name, forge.place)
         shipping = Shipping(
             surroundings.remote,
@@ -332,6 +335,10 @@ class RemoteProvider:
             budget=lambda: forge.budget,
         )
         return _Work(memory, bench, teller, shipping, watching, poller)
+
+    async def _beside(self, sha: str) -> tuple[Check, ...]:
+        verdicts = [await judge.verdict(sha) for judge in self.judges]
+        return tuple(check for verdict in verdicts for check in checks_of(verdict))
 
     async def _publish(self, event: CIEvent) -> None:
         async with self._telling:

@@ -16,13 +16,15 @@ from ci.events import Detail
 from ci.verdict import judge, judge_checks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ci.checks import Check
     from ci.forge import Forge
     from ci.merging import Rules
     from ci.remote_memory import Memory
     from ci.verdict import Verdict
+
+    Beside = Callable[[str], Awaitable[tuple[Check, ...]]]
 
 EXPLAINED = 5
 """Failed checks whose logs are fetched; of more only the names are told."""
@@ -45,10 +47,18 @@ class Finding:
 class Bench:
     """Judges commits by what a forge says of them."""
 
-    def __init__(
-        self, forge: Forge, memory: Memory, rules: Callable[[], Rules], now: Callable[[], float]
+    def __init__(  # one fact each of whom it judges by
+        self,
+        forge: Forge,
+        memory: Memory,
+        rules: Callable[[], Rules],
+        now: Callable[[], float],
+        *,
+        beside: Beside,
     ) -> None:
+        """`beside` asks who else judges commits, beside the forge's own checks."""
         self._forge = forge
+        self._beside = beside
         self._memory = memory
         self._rules = rules
         self._now = now
@@ -57,7 +67,7 @@ class Bench:
     async def checks(self, sha: str) -> tuple[Check, ...]:
         """Return the checks of exactly this commit."""
         await self._memory.saw(sha)
-        return await self._forge.checks(sha)
+        return (*await self._forge.checks(sha), *await self._beside(sha))
 
     def verdict(self, sha: str, checks: Sequence[Check]) -> Verdict:
         """Judge them; a commit without any is pending until its grace is over."""
@@ -128,7 +138,9 @@ class Bench:
         )
 
     async def _explained(self, sha: str, check: Check) -> Check:
-        key = (sha, check.ref or check.name)
+        if not check.ref:
+            return check  # not the forge's own: whoever judged it said all there is
+        key = (sha, check.ref)
         if key in self._logs:
             return self._logs[key]
         try:

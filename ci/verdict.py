@@ -78,6 +78,24 @@ def judge_checks(sha: str, checks: Iterable[Check]) -> Verdict:
     )
 
 
+def checks_of(verdict: Verdict) -> tuple[Check, ...]:
+    """Return the checks that a verdict was made from."""
+    return (
+        *(
+            Check(
+                name=each.name,
+                state=CheckState.FAILED,
+                summary=each.summary,
+                excerpt=each.excerpt,
+                url=each.url,
+            )
+            for each in verdict.failed
+        ),
+        *(Check(name=name, state=CheckState.PENDING) for name in verdict.pending),
+        *(Check(name=name, state=CheckState.PASSED) for name in verdict.passed),
+    )
+
+
 def judge(
     sha: str,
     *,

@@ -102,8 +102,12 @@ def outside(makings: Makings) -> Outside:
     provider = first
     if judges:
         from ci.joined import JoinedProvider  # noqa: PLC0415  # only who joins some pays for it
+        from ci.remote import RemoteProvider  # noqa: PLC0415  # as above
 
         provider = JoinedProvider(first, judges)
+        if keeper is not None and isinstance(keeper.provider, RemoteProvider):
+            # What it merges by itself must be green for all of them.
+            keeper.provider.judges = tuple(judges)
     if keeper is None:
         return Outside(provider, local, environ=makings.environ)
     return Outside(

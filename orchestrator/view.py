@@ -175,7 +175,8 @@ class LiveView:
                     self._live.update(self._table(rows), refresh=True)
             await asyncio.sleep(DRAW_EVERY)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), LOOK_EVERY - DRAW_EVERY)
+                async with asyncio.timeout(LOOK_EVERY - DRAW_EVERY):
+                    await self._changed.wait()
             self._changed.clear()
 
     def _rows(self) -> list[Row]:

@@ -52,15 +52,15 @@ def run(name: str, args: list[str]) -> int:
     from orchestrator import jobs  # noqa: PLC0415  # as above
     from orchestrator.cli import looping  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, to_json  # noqa: PLC0415  # as above
-    from orchestrator.web.front import HOST, PORT, Front, bind, fronted, setting  # noqa: PLC0415  # as above
+    from orchestrator.web.front import Front, bind, fronted  # noqa: PLC0415  # as above
     from orchestrator.web.token import VARIABLE, find_token  # noqa: PLC0415  # as above
 
     # Taken out, so that nothing that is started here inherits it.
     given = os.environ.pop(VARIABLE, "")
     bench = looping.Bench.of(repo, max_live_agents=options.max_live, **confined)
     settings = bench.settings()
-    host = options.host or setting(settings, "host", HOST)
-    port = options.port if options.port is not None else setting(settings, "port", PORT)
+    host = options.host or settings.host
+    port = options.port if options.port is not None else settings.port
     token = find_token(bench.environ, repo=repo, given=options.token_file, variable=given)
 
     def tell(url: str) -> None:

@@ -94,14 +94,15 @@ def _front(bench: Bench, port: int | None, tell: Callable[[str], None]) -> Front
     import os  # noqa: PLC0415  # as above
 
     from orchestrator.errors import OrchestratorError  # noqa: PLC0415  # as above
-    from orchestrator.web.front import HOST, PORT, Front, bind, setting  # noqa: PLC0415  # as above
+    from orchestrator.web.front import Front, bind  # noqa: PLC0415  # as above
     from orchestrator.web.token import VARIABLE, find_token  # noqa: PLC0415  # as above
 
-    wanted = port if port is not None else setting(bench.settings(), "port", PORT)
+    settings = bench.settings()
+    host, wanted = settings.host, port if port is not None else settings.port
     try:
         # Taken out, so that nothing that is started here inherits it.
         token = find_token(bench.environ, repo=bench.repo, variable=os.environ.pop(VARIABLE, ""))
-        sock = bind(HOST, wanted, token, any_port=port is None)
+        sock = bind(host, wanted, token, any_port=port is None)
     except OrchestratorError as problem:
         if port is not None:
             raise
@@ -109,4 +110,4 @@ def _front(bench: Bench, port: int | None, tell: Callable[[str], None]) -> Front
         return None
     if sock.getsockname()[1] != wanted and wanted:
         tell(f"Port {wanted} is in use, perhaps by another runner; another one is taken.")
-    return Front(sock, HOST, token, stays=False)
+    return Front(sock, host, token, stays=False)

@@ -305,6 +305,17 @@ async def test_pauses_grow_to_a_limit_and_heed_what_the_forge_asks_for() -> None
     assert patience.after(3, wanted=-5.0) == 4.0
 
 
+@pytest.mark.parametrize("later", range(4))
+async def test_it_ends_also_in_the_moment_it_is_woken(deliveries: Inbox, later: int) -> None:
+    desk = Desk(deliveries, Asked(watch()))
+    async with asyncio.timeout(20), desk.dispatcher:
+        await desk.settled(await desk.send(github({}, "ping")))
+        await until(lambda: bool(desk.dispatcher._woken._waiters))
+        desk.dispatcher.wake()
+        for _ in range(later):
+            await asyncio.sleep(0)
+
+
 async def test_what_was_asked_but_not_settled_at_a_crash_is_asked_again(deliveries: Inbox) -> None:
     provider = Asked(watch())
     provider.gate.clear()

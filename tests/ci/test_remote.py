@@ -16,7 +16,7 @@ from ci.errors import (
 from ci.forge import Reviews
 from ci.inbox import Hint
 from ci.interface import PullRequestState
-from ci.verdict import VerdictStatus
+from ci.verdict import Verdict, VerdictStatus, judge
 from tests.ci.scripted_forge import BASE_SHA, check, remark, scene_of, sha
 
 if TYPE_CHECKING:
@@ -486,3 +486,32 @@ async def test_a_wait_that_is_over_is_forgotten(tmp_path: Path) -> None:
         assert scene.forge.asked.total() == before
         assert await scene.provider.take(Hint(numbers=(7,))) == ()
         assert await scene.documents.all("ci.waits") == {}
+
+
+# --- others who judge -------------------------------------------------------------------------
+
+
+class Judge:
+    """Somebody beside the forge who has a say."""
+
+    def __init__(self) -> None:
+        self.said = judge(sha("1"), pending=("jenkins/unit",))
+
+    async def verdict(self, commit: str) -> Verdict:
+        assert commit == sha("1")
+        return self.said
+
+
+async def test_nothing_is_merged_unasked_before_all_who_judge_are_content(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, auto_merge=True) as scene:
+        other = Judge()
+        scene.provider.judges = (other,)  # type: ignore[assignment]  # a verdict is all it is asked
+        scene.forge.by_sha[sha("1")] = (check("unit"),)
+        scene.forge.open()
+        scene.watch()
+        await scene.later(400)
+        assert scene.forge.merged_with == []
+        assert not (await scene.provider.merge(7)).merged
+        other.said = judge(sha("1"), passed=("jenkins/unit",))
+        await scene.later(400)
+    assert scene.forge.merged_with == [(7, sha("1"), "merge")]

@@ -137,7 +137,9 @@ async def test_no_remote_and_no_repository_are_told(far: Far, tmp_path: Path) ->
 async def test_the_url_is_read_once_and_a_later_change_leads_nowhere(
     far: Far, tmp_path: Path
 ) -> None:
+    far.git(far.repo, "config", "--global", "remote.origin.url", "/elsewhere")
     assert url_of(far.repo) is None
+    far.git(far.repo, "config", "--global", "--unset", "remote.origin.url")
     far.git(far.repo, "remote", "add", "origin", str(far.there))
     far.git(far.repo, "remote", "set-url", "--add", "origin", "/second")
     far.git(far.repo, "remote", "add", "my.Fork", "git@example.org:x/y.git")

@@ -198,7 +198,8 @@ async def test_a_certificate_is_checked_and_the_users_own_authority_counts(
 
 async def test_a_proxy_of_the_user_is_asked_and_sees_no_sign_in(far: Far) -> None:
     with serving(far.there.parent) as proxy:
-        environ = {**os.environ, "https_proxy": proxy.url(""), "http_proxy": proxy.url("")}
+        names = ("https_proxy", "http_proxy", "ALL_PROXY")
+        environ = {**os.environ, **dict.fromkeys(names, proxy.url(""))}
         for url in ("https://example.invalid/x.git", "http://127.0.0.1:9/x.git"):
             await _refusal(far.remote(url, environ=environ), far.commit("one"))
         assert {path for path, _ in proxy.seen} == {"example.invalid:443"}
