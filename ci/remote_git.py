@@ -51,7 +51,7 @@ class Shipping:
         if not pushed.done:
             # A push of an earlier runner that we did not hear the end of, or somebody else's work
             # that the agent has taken up meanwhile: both lose nothing.
-            theirs = await self._remote.fetch(branch, header=header)
+            theirs = await self._there(branch, header)
             if (
                 theirs is not None
                 and theirs != there
@@ -62,6 +62,12 @@ class Shipping:
             await self._memory.pushed(branch, sha)
             return ""
         return f"{branch} could not be pushed to {self._place}: {pushed.reason}"
+
+    async def _there(self, branch: str, header: Mapping[str, str]) -> str | None:
+        try:
+            return await self._remote.fetch(branch, header=header)
+        except ProviderError:
+            return None  # why the push failed is told already
 
     async def _may_replace(self, branch: str, theirs: str, sha: str) -> bool:
         return self._memory.ours(branch, theirs) or await self._remote.holds(sha, theirs)

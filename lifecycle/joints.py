@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ci.errors import UnreachableError
 from ci.interface import Surroundings
 from lifecycle.errors import PlanError
+from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from ci.interface import Remote, Timer
+    from ci.interface import Pushed, Remote, Timer
     from lifecycle.plan import Agent
     from lifecycle.ports import Branches, Commands, Terminals
     from lifecycle.store.port import LifecycleStore
@@ -69,7 +72,7 @@ def surroundings(  # noqa: PLR0913  # all by name
         now=now,
         folder=folder,
         call_at=call_at,
-        remote=remote,
+        remote=None if remote is None else _Remote(remote),
         deliveries=store.deliveries,
     )
 
@@ -112,6 +115,39 @@ class _Commands:
         for identity in self.terminals.find_marked(mark):
             await self.terminals.stop_identity(identity, 1.0)
         return await self.commands.run(command, cwd=cwd, log=log, timeout=timeout, mark=mark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    """Says in the words of CI what goes wrong on the way to the forge."""
+
+    remote: Remote
+
+    async def push(
+        self, branch: str, sha: str, *, expected: str | None, header: Mapping[str, str]
+    ) -> Pushed:
+        with _in_words_of_ci():
+            return await self.remote.push(branch, sha, expected=expected, header=header)
+
+    async def fetch(self, branch: str, *, header: Mapping[str, str]) -> str | None:
+        with _in_words_of_ci():
+            return await self.remote.fetch(branch, header=header)
+
+    async def holds(self, commit: str, other: str) -> bool:
+        with _in_words_of_ci():
+            return await self.remote.holds(commit, other)
+
+    async def follow(self, branch: str, sha: str) -> bool:
+        with _in_words_of_ci():
+            return await self.remote.follow(branch, sha)
+
+
+@contextmanager
+def _in_words_of_ci() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeFault as fault:
+        raise UnreachableError(str(fault)) from fault
 
 
 @dataclass(frozen=True, slots=True)

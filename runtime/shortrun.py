@@ -88,7 +88,7 @@ def _content(handle: IO[bytes]) -> bytes:
     return handle.read()
 
 
-async def _exited(process: subprocess.Popen[bytes]) -> None:
+async def _exited(process: subprocess.Popen[bytes], *, reap: bool = True) -> None:
     """Wait for the end of the process: by pidfd where there is one, else in a thread."""
     try:
         pidfd = os.pidfd_open(process.pid)
@@ -103,7 +103,8 @@ async def _exited(process: subprocess.Popen[bytes]) -> None:
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
-    process.wait()
+    if reap:
+        process.wait()
 
 
 async def _put_down(process: subprocess.Popen[bytes]) -> None:
@@ -111,8 +112,12 @@ async def _put_down(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGTERM)
     try:
         async with asyncio.timeout(TERM_GRACE):
-            await _exited(process)
+            await _exited(process, reap=False)
     except (TimeoutError, asyncio.CancelledError):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        pass
+    finally:
+        # Not reaped yet, so the number is still its own: what it started goes with it.
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -63,7 +63,7 @@ def run(name: str, args: list[str]) -> int:
     )
     settings = load_settings(repo, environ=os.environ)
     added = asyncio.run(members.add(repo, addition, settings))
-    runs = added.runner.startswith("loopwright up")
+    runs = added.runner.startswith(("loopwright up", "loopwright serve"))
     if options.json:
         say(to_json({"agent_id": added.agent_id, "task_id": added.task_id, "runner": added.runner}))
     else:

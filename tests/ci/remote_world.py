@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ci.interface import Surroundings
 from ci.merging import Rules
 from ci.remote import RemoteProvider
-from lifecycle.joints import _Repository
+from lifecycle.joints import _Remote, _Repository
 from runtime.branches import BranchManager
 from runtime.remotes import GitRemote
 from tests.ci.ports import IDENTITY, JsonDocuments, ShellCommands
@@ -82,7 +82,7 @@ class RemoteWorld:
                 now=self.now,
                 folder=self.folder,
                 call_at=self._call_at,
-                remote=GitRemote(self.repo, url=str(self.origin), environ=IDENTITY),
+                remote=_Remote(GitRemote(self.repo, url=str(self.origin), environ=IDENTITY)),
             )
         )
         return provider

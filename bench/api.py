@@ -1,0 +1,219 @@
+"""A page of 50 of the API at 100,000 records, against a bare Starlette endpoint over the same query."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import random
+import threading
+import time
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from bench.measure import BURST, Options, Row, best, in_turns, script
+from bench.world import World, facts_like, patient, world
+from lifecycle.audit import Audit
+from lifecycle.machine.states import Accepted, Completed, Reason, Rejected, State, Tally
+from lifecycle.paths import Paths
+from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.store.sqlite import SqliteStore
+from orchestrator.web.app import guarded
+from orchestrator.web.desk import Desk
+from orchestrator.web.forms import row_form
+from orchestrator.web.front import bound
+from orchestrator.web.office import Office
+from orchestrator.web.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from lifecycle.engine import Engine
+
+PAGE = 50
+AT_ONCE = 500
+REACH = 2.0
+TOKEN = "a-token-of-the-bench-0123456789"  # noqa: S105  # opens nothing but this
+
+
+async def _fill(path: Path, count: int) -> None:
+    async with await SqliteStore.open(path) as store:
+        for first in range(0, count, AT_ONCE):
+            records = (_record(each) for each in range(first, min(first + AT_ONCE, count)))
+            await asyncio.gather(*map(store.create, records))
+
+
+def _record(number: int) -> AgentLifecycle:
+    record = AgentLifecycle(
+        agent_id=f"agent-{number}",
+        task=f"Task {number}",
+        task_id=f"T{number}",
+        tags=("nightly",) if number % 7 == 0 else (),
+        created_at=float(number),
+        facts=facts_like(f"T{number}"),
+        work=_work(number),
+    )
+    record.derive()
+    return record
+
+
+def _work(number: int) -> State:
+    tally = Tally(attempt=3, spawn_count=3, retry_count=1)
+    if number % 50 == 0:
+        return Completed(tally=tally, summary="It works.", changed_files=("a.py", "b.py"))
+    if number % 3 == 0:
+        return Rejected(tally=tally, reason=Reason.MAX_RETRIES, text="3 of 3 retries are used")
+    return Accepted(tally=tally, commit="0" * 40, summary="It works.", changed_files=("a.py",))
+
+
+def _bare(engine: Engine) -> Starlette:
+    async def listed(request: Request) -> JSONResponse:
+        cursor = int(request.query_params["cursor"])
+        limit = int(request.query_params["limit"])
+        page = await engine.parts.store.list(Filter(), cursor=cursor, limit=limit)
+        present = engine.parts.clock.now()
+        items = [row_form(record, present) for record in page.records]
+        return JSONResponse({"items": items, "next": page.next_cursor})
+
+    return Starlette(routes=[Route("/api/v1/lifecycles", listed)])
+
+
+class _Plain(uvicorn.Server):
+    """Uvicorn as it comes, but for its signals."""
+
+    def capture_signals(self) -> suppress:  # type: ignore[override]  # nothing is captured
+        return suppress()
+
+
+@asynccontextmanager
+async def _plain(app: Starlette) -> AsyncIterator[int]:
+    sock = bound("127.0.0.1", 0)
+    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None,
+                            access_log=False, timeout_graceful_shutdown=1)  # fmt: skip
+    server = _Plain(config)
+    serving = asyncio.create_task(server.serve(sockets=[sock]))
+    try:
+        yield int(sock.getsockname()[1])
+    finally:
+        server.should_exit = True
+        await serving
+
+
+@dataclass
+class Both:
+    """Both servers in a thread, in one event loop and over one store."""
+
+    made: World
+    count: int
+    ours: int = 0
+    bare: int = 0
+
+    def __enter__(self) -> Self:
+        self._ready, self._loop, self._over = threading.Event(), asyncio.new_event_loop(), None
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        self._ready.wait()
+        if self._problem is not None:
+            raise self._problem
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._end)
+        self._thread.join()
+        self._loop.close()
+
+    def _end(self) -> None:
+        if self._over is not None:
+            self._over.set()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        except Exception as problem:  # noqa: BLE001  # raised where it is waited for
+            self._problem = problem
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._over: asyncio.Event | None = asyncio.Event()
+        repo = self.made.folder()
+        await _fill(Paths.of(repo).database, self.count)
+        loop = self.made.loop(repo, with_git=False, settings=patient())
+        async with loop.opened() as engine:
+            audit = Audit(engine.parts.store.trail, now=engine.parts.clock.now)
+            office = Office(engine, audit, lambda _: None)
+            async with Desk(office) as desk:
+                app = guarded(desk, token=TOKEN, hosts=frozenset)
+                sock = bound("127.0.0.1", 0)
+                async with (
+                    Server(app, sock, report=engine.parts.report, closing=desk.leave),
+                    _plain(_bare(engine)) as self.bare,
+                ):
+                    self.ours = int(sock.getsockname()[1])
+                    self._ready.set()
+                    await self._over.wait()
+
+
+async def _asked(port: int, count: int, chance: random.Random) -> list[float]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    times = []
+    for _ in range(BURST):
+        cursor = chance.randrange(count // 2, count)
+        began = time.perf_counter()
+        connection.request(
+            "GET", f"/api/v1/lifecycles?cursor={cursor}&limit={PAGE}", headers=headers
+        )
+        answer = connection.getresponse()
+        body = answer.read()
+        times.append(time.perf_counter() - began)
+        if answer.status != 200 or body.count(b'"agent_id"') != PAGE:
+            raise RuntimeError(f"{answer.status}: {body[:200]!r}")
+    connection.close()
+    return times
+
+
+def _p95(values: list[float]) -> float:
+    return sorted(values)[int(len(values) * 0.95)]
+
+
+async def measure(options: Options) -> list[Row]:
+    """Measure pages at any place of the list."""
+    count = 5_000 if options.quick else 100_000
+    chance = random.Random(1)  # noqa: S311  # the same places each time
+    with world() as made, Both(made, count) as both:
+
+        async def attempt() -> Row:
+            mine, theirs = await in_turns(
+                lambda: _asked(both.ours, count, chance),
+                lambda: _asked(both.bare, count, chance),
+                options.rounds(600),
+            )
+            p95, floor = _p95(mine), _p95(theirs)
+            ratio = p95 / floor
+            return Row(
+                what=f"API list, page of {PAGE} at {count:,} records, p95",
+                against="bare Starlette endpoint",
+                ours=f"{p95 * 1000:.2f} ms",
+                floor=f"{floor * 1000:.2f} ms",
+                ratio=ratio,
+                reach=f"<= {REACH:g}x",
+                ok=ratio <= REACH,
+                badness=ratio / REACH,
+                samples=len(mine),
+            )
+
+        return [await best(attempt)]
+
+
+if __name__ == "__main__":
+    script(measure)
