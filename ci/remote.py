@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ci.checks import CheckState
-from ci.errors import ForgeError, ProviderError, RefusedError, UnknownPullRequestError
+from ci.errors import ForgeError, ProviderError
 from ci.feed import Feed
-from ci.interface import MergeResult, PullRequest, PullRequestState
-from ci.merging import objection
 from ci.poller import Poller
 from ci.remote_git import Shipping
 from ci.remote_memory import Memory
+from ci.remote_pulls import Pulls
 from ci.remote_telling import Teller
 from ci.remote_watching import Watching
 from ci.triage import Bench
@@ -30,9 +29,17 @@ if TYPE_CHECKING:
 
     from ci.checks import Check
     from ci.events import CIEvent
-    from ci.forge import Forge, ForgePull
+    from ci.forge import Forge
     from ci.inbox import Hint
-    from ci.interface import CIProvider, EventBatch, Surroundings, Trouble, Watch
+    from ci.interface import (
+        CIProvider,
+        EventBatch,
+        MergeResult,
+        PullRequest,
+        Surroundings,
+        Trouble,
+        Watch,
+    )
     from ci.merging import Rules
     from ci.verdict import Verdict
 
@@ -45,8 +52,8 @@ class _Work:
 
     memory: Memory
     bench: Bench
-    teller: Teller
     shipping: Shipping
+    pulls: Pulls
     watching: Watching
     poller: Poller
     forgetting: set[asyncio.Task[None]] = field(default_factory=set)
@@ -77,12 +84,15 @@ class RemoteProvider:
         rules: Callable[[], Rules],
         header: Header,
         chance: Callable[[], float] = random.random,
+        release: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`header` signs pushes in; `release` lets go of what it needed for that."""
         self.name = forge.name
         self.forge = forge
         self._rules = rules
         self._header = header
         self._chance = chance
+        self._release = release
         self.judges: tuple[CIProvider, ...] = ()
         """Who else has a say in what a verdict is, and so in what is merged."""
         self._feed = Feed(f"ci.{forge.name}.events")
@@ -117,6 +127,8 @@ class RemoteProvider:
                 await work.aclose()
             await self._feed.flush()
             await self.forge.aclose()
+            if self._release is not None:
+                await self._release()
 
     def subscribe(self, handler: Callable[[CIEvent], None]) -> Callable[[], None]:
         """Tell every later event to the handler; the returned function ends that."""
@@ -186,120 +198,32 @@ class RemoteProvider:
 
     async def pull_request(self, ref: str | int) -> PullRequest | None:
         """Find a pull request: its number, `#3`, or its url."""
-        number = ref if isinstance(ref, int) else self.forge.number_of(ref.strip())
-        found = await self.forge.pull(number) if number is not None else None
-        return None if found is None else await self._shown(found)
+        return await self._started().pulls.by_reference(ref)
 
     async def find_pull_request(self, branch: str) -> PullRequest | None:
         """Find the newest open pull request of a branch, else its newest."""
-        found = await self.forge.find_pull(branch)
-        return None if found is None else await self._shown(found)
+        return await self._started().pulls.of_branch(branch)
 
     async def create_pull_request(
         self, *, branch: str, base: str, title: str, body: str = ""
     ) -> PullRequest:
         """Push the branch and open a pull request, or return the one that is open."""
-        work = self._started()
         head = await self._bound().repository.head(branch)
         if head is None:
             raise ProviderError(f"there is no branch {branch!r} with a commit to open one with")
         await self.pushed(branch, head)
-        made = await self.forge.create_pull(
-            branch=branch,
-            base=base or await self.forge.default_branch(),
-            title=title,
-            body=body,
-            labels=self._rules().labels,
-        )
-        await self._publish(work.teller.created(made))
-        return await self._shown(made)
+        pulls = self._started().pulls
+        return await pulls.create(branch=branch, base=base, title=title, body=body)
 
     async def merge(self, number: int, *, expected_sha: str | None = None) -> MergeResult:
         """Merge exactly what was looked at, if nothing speaks against it."""
-        work = self._started()
-        pull = await self._known(number)
-        if pull.state is PullRequestState.MERGED and expected_sha in {None, pull.head_sha}:
-            return MergeResult(merged=True, commit=pull.merge_commit)
-        verdict = await self.verdict(pull.head_sha)
-        reviews = await self.forge.reviews(pull)
-        rules = self._rules()
-        against = await self._unpushed(pull) or objection(
-            pull, verdict, reviews, rules, sha=expected_sha
-        )
-        if against:
-            return await self._refused(pull, against)
-        try:
-            result = await self.forge.merge(
-                pull, sha=pull.head_sha, method=rules.merge_method, message=""
-            )
-        except RefusedError as refusal:
-            return await self._refused(pull, str(refusal))
-        if not result.merged:
-            return await self._refused(pull, result.reason)
-        merged = await self._known(number)
-        note = await work.shipping.follow_base(merged.base)
-        await self._publish(work.teller.merged(merged, note))
-        return result
-
-    async def _refused(self, pull: ForgePull, reason: str) -> MergeResult:
-        """Say why, and in which files if it is a conflict, which a forge finds out late."""
-        now = await self._known(pull.number)
-        if now.state is PullRequestState.OPEN and now.mergeable is False:
-            files = await self._started().shipping.conflicts(pull.branch, pull.base)
-            reason = f"{reason} (both changed {', '.join(files)})"
-        return MergeResult(merged=False, reason=reason)
+        return await self._started().pulls.merge(number, expected_sha=expected_sha)
 
     async def close(self, number: int) -> PullRequest:
         """Close without merging; one that is closed or merged stays as it is."""
-        work = self._started()
-        pull = await self._known(number)
-        if pull.state is PullRequestState.OPEN:
-            await self.forge.close_pull(number)
-            pull = await self._known(number)
-            await self._publish(work.teller.closed(pull))
-        return await self._shown(pull)
+        return await self._started().pulls.close(number)
 
     # --- how ----------------------------------------------------------------------------------
-
-    async def _unpushed(self, pull: ForgePull) -> str:
-        """Say if the branch here has commits that the pull request lacks: they would be lost."""
-        work, here = self._started(), await self._bound().repository.head(pull.branch)
-        if here is None or here == pull.head_sha or pull.state is not PullRequestState.OPEN:
-            return ""
-        if await work.shipping.is_behind(pull.branch, here, pull.head_sha):
-            return ""
-        return (
-            f"{pull.branch} here is at {here}, pull request {pull.number} at {pull.head_sha}: what "
-            "is here is not pushed yet"
-        )
-
-    async def _known(self, number: int) -> ForgePull:
-        found = await self.forge.pull(number)
-        if found is None:
-            raise UnknownPullRequestError(f"{self.forge.place} has no pull request {number}")
-        return found
-
-    async def _shown(self, pull: ForgePull) -> PullRequest:
-        bench = self._started().bench
-        verdict = bench.verdict(pull.head_sha, await bench.checks(pull.head_sha))
-        conflicts: tuple[str, ...] = ()
-        if pull.mergeable is False and pull.state is PullRequestState.OPEN:
-            conflicts = await self._started().shipping.conflicts(pull.branch, pull.base)
-        return PullRequest(
-            number=pull.number,
-            url=pull.url,
-            branch=pull.branch,
-            base=pull.base,
-            head_sha=pull.head_sha,
-            title=pull.title,
-            body=pull.body,
-            state=pull.state,
-            conflicts=conflicts,
-            checks=verdict.status,
-            merge_commit=pull.merge_commit,
-            created_at=pull.created_at,
-            updated_at=pull.updated_at,
-        )
 
     def _set_up(self, surroundings: Surroundings) -> _Work:
         forge, now = self.forge, surroundings.now
@@ -316,6 +240,15 @@ class RemoteProvider:
             memory,
             header=self._header,
             place=forge.place,
+        )
+        pulls = Pulls(
+            forge=forge,
+            bench=bench,
+            shipping=shipping,
+            repository=surroundings.repository,
+            teller=teller,
+            rules=self._rules,
+            publish=self._publish,
         )
         watching = Watching(
             forge=forge,
@@ -334,7 +267,7 @@ class RemoteProvider:
             chance=self._chance,
             budget=lambda: forge.budget,
         )
-        return _Work(memory, bench, teller, shipping, watching, poller)
+        return _Work(memory, bench, shipping, pulls, watching, poller)
 
     async def _beside(self, sha: str) -> tuple[Check, ...]:
         verdicts = [await judge.verdict(sha) for judge in self.judges]

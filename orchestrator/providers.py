@@ -157,20 +157,18 @@ def _forge(makings: Makings, name: str) -> Outside:
         raise ConfigError(_nowhere(name, settings.remote, url))
     web_url = address.web if address else _web(api)
     doors = Doors()
-    sign, header, source, renew = _sign_in(
-        makings, name, _Place(repo, api, web_url, address), doors
-    )
+    signed = _sign_in(makings, name, _Place(repo, api, web_url, address), doors)
     common: dict[str, Any] = {
         "repo": repo,
         "api": api,
         "web_url": web_url,
-        "sign": sign,
+        "sign": signed.sign,
         "now": makings.now,
         "doors": doors,
     }
-    forge = _made(name, common, renew)
+    forge = _made(name, common, signed.renew)
     return Outside(
-        RemoteProvider(forge, rules=makings.rules, header=header),
+        RemoteProvider(forge, rules=makings.rules, header=signed.header, release=signed.release),
         remote=GitRemote(
             makings.repo,
             name=settings.remote,
@@ -180,7 +178,7 @@ def _forge(makings: Makings, name: str) -> Outside:
         ),
         repos={name: repo},
         forge=forge,
-        signed_in_by=source,
+        signed_in_by=signed.source,
     )
 
 
@@ -199,6 +197,17 @@ def _made(name: str, common: dict[str, Any], renew: Callable[[], bool] | None) -
 
 
 # --- where and who ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    """How requests and pushes are signed in."""
+
+    sign: Header
+    header: Header
+    source: str
+    renew: Callable[[], bool] | None = None
+    release: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +250,7 @@ def _nowhere(name: str, remote: str, url: str | None) -> str:
     )
 
 
-def _sign_in(
-    makings: Makings, name: str, place: _Place, doors: object
-) -> tuple[Header, Header, str, Callable[[], bool] | None]:
+def _sign_in(makings: Makings, name: str, place: _Place, doors: object) -> _Signed:
     if name == "github":
         return _sign_in_at_github(makings, place, doors)
     if name == "gitlab":
@@ -253,7 +260,7 @@ def _sign_in(
         if signed is None:
             raise ConfigError(_no_token("gitlab", place, "LOOPWRIGHT_GITLAB_TOKEN or GITLAB_TOKEN"))
         gitlab = signed
-        return gitlab.sign, _later(gitlab.git_header), gitlab.source, None
+        return _Signed(gitlab.sign, _later(gitlab.git_header), gitlab.source)
     from ci.gitea_auth import sign_in as at_gitea  # noqa: PLC0415  # as above
 
     found = at_gitea(makings.environ, place.host)
@@ -261,21 +268,18 @@ def _sign_in(
         names = "LOOPWRIGHT_GITEA_TOKEN, GITEA_TOKEN or FORGEJO_TOKEN"
         raise ConfigError(_no_token("gitea", place, names))
     gitea = found
-    return gitea.sign, _later(gitea.git_header), gitea.source, None
+    return _Signed(gitea.sign, _later(gitea.git_header), gitea.source)
 
 
-def _sign_in_at_github(
-    makings: Makings, place: _Place, doors: Any
-) -> tuple[Header, Header, str, Callable[[], bool] | None]:
+def _sign_in_at_github(makings: Makings, place: _Place, doors: Any) -> _Signed:
     from ci.github_app import GitHubAppSignIn  # noqa: PLC0415  # only who uses GitHub pays for it
-    from ci.github_auth import GitHubSignIn, SignIn  # noqa: PLC0415  # as above
+    from ci.github_auth import GitHubSignIn  # noqa: PLC0415  # as above
 
     settings = makings.settings()
-    signed: SignIn
     if settings.github_app_id:
         if not settings.github_app_key:
             raise ConfigError("github_app_id is set: github_app_key must name its key file")
-        signed = GitHubAppSignIn(
+        app = GitHubAppSignIn(
             app_id=settings.github_app_id,
             key_file=(makings.repo / Path(settings.github_app_key).expanduser()),
             repo=place.repo,
@@ -284,9 +288,9 @@ def _sign_in_at_github(
             installation=settings.github_app_installation,
             doors=doors,
         )
-    else:
-        signed = GitHubSignIn(makings.environ, place.host, run=_runner(makings))
-    return signed.sign, signed.git_header, signed.source, signed.renew
+        return _Signed(app.sign, app.git_header, app.source, app.renew, app.aclose)
+    token = GitHubSignIn(makings.environ, place.host, run=_runner(makings))
+    return _Signed(token.sign, token.git_header, token.source, token.renew)
 
 
 def _runner(makings: Makings) -> Callable[[Sequence[str]], Awaitable[tuple[int, str]]]:

@@ -1,0 +1,142 @@
+"""Pull requests on a forge, as callers ask for them: found, opened, merged, closed.
+
+Owns that nothing is merged that was not looked at, and that a refusal names its reason. What speaks
+against a merge is `ci.merging`'s business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ci.errors import RefusedError, UnknownPullRequestError
+from ci.interface import MergeResult, PullRequest, PullRequestState
+from ci.merging import objection
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ci.events import CIEvent
+    from ci.forge import Forge, ForgePull
+    from ci.interface import Repository
+    from ci.merging import Rules
+    from ci.remote_git import Shipping
+    from ci.remote_telling import Teller
+    from ci.triage import Bench
+
+
+@dataclass(frozen=True, slots=True)
+class Pulls:
+    """The pull requests of one repository."""
+
+    forge: Forge
+    bench: Bench
+    shipping: Shipping
+    repository: Repository
+    teller: Teller
+    rules: Callable[[], Rules]
+    publish: Callable[[CIEvent], Awaitable[None]]
+
+    async def by_reference(self, ref: str | int) -> PullRequest | None:
+        """Find one: its number, `#3`, or its url."""
+        number = ref if isinstance(ref, int) else self.forge.number_of(ref.strip())
+        found = await self.forge.pull(number) if number is not None else None
+        return None if found is None else await self._shown(found)
+
+    async def of_branch(self, branch: str) -> PullRequest | None:
+        """Find the newest open one of a branch, else its newest."""
+        found = await self.forge.find_pull(branch)
+        return None if found is None else await self._shown(found)
+
+    async def create(self, *, branch: str, base: str, title: str, body: str) -> PullRequest:
+        """Open one for a branch that is pushed, or return the one that is open."""
+        made = await self.forge.create_pull(
+            branch=branch,
+            base=base or await self.forge.default_branch(),
+            title=title,
+            body=body,
+            labels=self.rules().labels,
+        )
+        await self.publish(self.teller.created(made))
+        return await self._shown(made)
+
+    async def merge(self, number: int, *, expected_sha: str | None) -> MergeResult:
+        """Merge exactly what was looked at, if nothing speaks against it."""
+        pull = await self._known(number)
+        if pull.state is PullRequestState.MERGED and expected_sha in {None, pull.head_sha}:
+            return MergeResult(merged=True, commit=pull.merge_commit)
+        verdict = self.bench.verdict(pull.head_sha, await self.bench.checks(pull.head_sha))
+        reviews, rules = await self.forge.reviews(pull), self.rules()
+        against = await self._unpushed(pull) or objection(
+            pull, verdict, reviews, rules, sha=expected_sha
+        )
+        if against:
+            return await self._refused(pull, against)
+        try:
+            result = await self.forge.merge(
+                pull, sha=pull.head_sha, method=rules.merge_method, message=""
+            )
+        except RefusedError as refusal:
+            return await self._refused(pull, str(refusal))
+        if not result.merged:
+            return await self._refused(pull, result.reason)
+        merged = await self._known(number)
+        note = await self.shipping.follow_base(merged.base)
+        await self.publish(self.teller.merged(merged, note))
+        return result
+
+    async def _refused(self, pull: ForgePull, reason: str) -> MergeResult:
+        """Say why, and in which files if it is a conflict, which a forge finds out late."""
+        now = await self._known(pull.number)
+        if now.state is PullRequestState.OPEN and now.mergeable is False:
+            files = await self.shipping.conflicts(pull.branch, pull.base)
+            reason = f"{reason} (both changed {', '.join(files)})"
+        return MergeResult(merged=False, reason=reason)
+
+    async def close(self, number: int) -> PullRequest:
+        """Close without merging; one that is closed or merged stays as it is."""
+        pull = await self._known(number)
+        if pull.state is PullRequestState.OPEN:
+            await self.forge.close_pull(number)
+            pull = await self._known(number)
+            await self.publish(self.teller.closed(pull))
+        return await self._shown(pull)
+
+    async def _unpushed(self, pull: ForgePull) -> str:
+        """Say if the branch here has commits that the pull request lacks: they would be lost."""
+        here = await self.repository.head(pull.branch)
+        if here is None or here == pull.head_sha or pull.state is not PullRequestState.OPEN:
+            return ""
+        if await self.shipping.is_behind(pull.branch, here, pull.head_sha):
+            return ""
+        return (
+            f"{pull.branch} here is at {here}, pull request {pull.number} at {pull.head_sha}: what "
+            "is here is not pushed yet"
+        )
+
+    async def _known(self, number: int) -> ForgePull:
+        found = await self.forge.pull(number)
+        if found is None:
+            raise UnknownPullRequestError(f"{self.forge.place} has no pull request {number}")
+        return found
+
+    async def _shown(self, pull: ForgePull) -> PullRequest:
+        verdict = self.bench.verdict(pull.head_sha, await self.bench.checks(pull.head_sha))
+        conflicts: tuple[str, ...] = ()
+        if pull.mergeable is False and pull.state is PullRequestState.OPEN:
+            conflicts = await self.shipping.conflicts(pull.branch, pull.base)
+        return PullRequest(
+            number=pull.number,
+            url=pull.url,
+            branch=pull.branch,
+            base=pull.base,
+            head_sha=pull.head_sha,
+            title=pull.title,
+            body=pull.body,
+            state=pull.state,
+            conflicts=conflicts,
+            checks=verdict.status,
+            merge_commit=pull.merge_commit,
+            created_at=pull.created_at,
+            updated_at=pull.updated_at,
+        )
