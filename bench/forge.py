@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 REPO = "/repos/bench/bench"
+PAGE = 100
 AT = "2030-01-01T00:00:00Z"
 
 
@@ -25,6 +26,7 @@ class Forge:
 
     def __init__(self, bare: Path) -> None:
         self._bare = bare
+        self.address = ""
         self._pulls: dict[str, dict[str, Any]] = {}
         self._check: dict[str, Any] = {"id": 1, "status": "in_progress"}
 
@@ -52,8 +54,8 @@ class Forge:
 
     def _listed(self, query: dict[str, list[str]]) -> list[dict[str, Any]]:
         if "head" not in query:
-            first = 100 * (int(query.get("page", ["1"])[0]) - 1)
-            return list(self._pulls.values())[first : first + 100]
+            first = PAGE * (int(query.get("page", ["1"])[0]) - 1)
+            return list(self._pulls.values())[first : first + PAGE]
         branch = query["head"][0].partition(":")[2]
         if branch not in self._pulls:
             self._pulls[branch] = self._opened(branch, len(self._pulls) + 1)
@@ -92,17 +94,29 @@ class Forge:
         etag = f'"{hashlib.md5(said, usedforsecurity=False).hexdigest()}"'
         if f"if-none-match: {etag}" in head.lower():
             return f"HTTP/1.1 304 Not Modified\r\nETag: {etag}\r\n\r\n".encode()
-        kind = "Content-Type: application/json"
-        return (
-            f"HTTP/1.1 200 OK\r\n{kind}\r\nETag: {etag}\r\nContent-Length: {len(said)}\r\n\r\n"
-        ).encode() + said
+        lines = [
+            "HTTP/1.1 200 OK", "Content-Type: application/json", f"ETag: {etag}",
+            f"Content-Length: {len(said)}", *self._next_page(target),
+        ]  # fmt: skip
+        return "\r\n".join((*lines, "\r\n")).encode() + said
+
+    def _next_page(self, target: str) -> list[str]:
+        """Return the header that names the next page of the list, if there is one."""
+        query = parse_qs(urlsplit(target).query)
+        page = int(query.get("page", ["1"])[0])
+        if not target.startswith(f"{REPO}/pulls?") or len(self._pulls) <= PAGE * page:
+            return []
+        more = f"http://{self.address}{REPO}/pulls?per_page={PAGE}&state=open&page={page + 1}"
+        return [f'Link: <{more}>; rel="next"']
 
 
 async def main() -> None:
     """Serve until killed."""
     forge = Forge(Path(sys.argv[1]))
     server = await asyncio.start_server(forge.talk, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    port = server.sockets[0].getsockname()[1]
+    forge.address = f"127.0.0.1:{port}"
+    print(port, flush=True)
     await server.serve_forever()
 
 

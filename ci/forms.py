@@ -7,13 +7,16 @@ know any one forge, ask anybody or raise, but for what nothing can be done witho
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from operator import is_
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ci.checks import Check, CheckState
 from ci.errors import GarbledError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+T = TypeVar("T")
 
 _WORST_FIRST = (CheckState.FAILED, CheckState.PENDING, CheckState.PASSED)
 
@@ -115,3 +118,20 @@ def _lacks(what: str, path: tuple[str, ...]) -> str:
         f"{what} was told without its {'.'.join(path)}: the answer is not of the documented form, "
         "or a proxy answered in the forge's place"
     )
+
+
+class Reread(Generic[T]):
+    """What was read from a list of bodies, as long as the answer is the very same one, kept."""
+
+    def __init__(self) -> None:
+        self._bodies: Sequence[object] = ()
+        self._read: tuple[T, ...] = ()
+
+    def of(
+        self, bodies: Sequence[object], read: Callable[[Sequence[object]], tuple[T, ...]]
+    ) -> tuple[T, ...]:
+        """Return what `read` makes of the bodies; long lists come again and again unchanged."""
+        same = len(bodies) == len(self._bodies) and all(map(is_, bodies, self._bodies))
+        if not same:
+            self._bodies, self._read = tuple(bodies), read(bodies)
+        return self._read

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError
 from ci.forge import Access
-from ci.forms import flag, number, text
+from ci.forms import Reread, flag, number, text
 from ci.github_door import GitHubDoor
 from ci.github_explaining import explained
 from ci.github_forms import checks_of, comes_from, pull_of
@@ -68,6 +68,7 @@ class GitHubForge:
         self._door = GitHubDoor(
             api, sign=sign, now=now, renew=renew, doors=doors, timeout=timeout, place=self.place
         )
+        self._listed: Reread[ForgePull] = Reread()
         self._merging = Merging(self._door, repo=quote(repo), now=now, sleep=sleep, look=self.pull)
 
     @property
@@ -141,7 +142,7 @@ class GitHubForge:
     async def open_pulls(self) -> tuple[ForgePull, ...]:
         """Return the open pull requests, the newest first; those of forks as well."""
         bodies = await self._door.get_all(f"{self._at}/pulls", params={**_PAGE, "state": "open"})
-        return tuple(pull_of(body) for body in bodies)
+        return self._listed.of(bodies, lambda told: tuple(pull_of(body) for body in told))
 
     async def pull(self, number: int) -> ForgePull | None:
         """Return one pull request; asking is what makes GitHub find out whether it merges."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from ci.interface import Timer
 
-TOGETHER = 1.0
-"""Seconds. What is due this soon after something else is asked after in the same round."""
+TOGETHER = 0.05
+"""What is due within this share of its interval is asked after in the same round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,11 @@ class Poller:
     async def _ask(self) -> None:
         now = self._now()
         due = sorted(
-            (key for key, pace in self._paces.items() if pace.due <= now + TOGETHER),
+            (
+                key
+                for key, pace in self._paces.items()
+                if pace.due <= now + pace.interval * TOGETHER
+            ),
             key=lambda key: self._paces[key].due,
         )
         if now < self._held_until:

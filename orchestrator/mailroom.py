@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from orchestrator.providers import Outside
 
 
+LOOK_EVERY = 2.0
+"""Seconds between two looks at whether another process put something into the inbox."""
+
+
 class Mailroom:
     """Receiver and dispatcher of one runner; entered while its loops run."""
 
@@ -26,6 +30,7 @@ class Mailroom:
         parts = engine.parts
         self._parts = parts
         self._appearing: set[asyncio.Task[object]] = set()
+        self._looking: asyncio.Task[None] | None = None
         self._dispatcher = Dispatcher(
             parts.store.deliveries,
             outside.provider,
@@ -42,13 +47,27 @@ class Mailroom:
 
     async def __aenter__(self) -> Self:
         await self._dispatcher.__aenter__()
+        self._looking = asyncio.get_running_loop().create_task(self._look(), name="mailroom")
         self._parts.appeared = self._appeared
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._parts.appeared = _nobody
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         await self._dispatcher.__aexit__()
         await asyncio.gather(*self._appearing, return_exceptions=True)
+
+    async def _look(self) -> None:
+        """Notice what `loopwright hooks replay` left; looking costs next to nothing."""
+        seen = self._parts.store.stamp()
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            stamp = self._parts.store.stamp()
+            if stamp != seen:
+                seen = stamp
+                self._dispatcher.wake()
 
     def _report(self, text: str) -> None:
         self._parts.report("hooks_problem", reason=text)

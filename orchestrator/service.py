@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from lifecycle.audit import Audit
 from lifecycle.fleet.scope import Scope
-from lifecycle.machine.states import Suspended
+from lifecycle.machine.states import Accepted, Suspended
 from lifecycle.plan import Agent, Task
 from lifecycle.result import LoopResult, LoopResultType, broken
+from lifecycle.retention import RETIRED
 from orchestrator.cli import exits
 from orchestrator.cli.options import user
 from orchestrator.crew import Crew
@@ -137,7 +138,8 @@ class Service:
         held += [job.agent.agent_id for job in work.jobs if not job.resume]
         await self.population.open(held)
         for job in work.jobs:
-            self._start(job.agent, job.task, resume=job.resume)
+            if not await self._was_retired(job):
+                self._start(job.agent, job.task, resume=job.resume)
         try:
             if work.stays:
                 await self._told_to_end()
@@ -146,6 +148,14 @@ class Service:
             # What is asked for from now on is for the next runner.
             self._engine.revive = None
             await self.population.aclose()
+
+    async def _was_retired(self, job: Job) -> bool:
+        """Tell whether it was accepted long ago, and its record is being removed or gone."""
+        store = self._engine.parts.store
+        record = await store.get(job.agent.agent_id)
+        if record is not None and not isinstance(record.work, Accepted):
+            return False
+        return job.task.id in await store.all(RETIRED)
 
     async def _told_to_end(self) -> None:
         supervisor = self.crew.supervisor

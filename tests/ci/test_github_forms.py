@@ -277,3 +277,17 @@ def test_a_long_log_is_cut_to_its_end() -> None:
 @pytest.mark.parametrize("odd", [None, {}, {"steps": None}, {"steps": [None, 3]}, []])
 def test_a_job_without_steps_has_no_failed_step(odd: object) -> None:
     assert failed_steps(odd) == []
+
+
+def test_a_list_that_comes_again_unchanged_is_not_read_again() -> None:
+    reads: list[int] = []
+
+    def read(bodies: Sequence[object]) -> tuple[int, ...]:
+        reads.append(len(bodies))
+        return tuple(range(len(bodies)))
+
+    kept, once = [{"number": 1}, {"number": 2}], Reread[int]()
+    assert once.of(kept, read) == once.of(list(kept), read) == (0, 1)
+    assert once.of([*kept, {"number": 3}], read) == (0, 1, 2)
+    assert once.of([{"number": 1}, {"number": 2}], read) == (0, 1)
+    assert reads == [2, 3, 2]

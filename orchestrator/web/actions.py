@@ -1,0 +1,158 @@
+"""Changing lifecycles: adding one, and what a person may ask of one.
+
+What each order means is `orchestrator.steering`'s and the machine's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Header, Path
+from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
+
+from orchestrator.forms import record_form
+from orchestrator.members import Addition
+from orchestrator.requests import UnansweredError
+from orchestrator.steering import Wish
+from orchestrator.web import models, people
+from orchestrator.web.answers import CHANGING, PREFIX, json_answer, says_no
+from orchestrator.web.office import API
+from orchestrator.web.people import found
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from orchestrator.steering import Outcome
+    from orchestrator.web.desk import Desk
+    from orchestrator.web.office import Office
+
+LONGEST_NAME = 80
+RESERVED = frozenset(("run", "runner", "shutdown", "population", "auto-resume"))
+"""Names under which the runner itself acts."""
+_IN_RECORD = ("agent_id", "command", "state")
+
+Id = Annotated[str, Path(description="the agent's id")]
+Actor = Annotated[
+    str,
+    Header(
+        alias="X-Loopwright-Actor",
+        max_length=1000,
+        description="who asks, for the audit; by default api",
+    ),
+]
+
+
+def router(desk: Desk) -> APIRouter:
+    """Return the endpoints."""
+    made = APIRouter(prefix=PREFIX, responses=says_no(*CHANGING))
+    _adding(made, desk.office)
+    _holding(made, desk.office)
+    _speaking(made, desk.office)
+    _judging(made, desk.office)
+    return made
+
+
+def actor_of(given: str) -> str:
+    """Return who asks as the audit shows it: one short line, and no name of the runner's own."""
+    said = " ".join("".join(char if char.isprintable() else " " for char in given).split())
+    said = said[:LONGEST_NAME].strip()
+    return API if not said or said.lower() in RESERVED else said
+
+
+def _adding(made: APIRouter, office: Office) -> None:
+    @made.post(
+        "/lifecycles",
+        status_code=201,
+        response_model=models.Added,
+        summary="Add a task with an agent of its own; it starts as soon as there is a place",
+    )
+    async def add(asked: models.Submission, actor: Actor = "") -> Response:
+        addition = Addition(
+            text=asked.text.strip(),
+            name=asked.name,
+            adapter=asked.agent,
+            command=asked.command,
+            verify=tuple(asked.verify),
+            base=asked.base,
+            by=actor_of(actor),
+        )
+        record = await people.add(office, addition)
+        return json_answer({"lifecycle": record_form(record)}, 201)
+
+
+def _holding(made: APIRouter, office: Office) -> None:
+    @made.post(**_order("pause", "Start no new attempt after the present one"))
+    async def pause(agent_id: Id, asked: models.Pause, actor: Actor = "") -> Response:
+        wish = Wish(
+            verb="pause",
+            agent_id=agent_id,
+            by=actor_of(actor),
+            wait_s=asked.wait,
+            now=asked.now,
+        )
+        return await _told(office, agent_id, people.pause(office, wish, asked.turns))
+
+    @made.post(**_order("resume", "Go on with a paused, stopped or given-up lifecycle"))
+    async def resume(agent_id: Id, asked: models.Nothing, actor: Actor = "") -> Response:
+        return await _steered(office, "resume", agent_id, asked, actor)
+
+    @made.post(**_order("stop", "End the present attempt now, keep its work, and hold"))
+    async def stop(agent_id: Id, asked: models.Nothing, actor: Actor = "") -> Response:
+        return await _steered(office, "stop", agent_id, asked, actor)
+
+
+def _speaking(made: APIRouter, office: Office) -> None:
+    @made.post(**_order("guide", "Tell the next attempt something"))
+    async def guide(agent_id: Id, asked: models.Saying, actor: Actor = "") -> Response:
+        return await _steered(office, "guide", agent_id, asked, actor, asked.text)
+
+    @made.post(**_order("unblock", "Say that what it waits for is settled"))
+    async def unblock(agent_id: Id, asked: models.MaybeSaying, actor: Actor = "") -> Response:
+        return await _steered(office, "unblock", agent_id, asked, actor, asked.text)
+
+    @made.post(**_order("answer", "Answer the agent's question"))
+    async def answer(agent_id: Id, asked: models.Saying, actor: Actor = "") -> Response:
+        return await _steered(office, "answer", agent_id, asked, actor, asked.text)
+
+
+def _judging(made: APIRouter, office: Office) -> None:
+    @made.post(**_order("accept", "Merge completed work into its base"))
+    async def accept(agent_id: Id, asked: models.Nothing, actor: Actor = "") -> Response:
+        return await _steered(office, "accept", agent_id, asked, actor)
+
+    @made.post(**_order("reject", "End a lifecycle; its work stays under a saved ref"))
+    async def reject(agent_id: Id, asked: models.Rejection, actor: Actor = "") -> Response:
+        return await _steered(office, "reject", agent_id, asked, actor, asked.why)
+
+
+def _order(verb: str, summary: str) -> dict[str, Any]:
+    return {
+        "path": f"/lifecycles/{{agent_id}}/{verb}",
+        "response_model": models.Outcome,
+        "responses": {
+            202: {"model": models.Outcome, "description": "asked for, and not decided in time"},
+            **says_no(404),
+        },
+        "summary": summary,
+    }
+
+
+async def _steered(  # noqa: PLR0913, PLR0917  # as the endpoints have them
+    office: Office, verb: str, agent_id: str, asked: models.Nothing, actor: str, text: str = ""
+) -> Response:
+    wish = Wish(
+        verb=verb, agent_id=agent_id, text=text.strip(), by=actor_of(actor), wait_s=asked.wait
+    )
+    return await _told(office, agent_id, people.steer(office, wish))
+
+
+async def _told(office: Office, agent_id: str, steering: Awaitable[Outcome]) -> Response:
+    try:
+        outcome = await steering
+    except UnansweredError as late:
+        record = await found(office, agent_id)
+        told = {"lifecycle": record_form(record), "changed": False, "text": str(late)}
+        return json_answer(told, 202)
+    record = await found(office, agent_id)
+    told = {key: value for key, value in outcome.to_json().items() if key not in _IN_RECORD}
+    return json_answer({"lifecycle": record_form(record), **told})

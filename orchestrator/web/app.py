@@ -1,0 +1,146 @@
+"""The application of one runner: its endpoints joined, its errors turned into answers.
+
+Must not answer anything but errors itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from ci.errors import CIError
+from lifecycle.errors import LifecycleError, PlanError, StoreError, UnknownLifecycleError
+from orchestrator.errors import OrchestratorError
+from orchestrator.version import version
+from orchestrator.web import actions, lifecycles, overview, system
+from orchestrator.web.answers import EVERYWHERE, problem_answer, says_no
+from orchestrator.web.document import document
+from orchestrator.web.guard import Guard
+from orchestrator.web.problems import (
+    Problem,
+    internal,
+    invalid,
+    refused,
+    store_failed,
+    unknown,
+)
+from runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from starlette.requests import Request
+
+    from orchestrator.web.desk import Desk
+
+OURS = (LifecycleError, OrchestratorError, RuntimeFault, CIError, RequestValidationError)
+
+
+def guarded(desk: Desk, *, token: str, hosts: Callable[[], Collection[str]]) -> Guard:
+    """Return the whole application, behind its guard."""
+    guard = Guard(
+        api=api(desk), hooks=desk.hooks, token=token, hosts=hosts, report=desk.office.report
+    )
+    desk.turned_away = guard.turned_away
+    return guard
+
+
+def api(desk: Desk) -> FastAPI:
+    """Return the endpoints, without their guard."""
+    app = FastAPI(
+        title="Loopwright",
+        version=version(),
+        description="The lifecycles of one repository, its agents and its webhooks.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    for each in (system, lifecycles, actions, overview):
+        # Not included but put together: to include is to make every route once more.
+        app.router.routes.extend(each.router(desk).routes)
+    written = _Written(app)
+
+    @app.get(
+        "/openapi.json",
+        response_class=Response,
+        responses={
+            200: {"description": "this document", "content": {"application/json": {"schema": {}}}},
+            **says_no(*EVERYWHERE),
+        },
+        summary="This document",
+    )
+    async def described() -> Response:
+        return Response(await written.text(), media_type="application/json")
+
+    for kind in (*OURS, HTTPException, Problem):
+        app.add_exception_handler(kind, _answered)
+    app.add_exception_handler(Exception, _defect)
+    return app
+
+
+class _Written:
+    """The document, made when somebody asks for it."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._text = ""
+
+    async def text(self) -> str:
+        """Return it."""
+        if not self._text:
+            # It takes long enough to be felt by the loops.
+            self._text = await asyncio.to_thread(lambda: json.dumps(document(self._app)))
+        return self._text
+
+
+async def _answered(request: Request, error: Exception) -> Response:
+    del request
+    return problem_answer(problem_of(error))
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    # The framework raises it on to the guard after this, and that is who reports it.
+    del request, error
+    return problem_answer(internal())
+
+
+def problem_of(error: Exception) -> Problem:  # noqa: PLR0911  # one line per kind reads best
+    """Return what a client is told about an error of ours."""
+    match error:
+        case Problem():
+            return error
+        case RequestValidationError():
+            return _form(error)
+        case HTTPException():
+            return _of_framework(error)
+        case UnknownLifecycleError():
+            return unknown(str(error), "GET /api/v1/lifecycles lists all")
+        case StoreError():
+            return store_failed("the records cannot be read or written at present")
+        case PlanError():
+            return invalid(str(error), "mend what it names")
+        case _:
+            return refused(str(error))
+
+
+def _form(error: RequestValidationError) -> Problem:
+    first = error.errors()[0]
+    place = ".".join(str(each) for each in first.get("loc", ()))
+    return invalid(f"{place}: {first.get('msg', 'is wrong')}")
+
+
+def _of_framework(error: HTTPException) -> Problem:
+    headers = dict(error.headers or {})
+    if error.status_code == 404:  # noqa: PLR2004  # not found
+        return unknown("there is nothing at this path", "see /openapi.json")
+    if error.status_code == 405:  # noqa: PLR2004  # not allowed
+        text = "this path does not know that method"
+        return Problem(405, "method", text, "see /openapi.json", headers)
+    return Problem(422, "invalid", str(error.detail), "see /openapi.json", headers)

@@ -1,0 +1,151 @@
+"""Counts what happens while the server runs: states, attempts, waits, spawns.
+
+Hears of each decision and costs a few dictionary look-ups for it. Must not read the store but once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lifecycle.fleet import metrics as names
+from lifecycle.machine import events as on
+from lifecycle.machine.states import (
+    ALL,
+    COARSE,
+    TERMINAL,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Completed,
+    PrPending,
+    Queued,
+    Suspended,
+)
+
+if TYPE_CHECKING:
+    from lifecycle.engine import Engine
+    from lifecycle.fleet.metrics import Metrics
+    from lifecycle.machine.states import Word
+    from lifecycle.parts import News
+
+_COARSE = {kind.__name__: COARSE[kind].value for kind in ALL}
+_WAITS = tuple(
+    kind.__name__
+    for kind in (Queued, Blocked, PrPending, BackingOff, AwaitingHuman, Suspended, Completed)
+)
+_OVER = tuple(kind.__name__ for kind in TERMINAL)
+
+_ENDS: dict[type[on.Event], str] = {
+    on.AgentStopped: "stopped",
+    on.SpawnFailed: "spawn_failed",
+    on.RunnerRestarted: "interrupted",
+}
+
+
+class Census:
+    """The lifecycles of a repository, counted."""
+
+    def __init__(self, engine: Engine, metrics: Metrics) -> None:
+        self._engine = engine
+        self._metrics = metrics
+        self._states: dict[str, str] = {}
+        self._since: dict[str, float] = {}
+        self._how: dict[str, str] = {}
+        """What is being ended, and why."""
+        self.attempts: Counter[str] = Counter()
+        """That ended while we listened, by how they ended."""
+        self.ended: Counter[str] = Counter()
+        """Lifecycles that were accepted or rejected while we listened."""
+        self.waits: Counter[str] = Counter()
+        """How often something was waited for, by what it was."""
+        self.waited: dict[str, float] = {}
+        """Seconds of those waits that are over."""
+
+    async def begin(self) -> None:
+        """Learn what is there, then listen."""
+        self._engine.parts.observers.append(self.news)
+        for record in await self._engine.parts.store.unfinished():
+            kind = type(record.work).__name__
+            self._states.setdefault(record.agent_id, kind)
+            self._since.setdefault(
+                record.agent_id, getattr(record.work, "since", record.updated_at)
+            )
+
+    def end(self) -> None:
+        """Listen no more."""
+        if self.news in self._engine.parts.observers:
+            self._engine.parts.observers.remove(self.news)
+
+    def by_work_state(self) -> Counter[str]:
+        """Return how many lifecycles that are not over are in each work state."""
+        states = dict(self._states)
+        for owner in self._engine.owners():
+            # One that just began has made no news yet.
+            states[owner.case.agent_id] = type(owner.case.record.work).__name__
+        return Counter(kind for kind in states.values() if kind not in _OVER)
+
+    def by_state(self) -> Counter[str]:
+        """Return the same by the states that people ask for."""
+        found: Counter[str] = Counter()
+        for kind, count in self.by_work_state().items():
+            found[_COARSE.get(kind, kind)] += count
+        return found
+
+    def news(self, news: News) -> None:
+        """Take what was decided."""
+        if news.before == news.after:
+            # Also what came too late to count: an agent that exits while it is being ended.
+            return
+        self._count_process(news)
+        agent_id, before, after = news.agent_id, news.before, news.after
+        began = self._since.get(agent_id)
+        if before in _WAITS and began is not None:
+            self.waits[before] += 1
+            self.waited[before] = self.waited.get(before, 0.0) + max(news.at - began, 0.0)
+        if after in _OVER:
+            self.ended[_COARSE[after]] += 1
+            self._states.pop(agent_id, None)
+            self._since.pop(agent_id, None)
+        else:
+            self._states[agent_id], self._since[agent_id] = after, news.at
+
+    def _count_process(self, news: News) -> None:
+        fact, metrics = news.fact, self._metrics
+        began = self._since.get(news.agent_id, news.at)
+        match fact:
+            case on.AgentSpawned(attempt=attempt):
+                metrics.count(names.SPAWN_COUNT)
+                metrics.took(names.SPAWN_DURATION, max(news.at - began, 0.0))
+                if attempt > 1:
+                    metrics.count(names.RESTARTS_COUNT)
+            case on.SpawnFailed():
+                metrics.count(names.SPAWN_FAILURES)
+            case on.AgentStopped(forced=forced):
+                metrics.count(names.TERMINATE_COUNT)
+                metrics.took(names.TERMINATE_DURATION, max(news.at - began, 0.0))
+                if forced:
+                    metrics.count(names.TERMINATE_FORCED)
+            case on.BreakpointReached(word=word):
+                self._how[news.agent_id] = word.type
+            case on.LimitReached(idle=idle):
+                self._how[news.agent_id] = "hung" if idle else "timeout"
+            case _:
+                pass
+        if isinstance(fact, (on.AgentExited, on.AgentStopped, on.SpawnFailed, on.RunnerRestarted)):
+            how = self._how.pop(news.agent_id, "")
+            self.attempts[_outcome(fact, how)] += 1
+
+
+def _outcome(fact: on.Event, how: str) -> str:
+    """Name how an attempt ended: by the breakpoint it reached, else by what ended it."""
+    word: Word | None = getattr(fact, "word", None)
+    if how:
+        return how
+    if word is not None:
+        return word.type
+    return _ENDS.get(type(fact), "no_breakpoint" if _ended_well(fact) else "crashed")
+
+
+def _ended_well(fact: on.Event) -> bool:
+    return isinstance(fact, on.AgentExited) and fact.exit_code == 0

@@ -1,0 +1,103 @@
+"""The door for webhooks: reads the raw body within its limits and hands it on.
+
+Only a signature counts here, and that is judged elsewhere. Outside of FastAPI, because it must be
+fast and must stay open whatever happens to the API.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from orchestrator.web.bodies import Headers, read_body
+from orchestrator.web.problems import JSON_TYPE, Problem, busy, unknown
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from lifecycle.parts import Report
+    from orchestrator.web.office import Receiver, Reception
+
+PATH = "/hooks/"
+PROVIDERS = ("github", "gitlab", "gitea", "generic")
+MOST_BODY = 25 * 2**20
+WITHIN = 10.0
+"""Seconds for a whole body of ordinary size."""
+WITHIN_AT_MOST = 30.0
+PER_SECOND = 1 << 20
+"""Bytes of an announced length for which there is another second."""
+SMALL = 256 * 1024
+"""Bytes of a body that is always taken."""
+MOST_HELD = 8 * MOST_BODY
+"""Bytes of larger bodies on their way in, all together."""
+_CODES = {400: "unreadable", 401: "signature", 404: "unknown", 413: "too_large", 503: "store"}
+_HELP = {
+    400: "send the body as it is",
+    401: "compare the secret that the sender has with the one that loopwright has",
+    413: "send less",
+    503: "send it again",
+}
+
+
+class Hooks:
+    """Answers `POST /hooks/PROVIDER`; what goes wrong is raised as a Problem."""
+
+    def __init__(
+        self, receiver: Receiver | None, *, report: Report, within: float = WITHIN
+    ) -> None:
+        self._receiver = receiver
+        self._report = report
+        self._within = within
+        self._held = 0
+        self.received: Counter[tuple[str, str]] = Counter()
+        """By provider, and by what became of them."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        provider = scope["path"].removeprefix(PATH)
+        known = provider if provider in PROVIDERS else "other"
+        try:
+            reception = await self._taken(provider, scope, receive)
+        except Problem as problem:
+            self.received[known, problem.code] += 1
+            raise
+        told = _CODES.get(reception.status, "kept" if reception.fresh else "known")
+        self.received[known, told] += 1
+        if reception.reason:
+            self._report("hook_refused", provider=known, reason=reception.reason)
+        if reception.status in _CODES:
+            help_ = _HELP.get(reception.status, "")
+            raise Problem(reception.status, told, reception.text, help_)
+        await _accept(reception, send)
+
+    async def _taken(self, provider: str, scope: Scope, receive: Receive) -> Reception:
+        if provider not in PROVIDERS:
+            raise unknown(f"there are hooks for {', '.join(PROVIDERS)} only", "look at its path")
+        if scope["method"] != "POST":
+            raise Problem(405, "method", "a hook is posted", "send it with POST", {"allow": "POST"})
+        if self._receiver is None:
+            raise Problem(503, "closed", "this runner takes no webhooks", "wait for one that does")
+        headers = Headers(scope["headers"])
+        within = min(self._within + headers.length() / PER_SECOND, WITHIN_AT_MOST)
+        held = 0
+
+        def grown(length: int) -> None:
+            nonlocal held
+            more = max(length, SMALL) - max(held, SMALL)
+            if more and self._held + more > MOST_HELD:
+                raise busy("too many large bodies are on their way in")
+            self._held, held = self._held + more, length
+
+        try:
+            raw = await read_body(headers, receive, most=MOST_BODY, within=within, grown=grown)
+            return await self._receiver.take(provider, headers.as_text(), raw)
+        finally:
+            self._held -= max(held, SMALL) - SMALL
+
+
+async def _accept(reception: Reception, send: Send) -> None:
+    body = json.dumps({"key": reception.key, "text": reception.text}).encode()
+    headers = [JSON_TYPE, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": reception.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,219 @@
+"""Reading lifecycles: lists, one of them, its journal, logs and summaries.
+
+Answers are made by the functions that `--json` uses. Must not change anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Header, Path, Query
+from starlette.responses import Response
+
+from lifecycle.machine.states import TERMINAL
+from lifecycle.record import Filter
+from lifecycle.store.lock import holder
+from orchestrator.cli.text import instant
+from orchestrator.forms import entry_form
+from orchestrator.summaries import Summaries, SummaryError
+from orchestrator.web import models
+from orchestrator.web.answers import EVERYWHERE, PREFIX, as_text, json_answer, says_no
+from orchestrator.web.forms import row_form, summary_form, whole_form
+from orchestrator.web.logs import log_answer
+from orchestrator.web.people import found
+from orchestrator.web.problems import unknown
+from orchestrator.web.streams import is_number
+from orchestrator.why import View, why
+
+if TYPE_CHECKING:
+    from lifecycle.record import AgentLifecycle
+    from orchestrator.web.desk import Desk
+
+MOST = 1000
+_SEARCHED = 1000
+"""Records that one page looks through for work states; a page may then be short."""
+_STEP = 200
+_RECENT = 500
+"""Journal entries that are looked at for the reason, as `show` does."""
+_LARGEST = 2**53 - 1
+
+Id = Annotated[str, Path(description="the agent's id")]
+Number = Annotated[int, Path(ge=0, le=1_000_000_000)]
+Cursor = Annotated[int | None, Query(ge=0, le=_LARGEST, description="`next` of the page before")]
+Limit = Annotated[int, Query(ge=1, le=MOST)]
+Tag = Annotated[list[str], Query(max_length=16, description="only with all of these")]
+
+
+def router(desk: Desk) -> APIRouter:
+    """Return the endpoints."""
+    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 422))
+    _lists(made, desk)
+    _journals(made, desk)
+    _texts(made, desk)
+    return made
+
+
+def _lists(made: APIRouter, desk: Desk) -> None:
+    office = desk.office
+
+    @made.get("/lifecycles", response_model=models.Rows, summary="List lifecycles, newest first")
+    async def listed(  # noqa: PLR0913, PLR0917  # one for each filter
+        state: Annotated[list[models.Coarse], Query(max_length=16)] = [],  # noqa: B006  # never changed
+        work: Annotated[
+            list[models.WorkState], Query(max_length=16, description="only in these work states")
+        ] = [],  # noqa: B006  # as above
+        tag: Tag = [],  # noqa: B006  # as above
+        task: Annotated[str | None, Query(max_length=200)] = None,
+        cursor: Cursor = None,
+        limit: Limit = 50,
+    ) -> Response:
+        """Everything given must fit. With `work` a page may be short, or empty, before the last."""
+        which = Filter(states=tuple(state), tags=tuple(tag), task_id=task)
+        records, following = await _page(desk, which, frozenset(work), cursor, limit)
+        present = office.now()
+        rows = [row_form(record, present) for record in records]
+        return json_answer({"items": rows, "next": following})
+
+    @made.get(
+        "/lifecycles/{agent_id}",
+        response_model=models.Whole,
+        responses=says_no(404),
+        summary="All about one lifecycle",
+    )
+    async def one(agent_id: Id) -> Response:
+        """Return the record, why it is where it is, its attempts and where its files are."""
+        record = await found(office, agent_id)
+        journal = await office.store.journal(agent_id, limit=_RECENT, newest=True)
+        present = office.now()
+        view = View(
+            journal=journal,
+            now=present,
+            when=lambda at: instant(at, present),
+            settings=office.settings(),
+            has_runner=True,
+            outside=(await office.store.all("ci.waits")).get(agent_id, {}),
+        )
+        return json_answer(
+            whole_form(
+                record,
+                why=why(record, view),
+                attempts=await office.store.attempts(agent_id),
+                pending=await office.store.pending(agent_id),
+                runner=holder(office.engine.parts.paths.root),
+                paths=office.engine.parts.paths,
+            )
+        )
+
+
+async def _page(
+    desk: Desk, which: Filter, work: frozenset[str], cursor: int | None, limit: int
+) -> tuple[list[AgentLifecycle], int | None]:
+    store = desk.office.store
+    if not work:
+        page = await store.list(which, cursor=cursor, limit=limit)
+        return list(page.records), page.next_cursor
+    records: list[AgentLifecycle] = []
+    for _ in range(0, _SEARCHED, _STEP):
+        page = await store.list(which, cursor=cursor, limit=_STEP)
+        for record in page.records:
+            if type(record.work).__name__ in work:
+                records.append(record)
+                if len(records) == limit:
+                    last = record is page.records[-1] and page.next_cursor is None
+                    return records, None if last else record.cursor
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return records, cursor
+
+
+def _journals(made: APIRouter, desk: Desk) -> None:
+    office = desk.office
+
+    @made.get(
+        "/lifecycles/{agent_id}/events",
+        response_model=models.Entries,
+        responses={
+            200: {
+                "description": "a piece of the journal; with Accept: text/event-stream each entry "
+                "as it comes, numbered by `seq`, then `end`",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
+            204: {"description": "as a stream: it is over, and nothing is missing"},
+            **says_no(404),
+        },
+        summary="The journal of a lifecycle, as a list or as a stream",
+    )
+    async def events(
+        agent_id: Id,
+        after: Annotated[int, Query(ge=0, le=_LARGEST, description="only after this seq")] = 0,
+        limit: Limit = 100,
+        accept: Annotated[str, Header(include_in_schema=False)] = "",
+        last_event_id: Annotated[str, Header(max_length=100)] = "",
+    ) -> Response:
+        """A stream goes on after `Last-Event-ID`; it ends when the lifecycle is over."""
+        record = await found(office, agent_id)
+        if "text/event-stream" not in accept:
+            entries = await office.store.journal(agent_id, after=after, limit=limit + 1)
+            items = [entry_form(entry) for entry in entries[:limit]]
+            more = entries[limit - 1].seq if len(entries) > limit else None
+            return json_answer({"items": items, "next": more})
+        seen = int(last_event_id) if is_number(last_event_id) else after
+        if last_event_id and isinstance(record.work, TERMINAL):
+            missed = await office.store.journal(agent_id, after=seen, limit=1)
+            if not missed:
+                # What a browser needs to be told so as not to come back for ever.
+                return Response(status_code=204)
+        return desk.stream(desk.streams.journal(agent_id, seen))
+
+
+def _texts(made: APIRouter, desk: Desk) -> None:
+    office = desk.office
+
+    @made.get(
+        "/lifecycles/{agent_id}/attempts/{attempt}/log",
+        response_class=Response,
+        responses={
+            200: as_text("what the agent printed, as it is"),
+            206: as_text("a part of it"),
+            **says_no(404, 416),
+        },
+        summary="What the agent of an attempt printed",
+    )
+    async def log(
+        agent_id: Id,
+        attempt: Number,
+        tail: Annotated[
+            int | None, Query(ge=1, le=100_000, description="only so many lines of its end")
+        ] = None,
+        part: Annotated[str, Header(alias="range", max_length=100)] = "",
+    ) -> Response:
+        """One range of bytes may be asked for; `tail` comes before it."""
+        await found(office, agent_id)
+        return log_answer(office.engine.parts.paths.log(agent_id, attempt), tail=tail, part=part)
+
+    @made.get(
+        "/lifecycles/{agent_id}/summaries",
+        response_model=models.Summaries,
+        responses=says_no(404),
+        summary="Which attempts have a summary",
+    )
+    async def summaries(agent_id: Id) -> Response:
+        record = await found(office, agent_id)
+        known = Summaries(office.repo, office.store, record, office.settings())
+        return json_answer({"items": known.written(), "next_attempt": known.next_attempt})
+
+    @made.get(
+        "/lifecycles/{agent_id}/summaries/{attempt}",
+        response_model=models.Summary,
+        responses=says_no(404),
+        summary="What an attempt was told, or will be",
+    )
+    async def summary(agent_id: Id, attempt: Number) -> Response:
+        record = await found(office, agent_id)
+        known = Summaries(office.repo, office.store, record, office.settings())
+        try:
+            shown = await known.show(attempt, at=office.now())
+        except SummaryError as problem:
+            raise unknown(str(problem), "GET .../summaries lists those there are") from problem
+        return json_answer(summary_form(agent_id, shown))
