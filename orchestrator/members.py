@@ -91,8 +91,8 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
         if addition.base is not None:
             await startable_from(repo, addition.base)
         try:
-            with _alone(paths.root):
-                record = await _added(store, addition, settings)
+            with add_alone(paths.root):
+                record = await added_as(store, addition, settings)
         except LifecycleError as refusal:
             await audit.record("add", by, name, "refused", str(refusal))
             raise
@@ -106,7 +106,8 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
         return Added(record.agent_id, record.task_id, who)
 
 
-async def _added(store: LifecycleStore, addition: Addition, settings: Settings) -> AgentLifecycle:
+async def added_as(store: LifecycleStore, addition: Addition, settings: Settings) -> AgentLifecycle:
+    """Write the record of an addition."""
     taken, state = await _population(store)
     task_id = await _free_task(store, taken)
     name = addition.name or default_agent_id(task_id)
@@ -160,7 +161,7 @@ async def _free_task(store: LifecycleStore, taken: set[str]) -> str:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def add_alone(folder: Path) -> Iterator[None]:
     """Let one command add at a time: who counts must not be overtaken before it writes."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

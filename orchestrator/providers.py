@@ -44,6 +44,10 @@ class Outside:
     """Where the forge's token comes from, for people."""
     environ: Mapping[str, str] = field(default_factory=dict)
 
+    def budgets(self) -> Mapping[str, int | None]:
+        """Return how many requests the forge still allows, as it said last."""
+        return {} if self.forge is None else {self.forge.name: self.forge.budget.remaining}
+
     def secrets_of(self, name: str) -> tuple[str, ...]:
         """Return the secrets that webhooks of a provider may be signed with."""
         from ci.receiver import secrets_of  # noqa: PLC0415  # only where hooks can come

@@ -233,6 +233,7 @@ async def conduct(
                     service.audit,
                     view.note,
                     receiver=mailroom.receiver,
+                    budgets=outside.budgets,
                     draining=lambda: bool(heed.number),
                 )
                 async with (

@@ -46,7 +46,7 @@ LOOK_EVERY = 0.05
 """Seconds between two looks at what follows from a wish."""
 ITS_TURN = 1.0
 """Seconds within which a runner starts an attempt that is due, if it runs that lifecycle."""
-RUNS_ALL = "loopwright up"
+RUNS_ALL = ("loopwright up", "loopwright serve")
 IN_CONFLICT = "both changed"
 """Words of a refused merge that an agent can mend; any other is for a person."""
 NEEDS = {
@@ -128,23 +128,23 @@ async def steer(repo: Path, wish: Wish) -> Outcome:
     event = wish.event(requests.now())
     async with store_of(repo) as store:
         before = await known(store, wish.agent_id, repo)
-        _needs_words(wish, before)
+        lacks_words(wish, before)
         runner = runner_of(repo)
         try:
             await requests.send(repo, wish.agent_id, event, wait_s=wish.wait_s, settings=settings)
         except requests.UnansweredError:
             raise
         except LifecycleError as refusal:
-            raise _refused(wish, await store.get(wish.agent_id) or before, refusal) from refusal
-        record = await _after(store, wish, event)
-        changed = await _took_effect(store, wish.agent_id, event)
+            raise refusal_of(wish, await store.get(wish.agent_id) or before, refusal) from refusal
+        record = await settled_after(store, wish, event)
+        changed = await took_effect(store, wish.agent_id, event)
         who = str(runner.get("who") or "another") if runner is not None else ""
         runs = who.startswith(RUNS_ALL) or (bool(who) and await _moves(store, record))
-        facts = _Facts(repo, wish, before, record, changed=changed, who=who, runs=runs)
-        return await _told(facts)
+        facts = Facts(repo, wish, before, record, changed=changed, who=who, runs=runs)
+        return await outcome_of(facts)
 
 
-def _needs_words(wish: Wish, record: AgentLifecycle) -> None:
+def lacks_words(wish: Wish, record: AgentLifecycle) -> None:
     """Refuse to let an agent go on without the answer it asked for."""
     work = record.work
     if wish.verb != "unblock" or wish.text or not isinstance(work, AwaitingHuman):
@@ -155,7 +155,7 @@ def _needs_words(wish: Wish, record: AgentLifecycle) -> None:
         )
 
 
-async def _after(store: LifecycleStore, wish: Wish, event: on.PersonEvent) -> AgentLifecycle:
+async def settled_after(store: LifecycleStore, wish: Wish, event: on.PersonEvent) -> AgentLifecycle:
     """Wait until what the wish ordered is carried out, or as long as its sender likes to."""
     loop = asyncio.get_running_loop()
     end = loop.time() + wish.wait_s
@@ -194,13 +194,14 @@ async def _moves(store: LifecycleStore, record: AgentLifecycle) -> bool:
     return False
 
 
-async def _took_effect(store: LifecycleStore, agent_id: str, event: on.PersonEvent) -> bool:
+async def took_effect(store: LifecycleStore, agent_id: str, event: on.PersonEvent) -> bool:
+    """Tell whether a wish was decided upon by now."""
     entries = await store.journal(agent_id, limit=100, newest=True)
     return any(entry.event == event for entry in entries)
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class Facts:
     """What there is to tell about one wish."""
 
     repo: Path
@@ -215,6 +216,7 @@ class _Facts:
 
     @property
     def work(self) -> State | None:
+        """The work state."""
         return self.record.work
 
     def outcome(self, text: str, **more: Any) -> Outcome:
@@ -229,7 +231,8 @@ class _Facts:
         )
 
 
-async def _told(facts: _Facts) -> Outcome:
+async def outcome_of(facts: Facts) -> Outcome:
+    """Say what came of a wish."""
     match facts.wish.verb:
         case "accept":
             return _accepted(facts)
@@ -241,7 +244,7 @@ async def _told(facts: _Facts) -> Outcome:
             return _moved(facts)
 
 
-def _accepted(facts: _Facts) -> Outcome:
+def _accepted(facts: Facts) -> Outcome:
     work, record = facts.work, facts.record
     if isinstance(work, Accepted):
         into = str(record.facts.get("base_branch") or "its base")
@@ -265,7 +268,7 @@ def _accepted(facts: _Facts) -> Outcome:
     return facts.outcome("accepted; its merge is still under way")
 
 
-async def _rejected(facts: _Facts) -> Outcome:
+async def _rejected(facts: Facts) -> Outcome:
     agent = facts.record.agent_id
     if not isinstance(facts.work, Rejected):
         return facts.outcome("will be rejected as soon as its attempt has ended")
@@ -277,7 +280,7 @@ async def _rejected(facts: _Facts) -> Outcome:
     return facts.outcome(f"{already}{name}{gone}{kept}", details={"saved_refs": list(saved)})
 
 
-def _held(facts: _Facts) -> Outcome:
+def _held(facts: Facts) -> Outcome:
     work = facts.work
     if isinstance(work, Suspended):
         again = f"; go on with: loopwright resume {facts.record.agent_id}"
@@ -299,7 +302,7 @@ def _held(facts: _Facts) -> Outcome:
     return facts.outcome(f"nothing to {facts.wish.verb}: it is {_where(work)}", changed=False)
 
 
-def _moved(facts: _Facts) -> Outcome:
+def _moved(facts: Facts) -> Outcome:
     verb, work = facts.wish.verb, facts.work
     if not facts.changed:
         why = NEEDS[verb] if verb != "resume" else f"nothing to resume: it is {_where(work)}"
@@ -317,7 +320,7 @@ def _moved(facts: _Facts) -> Outcome:
     return facts.outcome(f"{done}{_then(facts)}")
 
 
-def _then(facts: _Facts) -> str:
+def _then(facts: Facts) -> str:
     """Say who goes on with it."""
     moves = isinstance(facts.work, (BackingOff, Queued, Blocked, PrPending))
     if not moves:
@@ -338,7 +341,8 @@ def _where(work: State | None) -> str:
     return f"{name}{attempt}{about}"
 
 
-def _refused(wish: Wish, record: AgentLifecycle, refusal: LifecycleError) -> LifecycleError:
+def refusal_of(wish: Wish, record: AgentLifecycle, refusal: LifecycleError) -> LifecycleError:
+    """Say in the words of people why a wish was refused."""
     if "is not possible while" not in str(refusal):
         return refusal
     return LifecycleError(f"{wish.agent_id} is {_where(record.work)}; {NEEDS[wish.verb]}")

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,9 @@ def _own_surroundings(clean_home: Path, monkeypatch: pytest.MonkeyPatch) -> None
         if name.startswith(("GIT_", "XDG_", "LOOPWRIGHT_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(clean_home))
+    # A runner that serves keeps its token there; made only where one does.
+    own = clean_home.parent / f"config-{uuid.uuid4().hex[:12]}"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(own))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(clean_home / ".gitconfig"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 

@@ -132,13 +132,27 @@ def _make(path: Path) -> None:
     """Make the file for its owner alone; its companions get the same permissions."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        if path.exists():
+            # To open and close it would take this process's locks on it away, also those of a
+            # store that is open already.
+            _require_access(path)
+        else:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as problem:
+        if isinstance(problem, FileExistsError) and path.is_file():
+            return  # another process made it in this moment
         what = "the disk is full" if problem.errno == errno.ENOSPC else problem.strerror
         raise StoreError(
             f"{path} cannot be opened ({what}); check that its folder belongs to you, "
             "can be written and has room"
         ) from problem
+
+
+def _require_access(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def _left_unclean(path: Path) -> bool:

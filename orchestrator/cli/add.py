@@ -46,6 +46,7 @@ def run(name: str, args: list[str]) -> int:
     from orchestrator import members  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, to_json  # noqa: PLC0415  # as above
     from orchestrator.config import load_settings  # noqa: PLC0415  # as above
+    from orchestrator.steering import RUNS_ALL  # noqa: PLC0415  # as above
     from runtime.git import inspect_repository  # noqa: PLC0415  # as above
     from runtime.ownership import exclude_own_files  # noqa: PLC0415  # as above
 
@@ -63,7 +64,7 @@ def run(name: str, args: list[str]) -> int:
     )
     settings = load_settings(repo, environ=os.environ)
     added = asyncio.run(members.add(repo, addition, settings))
-    runs = added.runner.startswith(("loopwright up", "loopwright serve"))
+    runs = added.runner.startswith(RUNS_ALL)
     if options.json:
         say(to_json({"agent_id": added.agent_id, "task_id": added.task_id, "runner": added.runner}))
     else:

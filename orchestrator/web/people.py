@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 from lifecycle.errors import LifecycleError
 from orchestrator.cli import exits
 from orchestrator.jobs import startable_from
-from orchestrator.members import _added, _alone
+from orchestrator.members import add_alone, added_as
 from orchestrator.population import TURNS, is_held
 from orchestrator.requests import LOOK_EVERY, UnansweredError
 from orchestrator.steering import (
     RUNS_ALL,
-    _after,
-    _Facts,
-    _needs_words,
-    _refused,
-    _told,
-    _took_effect,
+    Facts,
+    lacks_words,
+    outcome_of,
+    refusal_of,
+    settled_after,
+    took_effect,
 )
 from orchestrator.web.problems import Problem, refused, unknown
 
@@ -64,17 +64,19 @@ async def steer(office: Office, wish: Wish) -> Outcome:
     before = await found(office, wish.agent_id)
     event = wish.event(office.now())
     try:
-        _needs_words(wish, before)
+        lacks_words(wish, before)
         await _send(office, wish, event)
-        record = await _after(office.store, wish, event)
-        changed = await _took_effect(office.store, wish.agent_id, event)
-        facts = _Facts(office.repo, wish, before, record, changed=changed, who=RUNS_ALL, runs=True)
-        outcome = await _told(facts)
+        record = await settled_after(office.store, wish, event)
+        changed = await took_effect(office.store, wish.agent_id, event)
+        facts = Facts(
+            office.repo, wish, before, record, changed=changed, who=RUNS_ALL[1], runs=True
+        )
+        outcome = await outcome_of(facts)
     except UnansweredError:
         raise
     except LifecycleError as refusal:
         present = await office.store.get(wish.agent_id) or before
-        raise refused(str(_refused(wish, present, refusal))) from refusal
+        raise refused(str(refusal_of(wish, present, refusal))) from refusal
     if outcome.exit_code != exits.COMPLETE:
         raise refused(outcome.text, outcome.hint)
     return outcome
@@ -88,8 +90,8 @@ async def add(office: Office, addition: Addition) -> AgentLifecycle:
         await startable_from(office.repo, addition.base)
     async with office.adding:
         try:
-            with _alone(engine.parts.paths.root):
-                record = await _added(office.store, addition, settings)
+            with add_alone(engine.parts.paths.root):
+                record = await added_as(office.store, addition, settings)
         except LifecycleError as refusal:
             await office.audit.record("add", by, name, "refused", str(refusal))
             raise

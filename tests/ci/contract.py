@@ -118,6 +118,10 @@ ON_THE_WAY = {CIEventType.BUILD_STARTED, CIEventType.PR_UPDATED}
 """What only some providers tell, and nobody waits for."""
 
 
+def all_types(world: World) -> list[CIEventType]:
+    return [event.type for event in world.events]
+
+
 def types(world: World) -> list[CIEventType]:
     return [event.type for event in world.events if event.type not in ON_THE_WAY]
 

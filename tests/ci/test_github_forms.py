@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ci.checks import Check, CheckState
 from ci.errors import GarbledError
+from ci.forms import Reread
 from ci.github_forms import STATES, check_of_run, check_of_status, checks_of, comes_from, pull_of
 from ci.github_logs import excerpt_of, failed_steps
 from ci.github_reviews import reviews_of
 from ci.interface import PullRequestState
 from tests.ci.github_answers import HEAD, LOG, OLD, STEPS, TOLD, pull, run, said, status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PASSED, FAILED, PENDING = CheckState.PASSED, CheckState.FAILED, CheckState.PENDING
 CONCLUSIONS = [

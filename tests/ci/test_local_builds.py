@@ -13,7 +13,7 @@ import pytest
 from ci.errors import ProviderError
 from ci.events import CIEventType
 from ci.verdict import VerdictStatus
-from tests.ci.contract import opened, settled, types, until
+from tests.ci.contract import all_types, opened, settled, until
 from tests.ci.local_world import LocalWorld
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ async def test_a_commit_that_another_branch_waits_for_is_built_on(world: LocalWo
     world.release()
     assert await settled(world, shared) is VerdictStatus.GREEN
     await until(lambda: ("agent/b", CIEventType.BUILD_SUCCESS) in told(world))
-    assert CIEventType.BUILD_CANCELLED not in types(world)
+    assert CIEventType.BUILD_CANCELLED not in all_types(world)
 
 
 def told(world: LocalWorld) -> list[tuple[str, CIEventType]]:
@@ -119,9 +119,9 @@ async def test_builds_wait_for_a_free_slot(make_world: MakeWorld) -> None:
     for branch in ("agent/a", "agent/b", "agent/c"):
         await world.provider.pushed(branch, await world.commit(branch, outcome="held"))
     await until(lambda: len(world.commands.alive) == 2)
-    assert types(world) == [CIEventType.BUILD_STARTED] * 2
+    assert all_types(world) == [CIEventType.BUILD_STARTED] * 2
     world.release()
-    await until(lambda: types(world).count(CIEventType.BUILD_SUCCESS) == 3)
+    await until(lambda: all_types(world).count(CIEventType.BUILD_SUCCESS) == 3)
 
 
 async def test_a_build_past_its_limit_is_red(make_world: MakeWorld) -> None:
@@ -153,7 +153,7 @@ async def test_a_rebuild_replaces_the_verdict(make_world: MakeWorld, tmp_path: P
     await world.provider.rebuild(pull.head_sha)
     assert (await world.provider.verdict(pull.head_sha)).status is VerdictStatus.PENDING
     assert await settled(world, pull.head_sha) is VerdictStatus.GREEN
-    await until(lambda: types(world)[-1] is CIEventType.PR_CHECKS_PASSED)
+    await until(lambda: all_types(world)[-1] is CIEventType.PR_CHECKS_PASSED)
     with pytest.raises(ProviderError, match="never built"):
         await world.provider.rebuild("e" * 40)
 
@@ -169,7 +169,7 @@ async def test_without_a_test_command_nothing_is_checked_and_a_merge_is_free(
     with pytest.raises(ProviderError, match="test_command"):
         await world.provider.rebuild(sha)
     assert (await world.provider.merge(pull.number)).merged
-    await until(lambda: types(world) == [CIEventType.PR_CREATED, CIEventType.PR_MERGED])
+    await until(lambda: all_types(world) == [CIEventType.PR_CREATED, CIEventType.PR_MERGED])
 
 
 async def test_closing_leaves_no_process_no_task_and_no_checkout(world: LocalWorld) -> None:
@@ -217,7 +217,7 @@ async def test_an_interrupted_build_is_run_again_under_its_own_id(world: LocalWo
     assert await settled(world, sha) is VerdictStatus.GREEN
     assert world.commands.marks[0] == world.commands.marks[1]
     await until(lambda: len(world.events) == 2)
-    assert types(world) == [CIEventType.BUILD_STARTED, CIEventType.BUILD_SUCCESS]
+    assert all_types(world) == [CIEventType.BUILD_STARTED, CIEventType.BUILD_SUCCESS]
     assert {event.build_id for event in world.events} == {"build-1"}
 
 
@@ -237,7 +237,7 @@ async def test_an_interrupted_build_without_a_test_command_now_is_cancelled(
     await held_build(world)
     world.settings["test_command"] = None
     await world.restart()
-    await until(lambda: types(world)[-1] is CIEventType.BUILD_CANCELLED)
+    await until(lambda: all_types(world)[-1] is CIEventType.BUILD_CANCELLED)
 
 
 async def test_a_caller_that_goes_away_leaves_nothing_half_done(world: LocalWorld) -> None:

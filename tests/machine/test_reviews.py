@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import pytest
+
+from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
+from lifecycle.machine.states import (
+    About,
+    AwaitingHuman,
+    BackingOff,
+    PrPending,
+    State,
+    Suspended,
+)
 from tests.machine.playbook import (
     awaiting,
     backing_off,
@@ -17,17 +28,6 @@ from tests.machine.playbook import (
     suspended,
     verifying,
     working,
-)
-
-from lifecycle.machine import effects as do
-from lifecycle.machine import events as on
-from lifecycle.machine.states import (
-    About,
-    AwaitingHuman,
-    BackingOff,
-    PrPending,
-    State,
-    Suspended,
 )
 
 REVIEW = on.Reviewed(at=20, number=1, text="changes asked for by ada")

@@ -29,6 +29,7 @@ LISTS = (
     "dependencies_done",
     "dependencies_pending",
     "guidance",
+    "remarks",
     "ledger",
 )
 

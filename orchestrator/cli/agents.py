@@ -1,0 +1,130 @@
+"""`loopwright agents`: which agent programs there are, and how a recorded run of one ended."""
+
+from __future__ import annotations
+
+from orchestrator.cli.options import Parser, UsageError
+
+TYPE_CHECKING = False  # typing itself would cost start-up time
+if TYPE_CHECKING:
+    from typing import Any
+
+    from orchestrator.agents import Installed
+    from runtime.agents.outcome import Outcome
+
+ACTIONS = ("list", "outcome")
+HEADS = ("AGENT", "INSTALLED", "TESTED WITH", "WHERE")
+_MORE = """\
+outcome reads what a run wrote and tells how it ended: completed, rate_limit, quota, billing, auth,
+overloaded, network, context_overflow, model, refused, denied, max_turns, budget, loop, hang,
+timeout, crash, killed or error. The program's own events count first, then its exit code, then
+standard error of a failed run. A signal is a negative exit code, or 128 more than its number. A
+time of day without a date is read as seen from now."""
+
+
+def parser(name: str) -> Parser:
+    """Return the options."""
+    made = Parser(
+        name,
+        "List the agent programs that can be run, or judge a recorded run of one.",
+        example=(
+            f"loopwright {name}\n"
+            f"loopwright {name} outcome claude --stdout run.jsonl --exit-code 1 --json"
+        ),
+        more=_MORE,
+    )
+    made.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="by default list")
+    made.add_argument("adapter", nargs="?", metavar="NAME", help="outcome: the adapter's name")
+    made.add_argument("--stdout", metavar="FILE", help="outcome: what it wrote to standard output")
+    made.add_argument("--stderr", metavar="FILE", help="outcome: what it wrote to standard error")
+    made.add_argument("--exit-code", type=int, metavar="N", help="outcome: how its process ended")
+    return made.with_json()
+
+
+def run(name: str, args: list[str]) -> int:
+    """List or judge."""
+    options = parser(name).parse_args(args)
+    given = (options.adapter, options.stdout, options.stderr, options.exit_code)
+    if options.action == "outcome":
+        if options.adapter is None or options.stdout is None or options.exit_code is None:
+            raise UsageError("outcome needs the adapter's NAME, --stdout FILE and --exit-code N")
+        return _outcome(options)
+    if any(each is not None for each in given):
+        raise UsageError(f"a name and files belong to `loopwright {name} outcome`")
+    return _list(as_json=options.json)
+
+
+def _list(*, as_json: bool) -> int:
+    import asyncio  # noqa: PLC0415  # only now it is clear that programs are asked
+    import os  # noqa: PLC0415  # as above
+    import tempfile  # noqa: PLC0415  # as above
+    from pathlib import Path  # noqa: PLC0415  # as above
+
+    from orchestrator.agents import look  # noqa: PLC0415  # as above
+    from orchestrator.cli.text import say, table, tell, to_json  # noqa: PLC0415  # as above
+    from runtime.agents.catalogue import adapters  # noqa: PLC0415  # as above
+
+    known = adapters(lambda point, why: tell(f"the adapter of {point} is left out: {why}"))
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+        found = asyncio.run(look(known.values(), os.environ, Path(folder)))
+    if as_json:
+        say(to_json([each.to_json() for each in found]))
+    else:
+        say(table(HEADS, [_row(each) for each in found]))
+    return 0
+
+
+def _row(each: Installed) -> tuple[str, ...]:
+    adapter = each.adapter
+    if not adapter.programs:
+        return adapter.name, "any program", "", "--command 'PROGRAM ARG'"
+    if not each.path:
+        return adapter.name, "no", ", ".join(adapter.tested), adapter.install
+    where = f"{each.path} ({each.problem})" if each.problem else each.path
+    return adapter.name, each.version or "yes", ", ".join(adapter.tested), where
+
+
+def _outcome(options: Any) -> int:
+    from pathlib import Path  # noqa: PLC0415  # as above
+
+    from orchestrator.agents import Recorded, judged  # noqa: PLC0415  # as above
+    from orchestrator.cli.text import now, say, to_json  # noqa: PLC0415  # as above
+    from runtime.agents.catalogue import adapter  # noqa: PLC0415  # as above
+    from runtime.agents.outcome import PUBLIC  # noqa: PLC0415  # as above
+
+    recorded = Recorded(
+        Path(options.stdout),
+        options.exit_code,
+        None if options.stderr is None else Path(options.stderr),
+    )
+    present = now()
+    found = judged(adapter(options.adapter), recorded, lambda: present)
+    # A recorded run cannot tell everything that a runner can; the rest is in the detail.
+    shown = found.to_json() | {"outcome": str(PUBLIC.get(found.outcome, found.outcome))}
+    if options.json:
+        say(to_json(shown))
+        return 0
+    for line in _told(found, shown["outcome"], present):
+        say(line)
+    return 0
+
+
+def _told(found: Outcome, outcome: str, present: float) -> list[str]:
+    from orchestrator.cli.text import instant, one_line  # noqa: PLC0415  # as above
+
+    usage = found.usage
+    reset = "" if found.reset_at is None else instant(found.reset_at, present)
+    tokens = "" if usage is None else f"{usage.total} (in {usage.input}, out {usage.output})"
+    rows = (
+        ("outcome", outcome),
+        ("why", one_line(found.detail)),
+        ("what to do", found.what_to_do),
+        ("limit ends", reset),
+        ("session", one_line(found.session_id)),
+        ("model", one_line(found.model)),
+        ("tokens", tokens),
+        ("cost", "" if found.cost_usd is None else f"{found.cost_usd:.4f} USD"),
+        ("tool calls", str(found.tool_calls)),
+        ("denied", one_line(", ".join(found.denied))),
+        ("last words", one_line(found.last_words, 300)),
+    )
+    return [f"{head:<11} {value}" for head, value in rows if value]

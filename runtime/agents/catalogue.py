@@ -1,0 +1,71 @@
+"""Which adapters there are: those that ship, and those that installed packages offer.
+
+Owns the list. A package offers adapters by entry points of the group `loopwright.adapters`, each
+leading to an `Adapter`, several of them, or something that returns them when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import TypeAlias
+
+from runtime.agents.adapter import Adapter
+from runtime.errors import SpawnError
+
+ENTRY_POINTS = "loopwright.adapters"
+BUILT_IN = ("claude", "codex", "gemini", "opencode", "copilot", "command")
+
+Complaint: TypeAlias = Callable[[str, str], None]
+"""Is told the name of an entry point, and what is wrong with it."""
+
+
+def built_in(name: str) -> Adapter:
+    """Return an adapter that ships, without looking at installed packages."""
+    found: Adapter = import_module(f"runtime.agents.{name}").ADAPTER
+    return found
+
+
+def adapters(complain: Complaint | None = None) -> Mapping[str, Adapter]:
+    """Return all adapters by name; a broken or doubled offer is complained of and passed by."""
+    from importlib import metadata  # noqa: PLC0415  # slow, and not needed for those that ship
+
+    known = {name: built_in(name) for name in BUILT_IN}
+    for point in metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            _add(known, _offered(point.load()))
+        except Exception as problem:  # noqa: BLE001  # any code may be behind an entry point
+            if complain is not None:
+                complain(point.name, str(problem))
+    return known
+
+
+def adapter(name: str, complain: Complaint | None = None) -> Adapter:
+    """Return the adapter of a name; SpawnError names those there are."""
+    if name in BUILT_IN:
+        return built_in(name)
+    known = adapters(complain)
+    if name in known:
+        return known[name]
+    raise SpawnError(f"There is no agent adapter {name!r}; there are: {', '.join(known)}.")
+
+
+def _add(known: dict[str, Adapter], offered: Iterable[Adapter]) -> None:
+    for each in offered:
+        if each.name in known:
+            raise SpawnError(f"an adapter {each.name!r} is there already; rename it")
+        known[each.name] = each
+
+
+def _offered(thing: object) -> Iterable[Adapter]:
+    if callable(thing) and not isinstance(thing, Adapter):
+        thing = thing()
+    offered = [thing] if isinstance(thing, Adapter) else thing
+    if not isinstance(offered, Iterable):
+        raise SpawnError(f"{thing!r} is no Adapter")
+    checked = []
+    for each in offered:
+        if not isinstance(each, Adapter):
+            raise SpawnError(f"{each!r} is no Adapter")
+        checked.append(each)
+    return checked

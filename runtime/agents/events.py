@@ -1,0 +1,134 @@
+"""What an agent program reports while it runs, in one form for all programs.
+
+Owns the forms. They hold what was said, judged as little as possible; unknown things stay raw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from runtime.agents.outcome import HOPELESS, Ending, Scope, Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The program works; either field may be ''."""
+
+    session_id: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The agent says something."""
+
+    text: str
+    part: bool = False
+    """It goes on where the text before ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool starts to run."""
+
+    call_id: str
+    name: str
+    background: bool = False
+    """The agent does not wait for its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A tool has ended."""
+
+    call_id: str
+    ok: bool
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money; a later one of scope run or session replaces, steps are summed up."""
+
+    scope: Scope
+    tokens: Tokens | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The program's own retry loop asks its model again."""
+
+    ending: Ending
+    """What the attempt would end with if the program gave up now."""
+    message: str = ""
+    attempt: int = 0
+    of: int = 0
+    """0: it does not say."""
+    delay: float | None = None
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether to wait for it is wasted time: the same comes again."""
+        return self.ending in HOPELESS
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """A tool was not permitted."""
+
+    tool: str
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A usage limit is near or reached."""
+
+    reached: bool
+    reset_at: float | None = None
+    window: str = ""
+    used: float | None = None
+    """Share of the window, 1.0 is all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The turn is over, as the program says."""
+
+    ok: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The program reports an error; it is final only where `Finished` says so."""
+
+    ending: Ending
+    message: str = ""
+    status: int | None = None
+    reset_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Something unknown, as it came."""
+
+    kind: str
+    line: bytes
+
+
+Event: TypeAlias = (
+    Started
+    | Text
+    | ToolCall
+    | ToolResult
+    | Usage
+    | Retry
+    | Denied
+    | Limit
+    | Finished
+    | Failed
+    | Raw
+)

@@ -1,0 +1,258 @@
+"""Gemini CLI: how it is started, and what its stream-json says.
+
+Its traps: the exit code is the HTTP status cut to a byte; a broken stream and a loop exit 0; it
+ignores signals to its own process; asked to end as a group it exits 0 in the middle of its turn.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from runtime.agents import fields as f
+from runtime.agents import signs
+from runtime.agents.adapter import Adapter, McpForm, McpWay, Stop, Target, When
+from runtime.agents.events import (
+    Event,
+    Failed,
+    Finished,
+    Started,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from runtime.agents.outcome import LIMITED, Ending, Scope, Tokens
+from runtime.agents.parser import NOTHING, Events, Handler, Parser
+from runtime.agents.resets import reset_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from runtime.agents.adapter import Request
+
+_HTTP = (400, 401, 403, 404, 408, 413, 429, 500, 502, 503, 504, 529)
+_BYTE = 0xFF
+_API_ERROR = re.compile(r"^\[API Error: (.*?)\](?:\n.*)?$", re.DOTALL)
+_TYPES = {
+    "FatalTurnLimitedError": Ending.MAX_TURNS,
+    "FatalAuthenticationError": Ending.AUTH,
+    "FatalSandboxError": Ending.ENVIRONMENT,
+    "FatalConfigError": Ending.ENVIRONMENT,
+    "FatalCancellationError": Ending.KILLED,
+    "TerminalQuotaError": Ending.QUOTA,
+}
+_LOOP = "loop detected"
+_ASSISTANT = b'"role":"assistant"'
+_AUTO = "auto"
+
+
+def _exit_codes() -> dict[int, Ending]:
+    told = {status & _BYTE: signs.by_status(status) for status in _HTTP}
+    return {code: ending for code, ending in told.items() if ending is not None} | {
+        41: Ending.AUTH,
+        44: Ending.ENVIRONMENT,
+        52: Ending.ENVIRONMENT,
+        53: Ending.MAX_TURNS,
+        130: Ending.KILLED,
+    }
+
+
+class GeminiParser(Parser):
+    """Reads `--output-format stream-json`."""
+
+    program = "gemini"
+    login = "Run `gemini` and log in, or pass GEMINI_API_KEY on."
+    exits = _exit_codes()
+
+    _looped = False
+    _texting = False
+
+    def _glance(self, kind: bytes, line: bytes) -> bool:
+        if kind == b"message":
+            if _ASSISTANT in line:
+                self._keep(line, part=self._texting)
+                self._texting = True
+            return True
+        self._texting = False
+        if kind == b"tool_use":
+            self._call()
+        elif kind == b"tool_result":
+            self._progress(tool=True)
+        return kind in (b"tool_use", b"tool_result")
+
+    def _words_of(self, fields: f.Fields) -> str:
+        return f.text(fields, "content")
+
+    def _read(self, kind: str, fields: f.Fields) -> Iterable[Event] | None:
+        found = super()._read(kind, fields)
+        self._texting = kind == "message"
+        if found is None and ("stats" in fields or "error" in fields):
+            return self._whole(fields)
+        return found
+
+    def _init(self, fields: f.Fields) -> Events:
+        return (Started(f.text(fields, "session_id"), f.text(fields, "model")),)
+
+    def _message(self, fields: f.Fields) -> Events:
+        if f.text(fields, "role") != "assistant":
+            return NOTHING
+        return (Text(f.text(fields, "content"), part=self._texting),)
+
+    def _tool(self, fields: f.Fields) -> Events:
+        return (ToolCall(f.text(fields, "tool_id"), f.text(fields, "tool_name")),)
+
+    def _tool_result(self, fields: f.Fields) -> Events:
+        return (ToolResult(f.text(fields, "tool_id"), f.text(fields, "status") == "success"),)
+
+    def _error(self, fields: f.Fields) -> Events:
+        message = f.text(fields, "message")
+        if _LOOP in message.lower():
+            self._looped = True
+            return NOTHING
+        if f.text(fields, "severity") == "warning":
+            return NOTHING
+        return (self._failed({"message": message}),)
+
+    def _result(self, fields: f.Fields) -> Iterator[Event]:
+        stats = f.section(fields, "stats")
+        if stats:
+            yield Usage(Scope.RUN, _tokens(stats))
+            yield from self._busiest(stats)
+        ok = f.text(fields, "status") == "success"
+        error = f.section(fields, "error")
+        if not ok and (error or self._failure is None):
+            yield self._failed(error)
+        yield Finished(ok, "" if ok else f.text(error, "message"))
+
+    def _whole(self, fields: f.Fields) -> Iterator[Event]:
+        """Read its other form of output, and how it tells of a failure there."""
+        yield Started(f.text(fields, "session_id"), "")
+        if error := f.section(fields, "error"):
+            yield self._failed(error)
+            yield Finished(ok=False)
+            return
+        yield Text(f.text(fields, "response"))
+        yield Finished(ok=True)
+
+    def _busiest(self, stats: f.Fields) -> Iterator[Event]:
+        """Name the model that did most, where the program chose by itself."""
+        models = f.section(stats, "models")
+        if self._model not in ("", _AUTO) or not models:
+            return
+        # The one that chooses among them comes first, and may have done as much.
+        busy = max(
+            reversed(models), key=lambda name: f.count(f.section(models, name), "total_tokens")
+        )
+        yield Started("", busy)
+
+    def _failed(self, error: f.Fields) -> Failed:
+        message = f.text(error, "message")
+        inner = message
+        if found := _API_ERROR.match(message):
+            inner = found[1]  # what follows is advice, which speaks of quotas whatever happened
+        body = f.section(f.parsed(inner) or {}, "error")
+        words = f.text(body, "message") or inner
+        status = f.number(body, "code") or f.number(error, "code")
+        ending = _TYPES.get(f.text(error, "type")) or signs.judged(
+            words, status, f.text(body, "status")
+        )
+        reset = None
+        if ending in LIMITED:
+            reset = reset_time(words, self._now(), self._zone)
+        return Failed(ending or Ending.ERROR, words, status, reset)
+
+    def _judge(
+        self, code: int | None, signal: int | None, stderr: str, ours: Ending | None
+    ) -> tuple[Ending, str]:
+        ending, detail = super()._judge(code, signal, stderr, ours)
+        if ending is Ending.ERROR and code in self.exits:
+            return self.exits[code], detail
+        return ending, detail
+
+    def _success(self, done: Finished) -> tuple[Ending, str]:
+        if self._looped:
+            return Ending.LOOP, "it stopped by itself: it did the same again and again"
+        return super()._success(done)
+
+    def _quiet_end(self, stderr: str) -> tuple[Ending, str]:
+        ending, detail = super()._quiet_end(stderr)
+        if ending is Ending.CRASH:
+            return Ending.KILLED, "it ended in the middle of its turn, as when told to end"
+        return ending, detail
+
+    handlers: ClassVar[Mapping[str, Handler]] = {
+        "init": _init,
+        "message": _message,
+        "tool_use": _tool,
+        "tool_result": _tool_result,
+        "error": _error,
+        "result": _result,
+    }
+
+
+def _tokens(stats: f.Fields) -> Tokens:
+    models = f.section(stats, "models")
+    thought = sum(f.count(f.section(models, name), "thoughts") for name in models)
+    return Tokens(
+        f.count(stats, "input_tokens"),
+        f.count(stats, "output_tokens"),
+        f.count(stats, "cached"),
+        thought,
+        f.count(stats, "total_tokens"),
+    )
+
+
+def _settings(request: Request) -> dict[str, object]:
+    settings: dict[str, object] = {}
+    if request.private_config:
+        settings["security"] = {"auth": {"selectedType": "gemini-api-key"}}
+    if request.max_turns is not None:
+        settings["model"] = {"maxSessionTurns": request.max_turns}
+    if (server := request.mcp) is not None:
+        entry = {"command": server.command[0], "args": list(server.command[1:]), "trust": True}
+        settings["mcpServers"] = {server.name: entry | {"env": dict(server.env)}}
+    return settings
+
+
+def _files(request: Request) -> dict[str, str]:
+    settings = _settings(request)
+    path = ".gemini/settings.json" if request.private_config else "defaults.json"
+    return {path: json.dumps(settings)} if settings else {}
+
+
+def _env(request: Request) -> dict[str, str]:
+    """Name our file as the lowest layer of settings: the user's and the machine's stay above."""
+    if request.private_config or not _settings(request):
+        return {}
+    return {"GEMINI_CLI_SYSTEM_DEFAULTS_PATH": f"{request.config_folder}/defaults.json"}
+
+
+ADAPTER = Adapter(
+    name="gemini",
+    title="Gemini CLI",
+    parser=GeminiParser,
+    tested=("0.61.0",),
+    programs=("gemini",),
+    argv=(
+        *("--output-format", "stream-json"),
+        When("unattended", ("--yolo",)),
+        When("model", ("-m", "{model}")),
+        When("resume", ("--resume", "{resume}")),
+        When("session_id", ("--session-id", "{session_id}")),
+    ),
+    env={"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"},
+    config_env={"GEMINI_CLI_HOME": "{config_folder}"},
+    passes=("GEMINI_CLI_HOME", "GOOGLE_CLOUD_PROJECT"),
+    keys=(
+        *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+        *("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS"),
+    ),
+    files=_files,
+    settings_env=_env,
+    mcp=McpForm(way=McpWay.FILE, tool="mcp_{server}_{tool}"),
+    stop=Stop(("TERM",), Target.GROUP, grace=2.0),
+    login=GeminiParser.login,
+    install="npm install -g @google/gemini-cli",
+)

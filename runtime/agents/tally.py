@@ -1,0 +1,161 @@
+"""What happened in one run: counted and remembered from its events, within fixed room.
+
+Owns the bookkeeping of a parser. It must not judge how the run ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from runtime.agents.events import (
+    Denied,
+    Event,
+    Failed,
+    Finished,
+    Limit,
+    Retry,
+    Started,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from runtime.agents.outcome import Ending, Scope, Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WORDS = 4000
+"""Characters of the agent's last words that are kept."""
+_WORD_LINES = 200
+_OPEN = 1000
+_TOOLS = 50
+
+
+class Tally:
+    """What is known of a run so far."""
+
+    def __init__(self) -> None:
+        self._session = self._model = ""
+        self._final: Finished | None = None
+        self._failure: Failed | None = None
+        self._trouble: Failed | None = None
+        """What is wrong as far as is known; forgotten once the program gets on."""
+        self._reset: float | None = None
+        self._said = ""
+        self._words: deque[bytes] = deque(maxlen=_WORD_LINES)
+        self._calls = 0
+        self._open: dict[str, str] = {}
+        """Tools that run."""
+        self._denied: dict[str, str] = {}
+        self._stuck_on_denial = False
+        self._steps: Usage | None = None
+        self._totals: dict[Scope, Usage] = {}
+
+    def _note(self, event: Event) -> None:
+        if (noting := self._NOTES.get(type(event))) is not None:
+            noting(self, event)
+
+    def _on_text(self, event: Text) -> None:
+        self._say(event)
+        self._progress()
+
+    def _on_call(self, event: ToolCall) -> None:
+        self._call(event.call_id, event.name)
+
+    def _on_result(self, event: ToolResult) -> None:
+        self._open.pop(event.call_id, None)
+        if event.ok:
+            self._stuck_on_denial = False
+        self._progress(tool=True)
+
+    def _on_start(self, event: Started) -> None:
+        self._session = event.session_id or self._session
+        self._model = event.model or self._model
+
+    def _on_retry(self, event: Retry) -> None:
+        self._trouble = Failed(event.ending, event.message)
+
+    def _on_failure(self, event: Failed) -> None:
+        self._failure = self._trouble = event
+        self._reset = event.reset_at or self._reset
+
+    def _on_limit(self, event: Limit) -> None:
+        self._reset = (event.reset_at if event.reached else None) or self._reset
+
+    def _on_denial(self, event: Denied) -> None:
+        if len(self._denied) < _TOOLS:
+            self._denied[event.call_id or event.tool] = event.tool
+        self._stuck_on_denial = True
+
+    def _on_finish(self, event: Finished) -> None:
+        self._final = event
+
+    def _say(self, event: Text) -> None:
+        self._words.clear()
+        said = self._said + event.text if event.part else event.text
+        self._said = said if len(said) <= 2 * WORDS else said[:WORDS] + said[-WORDS:]
+
+    def _keep(self, line: bytes, *, part: bool = False) -> None:
+        """Keep a line with the agent's words; it is read only if they are the last ones."""
+        if not part:
+            self._words.clear()
+            self._said = ""
+        self._words.append(line)
+        self._progress()
+
+    def _call(self, call_id: str = "", name: str = "", times: int = 1) -> None:
+        self._calls += times
+        if call_id and len(self._open) < _OPEN:
+            self._open[call_id] = name
+        self._progress(tool=True)
+
+    def _progress(self, *, tool: bool = False) -> None:
+        """Forget earlier trouble: the program has got past it.
+
+        After a full context only a tool tells; the text may be that of the summary it makes.
+        """
+        trouble = self._trouble
+        if trouble is not None and (tool or trouble.ending is not Ending.CONTEXT_OVERFLOW):
+            self._trouble = self._failure = None
+
+    def _count(self, usage: Usage) -> None:
+        if usage.scope is not Scope.STEP:
+            before = self._totals.get(usage.scope)
+            self._totals[usage.scope] = _merged(before, usage)
+        elif self._steps is None:
+            self._steps = usage
+        else:
+            self._steps = _summed(self._steps, usage)
+
+    def _used(self, wanted: Callable[[Usage], Tokens | float | None]) -> Usage | None:
+        """Return the usage that says it best: of this run, else of the session, else summed up."""
+        ranked = (self._totals.get(Scope.RUN), self._totals.get(Scope.SESSION), self._steps)
+        return next((each for each in ranked if each and wanted(each) is not None), None)
+
+    _NOTES: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
+        Text: _on_text,
+        ToolCall: _on_call,
+        ToolResult: _on_result,
+        Started: _on_start,
+        Usage: _count,
+        Retry: _on_retry,
+        Failed: _on_failure,
+        Limit: _on_limit,
+        Denied: _on_denial,
+        Finished: _on_finish,
+    }
+
+
+def _merged(before: Usage | None, usage: Usage) -> Usage:
+    if before is None:
+        return usage
+    cost = before.cost_usd if usage.cost_usd is None else usage.cost_usd
+    return Usage(usage.scope, usage.tokens or before.tokens, cost)
+
+
+def _summed(one: Usage, two: Usage) -> Usage:
+    tokens = one.tokens + two.tokens if one.tokens and two.tokens else one.tokens or two.tokens
+    costs = [each.cost_usd for each in (one, two) if each.cost_usd is not None]
+    return Usage(Scope.STEP, tokens, round(sum(costs), 12) if costs else None)
