@@ -8,10 +8,10 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
 
-.PHONY: help install demo test all lint type fmt bench crash soak docs lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents crash soak docs lock wheel clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## set up .venv with the locked versions
 
@@ -49,6 +49,12 @@ fmt: $(STAMP) ## format and mend what can be mended by itself
 
 bench: $(STAMP) ## measure against floors and peers, print the table (minutes)
 	$(BIN)/python bench/run.py $(BENCH)
+
+agents: $(STAMP) ## install the agent programs that tests drive (1.2 GB, cached)
+	$(BIN)/python -m tests.tools.agents.installed
+
+test-agents: agents ## drive the real agent programs against a scripted model server
+	LOOPWRIGHT_TEST_AGENTS=1 $(BIN)/pytest tests/models/real
 
 crash: $(STAMP) ## kill a real runner at random moments, print the table (ROUNDS=100)
 	LOOPWRIGHT_SOAK_ROUNDS=$(or $(ROUNDS),100) $(BIN)/python tests/acceptance/crash_soak.py

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from ci.dispatch_reading import Reading, read
@@ -201,16 +201,17 @@ class Dispatcher:
     async def _read(self, delivery: Delivery) -> Reading:
         try:
             reading = read(delivery, self._repos(delivery.provider))
-            if reading.hint is not None and not reading.elsewhere:
-                await self._learn(delivery)
+            if (
+                reading.hint is not None
+                and not reading.elsewhere
+                and isinstance(self._provider, TakesReports)
+                and await self._provider.report(delivery)
+            ):
+                reading = replace(reading, learned=True)
         except ValueError as fault:
             return Reading(state=DeliveryState.BROKEN, outcome=clean_line(str(fault)))
         self._failures.pop(delivery.key, None)
         return reading
-
-    async def _learn(self, delivery: Delivery) -> None:
-        if isinstance(self._provider, TakesReports):
-            await self._provider.report(delivery)
 
     def _put_back(self, key: str, problem: Exception) -> None:
         """Work on it later; until then it counts as being worked on."""
@@ -263,6 +264,10 @@ class Dispatcher:
             named = f"woke {', '.join(woken)}"
             note = f"{named}; it names {reading.elsewhere}, but the commit is ours"
             await self._settle(keys, DeliveryState.MATCHED, note if reading.elsewhere else named)
+        elif reading.learned:
+            # Whoever waited for it has been told already, and may wait no more.
+            outcome = f"kept as what CI says of {_what(hint)}"
+            await self._settle(keys, DeliveryState.MATCHED, outcome)
         elif reading.elsewhere:
             await self._settle(keys, DeliveryState.IGNORED, f"about {reading.elsewhere}, not ours")
         else:

@@ -19,6 +19,8 @@ class Reading:
     hint: Hint | None = None
     elsewhere: str = ""
     """The other repository that it names."""
+    learned: bool = False
+    """What it says is kept already by a provider that takes it for data."""
     state: DeliveryState = DeliveryState.IGNORED
     outcome: str = ""
 

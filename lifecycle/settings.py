@@ -86,7 +86,7 @@ class Settings(BaseModel):
     """Hours that accepted and rejected records, their logs and snapshots are kept."""
     providers: tuple[Literal["local", "github", "gitlab", "gitea", "generic"], ...] = ("local",)
     """Who keeps pull requests and judges commits: the first that has pull requests keeps them, the
-    verdicts of all are joined; see docs/providers.md."""
+    verdicts of all are joined; see docs/providers/README.md."""
     remote: str = "origin"
     """The git remote that branches are pushed to where a forge keeps the pull requests."""
     forge_url: str = ""

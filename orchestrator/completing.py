@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.options import Parser
 
 FOLDERS = ("--repo",)
-FILES = ("--file", "--output", "-o")
+FILES = ("--file", "--output", "-o", "--stdout", "--stderr", "--token-file")
 _FISH_QUOTE = "\\'"
 AGENT_IDS = "loopwright ps --all --ids --limit 1000"
 _SUB_WORDS = {"summary": ("edit", "approve"), "help": tuple(COMMANDS)}

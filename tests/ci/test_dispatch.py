@@ -362,7 +362,7 @@ async def test_each_report_is_kept_though_the_question_is_one(deliveries: Inbox)
         found = await desk.all_settled(keys)
     assert provider.reports == keys
     assert len(provider.hints) == 1
-    assert {each.state for each in found} == {DeliveryState.UNMATCHED}
+    assert {each.state for each in found} == {DeliveryState.MATCHED}
 
 
 async def test_a_report_that_is_wrong_is_broken_and_says_why(deliveries: Inbox) -> None:
