@@ -181,8 +181,7 @@ class Dispatcher:
 
     async def _round(self) -> set[str]:
         """Begin to work on what is new, and return its keys."""
-        found = await self._deliveries.waiting(limit=BATCH + len(self._busy))
-        new = [each for each in found if each.key not in self._busy]
+        new = await self._deliveries.waiting(limit=BATCH, without=frozenset(self._busy))
         settled: dict[tuple[DeliveryState, str], list[str]] = {}
         for delivery in new:
             try:

@@ -96,3 +96,5 @@ class CIEvent(BaseModel):
     """Where the whole story is: a log or a page."""
     details: tuple[Detail, ...] = ()
     """What it consists of, where that is more than one thing."""
+    of_others: bool = False
+    """It is about a head that somebody else pushed, and that was asked for just now."""

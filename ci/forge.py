@@ -43,6 +43,8 @@ class ForgePull(BaseModel):
     queued: bool = False
     """It stands in the forge's merge queue."""
     merge_commit: str | None = None
+    ours: bool = True
+    """Its branch is one of this repository, not of a fork."""
     created_at: float
     updated_at: float
 
@@ -66,6 +68,8 @@ class Remark(BaseModel):
     """The commit that was looked at."""
     wants_changes: bool = False
     """It is, or belongs to, a review that asks for changes."""
+    own: bool = False
+    """Written by whoever our token is; such a remark never wants changes."""
 
 
 class Reviews(BaseModel):

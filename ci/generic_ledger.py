@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from ci.errors import ProviderError
 from ci.generic_commits import Commit
 from ci.turns import Turns
-from ci.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,9 +53,8 @@ class GenericLedger:
 
     def verdict(self, sha: str) -> Verdict:
         """Judge exactly this commit by what was reported of it."""
-        commit = self._commits.get(sha)
-        if commit is None:
-            return judge(sha)
+        # One that nobody told of lacks what is expected of each.
+        commit = self._commits.get(sha) or Commit(sha=sha, heard_at=self._now())
         return commit.verdict(self._rules(), self._now(), self._expected)
 
     def grace_end(self, sha: str) -> float | None:

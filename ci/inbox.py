@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 KEPT_FOR = 90 * 86_400.0
 """Seconds that a delivery is known, so that a late copy of it is not taken for news."""
+
+BATCH_BYTES = 32 * 1024 * 1024
+"""Of bodies that are handed out together; one that is longer comes alone."""
 
 
 class DeliveryState(StrEnum):
@@ -84,8 +87,13 @@ class Deliveries(Protocol):
         """Keep it; False, and nothing changed, if one of this key is known already."""
         ...
 
-    async def waiting(self, *, limit: int = 100) -> tuple[Delivery, ...]:
-        """Return what was received and not worked on yet, the oldest first."""
+    async def waiting(
+        self, *, limit: int = 100, without: Collection[str] = (), most_bytes: int = BATCH_BYTES
+    ) -> tuple[Delivery, ...]:
+        """Return what was received and not worked on yet, the oldest first.
+
+        Nothing is read of those `without`, and no more once the bodies have so many bytes.
+        """
         ...
 
     async def unmatched(self, *, limit: int = 1000) -> tuple[Delivery, ...]:

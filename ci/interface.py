@@ -270,6 +270,8 @@ class Watch:
     """The head that we know of; a verdict on another commit is not about this wait."""
     number: int | None = None
     """The pull request; None while only CI is waited for."""
+    since: float = 0.0
+    """When the wait began: what was told to an earlier wait is told to a later one as well."""
 
 
 class CIProvider(Protocol):

@@ -41,7 +41,6 @@ class JoinedTelling:
         self._chance = chance
         self._feed = Feed(EVENTS)
         self._turn = asyncio.Lock()
-        self._told: set[str] = set()
         self._news: asyncio.Queue[CIEvent] = asyncio.Queue()
         self._now: Callable[[], float] | None = None
         self._ends: list[Callable[[], None]] = []
@@ -61,8 +60,7 @@ class JoinedTelling:
 
     async def listen(self, surroundings: Surroundings, providers: Sequence[CIProvider]) -> None:
         """Hear what they tell from now on; before they start, as that may tell something."""
-        await self._feed.open(surroundings.documents)
-        self._told = {event.event_id for event in (await self._feed.since(0)).events}
+        await self._feed.open(surroundings.documents, now=surroundings.now)
         self._now = surroundings.now
         self._ends = [each.subscribe(self._news.put_nowait) for each in providers]
 
@@ -133,7 +131,7 @@ class JoinedTelling:
                 await asyncio.sleep(RETRY)
 
     async def _passed(self, event: CIEvent) -> bool:
-        if event.event_id in self._told:
+        if self._feed.knows(event.event_id):
             return True
         if event.type in _GREEN:
             self._held.setdefault(event.sha, {})[event.event_id] = event
@@ -154,7 +152,6 @@ class JoinedTelling:
     async def _publish(self, event: CIEvent) -> None:
         async with self._turn:
             await self._feed.publish(event)
-            self._told.add(event.event_id)
 
     async def _round(self, keys: Mapping[str, bool]) -> Mapping[str, Asked]:
         answers = {}

@@ -85,7 +85,8 @@ class LocalChecks:
         if self.command is None:
             return judge(sha, summary="no test command is set: nothing is checked")
         if build is None:
-            return judge(sha, summary="this commit was not built: report it with pushed()")
+            text = "this commit was not built: report it with pushed()"
+            return judge(sha, pending=(self.command,), summary=text)
         return build.verdict()
 
     async def _leave(self, build: Build, branch: str) -> None:

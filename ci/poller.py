@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ci.budget import Budget
-from ci.pace import Pace, fresh
+from ci.pace import FIRST, RECONCILE, Pace, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,6 +64,7 @@ class Poller:
         self._held_until = float("-inf")
         self._paces: dict[str, Pace] = {}
         self._anew: set[str] = set()
+        self._asked_at: dict[str, float] = {}
         self._timer: Timer | None = None
         self._task: asyncio.Task[None] | None = None
         self._through = asyncio.Event()
@@ -80,19 +81,28 @@ class Poller:
     def remove(self, key: str) -> None:
         """Ask no more."""
         self._paces.pop(key, None)
+        self._asked_at.pop(key, None)
         self._anew.discard(key)
         if not self._paces:
             self._disarm()
 
     def hurry(self, key: str) -> None:
-        """Ask after it now, relying on nothing that was known."""
-        self._paces[key] = fresh(self._now())
+        """Ask after it now, relying on nothing that was known.
+
+        Where the forge's budget is low, not more often than something new is asked after.
+        """
+        now = self._now()
+        pace = fresh(now)
+        asked_at = self._asked_at.get(key)
+        if asked_at is not None and self._budget().pause(now) > 0:
+            pace = pace.not_before(asked_at + FIRST)
+        self._paces[key] = pace
         self._anew.add(key)
         self._arm()
 
     async def through(self) -> None:
         """Return when everything that is due now has been asked after."""
-        while not self._closed and (self._task is not None or self._anew):
+        while not self._closed and (self._task is not None or self._hurried(self._now())):
             await self._through.wait()
 
     async def aclose(self) -> None:
@@ -108,14 +118,19 @@ class Poller:
         self._disarm()
         if self._task is not None or self._closed or not self._paces:
             return
-        due = min(pace.due for pace in self._paces.values())
-        if not self._anew:
+        now = self._now()
+        due = max(min(pace.due for pace in self._paces.values()), self._held_until)
+        if self._anew:
             # Whoever is hurried is waited for; everybody else shares what the budget allows.
-            due = max(due, self._held_until)
-        if due <= self._now():
+            due = min(due, *(self._paces[key].due for key in self._anew & self._paces.keys()))
+        if due <= now:
             self._begin()
         else:
-            self._timer = self._call_at(due, self._begin)
+            # A clock that was set back must not hold anything up.
+            self._timer = self._call_at(min(due, now + RECONCILE), self._begin)
+
+    def _hurried(self, now: float) -> set[str]:
+        return {key for key in self._anew & self._paces.keys() if self._paces[key].due <= now}
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -130,12 +145,9 @@ class Poller:
 
     async def _ask(self) -> None:
         now = self._now()
+        hurried = self._hurried(now)
         due = sorted(
-            (
-                key
-                for key, pace in self._paces.items()
-                if pace.due <= now + pace.interval * TOGETHER
-            ),
+            (key for key, pace in self._paces.items() if self._is_due(key, pace, now)),
             key=lambda key: self._paces[key].due,
         )
         if now < self._held_until:
@@ -143,8 +155,9 @@ class Poller:
         elif self._budget().pause(now) > 0:
             # So that what is left lasts: one at a time, whoever waits longest first.
             due = due[:1]
-        keys = {**dict.fromkeys(due, False), **dict.fromkeys(self._anew & self._paces.keys(), True)}
+        keys = {key: key in self._anew for key in (*due, *hurried)}
         self._anew -= keys.keys()
+        self._asked_at.update(dict.fromkeys(keys, now))
         before = self._budget().spent
         answers = await self._round(keys)
         now = self._now()
@@ -159,6 +172,10 @@ class Poller:
                 .not_after(asked.again_at)
                 .not_before(asked.not_before)
             )
+
+    def _is_due(self, key: str, pace: Pace, now: float) -> bool:
+        set_back = self._asked_at.get(key, now) > now
+        return set_back or pace.due <= now + pace.interval * TOGETHER
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._task = None

@@ -35,24 +35,29 @@ class Shipping:
         self._memory = memory
         self._header = header
         self._place = place
-        self._door = asyncio.Lock()
+        self._doors: dict[str, asyncio.Lock] = {}
 
     async def ship(self, branch: str) -> str:
         """Push the branch if its newest commit is not there yet; return why that failed."""
         sha = self._memory.wanted(branch)
         if not sha or self._memory.there(branch) == sha:
             return ""
-        async with self._door:
+        async with self._doors.setdefault(branch, asyncio.Lock()):
+            if self._memory.there(branch) == sha:
+                return ""
             return await self._push(branch, sha)
 
     async def _push(self, branch: str, sha: str) -> str:
         header, there = await self._header(), self._memory.there(branch)
         pushed = await self._remote.push(branch, sha, expected=there, header=header)
         if not pushed.done:
-            # A push of an earlier runner that we did not hear the end of, or somebody else's work
-            # that the agent has taken up meanwhile: both lose nothing.
-            theirs = await self._there(branch, header)
-            if (
+            # A push of an earlier runner that we did not hear the end of, somebody else's work
+            # that the agent has taken up meanwhile, or a branch that was removed there after a
+            # merge: none of these loses anything.
+            known, theirs = await self._there(branch, header)
+            if known and theirs is None and there is not None:
+                pushed = await self._remote.push(branch, sha, expected=None, header=header)
+            elif (
                 theirs is not None
                 and theirs != there
                 and await self._may_replace(branch, theirs, sha)
@@ -63,11 +68,26 @@ class Shipping:
             return ""
         return f"{branch} could not be pushed to {self._place}: {pushed.reason}"
 
-    async def _there(self, branch: str, header: Mapping[str, str]) -> str | None:
+    async def _there(self, branch: str, header: Mapping[str, str]) -> tuple[bool, str | None]:
+        """Return whether it is known where the branch is there, and where."""
         try:
-            return await self._remote.fetch(branch, header=header)
+            return True, await self._remote.fetch(branch, header=header)
         except ProviderError:
-            return None  # why the push failed is told already
+            return False, None  # why the push failed is told already
+
+    async def foreign(self, branch: str) -> str:
+        """Return the commit of somebody else that is in the way of a push, if one is."""
+        known, theirs = await self._there(branch, await self._header())
+        sha = self._memory.wanted(branch)
+        if not known or theirs is None or await self._may_replace(branch, theirs, sha):
+            return ""
+        return theirs
+
+    async def look_again(self, branch: str) -> None:
+        """Take note of where the branch is there, which may have been set back."""
+        known, theirs = await self._there(branch, await self._header())
+        if known and theirs is not None and self._memory.ours(branch, theirs):
+            await self._memory.pushed(branch, theirs)
 
     async def _may_replace(self, branch: str, theirs: str, sha: str) -> bool:
         return self._memory.ours(branch, theirs) or await self._remote.holds(sha, theirs)

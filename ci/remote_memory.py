@@ -100,6 +100,11 @@ class Memory:
         known = sorted({*self.told(number), *keys})
         await self._keep("told", str(number), {"remarks": known})
 
+    async def untell(self, number: int, keys: Sequence[str]) -> None:
+        """Forget that these were told: they would be news again."""
+        left = sorted(self.told(number) - set(keys))
+        await self._keep("told", str(number), {"remarks": left})
+
     # --- what each wait stands at, for people -------------------------------------------------
 
     async def stands(self, key: str, text: str, *, trouble: bool, next_try: float | None) -> None:

@@ -41,7 +41,8 @@ class Pulls:
         """Find one: its number, `#3`, or its url."""
         number = ref if isinstance(ref, int) else self.forge.number_of(ref.strip())
         found = await self.forge.pull(number) if number is not None else None
-        return None if found is None else await self._shown(found)
+        # A fork may have a branch of the same name, and it is nobody's we know.
+        return None if found is None or not found.ours else await self._shown(found)
 
     async def of_branch(self, branch: str) -> PullRequest | None:
         """Find the newest open one of a branch, else its newest."""
@@ -64,7 +65,10 @@ class Pulls:
         """Merge exactly what was looked at, if nothing speaks against it."""
         pull = await self._known(number)
         if pull.state is PullRequestState.MERGED and expected_sha in {None, pull.head_sha}:
-            return MergeResult(merged=True, commit=pull.merge_commit)
+            return await self._merged(pull)
+        # What could not be pushed when it was made is pushed now.
+        await self.shipping.ship(pull.branch)
+        pull = await self._known(number)
         verdict = self.bench.verdict(pull.head_sha, await self.bench.checks(pull.head_sha))
         reviews, rules = await self.forge.reviews(pull), self.rules()
         against = await self._unpushed(pull) or objection(
@@ -80,10 +84,14 @@ class Pulls:
             return await self._refused(pull, str(refusal))
         if not result.merged:
             return await self._refused(pull, result.reason)
-        merged = await self._known(number)
-        note = await self.shipping.follow_base(merged.base)
-        await self.publish(self.teller.merged(merged, note))
+        await self._merged(await self._known(number))
         return result
+
+    async def _merged(self, pull: ForgePull) -> MergeResult:
+        """Let everybody know of the merge, and the base here follow."""
+        note = await self.shipping.follow_base(pull.base)
+        await self.publish(self.teller.merged(pull, note))
+        return MergeResult(merged=True, commit=pull.merge_commit)
 
     async def _refused(self, pull: ForgePull, reason: str) -> MergeResult:
         """Say why, and in which files if it is a conflict, which a forge finds out late."""

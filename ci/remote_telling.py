@@ -24,6 +24,10 @@ class Judged:
     branch: str
     checks: tuple[Check, ...]
     pull: ForgePull | None = None
+    wait: str = ""
+    """Of whom is told; the same fact is news again to a later wait."""
+    of_others: bool = False
+    """Somebody else pushed it."""
 
 
 class Teller:
@@ -42,6 +46,7 @@ class Teller:
             branch=judged.branch,
             sha=judged.sha,
             summary=text,
+            of_others=judged.of_others,
             **_about(judged.pull),
         )
 
@@ -58,14 +63,22 @@ class Teller:
             excerpt=first.text if first else "",
             url=first.url if first else "",
             details=finding.details,
+            of_others=judged.of_others,
             **_about(judged.pull),
         )
 
     def _judged(self, judged: Judged, word: str) -> str:
         of = "commit" if judged.pull is None else f"pr-{judged.pull.number}"
-        told = sorted(f"{check.name} {check.state} {check.ref}" for check in judged.checks)
+        told = sorted(
+            f"{check.name} {check.state} {check.ref or (check.url, check.summary)}"
+            for check in judged.checks
+        )
         return self._id(
-            of, judged.sha, word, hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+            of,
+            judged.sha,
+            word,
+            hashlib.sha256("\n".join(told).encode()).hexdigest()[:16],
+            judged.wait,
         )
 
     def created(self, pull: ForgePull) -> CIEvent:
@@ -73,31 +86,43 @@ class Teller:
         text = f"opened: {pull.title}"
         return self._moved(pull, CIEventType.PR_CREATED, "", text, pull.created_at)
 
-    def merged(self, pull: ForgePull, note: str) -> CIEvent:
+    def merged(self, pull: ForgePull, note: str, *, wait: str = "") -> CIEvent:
         """Tell that it is part of its base."""
         text = f"was merged into {pull.base} as {(pull.merge_commit or '')[:12]}{note}"
-        return self._moved(pull, CIEventType.PR_MERGED, "", text, pull.updated_at)
+        return self._moved(pull, CIEventType.PR_MERGED, wait, text, pull.updated_at)
 
-    def closed(self, pull: ForgePull) -> CIEvent:
+    def closed(self, pull: ForgePull, *, wait: str = "") -> CIEvent:
         """Tell that nobody will merge it."""
         text = "was closed without being merged"
         return self._moved(
-            pull, CIEventType.PR_CLOSED, f"{pull.updated_at:.0f}", text, pull.updated_at
+            pull, CIEventType.PR_CLOSED, f"{pull.updated_at:.0f}{wait}", text, pull.updated_at
         )
 
-    def conflict(self, pull: ForgePull, note: str, *, at: float) -> CIEvent:
+    def conflict(
+        self, pull: ForgePull, note: str, *, at: float, wait: str, of_others: bool
+    ) -> CIEvent:
         """Tell that it does not merge any more."""
         text = f"conflicts with {pull.base}{note}"
-        return self._moved(
-            pull, CIEventType.PR_CONFLICT, f"{pull.head_sha}:{pull.base_sha}", text, at
+        key = f"{pull.head_sha}:{pull.base_sha}{wait}"
+        event = self._moved(pull, CIEventType.PR_CONFLICT, key, text, at)
+        return event.model_copy(update={"of_others": of_others})
+
+    def pushed_by_others(self, pull: ForgePull, sha: str, *, at: float) -> CIEvent:
+        """Tell that somebody else's commits are in the way of ours."""
+        text = (
+            f"has commits of somebody else: {sha[:12]}, which is here as "
+            f"refs/loopwright/remote/{pull.branch}; merge it into your branch before you go on"
         )
+        return self._moved(pull, CIEventType.PR_CHANGES_REQUESTED, f"pushed:{sha}", text, at)
 
     def changes_requested(
         self, pull: ForgePull, remarks: Sequence[Remark], by: Iterable[str], *, at: float
     ) -> CIEvent:
         """Tell what reviewers want."""
         named = ", ".join(sorted(set(by)))
-        key = hashlib.sha256(" ".join(remark.key for remark in remarks).encode()).hexdigest()[:16]
+        # Without words, only the time tells one wish from the next of the same person.
+        said = [remark.key for remark in remarks] or [named, f"{pull.updated_at:.0f}"]
+        key = hashlib.sha256(" ".join(said).encode()).hexdigest()[:16]
         event = self._moved(
             pull,
             CIEventType.PR_CHANGES_REQUESTED,

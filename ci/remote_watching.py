@@ -6,15 +6,16 @@ verdict is `ci.triage`'s, how a fact is worded `ci.remote_telling`'s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ci.errors import ForgeError, GarbledError, MissingError, RefusedError
 from ci.interface import PullRequestState, Trouble
-from ci.merging import objection
 from ci.pace import RECONCILE
 from ci.poller import Asked
+from ci.remote_reviews import Reviewing
 from ci.remote_telling import Judged
+from ci.remote_unasked import Unasked
 from ci.verdict import VerdictStatus
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ci.checks import Check
     from ci.events import CIEvent
-    from ci.forge import Forge, ForgePull, Remark, Reviews
+    from ci.forge import Forge, ForgePull
     from ci.interface import Watch
     from ci.merging import Rules
     from ci.remote_git import Shipping
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 OF_ONE = (MissingError, RefusedError, GarbledError)
 """Errors that say nothing about the other waits."""
+CATCHES_UP_WITHIN = 120.0
+"""Seconds in which a forge takes note of a push; after that somebody has set the branch back."""
 UNSURE_LOOKS = 3
 """Looks in a row for which a forge may compute whether a pull request merges."""
 YOUNG_FOR = 300.0
@@ -46,6 +49,7 @@ class Known:
     """What is known of one watched thing, so that unchanged things cost nothing."""
 
     begun: float
+    reviewing: Reviewing
     pull: ForgePull | None = None
     looked_at: float = 0.0
     """When the pull request was asked for by itself."""
@@ -54,11 +58,10 @@ class Known:
     judged_at: float = 0.0
     red: tuple[Check, ...] = ()
     """The checks that were told to be red."""
-    reviews: Reviews | None = None
-    reviewed_at: float = -1.0
-    """`updated_at` of the pull request when its reviews were read."""
     unsure: int = 0
     """Looks in a row at which the forge had not found out whether it merges."""
+    behind_since: float | None = None
+    """Since when the forge shows a head of ours that is not the newest."""
     over: bool = False
     """It is merged or closed: nothing about it changes any more."""
 
@@ -77,14 +80,21 @@ class Watching:
     publish: Callable[[CIEvent], Awaitable[None]]
     watches: dict[str, Watch] = field(default_factory=dict)
     trouble: Trouble | None = None
+    _unasked: Unasked = field(init=False)
     _known: dict[str, Known] = field(default_factory=dict)
     _list: dict[int, ForgePull] = field(default_factory=dict)
     _listed_at: float = float("-inf")
 
+    def __post_init__(self) -> None:
+        self._unasked = Unasked(self.forge, self.bench, self.rules, self.now)
+
     def begin(self, watch: Watch) -> None:
         """Know nothing yet of what this waits for."""
         self.watches[watch.key] = watch
-        self._known[watch.key] = Known(begun=self.now())
+        reviewing = Reviewing(
+            self.forge, self.memory, self.teller, self.rules, self.now, self.publish
+        )
+        self._known[watch.key] = Known(begun=self.now(), reviewing=reviewing)
 
     def end(self, key: str) -> None:
         """Forget what was known."""
@@ -143,19 +153,39 @@ class Watching:
         if known.over and not anew:
             return Asked(rests=True)
         owed = await self.shipping.ship(watch.branch)
+        if watch.number is not None:
+            return await self._look_for_pull(watch, watch.number, known, owed, anew=anew)
         if owed:
             await self.memory.stands(watch.key, owed, trouble=True, next_try=None)
             return Asked()
-        if watch.number is None:
-            return await self._look_at_commit(watch, known)
+        return await self._look_at_commit(watch, known)
+
+    async def _look_for_pull(
+        self, watch: Watch, number: int, known: Known, owed: str, *, anew: bool
+    ) -> Asked:
         before = known.pull
-        pull = await self._pull(watch.number, known, anew=anew)
+        pull = await self._pull(number, known, anew=anew)
         if pull is None:
-            text = f"{self.forge.place} does not know pull request {watch.number} any more"
+            text = f"{self.forge.place} does not know pull request {number} any more"
             await self.memory.stands(watch.key, text, trouble=True, next_try=None)
-            return Asked(rests=True)
+            return Asked()
         known.pull = pull
+        if pull.state is not PullRequestState.OPEN:
+            known.over = True
+            return await self._tell_end(watch, pull)
+        if owed:
+            return await self._tell_owed(watch, pull, owed)
         return await self._look_at_pull(watch, known, pull, anew=anew or pull is not before)
+
+    async def _tell_owed(self, watch: Watch, pull: ForgePull, owed: str) -> Asked:
+        """Say what keeps a push from being done; an agent can take up what somebody else pushed."""
+        await self.memory.stands(watch.key, owed, trouble=True, next_try=None)
+        foreign = await self.shipping.foreign(watch.branch)
+        key = f"push:{foreign}"
+        if foreign and key not in self.memory.told(pull.number):
+            await self.publish(self.teller.pushed_by_others(pull, foreign, at=self.now()))
+            await self.memory.tell(pull.number, [key])
+        return Asked()
 
     # --- a commit -----------------------------------------------------------------------------
 
@@ -197,6 +227,12 @@ class Watching:
         finding = await self.bench.understand(judged.sha, judged.checks, base=base)
         if finding.of_the_base and not self.rules().wake_on_base_red:
             return f"{finding.text} Nobody is woken for it (wake_on_base_red = false)."
+        if judged.of_others and await self.shipping.foreign(judged.branch):
+            text = (
+                f"Somebody else pushed {judged.sha[:12]}, which is here as refs/loopwright/remote/"
+                f"{judged.branch}: merge it first. {finding.text}"
+            )
+            finding = replace(finding, text=text)
         await self.publish(self.teller.red(judged, finding, at=self.now()))
         known.red = judged.checks
         return finding.text
@@ -228,27 +264,38 @@ class Watching:
     async def _look_at_pull(
         self, watch: Watch, known: Known, pull: ForgePull, *, anew: bool
     ) -> Asked:
-        if pull.state is not PullRequestState.OPEN:
-            known.over = True
-            return await self._tell_end(watch, pull)
-        if pull.head_sha != watch.sha and self.memory.ours(watch.branch, pull.head_sha):
-            await self._stands(watch, f"{self.forge.place} has not taken note of the push yet")
-            return Asked(news=True)
+        foreign = pull.head_sha != watch.sha
+        if foreign and self.memory.ours(watch.branch, pull.head_sha):
+            return await self._wait_for_push(watch, known)
+        known.behind_since = None
+        wait = f":{watch.since:.3f}" if watch.since else ""
         if pull.mergeable is False:
             note = await self.shipping.base_for_merging(pull.base)
-            event = self.teller.conflict(pull, note, at=self.now())
+            event = self.teller.conflict(pull, note, at=self.now(), wait=wait, of_others=foreign)
             await self.publish(event)
             await self._stands(watch, event.summary)
             return Asked()
         verdict = await self._verdict(known, pull, anew=anew)
-        judged = Judged(pull.head_sha, pull.branch, known.checks, pull)
+        judged = Judged(pull.head_sha, pull.branch, known.checks, pull, wait, foreign)
         text = f"{pull.url} is open; {await self._tell_verdict(judged, verdict, known)}"
-        reviews = await self._tell_remarks(known, pull)
-        merged, note = await self._merge_unasked(pull, verdict, reviews)
+        reviews = await known.reviewing.tell(pull, anew=anew)
+        if reviews.changes_wanted_by:
+            text += f"; changes are wanted by {', '.join(reviews.changes_wanted_by)}"
+        merged, note = await self._unasked.merge(watch, pull, verdict, reviews)
         if merged:
             known.pull = None  # the list may still show it as it was
         await self._stands(watch, text + note)
         return Asked(news=merged, again_at=self.now() if merged else self._grace_end(verdict))
+
+    async def _wait_for_push(self, watch: Watch, known: Known) -> Asked:
+        """Wait for the forge to show what was pushed; an older head of ours never counts."""
+        if known.behind_since is None:
+            known.behind_since = self.now()
+        if self.now() > known.behind_since + CATCHES_UP_WITHIN:
+            known.behind_since = None
+            await self.shipping.look_again(watch.branch)
+        await self._stands(watch, f"{self.forge.place} has not taken note of the push yet")
+        return Asked(news=True)
 
     async def _verdict(self, known: Known, pull: ForgePull, *, anew: bool) -> Verdict:
         """Judge the head; what is all through is asked again only now and then."""
@@ -267,55 +314,15 @@ class Watching:
         return known.verdict
 
     async def _tell_end(self, watch: Watch, pull: ForgePull) -> Asked:
+        wait = f":{watch.since:.3f}" if watch.since else ""
         if pull.state is PullRequestState.MERGED:
-            event = self.teller.merged(pull, await self.shipping.follow_base(pull.base))
+            note = await self.shipping.follow_base(pull.base)
+            event = self.teller.merged(pull, note, wait=wait)
         else:
-            event = self.teller.closed(pull)
+            event = self.teller.closed(pull, wait=wait)
         await self.publish(event)
         await self._stands(watch, event.summary)
         return Asked(rests=True)
-
-    async def _tell_remarks(self, known: Known, pull: ForgePull) -> Reviews:
-        if known.reviews is None or known.reviewed_at != pull.updated_at:
-            known.reviews = await self.forge.reviews(pull)
-            known.reviewed_at = pull.updated_at
-        told = self.memory.told(pull.number)
-        fresh = [
-            remark
-            for remark in known.reviews.remarks
-            if remark.key not in told and self._heard(remark)
-        ]
-        wanted = [remark.author for remark in fresh if remark.wants_changes]
-        if wanted or (fresh and self.rules().wake_on_comments):
-            event = self.teller.changes_requested(pull, fresh, wanted, at=self.now())
-            await self.publish(event)
-            await self.memory.tell(pull.number, [remark.key for remark in fresh])
-        return known.reviews
-
-    def _heard(self, remark: Remark) -> bool:
-        allowed = self.rules().review_authors
-        return remark.author in allowed if allowed else remark.trusted
-
-    async def _merge_unasked(
-        self, pull: ForgePull, verdict: Verdict, reviews: Reviews
-    ) -> tuple[bool, str]:
-        """Merge it if that is wanted and nothing at all speaks against it; say what does."""
-        rules = self.rules()
-        if pull.queued:
-            return False, "; it stands in the merge queue"
-        if not rules.auto_merge:
-            return False, ""
-        against = objection(pull, verdict, reviews, rules, sha=verdict.sha)
-        if not against and pull.mergeable is None:
-            against = "the forge has not found out yet whether it merges"
-        if not against and self.now() < self.bench.grace_end(pull.head_sha):
-            against = "more checks may still begin"
-        if against:
-            return False, f"; not merged yet: {against}"
-        result = await self.forge.merge(
-            pull, sha=pull.head_sha, method=rules.merge_method, message=""
-        )
-        return result.merged, "" if result.merged else f"; not merged yet: {result.reason}"
 
     async def _stands(self, watch: Watch, text: str) -> None:
         await self.memory.stands(watch.key, text, trouble=False, next_try=None)

@@ -7,9 +7,11 @@ attempt to the next reads nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import events as on
+from lifecycle.machine.states import Spawning
 from lifecycle.plan import Agent, Task
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ class Case:
     seq: int = 0
     """Of the latest journal entry."""
     recent: list[JournalEntry] = field(default_factory=list)
-    """The journal since the latest agent was spawned, that one included."""
+    """The journal since the latest agent was spawned, that one included, and what was too late for
+    its summary."""
     ledger: list[AttemptRow] = field(default_factory=list)
     workspace: Workspace | None = None
     mailbox: Mailbox | None = None
@@ -62,10 +65,17 @@ class Case:
     def remember(self, entry: JournalEntry) -> None:
         """Keep a fact for the next summary."""
         if isinstance(entry.event, on.AgentSpawned) and not entry.late:
-            self.recent.clear()
-        self.recent.append(entry)
+            self.recent = [entry, *self._unheard()]
+        else:
+            self.recent.append(entry)
         if len(self.recent) > REMEMBERED_FACTS:
             del self.recent[1]
+
+    def _unheard(self) -> list[JournalEntry]:
+        """Return what was said since the order to spawn: the agent's summary was written by then."""
+        since = takewhile(lambda told: told.before == Spawning.__name__, reversed(self.recent))
+        said = [told for told in since if isinstance(told.event, (on.Reviewed, on.Guided))]
+        return said[::-1]
 
     def note_attempt(self, row: AttemptRow) -> None:
         """Bring the ledger up to date."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from ci.interface import PullRequest
     from lifecycle.case import Case
     from lifecycle.machine.events import Event
     from lifecycle.parts import Parts
@@ -40,6 +41,12 @@ def flagged(files: tuple[str, ...], commands: tuple[str, ...]) -> tuple[str, ...
         word.strip("'\"").removeprefix("./") for command in commands for word in command.split()
     }
     return tuple(file for file in files if _is_watched(file) or file in words)
+
+
+def _is_history(found: PullRequest, head: str) -> bool:
+    """Tell whether a pull request is over and was not about this commit."""
+    merged = found.state is PullRequestState.MERGED
+    return found.state is PullRequestState.CLOSED or (merged and found.head_sha != head)
 
 
 def _is_watched(file: str) -> bool:
@@ -178,7 +185,7 @@ class Judge:
                 text=f"{branch} builds on work that is not accepted yet: {', '.join(unmerged)}; "
                 "accept that first",
             )
-        merged = await self._merge_there(branch, head)
+        merged = await self._merge_there(branch, base, head)
         if merged is not None:
             return merged
         try:
@@ -191,17 +198,18 @@ class Judge:
             return on.MergeFailed(at=self._now(), text=outcome.reason, conflicts=outcome.conflicts)
         return on.MergeSucceeded(at=self._now(), commit=outcome.commit)
 
-    async def _merge_there(self, branch: str, head: str) -> Event | None:
+    async def _merge_there(self, branch: str, base: str, head: str) -> Event | None:
         """Merge through the pull request where a forge keeps it; None when there is none."""
         ci = self._parts.ci
         if ci is None or not ci.looks:
             return None
         try:
             found = await ci.find_pull_request(branch)
-            if found is None or found.state is PullRequestState.CLOSED:
+            if found is None or _is_history(found, head):
                 return None
-            if found.state is PullRequestState.MERGED and found.head_sha != head:
-                return None
+            if found.base != base:
+                text = f"pull request {found.url} goes into {found.base}, not into {base}"
+                return on.MergeFailed(at=self._now(), text=text)
             result = await ci.merge(found.number, expected_sha=head)
         except ProviderError as error:
             return on.MergeFailed(at=self._now(), text=str(error))

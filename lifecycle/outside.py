@@ -15,6 +15,7 @@ from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault, PrFate
 from lifecycle.machine.states import About, AwaitingHuman, Blocked, PrPending, Suspended
+from lifecycle.machine.waits import OF_A_HEAD
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def facts_from(event: CIEvent, now: float) -> tuple[Event, ...]:
                 excerpt=event.excerpt,
                 url=event.pr_url or "",
                 details=told,
+                asked=event.of_others,
             )
         )
     if event.type is CIEventType.PR_CHANGES_REQUESTED and event.pr_number is not None:
@@ -93,12 +95,13 @@ def watch_of(case: Case, state: State) -> Watch | None:
     """Return what of the outside a state waits for, as a provider that looks by itself needs it."""
     branch = str(case.record.facts.get("branch", ""))
     match state:
-        case Blocked(head=head) if head and branch:
-            return Watch(key=case.agent_id, branch=branch, sha=head)
-        case PrPending(number=number, head=head) if number is not None:
-            return Watch(key=case.agent_id, branch=branch, sha=head, number=number)
-        case AwaitingHuman(about=About.CI_LIMIT, number=number, head=head) if number is not None:
-            return Watch(key=case.agent_id, branch=branch, sha=head, number=number)
+        case Blocked(head=head, since=since) if head and branch:
+            return Watch(key=case.agent_id, branch=branch, sha=head, since=since)
+        case (
+            PrPending(number=number, head=head, since=since)
+            | AwaitingHuman(about=About.CI_LIMIT, number=number, head=head, since=since)
+        ) if number is not None:
+            return Watch(key=case.agent_id, branch=branch, sha=head, number=number, since=since)
         case _:
             return None
 
@@ -125,7 +128,7 @@ async def perform(parts: Parts, case: Case, effect: Effect) -> Event | None:
         case do.OpenPullRequest(url=url, summary=summary):
             return await _open_pull_request(parts, case, url, summary)
         case do.LookAtPullRequest(number=number):
-            return await _look_at_pull_request(parts, number)
+            return await _look_at_pull_request(parts, case, number)
         case _:
             raise TypeError(f"nobody performs {type(effect).__name__}")
 
@@ -184,6 +187,9 @@ async def _open_pull_request(parts: Parts, case: Case, url: str, summary: str) -
     if found.branch != branch:
         text = f"pull request {found.url} is about {found.branch}, not about {branch}"
         return on.PullRequestUnknown(at=now, text=text, fault=Fault.USER)
+    if base and found.base != base:
+        text = f"pull request {found.url} goes into {found.base}, not into {base}"
+        return on.PullRequestUnknown(at=now, text=text, fault=Fault.USER)
     return on.PullRequestOpened(at=now, number=found.number, url=found.url)
 
 
@@ -206,7 +212,10 @@ def _is_ours(found: PullRequest, case: Case) -> bool:
     )
 
 
-async def _look_at_pull_request(parts: Parts, number: int) -> Event | None:
+async def _look_at_pull_request(parts: Parts, case: Case, number: int) -> Event | None:
+    work = case.record.work
+    inner = work.inner if isinstance(work, Suspended) else work
+    head = inner.head if isinstance(inner, PrPending) else ""
     now = parts.clock.now()
     if parts.ci is None:
         return None
@@ -216,7 +225,8 @@ async def _look_at_pull_request(parts: Parts, number: int) -> Event | None:
             text = f"the provider does not know pull request {number} any more"
             return on.PullRequestUnknown(at=now, text=text, fault=Fault.ENVIRONMENT)
         fate, text = _fate(found)
-        if fate is None:
+        if fate is None or (fate in OF_A_HEAD and parts.ci.looks and found.head_sha != head):
+            # What a provider finds by itself about somebody else's head, it tells with more words.
             return None
         details: tuple[on.Told, ...] = ()
         if fate is PrFate.CHECKS_FAILED:

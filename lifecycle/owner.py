@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.acts import SETTLING, Acts
@@ -27,6 +27,7 @@ from lifecycle.machine.states import (
     Capturing,
     Preparing,
     PrPending,
+    Queued,
     Spawning,
     Stopping,
     Suspended,
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 """States in which a loop that shuts down has something to bring to safety first."""
 SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent, do.FreezeAgent, do.ThawAgent)
+SLACK = 60.0
+"""Seconds before the last commit of an earlier runner in which it may not have heard all."""
 LOOK_AHEAD = 0.02
 """Seconds that the commit of an attempt's end waits for what it left, to go with it."""
 NOTES = (on.Guided, on.Reviewed, on.MailboxInvalid, on.WorkspaceRemoved)
@@ -112,6 +115,13 @@ class Owner:
         """Take what CI says about this lifecycle's branch."""
         for fact in facts_from(event, self._now()):
             self.tell(fact)
+
+    def _hear_again(self, event: CIEvent) -> None:
+        """Take what was told around the end of an earlier runner, unless that one took it."""
+        taken = [replace(entry.event, at=0.0) for entry in self.case.recent]
+        for fact in facts_from(event, self._now()):
+            if replace(fact, at=0.0) not in taken:
+                self.tell(fact)
 
     def drain(self) -> None:
         """End soon: bring a living agent's work to safety, start nothing any more."""
@@ -378,10 +388,11 @@ class Owner:
             return
         if not pending and isinstance(state, (Blocked, PrPending)):
             self._looks.now()
-        if isinstance(state, Blocked) and self._parts.ci is not None:
+        if self._parts.ci is not None and not isinstance(state, Queued):
+            since = state.since if isinstance(state, Blocked) else case.record.updated_at - SLACK
             branch = str(case.record.facts.get("branch", ""))
-            for event in await missed(self._parts.ci, branch, state.since):
-                self.hear(event)
+            for event in await missed(self._parts.ci, branch, since):
+                self._hear_again(event)
 
     async def _let_go(self) -> None:
         await self._looks.aclose()

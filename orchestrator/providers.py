@@ -64,10 +64,14 @@ class Makings:
     environ: Mapping[str, str]
     now: Callable[[], float]
 
-    def rules(self) -> Rules:
-        """Read the settings as far as a provider is concerned."""
+    def rules(self) -> Callable[[], Rules]:
+        """Read the settings as far as a provider is concerned, once and for all.
+
+        What is merged may change the settings file, and an agent may: a rule of merging must not
+        be loosened by what it judges.
+        """
         settings = self.settings()
-        return Rules(
+        rules = Rules(
             require_ci=settings.require_ci,
             checks_grace=settings.checks_grace,
             auto_merge=settings.auto_merge,
@@ -79,6 +83,7 @@ class Makings:
             wake_on_base_red=settings.wake_on_base_red,
             labels=settings.pull_request_labels,
         )
+        return lambda: rules
 
 
 def outside(makings: Makings) -> Outside:
@@ -139,7 +144,7 @@ def _generic(makings: Makings) -> CIProvider:
 
     settings = makings.settings()
     return GenericProvider(
-        rules=makings.rules,
+        rules=makings.rules(),
         poll_command=settings.ci_poll_command,
         expected=settings.expected_checks,
     )
@@ -172,7 +177,7 @@ def _forge(makings: Makings, name: str) -> Outside:
     }
     forge = _made(name, common, signed.renew)
     return Outside(
-        RemoteProvider(forge, rules=makings.rules, header=signed.header, release=signed.release),
+        RemoteProvider(forge, rules=makings.rules(), header=signed.header, release=signed.release),
         remote=GitRemote(
             makings.repo,
             name=settings.remote,

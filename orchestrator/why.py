@@ -200,8 +200,9 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:
         case About.PR_TIMEOUT:
             return (
                 f"given up to a person at {since} because {state.url or 'its pull request'} was "
-                f"neither merged nor closed within pr_merge_timeout{rule}; a later merge still "
-                f"counts; {again}, or go on without it with {scene.do('unblock')}"
+                f"neither merged nor closed within pr_merge_timeout{rule}; a later merge counts "
+                f"as soon as it waits again; {again}, or go on without it with "
+                f"{scene.do('unblock')}"
             )
         case About.CI_LIMIT:
             limit = scene.view.settings.ci_fix_limit

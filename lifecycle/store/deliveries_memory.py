@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
-from ci.inbox import DeliveryState
-from lifecycle.store.deliveries_rows import delivery_row, key_span, row_delivery, settled
+from ci.inbox import BATCH_BYTES, DeliveryState
+from lifecycle.store.deliveries_rows import delivery_row, key_span, row_delivery, settled, up_to
 from lifecycle.store.rows import check_count, check_limit, storable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ci.inbox import Delivery, Hint
 
@@ -32,10 +32,13 @@ class MemoryDeliveries:
         self._kept[stored.key] = (next(self._cursors), stored)
         return True
 
-    async def waiting(self, *, limit: int = 100) -> tuple[Delivery, ...]:
+    async def waiting(
+        self, *, limit: int = 100, without: Collection[str] = (), most_bytes: int = BATCH_BYTES
+    ) -> tuple[Delivery, ...]:
         """Return what was received and not worked on yet, the oldest first."""
         check_count(limit)
-        return tuple(self._in(DeliveryState.RECEIVED))[:limit]
+        new = (each for each in self._in(DeliveryState.RECEIVED) if each.key not in without)
+        return tuple(islice(up_to(most_bytes, new), limit))
 
     async def unmatched(self, *, limit: int = 1000) -> tuple[Delivery, ...]:
         """Return what nothing waited for yet, the oldest first, without bodies."""

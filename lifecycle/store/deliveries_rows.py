@@ -10,7 +10,7 @@ from lifecycle.errors import StoreDamagedError
 from lifecycle.store.rows import from_json, storable, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lifecycle.store.rows import Row
 
@@ -84,6 +84,16 @@ def key_span(text: str) -> tuple[str, str]:
     """Return the first key that begins with the text, and the first after all of those."""
     text = storable(text)
     return text, text + _LAST
+
+
+def up_to(most_bytes: int, found: Iterable[Delivery]) -> Iterator[Delivery]:
+    """Return the first of them, as many as make so many bytes of bodies; at least one."""
+    size = 0
+    for each in found:
+        if size and size + len(each.body) > most_bytes:
+            return
+        size += len(each.body)
+        yield each
 
 
 def _body(key: str, is_packed: int, body: bytes) -> bytes:

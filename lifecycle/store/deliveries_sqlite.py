@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ci.inbox import BATCH_BYTES
 from lifecycle.errors import StoreError
 from lifecycle.store.deliveries_rows import (
     COLUMNS,
@@ -21,12 +22,13 @@ from lifecycle.store.deliveries_rows import (
     packed,
     row_delivery,
     settled,
+    up_to,
 )
 from lifecycle.store.rows import check_count, check_limit, storable
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from ci.inbox import Delivery, DeliveryState, Hint
@@ -41,7 +43,8 @@ _INSERT = (
     f"VALUES ({', '.join('?' * len(COLUMNS[1:]))}) ON CONFLICT (key) DO NOTHING"
 )
 _ONE = f"SELECT {_ALL} FROM deliveries WHERE key = ?"  # noqa: S608  # as above
-WAITING = f"SELECT {_ALL} FROM deliveries WHERE state = 'received' ORDER BY cursor LIMIT ?"  # noqa: S608  # as above
+WAITING = "SELECT cursor, key FROM deliveries WHERE state = 'received' ORDER BY cursor LIMIT ?"
+AT = f"SELECT {_ALL} FROM deliveries WHERE cursor = ?"  # noqa: S608  # as above
 UNMATCHED = f"SELECT {_HEAD} FROM deliveries WHERE state = 'unmatched' ORDER BY cursor LIMIT ?"  # noqa: S608  # as above
 KEYS = "SELECT key FROM deliveries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
 SETTLE = (
@@ -113,10 +116,19 @@ class SqliteDeliveries:
             raise StoreError(added.problem)
         return added.fresh
 
-    async def waiting(self, *, limit: int = 100) -> tuple[Delivery, ...]:
+    async def waiting(
+        self, *, limit: int = 100, without: Collection[str] = (), most_bytes: int = BATCH_BYTES
+    ) -> tuple[Delivery, ...]:
         """Return what was received and not worked on yet, the oldest first."""
         check_count(limit)
-        return tuple(row_delivery(row) for row in await self._rows(WAITING, (limit,)))
+        known = frozenset(without)
+
+        def read(connection: sqlite3.Connection) -> tuple[Delivery, ...]:
+            rows = connection.execute(WAITING, (limit + len(known),)).fetchall()
+            new = [cursor for cursor, key in rows if key not in known][:limit]
+            return tuple(up_to(most_bytes, (_at(connection, cursor) for cursor in new)))
+
+        return await self._writer.read(read)
 
     async def unmatched(self, *, limit: int = 1000) -> tuple[Delivery, ...]:
         """Return what nothing waited for yet, the oldest first, without bodies."""
@@ -182,6 +194,10 @@ def listing(
     where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
     query = f"SELECT {_HEAD} FROM deliveries {where}ORDER BY cursor DESC LIMIT ?"  # noqa: S608  # our own text
     return query, [*(value for _, value in wanted if value is not None), limit]
+
+
+def _at(connection: sqlite3.Connection, cursor: int) -> Delivery:
+    return row_delivery(connection.execute(AT, (cursor,)).fetchone())
 
 
 def _many(connection: sqlite3.Connection, query: str, rows: Sequence[Row]) -> None:

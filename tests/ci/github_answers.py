@@ -53,7 +53,7 @@ def pull(**told: Any) -> dict[str, Any]:
         "title": "Do it",
         "body": None,
         "head": {"ref": "agent/a", "sha": HEAD, "repo": {"full_name": "o/r"}},
-        "base": {"ref": "main", "sha": OLD},
+        "base": {"ref": "main", "sha": OLD, "repo": {"full_name": "O/r"}},
         "created_at": "2026-01-01T00:00:00Z",
         "updated_at": "2026-01-01T00:01:00Z",
         **told,

@@ -98,6 +98,22 @@ class FullDisk:
         await self._deliveries.settle(*args, **named)
 
 
+class Weighed:
+    """An inbox that notes what is read of it."""
+
+    def __init__(self, deliveries: Inbox) -> None:
+        self._deliveries = deliveries
+        self.read: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._deliveries, name)
+
+    async def waiting(self, **named: Any) -> tuple[Delivery, ...]:
+        found = await self._deliveries.waiting(**named)
+        self.read += [each.key for each in found]
+        return found
+
+
 class Desk:
     """A receiver, an inbox and a dispatcher between them."""
 
@@ -283,6 +299,20 @@ async def test_an_unreachable_forge_loses_nothing_and_holds_up_nothing_else(
             while await deliveries.waiting():  # noqa: ASYNC110  # the store tells nobody
                 await asyncio.sleep(0.002)
     assert any("the forge sleeps" in text for text in desk.reported)
+
+
+async def test_what_waits_for_an_unreachable_forge_is_read_once(deliveries: Inbox) -> None:
+    inbox = Weighed(deliveries)
+    provider = Asked(watch())
+    provider.fails[SHA] = UnreachableError("the forge sleeps")
+    async with working(inbox, provider) as desk:  # type: ignore[arg-type]  # it hands on what it has not
+        keys = [await desk.send(github(check_run(run=run))) for run in range(2 * BATCH)]
+        await until(lambda: set(inbox.read) == set(keys))
+        before = len(provider.hints)
+        await until(lambda: len(provider.hints) > before + 5)
+        provider.fails.clear()
+        await desk.all_settled(keys)
+    assert sorted(inbox.read) == sorted(keys)
 
 
 async def test_a_forge_that_hangs_does_not_hold_up_the_others(deliveries: Inbox) -> None:

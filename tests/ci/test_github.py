@@ -49,7 +49,7 @@ async def test_a_pull_request_is_opened_at_the_real_commit(world: EmulatedWorld)
     pull = await world.forge.create_pull(branch="agent/a", base="main", title="Do it", body="so")
     assert (pull.branch, pull.base, pull.head_sha) == ("agent/a", "main", sha)
     assert (pull.title, pull.body, pull.state) == ("Do it", "so", PullRequestState.OPEN)
-    assert (pull.mergeable, pull.hindrance) == (True, "")
+    assert (pull.mergeable, pull.hindrance, pull.ours) == (True, "", True)
     assert await again(world, pull) == pull
     assert await world.forge.open_pulls() == (pull,)
 
@@ -208,6 +208,17 @@ async def test_a_comment_is_written(world: EmulatedWorld) -> None:
     await world.forge.comment(pull.number, "done")
     (remark,) = (await world.forge.reviews(pull)).remarks
     assert (remark.author, remark.body, remark.trusted) == ("wright", "done", True)
+    assert remark.own
+
+
+async def test_what_others_wrote_is_not_our_own(world: EmulatedWorld) -> None:
+    pull = await opened(world)
+    await world.review(pull.number, body="not yet")
+    assert [each.own for each in (await world.forge.reviews(pull)).remarks] == [False]
+    other = world.new_forge(who="rita")
+    assert [
+        (each.own, each.wants_changes) for each in (await other.reviews(pull)).remarks
+    ] == [(True, False)]
 
 
 async def test_exactly_the_expected_commit_is_merged(world: EmulatedWorld) -> None:

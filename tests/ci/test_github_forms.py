@@ -9,7 +9,7 @@ import pytest
 from ci.checks import Check, CheckState
 from ci.errors import GarbledError
 from ci.forms import Reread
-from ci.github_forms import STATES, check_of_run, check_of_status, checks_of, comes_from, pull_of
+from ci.github_forms import STATES, check_of_run, check_of_status, checks_of, pull_of
 from ci.github_logs import excerpt_of, failed_steps
 from ci.github_reviews import reviews_of
 from ci.interface import PullRequestState
@@ -168,11 +168,14 @@ def test_what_is_no_pull_request_is_garbled(odd: object) -> None:
         pull_of(odd)
 
 
-def test_a_branch_of_a_fork_is_not_ours() -> None:
-    assert comes_from(pull(), "O/R")
-    assert not comes_from(pull(head={"ref": "agent/a", "sha": HEAD, "repo": None}), "o/r")
-    fork = {"ref": "agent/a", "sha": HEAD, "repo": {"full_name": "x/r"}}
-    assert not comes_from(pull(head=fork), "o/r")
+@pytest.mark.parametrize("repo", [{"full_name": "x/r"}, None, {}, "o/r"])
+def test_a_branch_of_a_fork_or_of_one_that_is_gone_is_not_ours(repo: object) -> None:
+    assert pull_of(pull()).ours
+    head = {"ref": "agent/a", "sha": HEAD, "repo": repo}
+    assert not pull_of(pull(head=head)).ours
+    base = {"ref": "main", "sha": OLD, "repo": repo if isinstance(repo, dict) else None}
+    assert not pull_of(pull(base=base)).ours
+    assert not pull_of(pull(head={**head, "repo": None}, base={**base, "repo": None})).ours
 
 
 def test_the_newest_review_of_each_author_decides() -> None:
@@ -227,6 +230,30 @@ def test_a_bot_is_trusted_only_if_it_belongs_to_the_repository() -> None:
     other = said("x", "COMMENTED", 2, **bot, author_association="NONE")
     seen = reviews_of(HEAD, [ours, other], [], [])
     assert [remark.trusted for remark in seen.remarks] == [True, False]
+
+
+def test_a_request_for_changes_without_words_names_who_asks() -> None:
+    seen = reviews_of(HEAD, [said("ann", "CHANGES_REQUESTED", 1)], [], [])
+    assert (seen.changes_wanted_by, seen.remarks) == (("ann",), ())
+
+
+def test_what_we_wrote_is_our_own_and_wants_nothing() -> None:
+    review = said("Wright", "CHANGES_REQUESTED", 5, body="see below")
+    lines = [
+        said("wright", "", 6, pull_request_review_id=5, path="a.py", line=3, body="wrong sum"),
+        said("ann", "", 7, pull_request_review_id=5, path="a.py", line=3, body="yes"),
+    ]
+    comment = said("wright", "", 8, body="Done.")
+    seen = reviews_of(HEAD, [review], lines, [comment], me="wright")
+    assert [(each.key, each.own, each.wants_changes) for each in seen.remarks] == [
+        ("review:5", True, False),
+        ("line:6", True, False),
+        ("line:7", False, True),
+        ("comment:8", True, False),
+    ]
+    # Nobody is taken for us while it is not known who we are.
+    unknown = reviews_of(HEAD, [review], lines, [said("x", "", 9, user=None, body="hello")])
+    assert not any(each.own for each in unknown.remarks)
 
 
 def test_remarks_come_in_their_order_with_file_and_line() -> None:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci.errors import ForbiddenError
-from tests.ci.forge_server import answers, fails, in_turn
+from ci.errors import LimitedError
+from tests.ci.forge_server import Reply, answers, fails, in_turn
 from tests.ci.github_answers import HEAD, OLD, pull
 from tests.ci.github_served import REPO, Served, asked, seen, served
 
 if TYPE_CHECKING:
-    from tests.ci.forge_server import Asked, Reply
+    from tests.ci.forge_server import Asked
 
 __all__ = ["served"]
 
@@ -79,11 +79,35 @@ async def test_a_merge_whose_answer_was_lost_is_a_merge(served: Served) -> None:
     assert (done.merged, done.commit) == (True, OLD)
 
 
-async def test_a_merge_that_is_forbidden_is_told_to_people(served: Served) -> None:
+@pytest.mark.parametrize("status", [403, 404])
+@pytest.mark.parametrize("told", [{}, {"mergeable": None, "mergeable_state": "unknown"}])
+async def test_a_merge_that_the_token_does_not_allow_is_refused_at_once(
+    served: Served, status: int, told: dict[str, Any]
+) -> None:
+    found = await seen(served, **told)
+    words = "refusing to allow a token to change a workflow without `workflow` scope, try again"
+    served.serve("PUT", "/pulls/3/merge", fails(status, words))
+    done = await served.forge.merge(found, sha=HEAD, method="merge", message="")
+    assert not done.merged
+    assert "`workflow` scope" in done.reason
+    assert served.slept == []
+
+
+async def test_a_rate_limit_while_merging_is_no_refusal(served: Served) -> None:
     found = await seen(served)
-    served.serve("PUT", "/pulls/3/merge", fails(403, "Resource not accessible"))
-    with pytest.raises(ForbiddenError):
+    spent = Reply(403, b"{}", {"x-ratelimit-remaining": "0", "retry-after": "60"})
+    served.serve("PUT", "/pulls/3/merge", spent)
+    with pytest.raises(LimitedError):
         await served.forge.merge(found, sha=HEAD, method="merge", message="")
+
+
+async def test_a_merge_that_the_queue_forbids_is_refused(served: Served) -> None:
+    Queue(served)
+    found = await seen(served, node_id="PR_1")
+    served.server.route("POST", "/graphql", fails(403, "Resource not accessible"))
+    done = await served.forge.merge(found, sha=HEAD, method="merge", message="")
+    assert not done.merged
+    assert "Resource not accessible" in done.reason
 
 
 class Queue:

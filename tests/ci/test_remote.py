@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci.errors import (
+    ForbiddenError,
     LimitedError,
     MissingError,
     ProviderError,
@@ -16,6 +17,7 @@ from ci.errors import (
 from ci.forge import Reviews
 from ci.inbox import Hint
 from ci.interface import PullRequestState
+from ci.merging import Rules
 from ci.verdict import Verdict, VerdictStatus, judge
 from tests.ci.scripted_forge import BASE_SHA, check, remark, scene_of, sha
 
@@ -348,12 +350,10 @@ async def test_auto_merge_waits_for_the_grace_and_for_the_reviews(tmp_path: Path
         scene.forge.by_sha[sha("1")] = (check("unit"),)
         scene.forge.open()
         scene.watch()
-        await scene.later(60)
+        await scene.later(200)
         assert "lacks 1 of 1 required approvals" in (await scene.stands())["text"]
         scene.forge.said[7] = Reviews(approved_by=("ada",))
         scene.forge.change()
-        await scene.later(30)
-        assert scene.forge.merged_with == []
         await scene.later(200)
     assert scene.forge.merged_with == [(7, sha("1"), "merge")]
     assert scene.told == ["pr_checks_passed", "pr_merged"]
@@ -515,3 +515,198 @@ async def test_nothing_is_merged_unasked_before_all_who_judge_are_content(tmp_pa
         other.said = judge(sha("1"), passed=("jenkins/unit",))
         await scene.later(400)
     assert scene.forge.merged_with == [(7, sha("1"), "merge")]
+
+
+# --- what a merge unasked must not overlook ---------------------------------------------------
+
+
+async def test_a_check_that_turns_red_during_the_grace_stops_a_merge_unasked(
+    tmp_path: Path,
+) -> None:
+    async with scene_of(tmp_path, auto_merge=True) as scene:
+        scene.forge.by_sha[sha("1")] = (check("unit"),)
+        scene.forge.open()
+        scene.watch()
+        await scene.later(115)
+        scene.forge.by_sha[sha("1")] = (check("unit"), check("deploy", "failed"))
+        await scene.later(700)
+    assert scene.forge.merged_with == []
+    assert "pr_checks_failed" in scene.told
+
+
+async def test_what_was_green_is_asked_again_right_before_a_merge_unasked(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        scene.forge.by_sha[sha("1")] = (check("unit"),)
+        scene.forge.open()
+        scene.watch()
+        await scene.later(300)
+        scene.forge.by_sha[sha("1")] = (check("unit", "failed", ref="unit-2"),)
+        scene.rules = Rules(auto_merge=True)
+        await scene.later(200)
+    assert scene.forge.merged_with == []
+
+
+async def test_changes_wanted_in_the_same_second_stop_a_merge_and_wake(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, auto_merge=True) as scene:
+        scene.forge.by_sha[sha("1")] = (check("unit"),)
+        scene.forge.open()
+        scene.watch()
+        await scene.later(60)
+        wanted = remark("1", "no", wants_changes=True)
+        scene.forge.said[7] = Reviews(changes_wanted_by=("ada",), remarks=(wanted,))
+        await scene.provider.take(Hint(numbers=(7,)))
+        await scene.later(700)
+    assert scene.forge.merged_with == []
+    assert "pr_changes_requested" in scene.told
+
+
+async def test_somebody_elses_head_is_never_merged_unasked(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, auto_merge=True) as scene:
+        scene.forge.by_sha[sha("9")] = (check("unit"),)
+        scene.forge.open(head=sha("9"))
+        scene.watch()
+        await scene.later(700)
+        assert "no commit of this agent" in (await scene.stands())["text"]
+    assert scene.forge.merged_with == []
+
+
+async def test_a_forge_that_forbids_one_merge_is_in_no_trouble(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, auto_merge=True) as scene:
+
+        async def merge(pull: object, **how: object) -> object:
+            raise ForbiddenError(f"no scope to merge workflows {pull!r:.1} {how!r:.1}", status=403)
+
+        scene.forge.merge = merge  # type: ignore[method-assign,assignment]  # one answer differs
+        scene.forge.by_sha[sha("1")] = (check("unit"),)
+        scene.forge.open()
+        scene.watch()
+        await scene.later(400)
+        assert scene.provider.troubles() == ()
+        assert "no scope to merge workflows" in (await scene.stands())["text"]
+
+
+# --- what must not be lost or told in circles -------------------------------------------------
+
+
+async def test_a_later_wait_on_the_same_red_head_is_told_again(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        scene.forge.by_sha[sha("1")] = (check("unit", "failed"),)
+        scene.forge.open()
+        over = scene.watch(since=100.0)
+        await scene.later(100)
+        over()
+        scene.watch(since=200.0)
+        await scene.later(100)
+    assert scene.told.count("pr_checks_failed") == 2
+
+
+async def test_a_request_for_changes_without_words_wakes_once(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        scene.forge.open()
+        scene.forge.said[7] = Reviews(changes_wanted_by=("ada",))
+        scene.watch()
+        await scene.later(2000)
+        assert scene.told.count("pr_changes_requested") == 1
+        scene.forge.said[7] = Reviews(approved_by=("ada",))
+        scene.forge.change()
+        await scene.later(300)
+        scene.forge.said[7] = Reviews(changes_wanted_by=("ada",))
+        scene.forge.change()
+        await scene.later(300)
+        assert scene.told.count("pr_changes_requested") == 2
+
+
+async def test_nobody_is_woken_by_its_own_words(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, wake_on_comments=True) as scene:
+        scene.forge.open()
+        scene.forge.said[7] = Reviews(remarks=(remark("1", "Done.", own=True),))
+        scene.watch()
+        await scene.later(500)
+    assert scene.told == []
+
+
+async def test_a_push_that_is_owed_does_not_hide_the_merge(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        scene.remote.refusing = "the host is down"
+        with pytest.raises(ProviderError):
+            await scene.provider.pushed("agent/a", sha("1"))
+        scene.forge.open()
+        scene.forge.change(state=PullRequestState.MERGED, merge_commit=sha("m"))
+        scene.watch()
+        await scene.later(60)
+    assert scene.told == ["pr_merged"]
+
+
+async def test_a_branch_that_was_removed_there_after_a_merge_is_pushed_anew(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        await scene.provider.pushed("agent/a", sha("1"))
+        del scene.remote.heads["agent/a"]
+        await scene.provider.pushed("agent/a", sha("2"))
+    assert scene.remote.heads == {"agent/a": sha("2")}
+
+
+async def test_an_agent_is_told_once_of_what_somebody_else_pushed(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        await scene.provider.pushed("agent/a", sha("1"))
+        scene.remote.heads["agent/a"] = sha("9")
+        with pytest.raises(ProviderError):
+            await scene.provider.pushed("agent/a", sha("2"))
+        scene.forge.open(head=sha("9"))
+        scene.forge.by_sha[sha("9")] = (check("unit", "failed"),)
+        scene.watch(sha=sha("2"))
+        await scene.later(2000)
+    assert scene.told == ["pr_changes_requested"]
+    assert "refs/loopwright/remote/agent/a" in scene.events[0].summary
+
+
+async def test_red_checks_of_somebody_elses_head_say_whose_they_are(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        await scene.provider.pushed("agent/a", sha("1"))
+        scene.remote.heads["agent/a"] = sha("9")
+        scene.forge.open(head=sha("9"))
+        scene.forge.by_sha[sha("9")] = (check("unit", "failed"),)
+        scene.watch()
+        await scene.later(100)
+    (event,) = scene.events
+    assert event.of_others
+    assert "Somebody else pushed 999999999999" in event.summary
+
+
+async def test_a_branch_set_back_to_an_older_head_of_ours_is_pushed_again(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        await scene.provider.pushed("agent/a", sha("1"))
+        await scene.provider.pushed("agent/a", sha("2"))
+        scene.remote.heads["agent/a"] = sha("1")
+        scene.forge.open(head=sha("1"))
+        scene.watch(sha=sha("2"))
+        await scene.later(300)
+    assert scene.remote.heads == {"agent/a": sha("2")}
+
+
+async def test_a_push_owed_since_the_task_was_complete_is_made_before_the_merge(
+    tmp_path: Path,
+) -> None:
+    async with scene_of(tmp_path) as scene:
+        scene.remote.refusing = "the host is down"
+        with pytest.raises(ProviderError):
+            await scene.provider.pushed("agent/a", sha("1"))
+        scene.remote.refusing = ""
+        scene.forge.by_sha[sha("1")] = (check("unit"),)
+        scene.forge.open()
+        assert (await scene.provider.merge(7, expected_sha=sha("1"))).merged
+    assert scene.remote.heads["agent/a"] == sha("1")
+
+
+async def test_a_pull_request_of_a_fork_is_not_ours(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        scene.forge.open(9, ours=False)
+        assert await scene.provider.pull_request(9) is None
+
+
+async def test_accepting_what_was_merged_there_lets_the_base_follow(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        scene.remote.heads["main"] = sha("9")
+        scene.forge.open()
+        scene.forge.change(state=PullRequestState.MERGED, merge_commit=sha("9"))
+        assert (await scene.provider.merge(7, expected_sha=sha("1"))).merged
+    assert scene.remote.followed == [("main", sha("9"))]

@@ -106,6 +106,27 @@ async def test_what_waits_comes_oldest_first_and_whole(store: LifecycleStore) ->
     assert keys(await store.deliveries.waiting(limit=2)) == ["github:b", "gitlab:c"]
 
 
+async def test_what_is_being_worked_on_is_not_handed_out_again(store: LifecycleStore) -> None:
+    await filled(store, *(f"github:{n}" for n in range(10)))
+    busy = {f"github:{n}" for n in range(7)} | {"github:gone"}
+
+    found = await store.deliveries.waiting(limit=2, without=busy)
+    assert keys(found) == ["github:7", "github:8"]
+    assert keys(await store.deliveries.waiting(limit=5, without=busy)) == [
+        "github:7", "github:8", "github:9",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("most", "count"), [(1, 1), (len(BODY), 1), (3 * len(BODY), 3)])
+async def test_a_batch_has_so_many_bytes_and_at_least_one_delivery(
+    store: LifecycleStore, most: int, count: int
+) -> None:
+    await filled(store, *(f"github:{n}" for n in range(5)))
+
+    assert len(await store.deliveries.waiting(most_bytes=most)) == count
+    assert len(await store.deliveries.waiting()) == 5
+
+
 async def test_what_nothing_waited_for_is_found_with_its_hint(store: LifecycleStore) -> None:
     await filled(store, "github:1", "github:2", "github:3", "github:4")
     await store.deliveries.settle(
@@ -232,6 +253,23 @@ async def test_a_body_takes_no_more_room_than_it_must(
     assert (kept["github:noise"], kept["github:short"]) == (len(NOISE), 2)
 
 
+async def test_nothing_is_read_of_bodies_that_are_not_handed_out(
+    sqlite_store: SqliteStore,
+) -> None:
+    """A body that is damaged shows whether anybody looks at it."""
+    await filled(sqlite_store, "github:busy", "github:new", "github:later")
+    await sqlite_store._writer.write(
+        lambda connection: (
+            connection.execute(
+                "UPDATE deliveries SET body = x'00' WHERE key <> 'github:new'"
+            ).rowcount
+        )
+    )
+
+    found = await sqlite_store.deliveries.waiting(limit=1, without={"github:busy"})
+    assert keys(found) == ["github:new"]
+
+
 async def test_a_damaged_body_is_told_with_its_key(sqlite_store: SqliteStore) -> None:
     await sqlite_store.deliveries.add(delivery())
     await sqlite_store._writer.write(
@@ -298,6 +336,7 @@ async def test_a_database_of_the_version_before_is_brought_up_to_date(path: Path
 
 QUERIES = [
     (sql.WAITING, (100,)),
+    (sql.AT, (17,)),
     (sql.UNMATCHED, (100,)),
     (sql.KEYS, ("github:1", "github:2", 10)),
     (sql.SETTLE, ("matched", "", 1.0, None, "github:12")),
