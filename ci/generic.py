@@ -84,8 +84,9 @@ class GenericProvider:
         """Read what was reported, and tell what a crash kept back."""
         async with self._life:
             if self._work is None:
-                work = self._set_up(self._bound())
-                await self._feed.open(self._bound().documents)
+                bound = self._bound()
+                work = self._set_up(bound)
+                await self._feed.open(bound.documents, now=bound.now)
                 await work.ledger.load()
                 self._work = work
 

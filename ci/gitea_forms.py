@@ -94,6 +94,7 @@ def pull_of(row: object) -> ForgePull:
         mergeable=mergeable if isinstance(mergeable, bool) else None,
         hindrance="draft" if draft and state is PullRequestState.OPEN else "",
         merge_commit=text(row, "merge_commit_sha") or None if merged else None,
+        ours=of_this_repository(row),
         created_at=epoch(row, "created_at"),
         # What has ended does not change by what is written about it later.
         updated_at=epoch({"at": ended}, "at") or epoch(row, "updated_at"),
@@ -114,50 +115,56 @@ def is_draft(row: object) -> bool:
 def of_this_repository(row: object) -> bool:
     """Tell whether its branch is one of this repository, and not of a fork."""
     ours, theirs = number(row, "base", "repo_id"), number(row, "head", "repo_id")
-    # Once the branch is gone the server does not say where it was.
-    return theirs is None or theirs in {-1, 0, ours}
+    if branch_of(row).startswith(_GONE):
+        # Pushed for review without a branch (AGit), which needs no right to write.
+        return False
+    # A fork that is gone is -1 or 0; a branch that is gone is still one of its repository.
+    return theirs is not None and theirs > 0 and theirs == ours
 
 
-def remark_of_comment(row: object, *, trusted: bool) -> Remark:
+def remark_of_comment(row: object, *, trusted: bool, own: bool) -> Remark:
     """Read a comment under a pull request."""
     return Remark(
         key=f"comment-{needed_number('a comment', row, 'id')}",
         author=author_of(row),
         trusted=trusted,
+        own=own,
         body=text(row, "body"),
         url=text(row, "html_url"),
         at=epoch(row, "created_at"),
     )
 
 
-def remark_of_review(row: object, *, trusted: bool, wants: bool) -> Remark:
+def remark_of_review(row: object, *, trusted: bool, wants: bool, own: bool) -> Remark:
     """Read what a review says as a whole."""
     return Remark(
         key=f"review-{needed_number('a review', row, 'id')}",
         author=author_of(row),
         trusted=trusted,
+        own=own,
         body=text(row, "body"),
         url=text(row, "html_url"),
         at=epoch(row, "submitted_at"),
         sha=text(row, "commit_id"),
-        wants_changes=wants,
+        wants_changes=wants and not own,
     )
 
 
-def remark_of_line(row: object, *, trusted: bool, wants: bool) -> Remark:
+def remark_of_line(row: object, *, trusted: bool, wants: bool, own: bool) -> Remark:
     """Read what a review says about a line."""
     line = number(row, "position") or number(row, "original_position")
     return Remark(
         key=f"line-{needed_number('a comment of a review', row, 'id')}",
         author=author_of(row),
         trusted=trusted,
+        own=own,
         body=text(row, "body"),
         path=text(row, "path"),
         line=line or None,
         url=text(row, "html_url"),
         at=epoch(row, "created_at"),
         sha=text(row, "commit_id"),
-        wants_changes=wants and not isinstance(at(row, "resolver"), dict),
+        wants_changes=wants and not own and not isinstance(at(row, "resolver"), dict),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ci.errors import ForbiddenError, MissingError
+from ci.errors import ForbiddenError, MissingError, UnauthorizedError
 from ci.forge import Reviews
 from ci.forms import flag, number, rows, text
 from ci.gitea_forms import (
@@ -41,6 +41,7 @@ class GiteaReviews:
         self._owner = owner.lower()
         self._now = now
         self._writers: dict[str, tuple[float, bool]] = {}
+        self._me: tuple[str | None] | None = None
 
     async def reviews(self, pull: ForgePull) -> Reviews:
         """Return what was said, the oldest first; only those who may write decide anything."""
@@ -52,8 +53,13 @@ class GiteaReviews:
             if await self._trusted(who, given)
         }
         wanting = {who for who, row in sides.items() if text(row, "state") == "REQUEST_CHANGES"}
+        me = await self._our_name()
         remarks = [
-            remark_of_comment(row, trusted=await self._trusted(author_of(row), given))
+            remark_of_comment(
+                row,
+                trusted=await self._trusted(author_of(row), given),
+                own=author_of(row).lower() == me,
+            )
             for row in await self._all(f"{self._at}/issues/{pull.number}/comments")
         ]
         for review in given:
@@ -75,6 +81,7 @@ class GiteaReviews:
     ) -> list[Remark]:
         who = author_of(review)
         trusted = await self._trusted(who, given)
+        own = who.lower() == await self._our_name()
         wants = (
             who in wanting
             and text(review, "state") == "REQUEST_CHANGES"
@@ -82,12 +89,22 @@ class GiteaReviews:
         )
         said = []
         if text(review, "body") or wants:
-            said.append(remark_of_review(review, trusted=trusted, wants=wants))
+            said.append(remark_of_review(review, trusted=trusted, wants=wants, own=own))
         # An old server does not say how many there are.
         if number(review, "comments_count") != 0:
             lines = await self._all(f"{path}/{number(review, 'id')}/comments")
-            said += [remark_of_line(row, trusted=trusted, wants=wants) for row in lines]
+            said += [remark_of_line(row, trusted=trusted, wants=wants, own=own) for row in lines]
         return said
+
+    async def _our_name(self) -> str | None:
+        if self._me is None:
+            try:
+                login = text((await self._web.get("/user")).body, "login")
+            except (MissingError, ForbiddenError, UnauthorizedError):
+                # A token may be good for the repository alone.
+                login = ""
+            self._me = (login.lower() or None,)
+        return self._me[0]
 
     async def _trusted(self, who: str, reviews: Iterable[dict[str, Any]]) -> bool:
         if not who:

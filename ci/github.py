@@ -16,7 +16,8 @@ from ci.forge import Access
 from ci.forms import Reread, flag, number, text
 from ci.github_door import GitHubDoor
 from ci.github_explaining import explained
-from ci.github_forms import checks_of, comes_from, pull_of
+from ci.github_forms import checks_of, pull_of
+from ci.github_identity import Identity
 from ci.github_merging import Merging
 from ci.github_reviews import reviews_of
 from ci.interface import PullRequestState
@@ -69,6 +70,7 @@ class GitHubForge:
             api, sign=sign, now=now, renew=renew, doors=doors, timeout=timeout, place=self.place
         )
         self._listed: Reread[ForgePull] = Reread()
+        self._identity = Identity(self._door)
         self._merging = Merging(self._door, repo=quote(repo), now=now, sleep=sleep, look=self.pull)
 
     @property
@@ -160,9 +162,9 @@ class GitHubForge:
             f"{self._at}/pulls",
             params={**_PAGE, "state": "all", "head": f"{owner}:{branch}"},
         )
-        pulls = [pull_of(body) for body in bodies if comes_from(body, self._repo)]
+        pulls = [pull_of(body) for body in bodies]
         newest = max(
-            (pull for pull in pulls if pull.branch == branch),
+            (pull for pull in pulls if pull.ours and pull.branch == branch),
             key=lambda pull: (pull.state is PullRequestState.OPEN, pull.number),
             default=None,
         )
@@ -203,6 +205,7 @@ class GitHubForge:
             await self._door.get_all(f"{at}/reviews", params=_PAGE),
             await self._door.get_all(f"{at}/comments", params=_PAGE),
             await self._door.get_all(f"{self._at}/issues/{pull.number}/comments", params=_PAGE),
+            me=await self._identity.name(),
         )
 
     async def merge(self, pull: ForgePull, *, sha: str, method: str, message: str) -> MergeResult:

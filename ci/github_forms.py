@@ -119,14 +119,16 @@ def pull_of(body: object, *, queued: bool = False) -> ForgePull:
         queued=queued,
         # Of one that is not merged it is only GitHub's trial merge.
         merge_commit=(text(body, "merge_commit_sha") or None) if merged else None,
+        ours=_of_this_repository(body),
         created_at=epoch(body, "created_at"),
         updated_at=epoch(body, "updated_at") or epoch(body, "created_at"),
     )
 
 
-def comes_from(body: object, repo: str) -> bool:
-    """Tell whether the pull request's branch is one of this repository, not of a fork."""
-    return text(body, "head", "repo", "full_name").lower() == repo.lower()
+def _of_this_repository(body: object) -> bool:
+    # A fork that is gone has no name any more.
+    theirs, ours = (text(body, side, "repo", "full_name").lower() for side in ("head", "base"))
+    return theirs != "" and theirs == ours
 
 
 def _mergeable(told: object, how: str) -> bool | None:

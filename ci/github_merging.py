@@ -16,6 +16,7 @@ from ci.interface import MergeResult, PullRequestState
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from ci.errors import ForgeError
     from ci.forge import ForgePull
     from ci.github_door import GitHubDoor
     from ci.http import Answer
@@ -25,6 +26,8 @@ PATIENCE = (1.0, 2.0, 3.0, 4.0, 5.0)
 RULES_HOLD = 600.0
 """Seconds for which it is believed that a branch has a merge queue, or none."""
 
+_REFUSALS = (RefusedError, ForbiddenError, MissingError)
+"""Answers to a merge that are about this merge alone: GitHub forbids changes of workflows so."""
 _MOVED = 409
 _FOR_A_MOMENT = ("not mergeable", "try the merge again", "try again")
 """Words of refusals that also come while GitHub is still computing."""
@@ -71,14 +74,14 @@ class Merging:
         for wait in PATIENCE:
             try:
                 return _done(await self._door.send("PUT", address, json=wanted))
-            except RefusedError as error:
+            except _REFUSALS as error:
                 seen = await self._look(pull.number)
                 if not _passes(seen, sha, error):
                     return _refused(seen, sha, str(error))
             await self._sleep(wait)
         try:
             return _done(await self._door.send("PUT", address, json=wanted))
-        except RefusedError as error:
+        except _REFUSALS as error:
             return _refused(await self._look(pull.number), sha, str(error))
 
     async def queued(self, body: object) -> bool:
@@ -99,7 +102,7 @@ class Merging:
         body = (await self._door.get(f"/repos/{self._repo}/pulls/{pull.number}")).body
         try:
             await self._door.graphql(_ENQUEUE, pull=text(body, "node_id"), sha=sha)
-        except RefusedError as error:
+        except _REFUSALS as error:
             seen = await self._look(pull.number)
             if seen is not None and seen.state is PullRequestState.MERGED:
                 return MergeResult(merged=True, commit=seen.merge_commit)
@@ -129,8 +132,10 @@ def _done(answer: Answer) -> MergeResult:
     return MergeResult(merged=False, reason=text(answer.body, "message"))
 
 
-def _passes(seen: ForgePull | None, sha: str, error: RefusedError) -> bool:
-    """Tell whether a refusal may be over in a moment."""
+def _passes(seen: ForgePull | None, sha: str, error: ForgeError) -> bool:
+    """Tell whether a refusal may be over in a moment; what the token does not allow is not."""
+    if not isinstance(error, RefusedError):
+        return False
     if seen is None or seen.state is not PullRequestState.OPEN or seen.head_sha != sha:
         return False
     if seen.mergeable is False or seen.hindrance:

@@ -26,8 +26,10 @@ def reviews_of(
     reviews: Iterable[Mapping[str, Any]],
     line_comments: Iterable[Mapping[str, Any]],
     comments: Iterable[Mapping[str, Any]],
+    *,
+    me: str = "",
 ) -> Reviews:
-    """Join reviews, comments on lines and comments on the whole."""
+    """Join reviews, comments on lines and comments on the whole; `me` wrote what is our own."""
     ordered = sorted((each for each in reviews if text(each, "state") != "PENDING"), key=_when)
     last_words = {
         author(review): review
@@ -51,7 +53,9 @@ def reviews_of(
             for name, review in last_words.items()
             if text(review, "state") == "CHANGES_REQUESTED"
         ),
-        remarks=tuple(sorted(remarks, key=lambda remark: remark.at)),
+        remarks=tuple(
+            sorted((_signed(each, me) for each in remarks), key=lambda remark: remark.at)
+        ),
     )
 
 
@@ -63,6 +67,12 @@ def author(body: Mapping[str, Any]) -> str:
 def trusted(body: Mapping[str, Any]) -> bool:
     """Tell whether GitHub says that the author belongs to the repository."""
     return text(body, "author_association") in TRUSTED
+
+
+def _signed(remark: Remark, me: str) -> Remark:
+    if not me or remark.author.lower() != me.lower():
+        return remark
+    return remark.model_copy(update={"own": True, "wants_changes": False})
 
 
 def _when(review: Mapping[str, Any]) -> tuple[float, int]:

@@ -51,6 +51,7 @@ def pull_of(row: object) -> ForgePull:
         hindrance=_hindrance(word, detailed) if state is PullRequestState.OPEN else "",
         queued=flag(row, "merge_when_pipeline_succeeds"),
         merge_commit=result if merged else None,
+        ours=of_this_project(row),
         created_at=epoch(row, "created_at"),
         updated_at=_changed(row, state),
     )
@@ -59,7 +60,8 @@ def pull_of(row: object) -> ForgePull:
 def of_this_project(row: object) -> bool:
     """Tell whether the branch of a merge request is one of this project, and not of a fork."""
     source, target = number(row, "source_project_id"), number(row, "target_project_id")
-    return source == target
+    # A fork that is gone has no number any more.
+    return source is not None and source == target
 
 
 def approvals_of(
@@ -97,7 +99,7 @@ def open_threads(discussions: Iterable[dict[str, Any]]) -> set[str]:
     }
 
 
-def remark_of(note: dict[str, Any], *, url: str, trusted: bool, wants: bool) -> Remark:
+def remark_of(note: dict[str, Any], *, url: str, trusted: bool, wants: bool, own: bool) -> Remark:
     """Read what a person wrote."""
     place = at(note, "position")
     line = number(place, "new_line")
@@ -111,7 +113,8 @@ def remark_of(note: dict[str, Any], *, url: str, trusted: bool, wants: bool) -> 
         url=f"{url}#note_{note['id']}",
         at=epoch(note, "created_at"),
         sha=text(place, "head_sha"),
-        wants_changes=wants,
+        wants_changes=wants and not own,
+        own=own,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ci.errors import ForbiddenError, MissingError
+from ci.errors import ForbiddenError, MissingError, UnauthorizedError
 from ci.forge import Reviews
 from ci.forms import epoch, flag, number, rows, text
 from ci.gitlab_pulls import approvals_of, may_write, open_threads, remark_of
@@ -31,6 +31,7 @@ class GitLabReviews:
         self._project = project
         self._now = now
         self._members: dict[int, tuple[float, bool]] = {}
+        self._me: tuple[int | None] | None = None
 
     async def reviews(self, pull: ForgePull) -> Reviews:
         """Return what was said, the oldest first; only those who may write decide anything."""
@@ -47,19 +48,28 @@ class GitLabReviews:
             and (user := number(row, "user", "id")) is not None
         }
         wanting = {user: name for user, name in wanting.items() if await self._trusted(user)}
+        asking, me = frozenset(wanting), await self._our_id()
         remarks = []
         waiting = open_threads(discussions)
         for discussion in discussions:
             said = [note for note in rows(discussion, "notes") if not flag(note, "system")]
             opener = number(said[0], "author", "id") if said else None
             blocks = text(discussion, "id") in waiting and await self._trusted(opener)
-            if blocks and opener is not None:
+            if blocks and opener is not None and opener != me:
                 wanting[opener] = text(said[0], "author", "username")
             for note in said:
                 author = number(note, "author", "id")
-                trusted = await self._trusted(author)
-                wants = trusted and (blocks or author in wanting)
-                remarks.append(remark_of(note, url=pull.url, trusted=trusted, wants=wants))
+                # In a thread only its opener asks; of a plain comment, whoever asks by the review.
+                asks = blocks if flag(note, "resolvable") else author in asking
+                remarks.append(
+                    remark_of(
+                        note,
+                        url=pull.url,
+                        trusted=await self._trusted(author),
+                        wants=asks and author == opener,
+                        own=author is not None and author == me,
+                    )
+                )
         return Reviews(
             approved_by=tuple(
                 sorted([name for user, name in approved.items() if await self._trusted(user)])
@@ -73,6 +83,15 @@ class GitLabReviews:
         versions = await self._all(f"{at}/versions")
         of_head = [row for row in versions if text(row, "head_commit_sha") == pull.head_sha]
         return max((epoch(row, "created_at") for row in of_head), default=float("inf"))
+
+    async def _our_id(self) -> int | None:
+        if self._me is None:
+            try:
+                self._me = (number((await self._web.get("/user")).body, "id"),)
+            except (MissingError, ForbiddenError, UnauthorizedError):
+                # The token of a job is no user's.
+                self._me = (None,)
+        return self._me[0]
 
     async def _trusted(self, user: int | None) -> bool:
         if user is None:

@@ -72,7 +72,7 @@ class Case:
             del self.recent[1]
 
     def _unheard(self) -> list[JournalEntry]:
-        """Return what was said since the order to spawn: the agent's summary was written by then."""
+        """Return what was said since the order to spawn: too late for the agent's summary."""
         since = takewhile(lambda told: told.before == Spawning.__name__, reversed(self.recent))
         said = [told for told in since if isinstance(told.event, (on.Reviewed, on.Guided))]
         return said[::-1]

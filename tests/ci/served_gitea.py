@@ -257,7 +257,7 @@ class ServedGitea(GiteaState):
             "head": {
                 "label": pull.branch, "sha": pull.head,
                 "ref": f"refs/pull/{pull.number}/head" if gone else pull.branch,
-                "repo_id": -1 if gone else pull.head_repo,
+                "repo_id": pull.head_repo,
             },
             "created_at": self.time(pull.created), "updated_at": self.time(pull.updated),
         }  # fmt: skip

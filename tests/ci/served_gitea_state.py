@@ -38,6 +38,7 @@ class Pull:
     merged: str = ""
     ended: float | None = None
     head_repo: int = 5
+    """The repository of its branch; -1: a fork that is gone."""
     looked: tuple[str, str] = ("", "")
     comments: list[dict[str, Any]] = field(default_factory=list)
     reviews: list[dict[str, Any]] = field(default_factory=list)

@@ -45,7 +45,8 @@ class Merge:
     says: str = ""
     """A detailed_merge_status that it has whatever else holds."""
     auto: bool = False
-    source_project: int = 5
+    source_project: int | None = 5
+    """The project of its branch; None: a fork that is gone."""
     versions: list[dict[str, Any]] = field(default_factory=list)
     looked: tuple[str, str] = ("", "")
     discussions: list[dict[str, Any]] = field(default_factory=list)

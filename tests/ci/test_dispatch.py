@@ -305,7 +305,7 @@ async def test_what_waits_for_an_unreachable_forge_is_read_once(deliveries: Inbo
     inbox = Weighed(deliveries)
     provider = Asked(watch())
     provider.fails[SHA] = UnreachableError("the forge sleeps")
-    async with working(inbox, provider) as desk:  # type: ignore[arg-type]  # it hands on what it has not
+    async with working(inbox, provider) as desk:
         keys = [await desk.send(github(check_run(run=run))) for run in range(2 * BATCH)]
         await until(lambda: set(inbox.read) == set(keys))
         before = len(provider.hints)

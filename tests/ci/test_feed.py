@@ -199,9 +199,13 @@ async def test_a_crash_while_forgetting_neither_loses_nor_repeats(writes: int) -
     log = await opened(documents)
     heard: list[str] = []
     log.subscribe(lambda event: heard.append(event.event_id))
-    with pytest.raises(CrashError):
+
+    async def publish_until_the_crash() -> None:
         for n in range(60):
             await log.publish(event(n))
+
+    with pytest.raises(CrashError):
+        await publish_until_the_crash()
     await log.flush()
 
     again = await opened(Counted(documents.kept))
@@ -212,7 +216,7 @@ async def test_a_crash_while_forgetting_neither_loses_nor_repeats(writes: int) -
 async def test_a_record_that_is_damaged_is_named() -> None:
     documents = JsonDocuments()
     await documents.put(NAME, "000000000007", {"event": {"type": "odd"}})
-    with pytest.raises(ProviderError, match="record 000000000007 of ci.test.events"):
+    with pytest.raises(ProviderError, match="record 000000000007 of"):
         await opened(documents)
 
 

@@ -55,6 +55,7 @@ async def test_a_pull_request_is_created_with_all_that_was_given(world: GiteaWor
     assert pull.url == f"{world.server.url}/{REPO}/pulls/1"
     assert pull.base_sha == await world.forge.head(BASE)
     assert pull.mergeable is None
+    assert pull.ours
     named = {row["id"]: row["name"] for row in world.served.labels}
     assert {named[key] for key in world.served.pulls[1].labels} == {"bug", "loop"}
 
@@ -124,14 +125,21 @@ async def test_a_merged_pull_request_keeps_its_branch_when_that_is_gone(world: G
     found = await world.forge.find_pull("agent/a")
     assert found is not None
     assert (found.branch, found.state) == ("agent/a", PullRequestState.MERGED)
+    assert found.ours
     assert found.merge_commit == made
 
 
 async def test_branches_of_forks_are_nobodys_pull_request_here(world: GiteaWorld) -> None:
     await opened(world)
-    world.served.pulls[1].head_repo = 77
-    assert await world.forge.find_pull("agent/a") is None
-    assert await world.forge.open_pulls() == ()
+    seen = (await world.forge.pull(1), await world.forge.find_pull("agent/a"))
+    assert [pull is not None and pull.ours for pull in seen] == [True, True]
+    for fork in (77, -1, 0):
+        world.served.pulls[1].head_repo = fork
+        assert await world.forge.find_pull("agent/a") is None
+        assert await world.forge.open_pulls() == ()
+        pull = await world.forge.pull(1)
+        assert pull is not None
+        assert not pull.ours
 
 
 async def test_open_pull_requests_come_the_newest_first(world: GiteaWorld) -> None:

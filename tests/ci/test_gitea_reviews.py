@@ -19,6 +19,7 @@ from ci.gitea_forms import (
     remark_of_review,
 )
 from ci.gitea_reviews import TRUST_LASTS
+from tests.ci.forge_server import fails
 from tests.ci.gitea_world import gitea_world
 from tests.ci.served_git import BASE, ticking
 from tests.ci.served_gitea_state import REPO
@@ -85,6 +86,44 @@ async def test_a_request_for_changes_without_words_is_a_remark_all_the_same(
     world.served.review(1, "dora", "COMMENT")
     (remark,) = (await world.forge.reviews(pull)).remarks
     assert (remark.wants_changes, remark.body) == (True, "")
+
+
+async def test_a_request_for_changes_without_words_names_who_asks(
+    world: GiteaWorld, pull: ForgePull
+) -> None:
+    world.served.review(1, "dora", "REQUEST_CHANGES")
+    assert (await world.forge.reviews(pull)).changes_wanted_by == ("dora",)
+
+
+async def test_what_we_wrote_is_our_own_and_wants_nothing(
+    world: GiteaWorld, pull: ForgePull
+) -> None:
+    await world.forge.comment(1, "Done.")
+    world.served.comment(1, "dora", "Thanks.")
+    line = (("src/a.py", 12), "I left this.")
+    world.served.review(1, "agent", "REQUEST_CHANGES", "Not yet.", lines=(line,))
+    before = world.server.count("GET", "/api/v1/user")
+    for _ in range(2):
+        remarks = (await world.forge.reviews(pull)).remarks
+        assert {each.body: (each.own, each.wants_changes) for each in remarks} == {
+            "Done.": (True, False),
+            "Thanks.": (False, False),
+            "I left this.": (True, False),
+            "Not yet.": (True, False),
+        }
+    assert world.server.count("GET", "/api/v1/user") == before + 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_nobody_is_taken_for_us_by_a_token_for_the_repository_alone(
+    world: GiteaWorld, pull: ForgePull, status: int
+) -> None:
+    world.server.route("GET", "/api/v1/user", fails(status))
+    world.served.comment(1, "agent", "Done.")
+    world.served.comment(1, "", "of nobody")
+    for _ in range(2):
+        assert not any(each.own for each in (await world.forge.reviews(pull)).remarks)
+    assert world.server.count("GET", "/api/v1/user") == 1
 
 
 async def test_the_newest_review_of_a_person_counts(world: GiteaWorld, pull: ForgePull) -> None:
@@ -177,6 +216,14 @@ async def test_a_role_is_asked_for_once_in_a_while(
     assert (await world.forge.reviews(pull)).remarks[0].trusted
 
 
+def test_what_was_pushed_for_review_without_a_branch_is_not_ours() -> None:
+    base = {"ref": "main", "repo_id": 5}
+    pushed = {"ref": "refs/pull/1/head", "sha": "a" * 40, "repo_id": 5}
+    row = {"number": 1, "state": "open", "base": base}
+    assert not pull_of({**row, "head": {**pushed, "label": ""}}).ours
+    assert pull_of({**row, "head": {**pushed, "label": "agent/a"}}).ours, "its branch is gone"
+
+
 keys = st.sampled_from(
     ["id", "number", "sha", "head", "base", "ref", "label", "state", "user", "login", "title",
      "merged", "mergeable", "repo_id", "position", "resolver", "body", "created_at", "context"]
@@ -192,9 +239,9 @@ odd = st.recursive(
 def test_odd_answers_are_garbled_or_read_and_never_crash(value: Any) -> None:
     readers: tuple[Callable[[], object], ...] = (
         lambda: pull_of(value),
-        lambda: remark_of_comment(value, trusted=False),
-        lambda: remark_of_review(value, trusted=True, wants=True),
-        lambda: remark_of_line(value, trusted=True, wants=True),
+        lambda: remark_of_comment(value, trusted=False, own=False),
+        lambda: remark_of_review(value, trusted=True, wants=True, own=True),
+        lambda: remark_of_line(value, trusted=True, wants=True, own=True),
     )
     for read in readers:
         try:
@@ -202,5 +249,6 @@ def test_odd_answers_are_garbled_or_read_and_never_crash(value: Any) -> None:
         except GarbledError as error:
             assert "told without its" in str(error)  # noqa: PT017  # both ends are right
     of_this_repository(value)
+    assert not of_this_repository({"base": value, "head": {"repo_id": 0}})
     checks_of([value], web_url="https://x")
     newest_sides([value] if isinstance(value, dict) else [])

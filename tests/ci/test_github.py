@@ -216,9 +216,9 @@ async def test_what_others_wrote_is_not_our_own(world: EmulatedWorld) -> None:
     await world.review(pull.number, body="not yet")
     assert [each.own for each in (await world.forge.reviews(pull)).remarks] == [False]
     other = world.new_forge(who="rita")
-    assert [
-        (each.own, each.wants_changes) for each in (await other.reviews(pull)).remarks
-    ] == [(True, False)]
+    assert [(each.own, each.wants_changes) for each in (await other.reviews(pull)).remarks] == [
+        (True, False)
+    ]
 
 
 async def test_exactly_the_expected_commit_is_merged(world: EmulatedWorld) -> None:

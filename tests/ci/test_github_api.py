@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ci.checks import Check, CheckState
 from ci.errors import ForbiddenError, GarbledError, LimitedError, MissingError, UnreachableError
-from tests.ci.forge_server import answers, fails, forge_server, moved, text
-from tests.ci.github_answers import HEAD, LOG, OLD, STEPS, TOLD, pull, run, status
+from ci.github_forms import pull_of
+from tests.ci.forge_server import answers, fails, forge_server, in_turn, moved, text
+from tests.ci.github_answers import HEAD, LOG, OLD, STEPS, TOLD, pull, run, said, status
 from tests.ci.github_served import COMMIT, REPO, Served, asked, served
 
 if TYPE_CHECKING:
@@ -200,7 +201,56 @@ async def test_a_branch_of_the_same_name_in_a_fork_is_not_ours(served: Served) -
     found = await served.forge.find_pull("agent/a")
     assert found is not None
     assert found.number == 3
+    assert found.ours
     assert asked(served, "GET", f"{REPO}/pulls")[0].query["head"] == "o:agent/a"
+    assert [each.ours for each in await served.forge.open_pulls()] == [False, True]
+    served.serve("GET", "/pulls/9", answers(pull(number=9, head=fork)))
+    other = await served.forge.pull(9)
+    assert other is not None
+    assert not other.ours
+
+
+@pytest.mark.parametrize("viewer", ["loopwright[bot]", "loopwright"])
+async def test_an_app_knows_what_its_bot_wrote(served: Served, viewer: str) -> None:
+    """A person may have the name that the bot has without its mark."""
+    served.server.route("GET", "/user", fails(403, "Resource not accessible by integration"))
+    served.server.route("POST", "/graphql", answers({"data": {"viewer": {"login": viewer}}}))
+    told = [said("loopwright[bot]", "", 1, body="Done."), said("loopwright", "", 2, body="No.")]
+    said_of(served, told)
+    for _ in range(2):
+        remarks = (await served.forge.reviews(pull_of(pull()))).remarks
+        assert [each.own for each in remarks] == [True, False]
+    assert served.server.count("GET", "/user") == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [fails(403), answers({"data": None, "errors": [{"message": "no"}]}), answers([])],
+)
+async def test_nobody_is_taken_for_us_if_it_cannot_be_known(served: Served, reply: Reply) -> None:
+    served.server.route("GET", "/user", fails(403, "Resource not accessible by integration"))
+    served.server.route("POST", "/graphql", reply)
+    said_of(served, [said("x", "", 1, user=None, body="Hello"), said("[bot]", "", 2, body="Hi")])
+    for _ in range(2):
+        remarks = (await served.forge.reviews(pull_of(pull()))).remarks
+        assert [each.own for each in remarks] == [False, False]
+    assert served.server.count("GET", "/user") == 1
+
+
+async def test_who_we_are_is_asked_again_after_trouble(served: Served) -> None:
+    served.server.route("GET", "/user", in_turn(fails(502), answers({"login": "wright"})))
+    said_of(served, [said("wright", "", 1, body="Done.")])
+    with pytest.raises(UnreachableError):
+        await served.forge.reviews(pull_of(pull()))
+    served.now += 60
+    assert (await served.forge.reviews(pull_of(pull()))).remarks[0].own
+
+
+def said_of(served: Served, comments: list[dict[str, Any]]) -> None:
+    """Serve what was written about a pull request."""
+    served.serve("GET", "/pulls/3/reviews", answers([]))
+    served.serve("GET", "/pulls/3/comments", answers([]))
+    served.serve("GET", "/issues/3/comments", answers(comments))
 
 
 async def test_a_label_that_may_not_be_set_is_no_failure(served: Served) -> None:

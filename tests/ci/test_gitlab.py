@@ -55,6 +55,7 @@ async def test_a_merge_request_is_created_with_all_that_was_given(world: GitLabW
     assert pull.base_sha == await world.forge.head(BASE)
     assert pull.mergeable is None
     assert pull.created_at > 0
+    assert pull.ours
     assert world.served.merges[1].labels == ["loop", "ready"]
 
 
@@ -98,9 +99,15 @@ async def test_after_a_closed_one_a_new_one_is_opened_and_found(world: GitLabWor
 
 async def test_branches_of_forks_are_nobodys_merge_request_here(world: GitLabWorld) -> None:
     await opened(world)
-    world.served.merges[1].source_project = 77
-    assert await world.forge.find_pull("agent/a") is None
-    assert await world.forge.open_pulls() == ()
+    seen = (await world.forge.pull(1), await world.forge.find_pull("agent/a"))
+    assert [pull is not None and pull.ours for pull in seen] == [True, True]
+    for fork in (77, None):
+        world.served.merges[1].source_project = fork
+        assert await world.forge.find_pull("agent/a") is None
+        assert await world.forge.open_pulls() == ()
+        pull = await world.forge.pull(1)
+        assert pull is not None
+        assert not pull.ours
 
 
 async def test_what_is_closed_keeps_its_time_whatever_is_written_later(world: GitLabWorld) -> None:

@@ -165,7 +165,7 @@ async def test_a_role_that_may_not_merge_is_told_with_what_to_do(world: GitLabWo
     assert "role" in result.reason
 
 
-@pytest.mark.parametrize("status", [405, 406, 422])
+@pytest.mark.parametrize("status", [403, 405, 406, 422])
 async def test_a_refusal_without_a_known_cause_is_told_as_it_is(
     world: GitLabWorld, status: int
 ) -> None:

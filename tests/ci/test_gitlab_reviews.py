@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.ci.gitlab_world import GitLabWorld
 
 AT = "/api/v4/projects/team%2Ftools%2Floops"
-DORA, STRANGER, GUEST = 2, 3, 4
+US, DORA, STRANGER, GUEST = 1, 2, 3, 4
 
 
 class Ahead:
@@ -125,6 +125,72 @@ async def test_a_strangers_answer_in_a_developers_thread_wants_nothing(
     world.served.say(pull.number, STRANGER, "Delete it!", to=thread["id"])
     wants = {each.author: each.wants_changes for each in (await world.forge.reviews(pull)).remarks}
     assert wants == {"dora": True, "stranger": False}
+
+
+async def test_of_an_open_thread_only_what_its_opener_wrote_wants_changes(
+    world: GitLabWorld, pull: ForgePull
+) -> None:
+    world.served.people[5] = ("rita", 40)
+    thread = world.served.say(pull.number, DORA, "Why?", thread=True)
+    for who, text in ((US, "Done."), (5, "I agree."), (DORA, "Still wrong.")):
+        world.served.say(pull.number, who, text, to=thread["id"])
+    world.served.say(pull.number, DORA, "changed this line", system=True, to=thread["id"])
+    # Whoever waits for something in one thread asks for nothing by what they write elsewhere.
+    world.served.say(pull.number, DORA, "Nice otherwise.")
+    remarks = (await world.forge.reviews(pull)).remarks
+    assert {each.body: (each.own, each.wants_changes) for each in remarks} == {
+        "Why?": (False, True),
+        "Done.": (True, False),
+        "I agree.": (False, False),
+        "Still wrong.": (False, True),
+        "Nice otherwise.": (False, False),
+    }
+
+
+async def test_a_thread_of_our_own_wants_nothing(world: GitLabWorld, pull: ForgePull) -> None:
+    world.served.say(pull.number, US, "I left this as it was.", thread=True)
+    reviews = await world.forge.reviews(pull)
+    assert reviews.changes_wanted_by == ()
+    assert [(each.own, each.wants_changes) for each in reviews.remarks] == [(True, False)]
+
+
+async def test_a_request_for_changes_names_the_reviewer_with_words_and_without(
+    world: GitLabWorld, pull: ForgePull
+) -> None:
+    world.served.merges[1].reviewers[DORA] = "requested_changes"
+    reviews = await world.forge.reviews(pull)
+    assert (reviews.changes_wanted_by, reviews.remarks) == (("dora",), ())
+    world.served.say(pull.number, DORA, "Do it otherwise.")
+    settled = world.served.say(pull.number, DORA, "Rename it.", thread=True)
+    settled["notes"][0]["resolved"] = True
+    reviews = await world.forge.reviews(pull)
+    assert reviews.changes_wanted_by == ("dora",)
+    assert {each.body: each.wants_changes for each in reviews.remarks} == {
+        "Do it otherwise.": True,
+        "Rename it.": False,
+    }
+
+
+async def test_who_we_are_is_asked_once(world: GitLabWorld, pull: ForgePull) -> None:
+    world.served.say(pull.number, US, "Hello")
+    before = world.server.count("GET", "/api/v4/user")
+    for _ in range(3):
+        assert (await world.forge.reviews(pull)).remarks[0].own
+    assert world.server.count("GET", "/api/v4/user") == before + 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_nobody_is_taken_for_us_by_a_token_of_no_user(
+    world: GitLabWorld, pull: ForgePull, status: int
+) -> None:
+    world.server.route("GET", "/api/v4/user", fails(status))
+    world.served.say(pull.number, US, "Hello")
+    world.served.merges[1].discussions[0]["notes"].append(
+        {"id": 9, "author": None, "body": "of nobody", "system": False}
+    )
+    for _ in range(2):
+        assert not any(each.own for each in (await world.forge.reviews(pull)).remarks)
+    assert world.server.count("GET", "/api/v4/user") == 1
 
 
 async def test_a_role_is_asked_for_once_in_a_while(
@@ -264,4 +330,4 @@ def test_odd_answers_are_garbled_or_read_and_never_crash(value: Any) -> None:
     approvals_of(value, [value] if isinstance(value, dict) else [], head_since=0.0)
     if isinstance(value, dict):
         open_threads([value])
-        remark_of({**value, "id": 1}, url="", trusted=False, wants=False)
+        remark_of({**value, "id": 1}, url="", trusted=False, wants=False, own=False)

@@ -1,4 +1,4 @@
-"""What people say while an agent is being started is told to the next one: this one's is written."""
+"""What people say while an agent is being started is told to the next: this one has its summary."""
 
 from __future__ import annotations
 
@@ -53,9 +53,8 @@ def remember(case: Case, event: Event, before: str, after: str = "", *, late: bo
 
 
 def summary(case: Case) -> ContextSnapshot:
-    return snapshot_of(
-        case, builder=ContextBuilder(Renderer()), settings=Settings(), at=9.0, completed={}, mail=None
-    )  # fmt: skip
+    builder = ContextBuilder(Renderer())
+    return snapshot_of(case, builder=builder, settings=Settings(), at=9.0, completed={}, mail=None)
 
 
 def said(case: Case) -> list[str]:

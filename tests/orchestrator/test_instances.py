@@ -71,7 +71,7 @@ def test_a_process_that_is_gone_is_told_apart_from_a_later_one_with_its_number(
 ) -> None:
     with world.live("run", "Work", "--command", world.script("hang", HANG)) as run:
         world.comes_to("Working")
-        until(lambda: alive(world)[0]["use"], "it to start")
+        until(lambda: alive(world) and alive(world)[0]["use"], "it to start")
         told = alive(world)[0]
         del told["use"]
         each = AgentInstance.model_validate(told)
