@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from bisect import bisect_right
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 KEPT = 5_000
 """Events that can be read back; of older ones only the ids are known, so that none is told anew."""
-KEPT_FOR = 30 * 86_400.0
 AT_ONCE = 100
 """Events that are forgotten together."""
 
@@ -41,7 +39,6 @@ class Feed:
         self._collection = collection
         self._handlers: dict[object, Handler] = {}
         self._documents: Documents | None = None
-        self._now: Callable[[], float] | None = None
         self._kept: list[Kept] = []
         """By their numbers, which rise for ever: the newest event is never forgotten."""
         self._known: set[str] = set()
@@ -57,9 +54,9 @@ class Feed:
 
         return unsubscribe
 
-    async def open(self, documents: Documents, *, now: Callable[[], float] | None = None) -> None:
-        """Read which events were told already, and forget old ones; without a clock, by number."""
-        self._documents, self._now = documents, now
+    async def open(self, documents: Documents) -> None:
+        """Read which events were told already, and forget the oldest of too many."""
+        self._documents = documents
         await self._forgotten.open(documents)
         bodies = await documents.all(self._collection)
         self._kept = [
@@ -110,12 +107,8 @@ class Feed:
 
     def _too_old(self) -> int:
         """Count the events that may be forgotten; never the newest, as it holds the number."""
-        count = max(0, len(self._kept) - KEPT)
-        if self._now is not None:
-            oldest = self._now() - KEPT_FOR
-            aged = takewhile(lambda kept: kept[1].at < oldest, self._kept)
-            count = max(count, sum(1 for _ in aged))
-        return min(count, len(self._kept) - 1) if self._kept else 0
+        # By number, not by age: what happened long ago may have been told just now.
+        return max(0, len(self._kept) - KEPT)
 
     async def _forget(self, count: int) -> None:
         documents, old = self._opened(), self._kept[:count]

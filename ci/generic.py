@@ -86,7 +86,7 @@ class GenericProvider:
             if self._work is None:
                 bound = self._bound()
                 work = self._set_up(bound)
-                await self._feed.open(bound.documents, now=bound.now)
+                await self._feed.open(bound.documents)
                 await work.ledger.load()
                 self._work = work
 

@@ -60,7 +60,7 @@ class JoinedTelling:
 
     async def listen(self, surroundings: Surroundings, providers: Sequence[CIProvider]) -> None:
         """Hear what they tell from now on; before they start, as that may tell something."""
-        await self._feed.open(surroundings.documents, now=surroundings.now)
+        await self._feed.open(surroundings.documents)
         self._now = surroundings.now
         self._ends = [each.subscribe(self._news.put_nowait) for each in providers]
 

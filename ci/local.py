@@ -107,7 +107,7 @@ class LocalCIProvider:
         )
         forge = LocalForge(surroundings, ledger, checks, auto_merge=self._auto_merge)
         try:
-            await self._feed.open(surroundings.documents, now=surroundings.now)
+            await self._feed.open(surroundings.documents)
             await self._turns.take(forge.resume)
             self._forge = forge
         finally:

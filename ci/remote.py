@@ -114,7 +114,7 @@ class RemoteProvider:
         async with self._life:
             if self._work is None:
                 surroundings = self._bound()
-                await self._feed.open(surroundings.documents, now=surroundings.now)
+                await self._feed.open(surroundings.documents)
                 work = self._set_up(surroundings)
                 await work.memory.open(surroundings.documents)
                 self._work = work

@@ -11,14 +11,12 @@ from ci import feed, feed_ids
 from ci.errors import ProviderError
 from ci.events import CIEvent, CIEventType, Detail
 from ci.feed import Feed
-from tests.ci.inboxes import Clock
 from tests.ci.ports import CrashError, JsonDocuments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NAME = "ci.test.events"
-DAY = 86_400.0
 
 
 class Counted(JsonDocuments):
@@ -55,9 +53,9 @@ def event(name: object, at: float = 1.0) -> CIEvent:
     )  # fmt: skip
 
 
-async def opened(documents: JsonDocuments, clock: Clock | None = None) -> Feed:
+async def opened(documents: JsonDocuments) -> Feed:
     opened = Feed(NAME)
-    await opened.open(documents, now=clock.now if clock else None)
+    await opened.open(documents)
     return opened
 
 
@@ -118,38 +116,12 @@ async def test_a_cursor_is_good_for_ever() -> None:
     assert (await ids(log, 3))[0] == (await ids(log))[0], "what is gone is passed over"
 
 
-async def test_numbers_rise_also_when_everything_is_old() -> None:
-    documents, clock = Counted(), Clock()
-    log = await opened(documents, clock)
-    await told(log, (event(n, at=clock.time) for n in range(10)))
-    clock.step(31 * DAY)
-
-    for number in (10, 11):
-        log = await opened(documents, clock)
-        assert documents.numbers == [number]
-        assert await told(log, [event(number, at=clock.time)]) == [str(number)]
-        assert (await log.since(number)).cursor == number + 1
-        clock.step(31 * DAY)
-
-
-@pytest.mark.usefixtures("small")
-async def test_what_is_older_than_thirty_days_goes_while_others_come() -> None:
-    documents, clock = Counted(), Clock()
-    log = await opened(documents, clock)
-    await told(log, (event(n, at=clock.time) for n in range(7)))
-    clock.step(29 * DAY)
-    await told(log, [event("young", at=clock.time)])
-    assert len(documents.numbers) == 8
-    clock.step(2 * DAY)
-    await told(log, [event("younger", at=clock.time)])
-    assert await ids(log) == ["5", "6", "young", "younger"], "as many as go at once"
-
-
-async def test_news_of_something_long_past_is_told() -> None:
-    clock = Clock()
-    log = await opened(Counted(), clock)
-    assert await told(log, [event("merged", at=clock.time - 90 * DAY)]) == ["merged"]
-    assert await ids(log) == ["merged"]
+async def test_news_of_something_long_past_is_told_and_kept_over_a_restart() -> None:
+    documents = Counted()
+    log = await opened(documents)
+    assert await told(log, [event("merged", at=1.0)]) == ["merged"]
+    again = await opened(documents)
+    assert [each.event_id for each in (await again.since(0)).events] == ["merged"]
 
 
 @pytest.mark.usefixtures("small")

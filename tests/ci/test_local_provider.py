@@ -96,7 +96,7 @@ async def test_a_head_that_was_never_checked_is_not_merged(tmp_path: Path) -> No
         await world.restart()
         result = await world.provider.merge(pull.number)
         assert not result.merged
-        assert "none, not green" in result.reason
+        assert "pending, not green" in result.reason
 
 
 async def test_a_base_that_moved_meanwhile_is_noticed_when_asked(world: LocalWorld) -> None:
