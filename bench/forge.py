@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 REPO = "/repos/bench/bench"
 PAGE = 100
-AT = "2030-01-01T00:00:00Z"
+AT = "2020-01-01T00:00:00Z"
 
 
 class Forge:

@@ -165,7 +165,11 @@ class Server:
             self._process = await asyncio.create_subprocess_exec(
                 *COMMAND,
                 *("--port", str(self.port), "--repo", str(self._repo)),
-                env={**os.environ, "LOOPWRIGHT_GITHUB_HOOK_SECRET": SECRET},
+                env={
+                    **os.environ,
+                    "XDG_CONFIG_HOME": str(self._repo / ".git"),
+                    "LOOPWRIGHT_GITHUB_HOOK_SECRET": SECRET,
+                },
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
