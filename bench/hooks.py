@@ -167,7 +167,7 @@ class Server:
                 *("--port", str(self.port), "--repo", str(self._repo)),
                 env={
                     **os.environ,
-                    "XDG_CONFIG_HOME": str(self._repo / ".git"),
+                    "XDG_CONFIG_HOME": str(self._log.with_suffix(".config")),
                     "LOOPWRIGHT_GITHUB_HOOK_SECRET": SECRET,
                 },
                 stdin=asyncio.subprocess.DEVNULL,
