@@ -7,8 +7,8 @@ know any one forge, ask anybody or raise, but for what nothing can be done witho
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from operator import is_
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ci.checks import Check, CheckState
 from ci.errors import GarbledError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 T = TypeVar("T")
+
+_NOTHING = object()
 
 _WORST_FIRST = (CheckState.FAILED, CheckState.PENDING, CheckState.PASSED)
 
@@ -121,17 +123,19 @@ def _lacks(what: str, path: tuple[str, ...]) -> str:
 
 
 class Reread(Generic[T]):
-    """What was read from a list of bodies, as long as the answer is the very same one, kept."""
+    """What was read from a list of bodies, kept for those that come again as they were."""
 
-    def __init__(self) -> None:
-        self._bodies: Sequence[object] = ()
+    def __init__(self, read: Callable[[object], T]) -> None:
+        self._of_one = read
+        self._bodies: tuple[object, ...] = ()
         self._read: tuple[T, ...] = ()
 
-    def of(
-        self, bodies: Sequence[object], read: Callable[[Sequence[object]], tuple[T, ...]]
-    ) -> tuple[T, ...]:
-        """Return what `read` makes of the bodies; long lists come again and again unchanged."""
-        same = len(bodies) == len(self._bodies) and all(map(is_, bodies, self._bodies))
-        if not same:
-            self._bodies, self._read = tuple(bodies), read(bodies)
+    def of(self, bodies: Sequence[object]) -> tuple[T, ...]:
+        """Return what each of the bodies says; long lists come again and again unchanged."""
+        before = chain(zip(self._bodies, self._read, strict=True), repeat((_NOTHING, None)))
+        read = tuple(
+            known if body is old or body == old else self._of_one(body)
+            for body, (old, known) in zip(bodies, before, strict=False)
+        )
+        self._bodies, self._read = tuple(bodies), cast("tuple[T, ...]", read)
         return self._read

@@ -69,7 +69,7 @@ class GitHubForge:
         self._door = GitHubDoor(
             api, sign=sign, now=now, renew=renew, doors=doors, timeout=timeout, place=self.place
         )
-        self._listed: Reread[ForgePull] = Reread()
+        self._listed: Reread[ForgePull] = Reread(pull_of)
         self._identity = Identity(self._door)
         self._merging = Merging(self._door, repo=quote(repo), now=now, sleep=sleep, look=self.pull)
 
@@ -144,7 +144,7 @@ class GitHubForge:
     async def open_pulls(self) -> tuple[ForgePull, ...]:
         """Return the open pull requests, the newest first; those of forks as well."""
         bodies = await self._door.get_all(f"{self._at}/pulls", params={**_PAGE, "state": "open"})
-        return self._listed.of(bodies, lambda told: tuple(pull_of(body) for body in told))
+        return self._listed.of(bodies)
 
     async def pull(self, number: int) -> ForgePull | None:
         """Return one pull request; asking is what makes GitHub find out whether it merges."""

@@ -56,6 +56,8 @@ class Known:
     verdict: Verdict | None = None
     checks: tuple[Check, ...] = ()
     judged_at: float = 0.0
+    green: tuple[Check, ...] = ()
+    """The checks that were told to be green."""
     red: tuple[Check, ...] = ()
     """The checks that were told to be red."""
     unsure: int = 0
@@ -204,11 +206,15 @@ class Watching:
     async def _tell_verdict(self, judged: Judged, verdict: Verdict, known: Known) -> str:
         """Tell it if it is one; return it in words for people."""
         if verdict.status is VerdictStatus.RED:
+            known.green = ()
             return await self._tell_red(judged, verdict, known)
         known.red = ()
         text = verdict.summary
         if not self._is_green(verdict):
             return text
+        if judged.checks and known.green == judged.checks:
+            return text
+        known.green = judged.checks
         if verdict.status is VerdictStatus.NONE:
             text = "no check ran on it, which counts as green here (require_ci = false)"
         elif self.bench.ran_again(judged.sha):
