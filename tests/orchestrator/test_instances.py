@@ -71,7 +71,7 @@ def test_a_process_that_is_gone_is_told_apart_from_a_later_one_with_its_number(
 ) -> None:
     with world.live("run", "Work", "--command", world.script("hang", HANG)) as run:
         world.comes_to("Working")
-        until(lambda: alive(world) and alive(world)[0]["use"], "it to start")
+        until(lambda: any(each["use"] for each in alive(world)), "it to start")
         told = alive(world)[0]
         del told["use"]
         each = AgentInstance.model_validate(told)
@@ -96,7 +96,7 @@ def test_a_process_that_is_gone_is_told_apart_from_a_later_one_with_its_number(
         until(lambda: in_use([each]) == {number: None}, "it to be seen as gone")
         assert left_alone(world.repo, [each], in_use([each])) == {number}
     with world.live("run", "Work", "--command", world.script("hang", HANG)):
-        until(lambda: alive(world) and alive(world)[0]["use"], "the next attempt to start")
+        until(lambda: any(each["use"] for each in alive(world)), "the next attempt to start")
         world.call("stop", "agent-T001")
 
 
