@@ -148,6 +148,7 @@ def _started(version: int) -> sql.Decision:
         journal=[journal_row(entry)],
         effects=(),
         done=("agent-T001.abcd1234.1.0",),
+        spending=None,
         attempt=attempt_row(row),
         taken=(),
         at=1.0,

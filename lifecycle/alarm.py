@@ -10,6 +10,7 @@ from lifecycle.machine.states import ACTIVE, BackingOff, Queued, next_instant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lifecycle.admission import Admission
     from lifecycle.clock import Timer
     from lifecycle.machine.states import State
     from lifecycle.parts import Parts
@@ -25,11 +26,13 @@ class Alarm:
         *,
         tell: Callable[[on.Event], None],
         wake: Callable[[], None],
+        admission: Admission,
     ) -> None:
         self._parts = parts
         self._agent_id = agent_id
         self._tell = tell
         self._wake = wake
+        self._admission = admission
         self._timer: Timer | None = None
         self._timer_at: float | None = None
         self._granted = False
@@ -42,7 +45,7 @@ class Alarm:
         if _wants_place(state) and not draining:
             instant = state.until if isinstance(state, BackingOff) else now
             if instant <= now:
-                places.ask(self._agent_id, self._grant)
+                places.ask(self._agent_id, self._grant, self._admission.may)
                 instant = None
         elif places.waiting(self._agent_id):
             places.give_back(self._agent_id)
@@ -61,12 +64,14 @@ class Alarm:
         """Give the place back at rest, unless it was granted just now and is still to be used."""
         places = self._parts.places
         if places.holds(self._agent_id) and not self._granted and not isinstance(state, ACTIVE):
+            self._admission.unused()
             places.give_back(self._agent_id)
 
     def close(self) -> None:
         """Wake nobody any more and hold nothing."""
         if self._timer is not None:
             self._timer.cancel()
+        self._admission.unused()
         self._parts.places.give_back(self._agent_id)
 
     def _set(self, instant: float | None, state: State) -> None:
@@ -85,7 +90,7 @@ class Alarm:
 
     def _grant(self) -> None:
         self._granted = True
-        self._tell(on.Admitted(at=self._parts.clock.now()))
+        self._tell(self._admission.ticket())
 
 
 def _wants_place(state: State) -> bool:

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from communication.mailbox import Reading, ReadingKind
 from lifecycle.machine import events as on
-from lifecycle.machine.states import Word
+from lifecycle.machine.money import Spent
+from lifecycle.machine.states import Ended, Word
+from lifecycle.monitor import Doom
 from runtime.activity import newest_change
+from runtime.agents.outcome import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from communication.subscription import Subscription
-    from lifecycle.clock import Clock, Timer
-    from lifecycle.ports import Terminals
+    from lifecycle.clock import Clock
+    from lifecycle.monitor import Monitor
     from lifecycle.settings import Settings
     from runtime.activity import Activity
     from runtime.process import AgentProcess, ProcessExit
     from runtime.workspace import Workspace
 
-SAMPLE_INTERVAL = 2.0
-"""Seconds between two measurements of all living agents."""
 IDLE_SHARE = 0.005
 """A tree that uses less of one core than this counts as quiet; timers of idle programs do."""
 TICKS_PER_SECOND = 100.0
-SLEPT = 30.0
-"""Seconds that a measurement may be late; beyond, the machine slept or its clock was set."""
 LOOK_AGAIN = 1.0
 """Seconds between two attempts to see that nothing of an agent is left."""
+
+
+def anything(spent: Spent) -> str:
+    """Afford whatever is used."""
+    del spent
+    return ""
 
 
 def word_of(reading: Reading) -> Word | None:
@@ -60,6 +66,8 @@ class Attendance:
         settings: Settings,
         clock: Clock,
         tell: Callable[[on.Event], None],
+        monitor: Monitor | None = None,
+        afford: Callable[[Spent], str] = anything,
     ) -> None:
         self.process = process
         self.attempt = attempt
@@ -68,11 +76,17 @@ class Attendance:
         self.since = clock.now()
         self._clock = clock
         self._tell = tell
+        self._monitor = monitor
+        self._afford = afford
         self._mail: Subscription | None = None
         self._ending: asyncio.Task[None] | None = None
         self.quiet_since = self.since
         self._seen: Activity | None = None
         self._limit_told = False
+        self._ours: Ending | None = None
+        """Why we end the program, as its parser is to know it."""
+        self.report: on.Report | None = None
+        """What the program told of the attempt, once it ended."""
         self._frozen_at: float | None = None
         self._freezing = asyncio.Lock()
 
@@ -105,7 +119,7 @@ class Attendance:
                 break
             await asyncio.sleep(LOOK_AGAIN)  # as in _until_exit
         last = self._last_look()
-        how = report.exit
+        how, word = report.exit, word_of(last)
         return on.AgentStopped(
             at=self._clock.now(),
             attempt=self.attempt,
@@ -113,11 +127,14 @@ class Attendance:
             signal=how.signal if how else None,
             forced=report.forced,
             swept=report.killed,
-            word=word_of(last),
+            word=word,
+            report=self._reported(how, self._ours or Ending.KILLED, spoke=word is not None),
         )
 
     def close(self) -> None:
         """Look no more."""
+        if self._monitor is not None:
+            self._monitor.close()
         if self._mail is not None:
             self._mail.close()
         if self._ending is not None:
@@ -143,6 +160,41 @@ class Attendance:
         self.since += seconds
         self.quiet_since += seconds
 
+    def listen(self) -> None:
+        """Take what the program reports; tell when that rules out that the attempt succeeds."""
+        if self._monitor is None or self._limit_told:
+            return
+        doom = self._monitor.listen()
+        if doom is None:
+            over = self._afford(self._spent())
+            doom = Doom(Ended.BUDGET, over) if over else None
+        if doom is not None:
+            self._limit_told = True
+            self._ours = Ending(doom.ended.value)
+            self._tell(
+                on.AttemptDoomed(
+                    at=self._clock.now(),
+                    attempt=self.attempt,
+                    ended=doom.ended,
+                    text=doom.text,
+                    reset_at=doom.reset_at,
+                    advice=doom.advice,
+                )
+            )
+
+    def _spent(self) -> Spent:
+        used = self._monitor.spent() if self._monitor is not None else Spent()
+        return replace(used, seconds=self._clock.now() - self.since, attempts=1)
+
+    def _reported(
+        self, how: ProcessExit | None, ours: Ending | None, *, spoke: bool
+    ) -> on.Report | None:
+        if self._monitor is None:
+            return None
+        code, signal = (how.code, how.signal) if how is not None else (None, None)
+        self.report = self._monitor.finish(code, signal, ours, spoke=spoke)
+        return self.report
+
     def measured(self, activity: Activity) -> None:
         """Take one measurement; tell when a limit is reached."""
         now = self._clock.now()
@@ -151,7 +203,7 @@ class Attendance:
             self._seen, self.quiet_since = activity, now
         if self._limit_told or self._frozen_at is not None:
             return
-        wall, idle = self.settings.wall_limit, self.settings.idle_limit
+        wall, idle = self.settings.wall_limit, self._idle_limit(activity)
         if wall and now - self.since >= wall:
             self._limit(idle=False, text=f"it took longer than the wall limit of {wall:g} s")
         elif idle and now - self.quiet_since >= idle:
@@ -162,6 +214,14 @@ class Attendance:
             text = f"no output, no file change and no CPU use for {idle:g} s"
             self._limit(idle=True, text=text)
 
+    def _idle_limit(self, activity: Activity) -> float:
+        """Have patience with a tool that runs a program of its own: that may wait for something."""
+        idle, tool = self.settings.idle_limit, self.settings.tool_limit
+        waits = self._monitor is not None and self._monitor.tools_running
+        if not idle or not waits or activity.processes <= 1:
+            return idle
+        return max(idle, tool) if tool else 0.0
+
     def _moved(self, seen: Activity, activity: Activity, now: float) -> bool:
         if activity.log_size != seen.log_size or activity.processes != seen.processes:
             return True
@@ -170,6 +230,7 @@ class Attendance:
 
     def _limit(self, *, idle: bool, text: str) -> None:
         self._limit_told = True
+        self._ours = Ending.HANG if idle else Ending.TIMEOUT
         self._tell(
             on.LimitReached(at=self._clock.now(), attempt=self.attempt, idle=idle, text=text)
         )
@@ -204,58 +265,6 @@ class Attendance:
                 problem="" if word is not None else last.problem,
                 swept=report.left_behind,
                 limit=self.process.limit_reached,
+                report=self._reported(how, None, spoke=word is not None),
             )
         )
-
-
-class Rounds:
-    """Measures all living agents in one pass; rests while there are none."""
-
-    def __init__(
-        self, terminals: Terminals, clock: Clock, interval: float = SAMPLE_INTERVAL
-    ) -> None:
-        self._terminals = terminals
-        self._clock = clock
-        self._interval = interval
-        self._attended: dict[str, Attendance] = {}
-        self._timer: Timer | None = None
-        self._due = 0.0
-
-    def add(self, attendance: Attendance) -> None:
-        """Measure this agent from now on."""
-        self._attended[attendance.process.identity.mark] = attendance
-        if self._timer is None:
-            self._arm()
-
-    def drop(self, attendance: Attendance) -> None:
-        """Measure this agent no more."""
-        self._attended.pop(attendance.process.identity.mark, None)
-        if not self._attended and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _arm(self) -> None:
-        shortest = min(
-            (limit / 4 for each in self._attended.values()
-             for limit in (each.settings.wall_limit, each.settings.idle_limit) if limit),
-            default=self._interval,
-        )  # fmt: skip
-        pause = max(0.05, min(self._interval, shortest))
-        self._due = self._clock.now() + pause
-        self._timer = self._clock.call_at(self._due, self._pass)
-
-    def _pass(self) -> None:
-        slept = self._clock.now() - self._due
-        try:
-            measured = self._terminals.sample()
-            for mark, attendance in list(self._attended.items()):
-                if abs(slept) > SLEPT:
-                    attendance.excuse(slept)
-                activity = measured.get(mark)
-                if activity is not None:
-                    attendance.measured(activity)
-        finally:
-            # Also when the system could not be looked at: limits must not be off from then on.
-            self._timer = None
-            if self._attended:
-                self._arm()

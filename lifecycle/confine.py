@@ -45,6 +45,8 @@ class Seen(NamedTuple):
     mailbox: Path | None = None
     path: str = ""
     """The command's own PATH, where it has another than the runner's."""
+    config: Path | None = None
+    """Private settings of the agent's program; it may write there too."""
 
 
 class Confiner:
@@ -84,6 +86,7 @@ class Confiner:
             common_dir=inspect_repository(self._repo).common_dir if seen.in_git else None,
             summary=seen.summary,
             mailbox=seen.mailbox,
+            config=seen.config,
         )
         opened = Opened(
             readable=self._paths(settings.box_readable),

@@ -199,6 +199,10 @@ class LedgerEntry(_Facts):
     head_after: Text = ""
     commits: int = 0
     files_changed: int = 0
+    program: Text = ""
+    """Which agent program it was, if it is one that reports."""
+    tool_calls: int = 0
+    tokens: int = 0
 
 
 class _GitFacts(_Facts):

@@ -6,7 +6,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from lifecycle.minutes import entry_of, orders_of
-from lifecycle.project import onto_ledger, onto_record
+from lifecycle.project import onto_books, onto_ledger, onto_record
 from lifecycle.record import Commit
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.machine.states import State
     from lifecycle.machine.step import Step
-    from lifecycle.record import AttemptRow, JournalEntry, PendingEffect
+    from lifecycle.record import AttemptRow, JournalEntry, PendingEffect, Spending
 
 
 class Draft:
@@ -27,6 +27,7 @@ class Draft:
         self.record = copy(case.record)
         self.journal: list[JournalEntry] = []
         self.row: AttemptRow | None = None
+        self.spending: Spending | None = None
         self.orders: tuple[PendingEffect, ...] = ()
 
     def add(self, event: Event, step: Step) -> None:
@@ -35,7 +36,10 @@ class Draft:
         self.journal.append(entry_of(case, event, before, step))
         if not step.late:
             last = self.row or (case.ledger[-1] if case.ledger else None)
-            self.row = onto_ledger(last, self.record, before, event, step.state) or self.row
+            row = onto_ledger(last, self.record, before, event, step.state)
+            if row is not None:
+                self.row = row
+                self.spending = onto_books(row, self.record, event) or self.spending
             onto_record(self.record, event, step.state)
             self.state = step.state
         self.orders = (*self.orders, *orders_of(case, step.effects))
@@ -52,5 +56,6 @@ class Draft:
             effects=self.orders,
             done=done,
             attempt=self.row,
+            spending=self.spending,
             taken=(request_id,) if request_id else (),
         )

@@ -79,6 +79,7 @@ class Engine:
         parts = self.parts
         await end_strays(parts)
         await learn_completed(parts)
+        await parts.accounts.load()
         if parts.ci is not None:
             await parts.ci.start()
             self._unsubscribe = parts.ci.subscribe(self._hear)

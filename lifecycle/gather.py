@@ -289,6 +289,9 @@ def _ledger_entry(row: AttemptRow) -> LedgerEntry:
         head_after=row.head_after,
         commits=row.commits,
         files_changed=row.changed_files,
+        program=row.program,
+        tool_calls=row.report.tool_calls if row.report is not None else 0,
+        tokens=row.used.tokens,
     )
 
 

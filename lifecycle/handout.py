@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING
 from lifecycle.gather import snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from communication.mailbox import Mailbox
     from lifecycle.case import Case
     from lifecycle.context import ContextSnapshot, Handout
     from lifecycle.parts import Parts
     from lifecycle.settings import Settings
+    from runtime.agents.adapter import File
 
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
@@ -87,6 +89,22 @@ def write_summary(parts: Parts, case: Case, attempt: int, snapshot: ContextSnaps
     write(summary, parts.builder.render(snapshot))
     write(parts.paths.snapshot(case.agent_id, attempt), snapshot.model_dump_json())
     return summary
+
+
+def write_config(folder: Path, files: Iterable[File], *, needed: bool) -> None:
+    """Write the private settings of one attempt's program; nobody else may read them."""
+    files = tuple(files)
+    if not files and not needed:
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for file in files:
+        write(Path(file.path), file.text)
+
+
+def drop_config(folder: Path) -> None:
+    """Remove them again, where there are any."""
+    if folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def keep(parts: Parts, case: Case, snapshot: ContextSnapshot, prompt: str) -> None:

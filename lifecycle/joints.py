@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ci.errors import UnreachableError
 from ci.interface import Surroundings
-from lifecycle.errors import PlanError
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -17,40 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci.interface import Pushed, Remote, Timer
-    from lifecycle.plan import Agent
     from lifecycle.ports import Branches, Commands, Terminals
     from lifecycle.store.port import LifecycleStore
     from runtime.branches import MergeOutcome
     from runtime.commands import CommandResult
-
-
-KNOWN_AGENTS: dict[str, tuple[str, ...]] = {
-    "claude": ("claude", "-p", "--output-format", "stream-json", "--verbose",
-               "--permission-mode", "acceptEdits", "--allowedTools", "Bash,Write,Edit"),
-    "codex": ("codex", "exec", "--json", "--skip-git-repo-check", "-s", "workspace-write", "-"),
-    "gemini": ("gemini", "--yolo", "--output-format", "stream-json"),
-    "opencode": ("opencode", "run", "--format", "json"),
-    "scripted": ("loopwright-agent",),
-}  # fmt: skip
-"""Argument lists that read the prompt from standard input and ask nobody for permission."""
-
-
-def command_of(agent: Agent) -> tuple[str, ...]:
-    """Return what to start for an agent."""
-    if agent.command:
-        return agent.command
-    known = KNOWN_AGENTS.get(agent.adapter or "")
-    if known is None:
-        raise PlanError(
-            f"agent {agent.agent_id}: there is no adapter {agent.adapter!r}; known are "
-            f"{', '.join(KNOWN_AGENTS)}; for any other program give command=[...]"
-        )
-    return known
-
-
-def agent_programs() -> dict[str, str | None]:
-    """Return where each known agent program is installed, or None."""
-    return {name: shutil.which(argv[0]) for name, argv in KNOWN_AGENTS.items()}
 
 
 def surroundings(  # noqa: PLR0913  # all by name

@@ -13,18 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from communication.watcher import MailboxWatcher
-from lifecycle.attend import Rounds
+from lifecycle.accounts import Accounts
 from lifecycle.bases import Bases
 from lifecycle.clock import Clock, SystemClock
 from lifecycle.confine import ConfinedCommands, Confiner
 from lifecycle.context import ContextBuilder
 from lifecycle.engine import Engine
 from lifecycle.errors import LifecycleError
-from lifecycle.joints import command_of, surroundings
+from lifecycle.joints import surroundings
 from lifecycle.parts import Parts
 from lifecycle.paths import Paths
 from lifecycle.places import Places
+from lifecycle.programs import here
 from lifecycle.result import LoopResult, LoopResultType
+from lifecycle.rounds import Rounds
 from lifecycle.settings import Settings
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
@@ -211,6 +213,7 @@ class AgentLifecycleLoop:
                 )
             )
         settings = self._settings
+        places = Places(lambda: settings().max_live_agents)
         parts = Parts(
             repo=self.repo_dir,
             paths=self._paths,
@@ -224,10 +227,11 @@ class AgentLifecycleLoop:
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
             rounds=Rounds(self._terminals, self._clock),
             builder=ContextBuilder(Renderer(self._paths.templates)),
-            places=Places(lambda: settings().max_live_agents),
+            places=places,
             bases=Bases(self._store, self._branches),
             confiner=confiner,
-            command_of=command_of,
+            accounts=Accounts(self._store, self._clock, freed=places.serve),
+            around=here(),
             ci=self._ci,
             comm_file=self._comm_file,
             observers=list(self._observers),

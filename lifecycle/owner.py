@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.acts import SETTLING, Acts
+from lifecycle.admission import Admission
 from lifecycle.alarm import Alarm
 from lifecycle.bases import is_done
 from lifecycle.draft import Draft
@@ -92,7 +93,10 @@ class Owner:
         self._running = False
         self._stopped = False
         self._known_policy: tuple[Settings, Policy] | None = None
-        self._alarm = Alarm(parts, case.agent_id, tell=self.tell, wake=self._wake.set)
+        self.admission = Admission(parts, case)
+        self._alarm = Alarm(
+            parts, case.agent_id, tell=self.tell, wake=self._wake.set, admission=self.admission
+        )
         self._looks = Looks(
             parts,
             state=lambda: self.state,
@@ -244,8 +248,9 @@ class Owner:
             and state.until <= now
             and not self._draining
             and self._parts.places.holds(self.case.agent_id)
+            and self.admission.is_free
         ):
-            event = on.Admitted(at=now)
+            event = self.admission.ticket()
             draft.add(event, decide(state, event, self._policy()))
 
     async def _commit(self, draft: Draft, item: Item) -> None:
@@ -261,12 +266,23 @@ class Owner:
             self._parts.completed[case.record.task_id] = case.task.title
         if draft.row is not None:
             case.note_attempt(draft.row)
+        if draft.spending is not None:
+            self._parts.accounts.booked(draft.spending)
+        self._share(item.event)
         for entry in draft.journal:
             case.remember(entry)
         if isinstance(item.event, on.StopRequested) and item.event.pause:
             self._stopped = True
         elif isinstance(item.event, on.ResumeRequested):
             self._stopped = False
+
+    def _share(self, event: Event) -> None:
+        """Let others know of a limit that was met, or that a person says is over."""
+        state = self.state
+        if isinstance(event, on.ResumeRequested):
+            self._parts.board.forget(self.case.agent)
+        elif isinstance(state, BackingOff) and state.tally.resting:
+            self._parts.board.note(self.case.agent, state.tally.resting)
 
     async def _break_off(self) -> None:
         """Do not finish gates or a baseline of half an hour for what a person ended meanwhile."""
@@ -306,7 +322,9 @@ class Owner:
         await keep(self._parts, self.case.agent_id, write, hurry=lambda: self._draining)
 
     async def _perform(self, order: PendingEffect) -> Event | None:
-        return await self._performer.perform(self.case, order.effect_id, order.effect, self.tell)
+        return await self._performer.perform(
+            self.case, order.effect_id, order.effect, self.tell, self.admission.afford
+        )
 
     def _performed(self, order: PendingEffect, event: Event | None) -> None:
         if event is None:
@@ -425,7 +443,8 @@ class Owner:
         settings = self._parts.settings()
         known = self._known_policy
         if known is None or known[0] is not settings:
-            known = self._known_policy = (settings, settings.policy(self.case.task))
+            policy = settings.policy(self.case.task, self.case.agent.programs)
+            known = self._known_policy = (settings, policy)
         return known[1]
 
     def _now(self) -> float:

@@ -6,13 +6,16 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from lifecycle.admission import Board
+from lifecycle.programs import Surroundings
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from ci.interface import CIProvider, Watch
     from communication.watcher import MailboxWatcher
-    from lifecycle.attend import Rounds
+    from lifecycle.accounts import Accounts
     from lifecycle.bases import Bases
     from lifecycle.clock import Clock
     from lifecycle.confine import Confiner
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.paths import Paths
     from lifecycle.places import Places
-    from lifecycle.plan import Agent
     from lifecycle.ports import Branches, Commands, Terminals, Workspaces
+    from lifecycle.rounds import Rounds
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
 
@@ -90,7 +93,10 @@ class Parts:
     places: Places
     bases: Bases
     confiner: Confiner
-    command_of: Callable[[Agent], tuple[str, ...]]
+    accounts: Accounts
+    around: Surroundings = field(default_factory=Surroundings)
+    """What agent programs are started with, whoever they work for."""
+    board: Board = field(default_factory=Board)
     ci: CIProvider | None = None
     comm_file: Path | None = None
     """One communications.json for all agents; one in each workspace if None."""

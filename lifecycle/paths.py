@@ -65,7 +65,11 @@ class Paths:
         """The facts that the summary was rendered from."""
         return Path(f"{self.root}/snapshots/{agent_id}/{attempt}.json")
 
+    def config(self, agent_id: str, attempt: int) -> Path:
+        """Settings that the agent's program is given for one attempt alone."""
+        return Path(f"{self.root}/config/{agent_id}/{attempt}")
+
     def all_of(self, agent_id: str) -> tuple[Path, ...]:
         """Every folder that belongs to one agent alone, its worktree left out."""
-        names = ("logs", "summaries", "snapshots", "baseline")
+        names = ("logs", "summaries", "snapshots", "baseline", "config")
         return tuple(self.root / name / agent_id for name in names)

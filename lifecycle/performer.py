@@ -13,19 +13,30 @@ from typing import TYPE_CHECKING
 from communication.errors import MailboxError
 from communication.mailbox import ReadingKind
 from lifecycle import outside
-from lifecycle.attend import Attendance, word_of
+from lifecycle.attend import Attendance, anything, word_of
 from lifecycle.case import Head
 from lifecycle.confine import Seen
 from lifecycle.errors import PlanError
-from lifecycle.handout import keep, readable, snapshot_for, texts_for, write_summary
+from lifecycle.handout import (
+    drop_config,
+    keep,
+    readable,
+    snapshot_for,
+    texts_for,
+    write_config,
+    write_summary,
+)
 from lifecycle.housing import end, mailbox_of, opened, save, whole
 from lifecycle.judging import Judge
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
-from lifecycle.machine.states import Capturing, Ended, Process
+from lifecycle.machine.states import Capturing, Ended, Process, Spawning, Working
+from lifecycle.monitor import Caps, Monitor
+from lifecycle.programs import Program, launch, program_of
+from runtime.agents.outcome import Ending
 from runtime.errors import RuntimeFault, SpawnError, WorkspaceError
-from runtime.output import tail
+from runtime.output import size, tail
 from runtime.process import SpawnOrder
 from templates.errors import TemplateError
 
@@ -37,6 +48,7 @@ if TYPE_CHECKING:
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
+    from lifecycle.machine.money import Spent
     from lifecycle.parts import Parts
     from runtime.tree import TreeStatus
     from runtime.workspace import Workspace
@@ -55,14 +67,19 @@ class Performer:
         self._attended: dict[str, Attendance] = {}
 
     async def perform(  # noqa: PLR0911  # one line per order reads best
-        self, case: Case, effect_id: str, effect: Effect, tell: Callable[[Event], None]
+        self,
+        case: Case,
+        effect_id: str,
+        effect: Effect,
+        tell: Callable[[Event], None],
+        afford: Callable[[Spent], str] = anything,
     ) -> Event | None:
         """Carry out one order; None when nothing needs to be told."""
         match effect:
             case do.PrepareWorkspace(attempt=attempt):
                 return await self._prepare(case, effect_id, attempt)
             case do.SpawnAgent(attempt=attempt):
-                return await self._spawn(case, effect_id, attempt, tell)
+                return await self._spawn(case, effect_id, attempt, tell, afford)
             case do.StopAgent(attempt=attempt, process=process):
                 return await self._stop(case, attempt, process)
             case do.FreezeAgent(attempt=attempt):
@@ -103,7 +120,28 @@ class Performer:
                 said = reading.breakpoint
                 if said is not None and reading.kind is ReadingKind.SIGNAL:
                     word = word_of(reading)
-        return on.RunnerRestarted(at=self._now(), attempt=attempt, word=word, swept=swept)
+        return on.RunnerRestarted(
+            at=self._now(),
+            attempt=attempt,
+            word=word,
+            swept=swept,
+            report=self._told_before(case, attempt, spoke=word is not None),
+        )
+
+    def _told_before(self, case: Case, attempt: int, *, spoke: bool) -> on.Report | None:
+        """Read what a lost attempt reported: what it used has to be paid all the same."""
+        work = case.record.work
+        if not isinstance(work, Working):
+            return None
+        try:
+            program = program_of(case.agent, work.tally.program)
+        except PlanError:
+            return None
+        if not program.adapter.programs:
+            return None
+        log = self._parts.paths.log(case.agent_id, attempt)
+        monitor = Monitor(program.adapter, log, work.log_start, self._parts.clock.now)
+        return monitor.finish(None, None, Ending.KILLED, spoke=spoke)
 
     async def write_summary(self, case: Case) -> Path:
         """Render the summary for the next attempt now, so that people can read it."""
@@ -153,10 +191,16 @@ class Performer:
     # --- the agent ----------------------------------------------------------------------------
 
     async def _spawn(
-        self, case: Case, effect_id: str, attempt: int, tell: Callable[[Event], None]
+        self,
+        case: Case,
+        effect_id: str,
+        attempt: int,
+        tell: Callable[[Event], None],
+        afford: Callable[[Spent], str],
     ) -> Event:
         parts = self._parts
         try:
+            program = program_of(case.agent, _chosen(case))
             workspace = await whole(self._parts, case)
             mailbox = mailbox_of(self._parts, case, workspace)
             if parts.comm_file is None:
@@ -168,7 +212,8 @@ class Performer:
             snapshot = snapshot_for(parts, case, mailbox, attempt, settings)
             texts = texts_for(parts, case, mailbox, snapshot, effect_id)
             with readable(texts.prompt, parts.paths.prompt(case.agent_id, attempt)) as stdin:
-                order = await self._order(case, workspace, mailbox, effect_id, stdin)
+                order = await self._order(case, workspace, mailbox, effect_id, stdin, program)
+                log_start = size(order.log)
                 process = await parts.terminals.spawn(order)
         except (SpawnError, PlanError) as error:
             return self._unspawned(attempt, error, Fault.USER)
@@ -181,6 +226,14 @@ class Performer:
             settings=settings,
             clock=parts.clock,
             tell=tell,
+            monitor=Monitor(
+                program.adapter,
+                order.log,
+                log_start,
+                parts.clock.now,
+                Caps(settings.max_events, settings.max_tool_calls),
+            ),
+            afford=afford,
         )
         self._attended[case.agent_id] = attendance
         attendance.begin(
@@ -206,45 +259,62 @@ class Performer:
             ),
             containment=process.order.contained,
             weaker=(*process.order.weaker, *process.weaker),
+            log_start=log_start,
         )
 
-    async def _order(
-        self, case: Case, workspace: Workspace, mailbox: Mailbox, spawn_id: str, stdin: Path
+    async def _order(  # noqa: PLR0913, PLR0917  # what was found out before, in this order
+        self,
+        case: Case,
+        workspace: Workspace,
+        mailbox: Mailbox,
+        spawn_id: str,
+        stdin: Path,
+        program: Program,
     ) -> SpawnOrder:
         parts, settings, attempt = self._parts, self._parts.settings(), case.attempt
-        command = parts.command_of(case.agent)
         summary = parts.paths.summary(case.agent_id, attempt)
+        config = parts.paths.config(case.agent_id, attempt)
+        identity = {
+            "LOOPWRIGHT_AGENT_ID": case.agent_id,
+            "LOOPWRIGHT_TASK_ID": case.task.id,
+            "LOOPWRIGHT_ATTEMPT": str(attempt),
+            "LOOPWRIGHT_SPAWN_ID": spawn_id,
+            "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
+            "LOOPWRIGHT_SUMMARY_FILE": str(summary),
+        }
+        start = launch(
+            program, case.agent, settings, parts.around, config=config, identity=identity
+        )
+        write_config(config, start.files, needed=settings.private_config)
         seen = Seen(
             workspace.path,
-            command,
+            start.argv,
             in_git=bool(workspace.branch),
             summary=summary,
             mailbox=mailbox.path,
             path=case.agent.env.get("PATH", ""),
+            config=config if start.files or settings.private_config else None,
         )
         confined = await parts.confiner.around(settings, seen)
         return SpawnOrder(
             agent_id=case.agent_id,
             attempt=attempt,
             spawn_id=spawn_id,
-            command=command,
+            command=start.argv,
             cwd=workspace.path,
             stdin=stdin,
             log=parts.paths.log(case.agent_id, attempt),
             env={
                 **confined.env,
+                **start.env,
                 **case.agent.env,
-                "LOOPWRIGHT_AGENT_ID": case.agent_id,
-                "LOOPWRIGHT_TASK_ID": case.task.id,
-                "LOOPWRIGHT_ATTEMPT": str(attempt),
-                "LOOPWRIGHT_SPAWN_ID": spawn_id,
-                "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
-                "LOOPWRIGHT_SUMMARY_FILE": str(summary),
+                **identity,
                 # Where the workspace's own .git is gone, git must not find the user's.
                 "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
             },
             log_cap=settings.log_cap_bytes,
-            inherit=settings.pass_env,
+            inherit=(*settings.pass_env, *start.passes),
+            forbids=start.forbids,
             limits=confined.limits,
             box=confined.box,
             allow_weaker=settings.allow_weaker,
@@ -294,6 +364,7 @@ class Performer:
         if attendance is not None:
             attendance.close()
             self._parts.rounds.drop(attendance)
+        drop_config(self._parts.paths.config(case.agent_id, attempt))
         try:
             workspace = await whole(self._parts, case)
             await self._parts.workspaces.unlock(workspace)
@@ -316,7 +387,7 @@ class Performer:
             changed_files=tuple(file.path for file in case.head.files[:FILES_NAMED]),
             commits=commits,
             saved_ref=saved,
-            last_words=self._last_words(case, attempt),
+            last_words=self._last_words(case, attempt, attendance),
             elsewhere=elsewhere,
         )
 
@@ -345,7 +416,12 @@ class Performer:
         shas = [commit.sha for commit in case.head.commits]
         return shas.index(before) if before in shas else len(shas) * (before != status.head)
 
-    def _last_words(self, case: Case, attempt: int) -> str:
+    def _last_words(self, case: Case, attempt: int, attendance: Attendance | None) -> str:
+        told = attendance.report if attendance is not None else None
+        if told is None and case.ledger and case.ledger[-1].attempt == attempt:
+            told = case.ledger[-1].report
+        if told is not None and told.last_words:
+            return told.last_words[-LAST_WORDS_BYTES:]
         work = case.record.work
         spoke = isinstance(work, Capturing) and work.outcome.ended is Ended.BREAKPOINT
         if spoke:
@@ -354,3 +430,9 @@ class Performer:
 
     def _now(self) -> float:
         return self._parts.clock.now()
+
+
+def _chosen(case: Case) -> str:
+    """Return which program of the chain the attempt was given to."""
+    work = case.record.work
+    return work.tally.program if isinstance(work, Spawning) else ""

@@ -9,20 +9,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def _always() -> bool:
+    return True
+
+
 class Places:
     """Hands out places in the order they were asked for. The limit may change at any time."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
         self._held: set[str] = set()
-        self._queue: OrderedDict[str, Callable[[], None]] = OrderedDict()
+        self._queue: OrderedDict[str, tuple[Callable[[], None], Callable[[], bool]]] = OrderedDict()
 
-    def ask(self, who: str, granted: Callable[[], None]) -> None:
-        """Call `granted` once there is a place; asking again replaces the earlier call."""
+    def ask(self, who: str, granted: Callable[[], None], may: Callable[[], bool] = _always) -> None:
+        """Call `granted` once there is a place and it may be used; a second call replaces this."""
         if who in self._held:
             granted()
             return
-        self._queue[who] = granted
+        self._queue[who] = granted, may
         self.serve()
 
     def take(self, who: str) -> None:
@@ -46,8 +50,11 @@ class Places:
         return who in self._queue
 
     def serve(self) -> None:
-        """Hand out what is free; call it when the limit grew."""
-        while self._queue and len(self._held) < self._limit():
-            who, granted = self._queue.popitem(last=False)
-            self._held.add(who)
-            granted()
+        """Hand out what is free; call it when the limit grew, or more may be used."""
+        for who, (granted, may) in tuple(self._queue.items()):
+            if len(self._held) >= self._limit():
+                return
+            if who in self._queue and may():
+                del self._queue[who]
+                self._held.add(who)
+                granted()

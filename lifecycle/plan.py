@@ -32,6 +32,21 @@ def checked_name(value: str) -> str:
 Name = Annotated[str, AfterValidator(checked_name)]
 
 
+class Allowance(BaseModel):
+    """What may be used; what is not given is limited by the settings alone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    tokens: int | None = Field(None, gt=0)
+    """Tokens, as the agent's program counts them."""
+    usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """Dollars, where the program names what it cost."""
+    hours: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """Hours that attempts run; waits cost nothing."""
+    attempts: int | None = Field(None, gt=0)
+    """Attempts, for whatever reason they were begun."""
+
+
 class Task(BaseModel):
     """A unit of work from a plan."""
 
@@ -50,6 +65,8 @@ class Task(BaseModel):
     """Name of the plan's agent that works on it; the plan's default if not given."""
     base: str | None = None
     """Branch to start from and to merge into; the repository's current branch if not given."""
+    budget: Allowance | None = None
+    """What may be used for this task, instead of what the settings say."""
 
     @model_validator(mode="after")
     def _does_not_wait_for_itself(self) -> Task:
@@ -67,22 +84,48 @@ class Agent(BaseModel):
     command: tuple[str, ...] = ()
     """Program and arguments; the prompt comes on its standard input."""
     adapter: str | None = None
-    """Name of a known agent program instead of a command."""
+    """A known agent program instead of a command: NAME or NAME:MODEL."""
+    agents: tuple[str, ...] = ()
+    """A chain of known agent programs: the first that can takes the next attempt."""
+    args: tuple[str, ...] = ()
+    """More arguments for a known agent program."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables to set for the agent, beside the fixed ones."""
 
     @model_validator(mode="after")
     def _says_what_to_start(self) -> Agent:
-        if bool(self.command) == (self.adapter is not None):
+        ways = (bool(self.command), self.adapter is not None, bool(self.agents))
+        if sum(ways) != 1:
             raise ValueError(
-                f"agent {self.agent_id}: give either command=[...] or adapter='NAME', not both"
+                f"agent {self.agent_id}: give either command=[...] or adapter='NAME' or "
+                "agents=['NAME', ...], and only one of them"
             )
+        if len(set(self.agents)) < len(self.agents):
+            raise ValueError(f"agent {self.agent_id}: the same program stands twice in agents")
         return self
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The known programs that may take an attempt, the best first; none for a command."""
+        return self.agents or ((self.adapter,) if self.adapter is not None else ())
 
 
 def default_agent_id(task_id: str) -> str:
     """Name the agent of a task as communications.json expects it by default."""
     return f"agent-{task_id}"
+
+
+LOOSE = "run"
+"""The name of the plan to which all tasks belong that came with none."""
+
+
+class PlanMark(BaseModel):
+    """What a lifecycle remembers of the plan that it belongs to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(LOOSE, min_length=1, max_length=200)
+    budget: Allowance | None = None
 
 
 class Plan(BaseModel):
@@ -93,11 +136,19 @@ class Plan(BaseModel):
     tasks: tuple[Task, ...]
     agents: dict[str, Agent] = Field(default_factory=dict)
     """Templates by name; `agent_id` is set per task when one is used."""
+    name: str = Field(LOOSE, min_length=1, max_length=200)
+    """Under which its costs are counted; by default the name of its file, without the ending."""
+    budget: Allowance | None = None
+    """What all its tasks together may use, instead of what the settings say."""
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Plan:
         check_dependencies(self.tasks)
         return self
+
+    def mark(self) -> PlanMark:
+        """Return what lifecycles remember of it."""
+        return PlanMark(name=self.name, budget=self.budget)
 
     def task(self, task_id: str) -> Task:
         """Find a task of the plan by its id."""

@@ -15,12 +15,17 @@ from lifecycle.machine.states import (
     Rejected,
     Verifying,
 )
-from lifecycle.record import AttemptRow
+from lifecycle.plan import LOOSE
+from lifecycle.record import AttemptRow, Spending
 
 if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle
+
+
+COMMAND = "command"
+"""The program of attempts that a command of the user's makes."""
 
 
 def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
@@ -73,7 +78,7 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
     """Return the attempt's row as it shall be, or None when nothing about it changed."""
     match event:
         case on.AgentSpawned(attempt=attempt, process=process, at=at):
-            fresh = _begun(row, record, attempt, at)
+            fresh = replace(_begun(row, record, attempt, at), program=after.tally.program)
             return replace(fresh, spawn_id=process.spawn_id, pid=process.pid)
         case on.AgentExited() | on.AgentStopped() if row is not None:
             return replace(
@@ -82,9 +87,10 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
                 exit_code=event.exit_code,
                 signal=event.signal,
                 swept=event.swept,
+                report=event.report,
             )
         case on.RunnerRestarted() if row is not None and row.attempt == event.attempt:
-            return replace(row, ended_at=event.at, swept=event.swept)
+            return replace(row, ended_at=event.at, swept=event.swept, report=event.report)
         case on.RunnerRestarted(attempt=attempt, word=word, at=at) if word is not None:
             # It lived and spoke, but its runner died before that it lived could be written down.
             return replace(_begun(row, record, attempt, at), ended_at=at, swept=event.swept)
@@ -108,7 +114,37 @@ def _begun(
 ) -> AttemptRow:
     base = str(record.facts.get("base_commit", ""))
     head = before.head_after or before.head_before if before is not None else base
-    return AttemptRow(agent_id=record.agent_id, attempt=attempt, started_at=at, head_before=head)
+    again = before is not None and before.attempt == attempt
+    return AttemptRow(
+        agent_id=record.agent_id,
+        attempt=attempt,
+        started_at=at,
+        head_before=head,
+        before=before.used if again and before is not None else None,
+    )
+
+
+def onto_books(row: AttemptRow, record: AgentLifecycle, event: Event) -> Spending | None:
+    """Return what an attempt used, at each end of a process of it."""
+    if not isinstance(event, (on.AgentExited, on.AgentStopped, on.RunnerRestarted)):
+        return None
+    used, told = row.used, row.report
+    return Spending(
+        agent_id=record.agent_id,
+        task_id=record.task_id,
+        plan=str(record.facts.get("plan", {}).get("name", LOOSE)),
+        attempt=row.attempt,
+        birth=record.birth,
+        at=event.at,
+        program=row.program or COMMAND,
+        model=told.model if told is not None else "",
+        tokens=used.tokens,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cached_tokens=used.cached_tokens,
+        cost_usd=used.cost_usd,
+        seconds=used.seconds,
+    )
 
 
 def _concluded(

@@ -7,14 +7,14 @@ Owns the shapes that the store keeps and that people read. `AgentLifecycle` is t
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.states import Coarse, State, coarse
 
 if TYPE_CHECKING:
     from lifecycle.machine.effects import Effect
-    from lifecycle.machine.events import Event
+    from lifecycle.machine.events import Event, Report
 
 AgentState = Coarse
 """queued, running, completed, rejected, accepted."""
@@ -104,6 +104,92 @@ class AttemptRow:
     saved_ref: str = ""
     swept: int = 0
     """Processes it left behind, or that had to be killed when it was stopped."""
+    program: str = ""
+    """Which agent program it was."""
+    report: Report | None = None
+    """What that program told of it; None where it tells nothing."""
+    before: Used | None = None
+    """What earlier processes of the same attempt used, which were interrupted."""
+
+    @property
+    def used(self) -> Used:
+        """What all processes of the attempt used."""
+        told, earlier = self.report, self.before or Used()
+        worked = max(0.0, (self.ended_at or self.started_at) - self.started_at)
+        if told is None:
+            return replace(earlier, seconds=earlier.seconds + worked)
+        cost = earlier.cost_usd
+        return Used(
+            tokens=earlier.tokens + (told.tokens or 0),
+            input_tokens=earlier.input_tokens + told.input_tokens,
+            output_tokens=earlier.output_tokens + told.output_tokens,
+            cached_tokens=earlier.cached_tokens + told.cached_tokens,
+            cost_usd=cost if told.cost_usd is None else (cost or 0.0) + told.cost_usd,
+            seconds=earlier.seconds + worked,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """Tokens, money and time; the cost is None where no program named one."""
+
+    tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """What one attempt used. Kept for longer than its lifecycle, and belongs to none."""
+
+    agent_id: str
+    task_id: str = ""
+    plan: str = ""
+    attempt: int
+    birth: str
+    """Of the lifecycle's record; with agent and attempt it tells this attempt from all others."""
+    at: float
+    """When the attempt ended."""
+    program: str = ""
+    """Name of the adapter, or of the command."""
+    model: str = ""
+    tokens: int = 0
+    """All of them, as the program counts; 0 also where it said nothing."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+    """None where the program named no cost, which is not the same as nothing."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingSum:
+    """What the attempts of one lifecycle used, as part of one plan."""
+
+    agent_id: str
+    birth: str
+    plan: str
+    attempts: int
+    last_attempt: int
+    """The highest number among them."""
+    tokens: int
+    cost_usd: float
+    """Of those whose cost is known."""
+    seconds: float
+    most_tokens: int
+    """Of any one attempt."""
+    most_usd: float
+    most_seconds: float
+    with_tokens: int
+    """Attempts that reported tokens."""
+    with_cost: int
+    """Attempts that reported what they cost."""
+    ended: float
+    """When the last of them ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +213,8 @@ class Commit:
     done: tuple[str, ...] = ()
     """Ids of effects that are carried out, or overtaken."""
     attempt: AttemptRow | None = None
+    spending: Spending | None = None
+    """What an attempt used; written again, it takes the place of what was written before."""
     taken: tuple[int, ...] = ()
     """Ids of requests that are answered by this decision."""
 

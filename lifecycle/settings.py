@@ -35,14 +35,60 @@ class Settings(BaseModel):
     """Seconds that a blocked lifecycle, or a question, waits before the loop ends with BLOCKED."""
     pr_merge_timeout: float = Field(3600.0, gt=0)
     """Seconds to wait for the merge of a pull request."""
-    stuck_limit: int = Field(5, ge=2)
-    """Alike failures in a row on an unchanged tree after which a lifecycle is given up."""
+    stuck_limit: int = Field(3, ge=1)
+    """Attempts in a row that change nothing and say nothing new, or fail alike on an unchanged
+    tree, after which a person is waited for; see docs/agents/outcomes.md."""
+    breaker_cooldown: float = Field(3600.0, ge=0)
+    """Seconds after which one more attempt is made without a person, then twice as long, up to a
+    day; 0 for never."""
+    limit_interval: float = Field(300.0, ge=0, le=86_400)
+    """Seconds to wait, growing to an hour, after a usage limit that names no end."""
+    limit_margin: float = Field(30.0, ge=0, le=86_400)
+    """Seconds to wait beyond the named end of a usage limit, up to twice that."""
+    limit_patience: float = Field(691_200.0, ge=0)
+    """Seconds of usage limits in a row after which a lifecycle is given up."""
+    trouble_interval: float = Field(30.0, ge=0, le=86_400)
+    """Seconds to wait, growing to 15 minutes, after trouble of the provider or the network."""
+    max_provider_failures: int = Field(50, ge=0)
+    """Failures of provider or network in a row after which a lifecycle is given up."""
     max_environment_failures: int = Field(10, ge=0)
     """Failures in a row that are not the agent's after which a lifecycle is given up."""
     wall_limit: float = Field(14_400.0, ge=0)
     """Seconds an attempt may take; 0 for no limit."""
     idle_limit: float = Field(1800.0, ge=0)
     """Seconds an attempt may show no output, no file change and no CPU use; 0 for no limit."""
+    tool_limit: float = Field(7200.0, ge=0)
+    """Seconds without a sign of life while a tool of the agent runs a program; 0 for no limit."""
+    max_events: int = Field(500_000, ge=0)
+    """Events that an agent's program may report in one attempt; 0 for no limit."""
+    max_tool_calls: int = Field(5000, ge=0)
+    """Tools that an agent may call in one attempt; 0 for no limit."""
+    max_turns: int | None = Field(None, ge=1)
+    """Turns of an attempt, where the agent's program can be told a limit."""
+    budget_tokens: int | None = Field(None, ge=1)
+    """Tokens that all attempts of a lifecycle may use together; see docs/budgets.md."""
+    budget_usd: float | None = Field(None, gt=0)
+    """Dollars that they may cost, as far as the agent's program tells its costs."""
+    budget_hours: float | None = Field(None, gt=0)
+    """Hours that they may work."""
+    budget_attempts: int | None = Field(None, ge=1)
+    """Attempts that a lifecycle may make."""
+    plan_budget_tokens: int | None = Field(None, ge=1)
+    """Tokens that all lifecycles of a plan may use together."""
+    plan_budget_usd: float | None = Field(None, gt=0)
+    """Dollars that they may cost."""
+    plan_budget_hours: float | None = Field(None, gt=0)
+    """Hours that they may work, those of attempts at the same time added up."""
+    plan_budget_attempts: int | None = Field(None, ge=1)
+    """Attempts that they may make."""
+    day_budget_tokens: int | None = Field(None, ge=1)
+    """Tokens that all lifecycles of the repository may use in a calendar day."""
+    day_budget_usd: float | None = Field(None, gt=0)
+    """Dollars that they may cost in a day."""
+    day_budget_hours: float | None = Field(None, gt=0)
+    """Hours that they may work in a day, those of attempts at the same time added up."""
+    day_budget_attempts: int | None = Field(None, ge=1)
+    """Attempts that they may make in a day."""
     stop_grace: float = Field(10.0, ge=0, le=600)
     """Seconds between asking an agent to end and ending it."""
     gate_timeout: float = Field(1800.0, gt=0)
@@ -140,15 +186,35 @@ class Settings(BaseModel):
     command: tuple[str, ...] = ()
     """The agent's program and arguments where a plan or the command line names none."""
     adapter: str | None = None
-    """The agent program by name, instead of a command."""
+    """The agent program by name, instead of a command: NAME or NAME:MODEL."""
+    agents: tuple[str, ...] = ()
+    """A chain of them: the first that is neither limited nor broken takes the next attempt."""
+    agent_args: tuple[str, ...] = ()
+    """More arguments for the agent program."""
+    private_config: bool = False
+    """Keep your own settings, tool servers and sign-in of the agent program away from agents."""
+    tool_server: Literal["auto", "on", "off"] = "auto"
+    """Whether agents can signal by tool beside the file; auto: where `loopwright[mcp]` is there."""
     pass_env: tuple[str, ...] = ()
     """Names of the runner's variables that agents get too, such as ANTHROPIC_API_KEY."""
     verify: tuple[str, ...] = ()
     """Verify commands of tasks that name none."""
 
-    def policy(self, task: Task) -> Policy:
-        """Return the numbers that decisions about this task go by."""
+    @property
+    def has_budget(self) -> bool:
+        """Tell whether any budget is set."""
+        return any(getattr(self, name) is not None for name in _BUDGETS)
+
+    def policy(self, task: Task, programs: tuple[str, ...] = ()) -> Policy:
+        """Return the numbers that decisions about this task go by, done by one of `programs`."""
         return Policy(
+            programs=programs,
+            breaker_cooldown=self.breaker_cooldown,
+            limit_interval=self.limit_interval,
+            limit_margin=self.limit_margin,
+            limit_patience=self.limit_patience,
+            trouble_interval=self.trouble_interval,
+            max_troubles=self.max_provider_failures,
             max_retries=self.max_retries,
             max_attempts=self.max_attempts,
             retry_interval=self.retry_interval,
@@ -166,3 +232,6 @@ class Settings(BaseModel):
     def verify_of(self, task: Task) -> tuple[str, ...]:
         """Return the task's own verify commands, else the general ones."""
         return task.verify or self.verify
+
+
+_BUDGETS = tuple(name for name in Settings.model_fields if "budget_" in name)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lifecycle.joints import agent_programs
+from lifecycle.programs import PROGRAMS, installed
 from lifecycle.store import sqlite_file
 from orchestrator import guard
 from runtime.containment import open_pidfd
@@ -137,13 +137,13 @@ def _git(folder: Path) -> Iterator[Check]:
 
 
 def _agents() -> Check:
-    found = {name: path for name, path in agent_programs().items() if path and name != "scripted"}
+    found = installed()
     if not found:
         return Check(
             WARN,
             "agents",
             "no known agent program is on PATH",
-            "install one (claude, codex, gemini, opencode), or give --command 'PROGRAM ARG'",
+            f"install one ({', '.join(PROGRAMS)}), or give --command 'PROGRAM ARG'",
         )
     return Check(OK, "agents", ", ".join(f"{name} at {path}" for name, path in found.items()))
 

@@ -43,6 +43,9 @@ def _exited(event: on.AgentExited) -> str:
         return _word(event.attempt, event.word)
     if event.problem:
         return f"attempt {event.attempt} left an unreadable communications.json: {event.problem}"
+    if event.report is not None:
+        told = f": {event.report.detail}" if event.report.detail else ""
+        return f"attempt {event.attempt} ended with {event.report.ended}{told}"
     if event.signal is not None:
         return f"attempt {event.attempt} was ended by signal {event.signal}"
     if event.exit_code:
@@ -149,6 +152,9 @@ _TELLERS: dict[type[Event], Callable[..., str]] = {
     on.MailboxInvalid: lambda event: f"communications.json cannot be read: {event.problem}",
     on.AgentExited: _exited,
     on.LimitReached: lambda event: f"attempt {event.attempt} reached a limit: {event.text}",
+    on.AttemptDoomed: lambda event: (
+        f"attempt {event.attempt} was to be ended for {event.ended}: {event.text}"
+    ),
     on.AgentStopped: _stopped,
     on.RunnerRestarted: _restarted,
     on.SnapshotTaken: _captured,

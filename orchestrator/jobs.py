@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from lifecycle.case import load
 from lifecycle.errors import PlanError
-from lifecycle.joints import command_of
 from lifecycle.machine.states import Coarse, Completed, Suspended
 from lifecycle.plan import Task
+from lifecycle.programs import programs_of
 from lifecycle.retention import RETIRED
 from lifecycle.store.walk import every
 from orchestrator.plans import agent_for, chosen_agent, task_of
@@ -99,14 +99,15 @@ async def planned(
 
 
 def startable(agent: Agent) -> None:
-    """Refuse a program that is not there before anything is made for it.
+    """Refuse programs of which none is there before anything is made for them.
 
     A name with a folder in it may be part of the work; only the start itself can tell.
     """
-    program = command_of(agent)[0]
-    if "/" not in program and shutil.which(program) is None:
+    wanted = [program.executable for program in programs_of(agent)]
+    if all("/" not in program and shutil.which(program) is None for program in wanted):
+        missing = f"{wanted[0]} is" if len(wanted) == 1 else f"{', '.join(wanted)} are"
         raise PlanError(
-            f"{program} is not on PATH, so {agent.agent_id} cannot be started; install it, or "
+            f"{missing} not on PATH, so {agent.agent_id} cannot be started; install it, or "
             "name another program: --agent NAME or --command 'PROGRAM ARG'"
         )
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from lifecycle.errors import PlanError
-from lifecycle.joints import KNOWN_AGENTS, agent_programs
 from lifecycle.plan import Agent, Plan, Task, default_agent_id
+from lifecycle.programs import installed, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,15 +85,17 @@ def chosen_agent(
         return Agent(agent_id=agent_id, command=_words(command))
     if adapter is None and settings.command:
         return Agent(agent_id=agent_id, command=settings.command)
-    name = adapter or settings.adapter
-    if name is None:
+    if adapter is not None:
+        chain = tuple(name.strip() for name in adapter.split(","))
+    else:
+        chain = settings.agents or ((settings.adapter,) if settings.adapter else ())
+    if not chain:
         raise PlanError(f"nothing says which agent program works on {task_id}; {_offer()}")
-    if name not in KNOWN_AGENTS:
-        raise PlanError(
-            f"there is no agent program {name!r}; known are {', '.join(KNOWN_AGENTS)}; for any "
-            "other give --command 'PROGRAM ARG', or `command` in loopwright.toml"
-        )
-    return Agent(agent_id=agent_id, adapter=name)
+    for name in chain:
+        named(name)
+    if len(chain) > 1:
+        return Agent(agent_id=agent_id, agents=chain)
+    return Agent(agent_id=agent_id, adapter=chain[0])
 
 
 def task_of(
@@ -157,11 +159,11 @@ def _check_agents(path: Path, plan: Plan) -> None:
                 f"{path}: task {task.id} wants agent {task.agent!r}; the plan names: {known}"
             )
     for name, agent in plan.agents.items():
-        if agent.adapter is not None and agent.adapter not in KNOWN_AGENTS:
-            raise PlanError(
-                f"{path}: agents.{name}: there is no agent program {agent.adapter!r}; known are "
-                f"{', '.join(KNOWN_AGENTS)}"
-            )
+        for program in agent.programs:
+            try:
+                named(program)
+            except PlanError as problem:
+                raise PlanError(f"{path}: agents.{name}: {problem}") from problem
 
 
 def _explained(path: Path, text: str, data: dict[str, Any], problem: ValidationError) -> str:
@@ -215,9 +217,9 @@ def _words(command: str) -> tuple[str, ...]:
 
 
 def _offer() -> str:
-    here = [name for name, path in agent_programs().items() if path and name != "scripted"]
-    installed = f"installed here: {', '.join(here)}" if here else "none of the known is installed"
+    here = ", ".join(installed())
+    known = f"installed here: {here}" if here else "none of the known is installed"
     return (
-        f"give --agent NAME ({installed}), --command 'PROGRAM ARG', or set `adapter` or `command` "
+        f"give --agent NAME ({known}), --command 'PROGRAM ARG', or set `adapter` or `command` "
         "in loopwright.toml"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ci.remoteurl import kind_of, parse
-from lifecycle.joints import agent_programs
+from lifecycle.programs import installed
 from lifecycle.settings import Settings
 from orchestrator.config import REPO_FILE, allowed_values
 from orchestrator.fielddocs import field_docs
@@ -98,9 +98,9 @@ def guess(repo: Path) -> dict[str, Any]:
     forge = kind_of(address.host) if address else None
     if forge is not None:
         guesses["providers"] = (forge,)
-    installed = [name for name, path in agent_programs().items() if path and name != "scripted"]
-    if installed:
-        guesses["adapter"] = installed[0]
+    here = tuple(installed())
+    if here:
+        guesses["adapter"] = here[0]
     for file, pattern, program, command in _TESTS:
         path = repo / file
         if not path.is_file() or shutil.which(program) is None:

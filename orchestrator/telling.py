@@ -72,6 +72,8 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
             return f"attempt {attempt} did not end when asked and was killed"
         case on.LimitReached(attempt=attempt, text=text):
             return f"attempt {attempt} is ended: {_cut(text)}"
+        case on.AttemptDoomed(attempt=attempt, ended=ended, text=text):
+            return f"attempt {attempt} is ended ({ended}): {_cut(text)}"
         case on.RunnerRestarted(attempt=attempt):
             return f"attempt {attempt} was cut short with its runner; its work is kept"
         case on.SnapshotTaken(attempt=attempt, saved_ref=ref) if ref:
@@ -124,6 +126,9 @@ def _exited(event: on.AgentExited) -> str:
         return said(event.attempt, event.word)
     if event.limit:
         return _cut(f"attempt {event.attempt} was ended by its {event.limit}")
+    if event.report is not None and not event.problem:
+        told = f": {event.report.detail}" if event.report.detail else ""
+        return _cut(f"attempt {event.attempt} ended with {event.report.ended}{told}")
     how = f"by signal {event.signal}" if event.signal else f"with exit code {event.exit_code or 0}"
     why = f", its signal cannot be read: {_cut(event.problem)}" if event.problem else ""
     return f"attempt {event.attempt} ended {how}{why or ', without a signal'}"

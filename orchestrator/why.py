@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lifecycle.machine.endings import TREATMENTS
 from lifecycle.machine.states import (
     TERMINAL,
     About,
@@ -162,6 +163,9 @@ def _pull_request(scene: Scene, state: PrPending) -> str:
 def _backing_off(scene: Scene, state: BackingOff) -> str:
     because = f" because of {quoted(state.why)}" if state.why else ""
     because += scene.named_rule(state)
+    if state.tally.resting:
+        names = listed([each.program or "its program" for each in state.tally.resting])
+        because += f"; {names} rests"
     if state.until <= scene.view.now:
         return (
             f"attempt {state.tally.attempt} is due{because} and waits for a place; at most "
@@ -210,6 +214,14 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:
                 f"waiting for a person since {since} because {quoted(state.text)} (ci_fix_limit = "
                 f"{limit}){rule}; a merge or a review still counts; look at {state.url}, then "
                 f"{scene.do('guide', 'TEXT')} and {scene.do('unblock')}, or {again}"
+            )
+        case About.NO_PROGRESS:
+            until = f"; one more attempt at {scene.view.when(state.until)}" if state.until else ""
+            return (
+                f"waiting for a person since {since} because {quoted(state.text)} (stuck_limit = "
+                f"{scene.view.settings.stuck_limit}){rule}; look at the attempts in "
+                f"{scene.do('logs')}, then {scene.do('guide', 'TEXT')}, or {scene.do('resume')} "
+                f"for one more attempt{until}"
             )
         case About.DEPENDENCY:
             return (
@@ -268,9 +280,11 @@ def _rejected(scene: Scene, state: Rejected) -> str:
     then = {
         Reason.PERSON: "it stays so",
         Reason.MAX_RETRIES: f"raise that limit, and {again} takes it up again",
+        Reason.BUDGET: f"raise that budget, and {again} takes it up again",
+        Reason.USAGE_LIMIT: f"when it is over, {again} takes it up again",
         Reason.ERROR: f"mend that, and {again} takes it up again",
     }.get(state.reason, f"{again} takes it up again")
-    counted = state.reason in (Reason.MAX_RETRIES, Reason.NO_PROGRESS)
+    counted = state.reason is Reason.MAX_RETRIES
     return (
         f"rejected at {scene.entered(state, scene.record.updated_at)} because {text} (rule: "
         f"{scene.rule(state) or 'unknown'}, reason: {state.reason})"
@@ -286,12 +300,11 @@ def _outcome(state: State, outcome: Outcome) -> str:
     how = {
         Ended.NO_BREAKPOINT: "ended without a signal",
         Ended.INVALID_BREAKPOINT: "left an unreadable signal",
-        Ended.CRASHED: "crashed",
-        Ended.IDLE: "showed no sign of life any more",
-        Ended.OVERTIME: "took too long",
+        Ended.HANG: "showed no sign of life any more",
+        Ended.TIMEOUT: "took too long",
         Ended.LIMIT: "used more than it may",
         Ended.INTERRUPTED: "was interrupted",
-    }.get(outcome.ended, str(outcome.ended))
+    }.get(outcome.ended) or f"ended with {outcome.ended} ({TREATMENTS[outcome.ended].meaning})"
     return f"attempt {attempt} {how}" + (f": {cut(outcome.text)}" if outcome.text else "")
 
 

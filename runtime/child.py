@@ -75,6 +75,7 @@ class AgentProcess:
         """The limit that ended it, or made it fail, such as `memory limit 256 MB`."""
         self._group = started.group
         self._cleanup = started.cleanup
+        self._pump = started.pump
         self._rest: Suspension | None = None
         self._alarm: int | None = None
         self._seen: set[tuple[int, int]] = set()
@@ -148,6 +149,8 @@ class AgentProcess:
         """Have the event loop notice the exit: by pidfd, else by a thread that waits for it."""
         orphans.enrol(self)
         loop = asyncio.get_running_loop()
+        if self._pump is not None:
+            self._pump.begin(loop)
         if self._group is not None and (alarm := self._group.memory_alarm()) is not None:
             self._alarm = alarm
             loop.add_reader(alarm, self._out_of_memory)
@@ -181,6 +184,8 @@ class AgentProcess:
         if not self.exit.done():
             if self._group is not None:
                 self._judge_limits(how)
+            if self._pump is not None:
+                self._pump.drain()  # its last words are in its log before anybody asks for them
             self.exit.set_result(how)
             self._ending.set()
         if self._stops or self._cleanup or orphans.may_have_left(self):
@@ -230,6 +235,8 @@ class AgentProcess:
         """Give up the process; its number may now be given to another."""
         orphans.forget(self)
         self._silence()
+        if self._pump is not None:
+            self._pump.close()
         if self._group is not None:
             self._remove_group(_REMOVALS)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from runtime.cgroups.groups import Group
     from runtime.cgroups.probe import Capabilities
     from runtime.isolation.box import Box
+    from runtime.logpump import LogPump
+    from runtime.masking import Masker
 
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -41,6 +43,8 @@ class SpawnOrder:
     log_cap: int
     inherit: tuple[str, ...] = ()
     """Names of variables of the runner that it gets too, beside the allow-list."""
+    forbids: tuple[str, ...] = ()
+    """Names of variables that must not reach it unless they are in `env`."""
     limits: Limits = NO_LIMITS
     box: Box | None = None
     """What it is shut into; None is nothing but its own session."""
@@ -50,6 +54,8 @@ class SpawnOrder:
     """What it is shut into and held to, in words, for whoever records it."""
     weaker: tuple[str, ...] = ()
     """What was given weaker than asked before it came to this order."""
+    masker: Masker | None = None
+    """Takes secrets out of its log. Only with secrets to take out its output comes through us."""
 
 
 class Cleanup(NamedTuple):
@@ -68,6 +74,15 @@ class Started(NamedTuple):
     group: Group | None = None
     weaker: tuple[str, ...] = ()
     cleanup: Cleanup | None = None
+    pump: LogPump | None = None
+    """What carries its output to its log; None where it writes there by itself."""
+
+
+class _Files(NamedTuple):
+    prompt: int
+    log: int
+    """Where the process writes."""
+    pump: LogPump | None
 
 
 async def start(
@@ -86,8 +101,8 @@ async def start(
         if limits:
             started = await _start_limited(order, (command, env), limits, able)
         else:
-            with _files(order) as (prompt, log):
-                started = _start(order, command, env, (prompt, log, log))
+            with _files(order) as files:
+                started = _start(order, command, env, files)
     except (OSError, ValueError) as error:
         raise SpawnError(_explain(order, command[0], error)) from error
     return started._replace(cleanup=cleanup) if cleanup else started
@@ -123,9 +138,11 @@ async def _start_limited(
             undo.callback(entry.discard, group)
         report, words = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         with os.fdopen(report, "rb", buffering=0) as heard:
-            with os.fdopen(words, "wb", buffering=0), _files(order) as (prompt, log):
+            with os.fdopen(words, "wb", buffering=0), _files(order) as files:
                 line = entry.command_line(command, limits, group)
-                started = _start(order, line, env, (prompt, log, words))
+                started = _start(order, line, env, files, words)
+            if started.pump is not None:
+                undo.callback(started.pump.close)
             undo.callback(started.popen.wait)
             undo.callback(started.popen.kill)
             if failed := await entry.entered(heard.fileno()):
@@ -138,7 +155,7 @@ async def _start_limited(
 
 
 @contextlib.contextmanager
-def _files(order: SpawnOrder) -> Iterator[tuple[int, int]]:
+def _files(order: SpawnOrder) -> Iterator[_Files]:
     """Open the prompt and the log; their folder is made where it is not there yet."""
     prompt = os.open(order.stdin, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -147,32 +164,55 @@ def _files(order: SpawnOrder) -> Iterator[tuple[int, int]]:
         except FileNotFoundError:
             order.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             log = os.open(order.log, _LOG_FLAGS, 0o600)
+        if order.masker:
+            with _piped(log, order.masker) as pump:
+                yield _Files(prompt, pump.sink, pump)
+            return
         try:
-            yield prompt, log
+            yield _Files(prompt, log, None)
         finally:
             os.close(log)
     finally:
         os.close(prompt)
 
 
+@contextlib.contextmanager
+def _piped(log: int, masker: Masker) -> Iterator[LogPump]:
+    """Put a pipe before the log, which stays open with it if the start succeeds."""
+    from runtime.logpump import LogPump  # noqa: PLC0415  # only where there are secrets
+
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, log)
+        pump = LogPump(log, masker)
+        undo.pop_all()
+        undo.callback(pump.close)
+        yield pump
+        undo.pop_all()
+        pump.started()
+
+
 def _start(
-    order: SpawnOrder, command: tuple[str, ...], env: dict[str, str], streams: tuple[int, int, int]
+    order: SpawnOrder,
+    command: tuple[str, ...],
+    env: dict[str, str],
+    files: _Files,
+    stderr: int | None = None,
 ) -> Started:
-    stdin, stdout, stderr = streams
     with lineage.tagging(order.spawn_id) as tag:
         before = proctable.instant()
         popen = subprocess.Popen(
             command,
             cwd=order.cwd,
             env=env,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
+            stdin=files.prompt,
+            stdout=files.log,
+            stderr=files.log if stderr is None else stderr,
             start_new_session=True,
         )
         after = proctable.instant()
     lineage.fasten(popen.pid, tag)
-    return Started(popen, tag, proctable.start_of(popen.pid, before, after))
+    start_time = proctable.start_of(popen.pid, before, after)
+    return Started(popen, tag, start_time, pump=files.pump)
 
 
 def _explain(order: SpawnOrder, program: str, error: OSError | ValueError) -> str:

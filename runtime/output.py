@@ -1,6 +1,6 @@
 """Log files: kept below a cap while they are written, shortened at the end, quoted safely.
 
-Children write straight into their log, so nothing they say passes through this process. It must
+Children write into their log themselves; where there are secrets to mask, `logpump` does. It must
 not interpret what a log says.
 """
 
@@ -26,7 +26,8 @@ _MARK_ROOM = 128
 _MARK = re.compile(rb"\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 _UNWANTED = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069"
+    r"\u200b\u2060-\u2064\ufeff\U000e0000-\U000e007f]"
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime import activity, containment, environment, launch, orphans, output, proctable, remnants
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.cgroups.probe import Capabilities
+    from runtime.masking import Masker
 
 __all__ = [
     "AgentProcess",
@@ -42,6 +44,7 @@ class TerminalManager:
     that leaves its group is not found. An orphan is ended only when it is proved to come from an
     agent, by lineage, session, mark or descent: other children of this process are left alone.
     `able` is what limits can be enforced by; left out, it is found out when it is needed.
+    `masker` takes secrets out of the logs of all that name no other.
     All calls belong on one event loop's thread.
     """
 
@@ -52,9 +55,11 @@ class TerminalManager:
         subreaper: bool = True,
         environ: Mapping[str, str] | None = None,
         able: Capabilities | None = None,
+        masker: Masker | None = None,
     ) -> None:
         self.repo = repo
         self.subreaper = subreaper and containment.become_subreaper()
+        self.masker = masker
         self._able = able
         self._environ = dict(os.environ if environ is None else environ)
         self._inherited = environment.allowed(self._environ)
@@ -66,10 +71,15 @@ class TerminalManager:
         """Build the environment of a child; its mark comes last and cannot be overridden."""
         named = {name: self._environ[name] for name in order.inherit if name in self._environ}
         mark = {proctable.MARK_VARIABLE: order.spawn_id}
-        return {**self._inherited, **named, **order.env, **mark}
+        inherited = {**self._inherited, **named}
+        for name in order.forbids:
+            inherited.pop(name, None)
+        return {**inherited, **order.env, **mark}
 
     async def spawn(self, order: SpawnOrder) -> AgentProcess:
         """Start a process with its own session, prompt and log; SpawnError says why it cannot."""
+        if order.masker is None and self.masker:
+            order = replace(order, masker=self.masker)
         started = await launch.start(order, self.environment(order), self._able)
         process = AgentProcess(order, started, self, adopts_orphans=self.subreaper)
         try:

@@ -13,7 +13,7 @@ import re
 import traceback
 from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from jinja2.exceptions import SecurityError
@@ -29,6 +29,7 @@ _OURS = Path(__file__).parent
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.md\.j2")
 _MAX_SOURCE = 256 * 1024
 _MAX_REPEAT = 1_000_000
+_NONCE = "fence_nonce"
 _OF_EVERY_MAPPING = frozenset(dir(dict))
 _SHOWN_DURATION = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -60,6 +61,16 @@ def duration(seconds: float) -> str:
 def plural(count: int, noun: str) -> str:
     """Say how many of a thing there are."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+@jinja2.pass_context
+def _fence(context: Context, value: object, origin: str, **how: Any) -> str:
+    return fence(value, origin, nonce=context.get(_NONCE, ""), **how)
+
+
+@jinja2.pass_context
+def _tell(context: Context, value: object, label: str, origin: str | None = None) -> str:
+    return tell(value, label, origin, nonce=context.get(_NONCE, ""))
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -133,7 +144,7 @@ def _environment(*folders: Path, reloads: bool) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        duration=duration, fence=fence, line=line, plural=plural, quote=quote, tell=tell
+        duration=duration, fence=_fence, line=line, plural=plural, quote=quote, tell=_tell
     )
     return environment
 
@@ -147,7 +158,15 @@ def _built_in() -> jinja2.Environment:
 class Renderer:
     """Renders templates by name, the user's own of that name before ours."""
 
-    def __init__(self, override_dir: Path | None = None, *, max_output: int = 1024 * 1024) -> None:
+    def __init__(
+        self,
+        override_dir: Path | None = None,
+        *,
+        max_output: int = 1024 * 1024,
+        nonce: Callable[[], str] = str,
+    ) -> None:
+        """`nonce` gives for each page what nobody could know before; the fences are made of it."""
+        self._nonce = nonce
         self._max_output = max_output
         self._override_dir = override_dir
         self._overrides = _environment(override_dir, _OURS, reloads=True) if override_dir else None
@@ -167,7 +186,7 @@ class Renderer:
     def _collect(self, template: jinja2.Template, values: Mapping[str, object]) -> str:
         pieces: list[str] = []
         size = 0
-        for piece in template.generate(values):
+        for piece in template.generate(values, **{_NONCE: self._nonce()}):
             size += len(piece)
             if size > self._max_output:
                 raise TemplateError(

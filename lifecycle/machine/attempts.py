@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lifecycle.machine import chain
 from lifecycle.machine import effects as do
+from lifecycle.machine.endings import TREATMENTS, Then, broken, settle, without_streaks
 from lifecycle.machine.events import Fault
 from lifecycle.machine.policy import delay
 from lifecycle.machine.states import (
@@ -33,8 +35,10 @@ from lifecycle.machine.step import (
     Step,
     environment,
     fail,
+    is_stuck,
     land,
     launch,
+    open_breaker,
     prepare,
     reject,
 )
@@ -42,8 +46,11 @@ from lifecycle.machine.step import (
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
     from lifecycle.machine.policy import Policy
-    from lifecycle.machine.states import Preparing, Queued
+    from lifecycle.machine.states import Preparing, Queued, Tally
 
+NOT_SIGNALLED = "ended without a breakpoint"
+TIMES = (Ended.HANG, Ended.TIMEOUT)
+"""Endings that say less than what the program told before."""
 DELIVERS = ("task_complete", "pr_created")
 """Breakpoints that hand over the agent's branch."""
 
@@ -52,14 +59,19 @@ DELIVERS = ("task_complete", "pr_created")
 
 def begin(state: Queued, event: on.Admitted, policy: Policy) -> Step:
     """Start with the workspace; a place alone does not settle dependencies."""
-    del event, policy
-    return Step(state, late=True) if state.waiting_on else prepare(state)
+    del policy
+    if state.waiting_on:
+        return Step(state, late=True)
+    return reject(state, Reason.BUDGET, event.over) if event.over else prepare(state)
 
 
 def respawn(state: BackingOff, event: on.Admitted, policy: Policy) -> Step:
-    """Start the next attempt once its instant has come."""
+    """Start the next attempt once its instant has come and a budget is left for it."""
     if event.at < state.until:
         return Step(state, late=True)
+    if event.over:
+        return reject(state, Reason.BUDGET, event.over)
+    state = replace(state, tally=chain.up_to_date(state.tally, event.at, event.resting))
     if state.prepare:
         return prepare(state)
     return launch(state, event.at, policy, approved=state.approved)
@@ -90,6 +102,7 @@ def work(state: Spawning, event: on.AgentSpawned, policy: Policy) -> Step:
         process=event.process,
         since=event.at,
         containment=event.containment,
+        log_start=event.log_start,
     )
     if state.tally.wanted in (Wanted.STOP, Wanted.HOLD, Wanted.REJECT):
         return stop(working, Outcome(ended=Ended.INTERRUPTED, text="stopped by a person"))
@@ -97,9 +110,9 @@ def work(state: Spawning, event: on.AgentSpawned, policy: Policy) -> Step:
 
 
 def no_spawn(state: Spawning, event: on.SpawnFailed, policy: Policy) -> Step:
-    """Wait out a full machine; give up at once on a command that does not exist."""
+    """Wait out a full machine; do without a program that does not exist, or give up at once."""
     if event.fault is Fault.USER:
-        return reject(state, Reason.ERROR, event.text)
+        return broken(state, event.at, policy, event.text)
     back = BackingOff(until=event.at, why="", approved=True)
     return environment(state, event.at, policy, event.text, back)
 
@@ -127,8 +140,17 @@ def breakpoint_reached(state: Working, event: on.BreakpointReached, policy: Poli
 def limit_reached(state: Working, event: on.LimitReached, policy: Policy) -> Step:
     """End a process that took too long or went silent."""
     del policy
-    ended = Ended.IDLE if event.idle else Ended.OVERTIME
+    ended = Ended.HANG if event.idle else Ended.TIMEOUT
     return stop(state, Outcome(ended=ended, text=event.text))
+
+
+def doomed(state: Working, event: on.AttemptDoomed, policy: Policy) -> Step:
+    """End a process that waits for nothing, or uses more than it may."""
+    del policy
+    outcome = Outcome(
+        ended=event.ended, text=event.text, reset_at=event.reset_at, advice=event.advice
+    )
+    return stop(state, outcome)
 
 
 def note(state: State, event: on.Event, policy: Policy) -> Step:
@@ -140,39 +162,56 @@ def note(state: State, event: on.Event, policy: Policy) -> Step:
 def exited(state: Working, event: on.AgentExited, policy: Policy) -> Step:
     """Judge an agent that ended by itself: its word counts, its exit code proves nothing."""
     del policy
-    if event.word is not None:
-        ended, text = Ended.BREAKPOINT, ""
-    elif event.problem:
-        ended, text = Ended.INVALID_BREAKPOINT, event.problem
-    elif event.limit:
-        ended, text = Ended.LIMIT, event.limit
-    elif event.signal is not None:
-        ended, text = Ended.CRASHED, f"ended by signal {event.signal}"
-    elif event.exit_code:
-        ended, text = Ended.CRASHED, f"exit code {event.exit_code}"
-    else:
-        ended, text = Ended.NO_BREAKPOINT, "ended without a breakpoint"
     outcome = Outcome(
-        ended=ended,
-        text=text,
+        ended=Ended.BREAKPOINT,
         word=event.word,
         exit_code=event.exit_code,
         signal=event.signal,
     )
-    return capture(state, outcome)
+    if event.word is not None:
+        return capture(state, outcome)
+    report = event.report
+    if event.limit:
+        ended, text = Ended.LIMIT, event.limit
+    elif report is not None and _is_not_its_fault(report):
+        return capture(state, _as_reported(outcome, report))
+    elif event.problem:
+        ended, text = Ended.INVALID_BREAKPOINT, event.problem
+    elif report is not None:
+        return capture(state, _as_reported(outcome, report))
+    elif event.signal is not None:
+        ended, text = Ended.CRASH, f"ended by signal {event.signal}"
+    elif event.exit_code:
+        ended, text = Ended.ERROR, f"exit code {event.exit_code}"
+    else:
+        ended, text = Ended.NO_BREAKPOINT, NOT_SIGNALLED
+    return capture(state, replace(outcome, ended=ended, text=text))
+
+
+def _is_not_its_fault(report: on.Report) -> bool:
+    return TREATMENTS[report.ended].then not in (Then.RETRY, Then.AGAIN)
+
+
+def _as_reported(outcome: Outcome, report: on.Report) -> Outcome:
+    quiet = NOT_SIGNALLED if report.ended is Ended.NO_BREAKPOINT else ""
+    return replace(
+        outcome,
+        ended=report.ended,
+        text=report.detail or quiet,
+        reset_at=report.reset_at,
+        advice=report.advice,
+    )
 
 
 def stopped(state: Stopping, event: on.AgentStopped, policy: Policy) -> Step:
     """Go on to the capture; a breakpoint that was written meanwhile counts."""
     del policy
-    return capture(
-        state,
-        replace(
-            _with_last_word(state.outcome, event.word),
-            exit_code=event.exit_code,
-            signal=event.signal,
-        ),
-    )
+    outcome = replace(state.outcome, exit_code=event.exit_code, signal=event.signal)
+    report = event.report
+    if report is not None and outcome.ended in TIMES and report.ended not in TIMES:
+        # It showed no life because, say, it asked a provider in vain that did not answer.
+        outcome = replace(_as_reported(outcome, report), text=report.detail or outcome.text)
+    return capture(state, _with_last_word(outcome, event.word))
 
 
 def lost_while_working(state: Working, event: on.RunnerRestarted, policy: Policy) -> Step:
@@ -211,14 +250,7 @@ def _with_last_word(outcome: Outcome, word: Word | None) -> Outcome:
 
 def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
     """Decide what the attempt's end means."""
-    moved = event.tree != state.tally.tree
-    tally = replace(
-        state.tally,
-        tree=event.tree,
-        stuck=0 if moved else state.tally.stuck,
-        signature="" if moved else state.tally.signature,
-        faults=0,
-    )
+    tally = _looked_at(state, event)
     outcome = state.outcome
     if outcome.ended is Ended.INTERRUPTED:
         again = replace(tally, interruptions=tally.interruptions + 1)
@@ -237,8 +269,35 @@ def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
         )
         return Step(verifying, (do.RunGates(attempt=tally.attempt, head=event.head),))
     if word is None:
-        return fail(over, event.at, policy, outcome.ended, outcome.text)
+        return settle(over, event.at, policy, outcome)
     return _heed(over, word, event, policy)
+
+
+def _looked_at(state: Capturing, event: on.SnapshotTaken) -> Tally:
+    """Note what the attempt changed, whether it said anything new, and which streaks are over."""
+    before, outcome = state.tally, state.outcome
+    known = bool(before.tree)
+    moved = bool(event.commits) or (event.tree != before.tree if known else bool(event.dirty))
+    words = _words_of(outcome.word)
+    tally = replace(
+        before,
+        tree=event.tree,
+        moved=moved,
+        said=words or before.said,
+        said_new=bool(words) and words != before.said,
+        stuck=0 if moved else before.stuck,
+        trips=0 if moved else before.trips,
+        signature="" if moved else before.signature,
+        faults=0,
+    )
+    return tally if outcome.ended is Ended.INTERRUPTED else without_streaks(tally, outcome.ended)
+
+
+def _words_of(word: Word | None) -> str:
+    if word is None:
+        return ""
+    said = word.summary or word.question or word.reason
+    return f"{word.type} {' '.join(word.blocked_on)} {said}"[:300]
 
 
 def _over(state: S) -> S:
@@ -295,6 +354,11 @@ def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy
                 f"the last attempt blocked once more on: {thing}"
             )
             return reject(replace(state, tally=tally), Reason.MAX_RETRIES, text)
+        tally = _counted_as_stuck(tally)
+        if is_stuck(tally, policy):
+            return open_breaker(
+                replace(state, tally=tally), event.at, policy, f"blocked once more on: {thing}"
+            )
     blocked = Blocked(
         tally=tally,
         since=event.at,
@@ -308,6 +372,11 @@ def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy
         do.PublishBranch(head=event.head),
         do.LookAtBlockers(blocked_on=word.blocked_on, head=event.head),
     )
+
+
+def _counted_as_stuck(tally: Tally) -> Tally:
+    progress = tally.moved or tally.said_new
+    return replace(tally, stuck=0 if progress else tally.stuck + 1)
 
 
 def _await_merge(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:

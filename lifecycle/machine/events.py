@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lifecycle.machine.states import Gate, Process, Word  # noqa: TC001  # the codec resolves them at run time
+from lifecycle.machine.states import Ended, Gate, Process, Resting, Word  # noqa: TC001  # the codec resolves them at run time
 
 
 class Fault(StrEnum):
@@ -34,8 +34,37 @@ class AttemptEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What an agent's program itself told of an attempt, as its adapter judges it."""
+
+    ended: Ended
+    detail: str = ""
+    """Why, in the program's words."""
+    advice: str = ""
+    """What a person does about it."""
+    reset_at: float | None = None
+    """When a usage limit ends, if the program named it."""
+    model: str = ""
+    session_id: str = ""
+    tokens: int | None = None
+    """All of them; None where the program does not say."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+    tool_calls: int = 0
+    denied: tuple[str, ...] = ()
+    last_words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted(Event):
     """The scheduler gave this lifecycle a place."""
+
+    over: str = ""
+    """Which budget is used up, and by how much."""
+    resting: tuple[Resting, ...] = ()
+    """Programs that other lifecycles found limited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +106,8 @@ class AgentSpawned(AttemptEvent):
     """What it is shut into and held to, in words."""
     weaker: tuple[str, ...] = ()
     """What was asked for and is not given, and why."""
+    log_start: int = 0
+    """Where in the attempt's log its output begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +146,8 @@ class AgentExited(AttemptEvent):
     """Processes it left behind and that were ended."""
     limit: str = ""
     """The limit of memory or processes that it met, by name."""
+    report: Report | None = None
+    """None where the program tells nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +156,16 @@ class LimitReached(AttemptEvent):
 
     idle: bool
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptDoomed(AttemptEvent):
+    """What the program reports while it works rules out that this attempt leads anywhere."""
+
+    ended: Ended
+    text: str
+    reset_at: float | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +185,7 @@ class AgentStopped(AttemptEvent):
     swept: int = 0
     """Processes that had to be killed."""
     word: Word | None = None
+    report: Report | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +197,7 @@ class RunnerRestarted(AttemptEvent):
 
     word: Word | None = None
     swept: int = 0
+    report: Report | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lifecycle.machine import chain
 from lifecycle.machine import effects as do
 from lifecycle.machine.attempts import stop
 from lifecycle.machine.states import (
@@ -26,26 +27,36 @@ from lifecycle.machine.states import (
     Working,
     counted,
 )
-from lifecycle.machine.step import IllegalTransition, Step, land, reject, suspend, wake
+from lifecycle.machine.step import (
+    IllegalTransition,
+    Step,
+    land,
+    reject,
+    suspend,
+    try_once,
+    wake,
+)
 
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
     from lifecycle.machine.policy import Policy
 
 
-ANSWERABLE = (About.QUESTION, About.BLOCKED_TIMEOUT, About.CI_LIMIT)
+ANSWERABLE = (About.QUESTION, About.BLOCKED_TIMEOUT, About.CI_LIMIT, About.NO_PROGRESS)
 
 # --- going on ---------------------------------------------------------------------------------
 
 
 def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy) -> Step:
     """Take a person's word that the blocker is gone."""
-    del policy
     if isinstance(state, AwaitingHuman) and state.about is About.REVIEW:
         return Step(state, late=True)
     if isinstance(state, AwaitingHuman) and state.about is About.DEPENDENCY:
         return Step(Queued(tally=state.tally))
-    return wake(_trusted_again(state), event.at, _said("unblocked", event.by, event.note))
+    said = _said("unblocked", event.by, event.note)
+    if isinstance(state, AwaitingHuman) and state.about is About.NO_PROGRESS:
+        return try_once(state, event.at, policy, said)
+    return wake(_trusted_again(state), event.at, said)
 
 
 def _trusted_again(state: Blocked | AwaitingHuman) -> Blocked | AwaitingHuman:
@@ -67,10 +78,18 @@ def stop_waiting_for_merge(state: PrPending, event: on.Unblocked, policy: Policy
 
 def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -> Step:
     """Start the next attempt with the answer in its summary."""
-    del policy
     if isinstance(state, AwaitingHuman) and state.about not in ANSWERABLE:
         return Step(state, late=True)
+    if isinstance(state, AwaitingHuman) and state.about is About.NO_PROGRESS:
+        return try_once(state, event.at, policy, _said("answered", event.by, ""))
     return wake(_trusted_again(state), event.at, _said("answered", event.by, ""))
+
+
+def guide_waiting(state: AwaitingHuman, event: on.Guided, policy: Policy) -> Step:
+    """Try once more with a person's guidance where nothing moved; else keep it for later."""
+    if state.about is not About.NO_PROGRESS:
+        return Step(state)
+    return try_once(state, event.at, policy, _said("guided", event.by, ""))
 
 
 def approve(state: AwaitingHuman, event: on.SummaryApproved, policy: Policy) -> Step:
@@ -92,11 +111,11 @@ def send_back(state: Completed, event: on.Guided, policy: Policy) -> Step:
 
 
 def hurry(state: BackingOff, event: on.ResumeRequested, policy: Policy) -> Step:
-    """Cut the wait short."""
+    """Cut the wait short; a limit that is said to be over is tried."""
     del policy
     if state.until <= event.at:
         return Step(state, late=True)
-    return Step(replace(state, until=event.at))
+    return Step(replace(state, tally=chain.awake(state.tally), until=event.at, fixed=False))
 
 
 def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
@@ -108,7 +127,7 @@ def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
         raise IllegalTransition(state, event, f"raise max_retries ({policy.max_retries}) first")
     if tally.attempt > policy.max_attempts:
         raise IllegalTransition(state, event, f"raise max_attempts ({policy.max_attempts}) first")
-    fresh = replace(tally, stuck=0, signature="", faults=0)
+    fresh = replace(chain.awake(tally), stuck=0, trips=0, signature="", faults=0)
     back = BackingOff(
         tally=fresh,
         until=event.at,
@@ -175,6 +194,8 @@ def resume(state: Suspended, event: on.ResumeRequested, policy: Policy) -> Step:
     shift = max(0.0, event.at - state.since)
     inner = state.inner
     match inner:
+        case BackingOff(fixed=True):
+            pass
         case Blocked() | PrPending() | BackingOff():
             inner = replace(inner, until=inner.until + shift)
         case AwaitingHuman(until=until) if until is not None:

@@ -15,7 +15,18 @@ class Policy:
     retry_interval_cap: float = 600.0
     blocked_timeout: float = 86400.0
     pr_merge_timeout: float = 3600.0
-    stuck_limit: int = 5
+    stuck_limit: int = 3
+    breaker_cooldown: float = 3600.0
+    breaker_cooldown_cap: float = 86400.0
+    limit_interval: float = 300.0
+    limit_interval_cap: float = 3600.0
+    limit_margin: float = 30.0
+    limit_patience: float = 691200.0
+    trouble_interval: float = 30.0
+    trouble_interval_cap: float = 900.0
+    max_troubles: int = 50
+    programs: tuple[str, ...] = ()
+    """The chain, the best first; empty where there is no choice."""
     ci_fix_limit: int = 5
     max_faults: int = 10
     has_gates: bool = False
@@ -34,12 +45,22 @@ def delay(policy: Policy, nth: int) -> float:
     The first wait is `retry_interval` itself; later ones double up to the cap, 25 % up or down so
     that lifecycles which failed together do not come back together.
     """
-    if nth <= 1 or policy.retry_interval == 0:
-        return min(policy.retry_interval, policy.retry_interval_cap)
+    return growing(policy.retry_interval, policy.retry_interval_cap, policy.seed, nth)
+
+
+def growing(first: float, cap: float, seed: int, nth: int) -> float:
+    """Return the nth of waits that double from `first` up to the cap, spread by the seed."""
+    if nth <= 1 or first == 0:
+        return min(first, cap)
     # The cap holds for the wait as spread, so that it never exceeds what the user set.
-    highest = policy.retry_interval_cap / (1 + SPREAD)
-    grown = min(policy.retry_interval * 2.0 ** min(nth - 1, 32), highest)
-    return grown * (1 - SPREAD + 2 * SPREAD * _spread(policy.seed, nth))
+    highest = cap / (1 + SPREAD)
+    grown = min(first * 2.0 ** min(nth - 1, 32), highest)
+    return grown * (1 - SPREAD + 2 * SPREAD * _spread(seed, nth))
+
+
+def after_reset(policy: Policy, at: float, reset_at: float) -> float:
+    """Return when to try again after a limit ends: not all of those that wait at once."""
+    return max(at, reset_at) + policy.limit_margin * (1 + _spread(policy.seed, 1))
 
 
 def _spread(seed: int, nth: int) -> float:

@@ -36,15 +36,32 @@ class Wanted(StrEnum):
 
 
 class Ended(StrEnum):
-    """How an attempt ended. The agent pays for all but the breakpoints and `INTERRUPTED`."""
+    """How an attempt ended; `endings` says what follows from each, and who pays for it."""
 
     BREAKPOINT = "breakpoint"
     NO_BREAKPOINT = "no_breakpoint"
     INVALID_BREAKPOINT = "invalid_breakpoint"
-    CRASHED = "crashed"
-    IDLE = "hung"
-    OVERTIME = "timeout"
+    WAITING = "waiting"
+    RATE_LIMIT = "rate_limit"
+    QUOTA = "quota"
+    BILLING = "billing"
+    AUTH = "auth"
+    OVERLOADED = "overloaded"
+    NETWORK = "network"
+    CONTEXT_OVERFLOW = "context_overflow"
+    MODEL = "model"
+    REFUSED = "refused"
+    DENIED = "denied"
+    MAX_TURNS = "max_turns"
+    BUDGET = "budget"
+    LOOP = "loop"
+    HANG = "hang"
+    TIMEOUT = "timeout"
+    CRASH = "crash"
+    KILLED = "killed"
     LIMIT = "limit"
+    ENVIRONMENT = "environment"
+    ERROR = "error"
     INTERRUPTED = "interrupted"
 
 
@@ -53,7 +70,8 @@ class Reason(StrEnum):
 
     PERSON = "person"
     MAX_RETRIES = "max_retries"
-    NO_PROGRESS = "no_progress"
+    BUDGET = "budget"
+    USAGE_LIMIT = "usage_limit"
     ENVIRONMENT = "environment"
     ERROR = "error"
 
@@ -66,6 +84,7 @@ class About(StrEnum):
     BLOCKED_TIMEOUT = "blocked_timeout"
     PR_TIMEOUT = "pr_timeout"
     CI_LIMIT = "ci_limit"
+    NO_PROGRESS = "no_progress"
     DEPENDENCY = "dependency"
 
 
@@ -101,6 +120,20 @@ class Outcome:
     word: Word | None = None
     exit_code: int | None = None
     signal: int | None = None
+    reset_at: float | None = None
+    """When a usage limit ends, if the program named it."""
+    advice: str = ""
+    """What a person does about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """A program of the chain that takes no attempt for now."""
+
+    program: str
+    why: str
+    until: float | None = None
+    """None: until a person mended it and resumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +169,29 @@ class Tally:
     interruptions: int = 0
     """Times an attempt was cut short by the runner's own end or a person's stop."""
     stuck: int = 0
-    """Failures in a row with the same signature on an unchanged tree."""
+    """Attempts in a row without progress: nothing changed, and nothing new was said."""
+    trips: int = 0
+    """Times in a row that a person was waited for because nothing moved."""
     signature: str = ""
     """Of the latest failure."""
     tree: str = ""
     """Fingerprint of the workspace after the latest attempt."""
+    moved: bool = False
+    """The latest attempt changed the tree or committed."""
+    said: str = ""
+    """The latest breakpoint in words."""
+    said_new: bool = False
+    """The latest attempt said something that the one before did not."""
+    program: str = ""
+    """Which program of the chain the attempt under way, or the latest, is."""
+    resting: tuple[Resting, ...] = ()
+    """Programs of the chain that are limited or broken."""
+    limits: int = 0
+    """Attempts in a row that met a usage limit; they cost no retry."""
+    limited_since: float | None = None
+    """When the first of them did."""
+    troubles: int = 0
+    """Attempts in a row that failed for the provider's trouble or the network's; nor do they."""
     blocked_on: str = ""
     """What the latest blocked attempt waited for."""
     faults: int = 0
@@ -186,6 +237,8 @@ class Working(State):
     """A person had the process held still."""
     containment: str = ""
     """What the process is shut into and held to, in words."""
+    log_start: int = 0
+    """Where in the attempt's log its output begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +304,8 @@ class BackingOff(State):
     """The workspace is still to be made."""
     approved: bool = False
     """A person has read and released the summary of the next attempt."""
+    fixed: bool = False
+    """The instant is the provider's; a pause does not move it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lifecycle.machine import chain
 from lifecycle.machine import effects as do
-from lifecycle.machine.policy import delay
+from lifecycle.machine.policy import delay, growing
 from lifecycle.machine.states import (
     About,
     AwaitingHuman,
@@ -76,12 +77,18 @@ def wake(state: State, at: float, why: str) -> Step:
 
 
 def fail(state: State, at: float, policy: Policy, kind: str, text: str) -> Step:
-    """Charge a failed attempt; stop at the limit or when nothing moves any more."""
+    """Charge a failed attempt; stop at the limit, and wait for a person when nothing moves."""
     tally = state.tally
     signature = f"{kind}: {text}"[:300]
-    stuck = tally.stuck + 1 if signature == tally.signature else 1
+    alike = signature == tally.signature
+    progress = tally.moved or (tally.said_new and not alike)
     tally = replace(
-        tally, retry_count=tally.retry_count + 1, stuck=stuck, signature=signature, faults=0
+        tally,
+        retry_count=tally.retry_count + 1,
+        stuck=0 if progress else tally.stuck + 1,
+        trips=0 if progress else tally.trips,
+        signature=signature,
+        faults=0,
     )
     charged = replace(state, tally=tally)
     if tally.wanted is Wanted.REJECT:
@@ -92,15 +99,41 @@ def fail(state: State, at: float, policy: Policy, kind: str, text: str) -> Step:
             Reason.MAX_RETRIES,
             f"{tally.retry_count} of {policy.max_retries} retries used; the last: {signature}",
         )
-    if tally.tree and stuck >= policy.stuck_limit:
-        return reject(
-            charged,
-            Reason.NO_PROGRESS,
-            f"{stuck} attempts in a row failed alike and left the tree unchanged "
-            f"({tally.tree[:12]}): {signature}",
-        )
-    until = at + delay(policy, stuck)
+    if is_stuck(tally, policy):
+        return open_breaker(charged, at, policy, signature)
+    until = at + delay(policy, tally.stuck)
     return land(BackingOff(tally=tally, until=until, why=signature), at)
+
+
+def is_stuck(tally: Tally, policy: Policy) -> bool:
+    """Tell whether the breaker has to open; where no tree can be compared nobody knows."""
+    return bool(tally.tree) and tally.stuck >= policy.stuck_limit
+
+
+def open_breaker(state: State, at: float, policy: Policy, last: str) -> Step:
+    """Wait for a person, with the evidence: more attempts like the latest would burn money."""
+    tally = state.tally
+    first, cap = policy.breaker_cooldown, policy.breaker_cooldown_cap
+    # Without a cool-down only a person closes it, and nobody waits for one for ever.
+    pause = growing(first, cap, policy.seed, tally.trips + 1) or policy.blocked_timeout
+    text = (
+        f"{tally.stuck} attempts in a row changed nothing and said nothing new (tree "
+        f"{tally.tree[:12]}); the last: {last}"
+    )
+    human = AwaitingHuman(
+        tally=replace(tally, trips=tally.trips + 1),
+        about=About.NO_PROGRESS,
+        text=text,
+        since=at,
+        until=at + pause,
+    )
+    return land(human, at)
+
+
+def try_once(state: State, at: float, policy: Policy, why: str) -> Step:
+    """Close the breaker for one attempt: without progress it opens again."""
+    tally = replace(state.tally, stuck=max(0, policy.stuck_limit - 1))
+    return wake(replace(state, tally=tally), at, why)
 
 
 def environment(state: State, at: float, policy: Policy, text: str, back: BackingOff) -> Step:
@@ -117,18 +150,34 @@ def environment(state: State, at: float, policy: Policy, text: str, back: Backin
 
 
 def launch(state: State, at: float, policy: Policy, *, approved: bool) -> Step:
-    """Order the next attempt, unless a limit or a review stands before it."""
-    tally = state.tally
+    """Order the next attempt, unless a limit, a rest or a review stands before it."""
+    tally = chain.up_to_date(state.tally, at)
     if tally.attempt > policy.max_attempts:
         return reject(
             state,
             Reason.MAX_RETRIES,
             f"{tally.spawn_count} attempts were started, as many as max_attempts allows",
         )
+    program = chain.chosen(tally, policy)
+    if program is None:
+        return _rest_on(state, tally, at, policy, approved=approved)
+    tally = replace(tally, program=program)
     if policy.review_summaries and not approved:
         text = f"the summary for attempt {tally.attempt} waits for approval"
         return land(AwaitingHuman(tally=tally, about=About.REVIEW, text=text, since=at), at)
     return Step(Spawning(tally=tally), (do.SpawnAgent(attempt=tally.attempt),))
+
+
+def _rest_on(state: State, tally: Tally, at: float, policy: Policy, *, approved: bool) -> Step:
+    """Wait for the first program that can work again; stop when only a person can help."""
+    first = chain.soonest(tally, policy)
+    if first is None or first.until is None:
+        why = "; ".join(f"{each.program}: {each.why}" for each in tally.resting)
+        return reject(state, Reason.ERROR, why)
+    resting = BackingOff(
+        tally=tally, until=first.until, why=first.why, approved=approved, fixed=True
+    )
+    return land(resting, at)
 
 
 def prepare(state: State) -> Step:

@@ -69,12 +69,12 @@ def rule(
     return Rule(state, event, cast("Decision", function), targets)
 
 
-WOKEN = (BackingOff, Rejected)
+WOKEN = (BackingOff, AwaitingHuman, Rejected)
 """Where a wait leads that may end in a charged failure."""
 
 RULES: tuple[Rule, ...] = (
     # in this state  on this fact                does this                     and may lead to
-    rule(Queued, on.Admitted, attempts.begin, Queued, Preparing),
+    rule(Queued, on.Admitted, attempts.begin, Queued, Preparing, Rejected),
     rule(Queued, on.DependencySettled, waits.dependency_settled, Queued, AwaitingHuman),
     rule(Queued, on.Unblocked, people.skip_dependencies, Queued),
     rule(Queued, on.Guided, attempts.note, Queued),
@@ -104,6 +104,7 @@ RULES: tuple[Rule, ...] = (
     rule(Working, on.BreakpointReached, attempts.breakpoint_reached, Stopping),
     rule(Working, on.AgentExited, attempts.exited, Capturing),
     rule(Working, on.LimitReached, attempts.limit_reached, Stopping),
+    rule(Working, on.AttemptDoomed, attempts.doomed, Stopping),
     rule(Working, on.MailboxInvalid, attempts.note, Working),
     rule(Working, on.RunnerRestarted, attempts.lost_while_working, Capturing),
     rule(Working, on.Guided, attempts.note, Working),
@@ -134,7 +135,7 @@ RULES: tuple[Rule, ...] = (
     rule(Capturing, on.StopRequested, people.hold_next, Capturing),
     rule(Capturing, on.RejectRequested, people.reject_soon, Capturing),
     rule(Verifying, on.GatesFinished, attempts.judged,
-         Completed, Verifying, BackingOff, Suspended, Rejected),
+         Completed, Verifying, BackingOff, AwaitingHuman, Suspended, Rejected),
     rule(Verifying, on.DeadlinePassed, attempts.verify_again, Verifying),
     rule(Verifying, on.Guided, attempts.note, Verifying),
     rule(Verifying, on.Reviewed, attempts.note, Verifying),
@@ -156,7 +157,7 @@ RULES: tuple[Rule, ...] = (
     rule(Blocked, on.RejectRequested, people.reject_now, Rejected),
     rule(PrPending, on.PullRequestOpened, waits.opened, PrPending),
     rule(PrPending, on.PullRequestUnknown, waits.unknown, PrPending, *WOKEN),
-    rule(PrPending, on.PullRequestMoved, waits.moved, PrPending, AwaitingHuman, *WOKEN),
+    rule(PrPending, on.PullRequestMoved, waits.moved, PrPending, *WOKEN),
     rule(PrPending, on.Reviewed, waits.reviewed, PrPending, BackingOff),
     rule(PrPending, on.DeadlinePassed, waits.pr_deadline, PrPending, AwaitingHuman),
     rule(PrPending, on.Unblocked, people.stop_waiting_for_merge, BackingOff),
@@ -175,14 +176,15 @@ RULES: tuple[Rule, ...] = (
     rule(AwaitingHuman, on.Answered, people.answer, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.Unblocked, people.unblock, AwaitingHuman, Queued, BackingOff),
     rule(AwaitingHuman, on.SummaryApproved, people.approve, AwaitingHuman, BackingOff),
-    rule(AwaitingHuman, on.DeadlinePassed, waits.human_deadline, AwaitingHuman),
-    rule(AwaitingHuman, on.ResumeRequested, waits.rearm, AwaitingHuman, Blocked, PrPending, Queued),
-    rule(AwaitingHuman, on.PullRequestMoved, waits.moved_after_timeout, AwaitingHuman, *WOKEN),
+    rule(AwaitingHuman, on.DeadlinePassed, waits.human_deadline, AwaitingHuman, BackingOff),
+    rule(AwaitingHuman, on.ResumeRequested, waits.rearm,
+         AwaitingHuman, Blocked, PrPending, BackingOff, Queued),
+    rule(AwaitingHuman, on.PullRequestMoved, waits.moved_after_timeout, *WOKEN),
     rule(AwaitingHuman, on.Reviewed, waits.reviewed_late, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.DependencySettled, waits.dependency_came_late,
          AwaitingHuman, Queued, Blocked),
     rule(AwaitingHuman, on.CiReported, waits.ci_came_late, AwaitingHuman, BackingOff),
-    rule(AwaitingHuman, on.Guided, attempts.note, AwaitingHuman),
+    rule(AwaitingHuman, on.Guided, people.guide_waiting, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.PauseRequested, people.pause_wait, Suspended),
     rule(AwaitingHuman, on.StopRequested, people.pause_wait, Suspended),
     rule(AwaitingHuman, on.RejectRequested, people.reject_now, Rejected),

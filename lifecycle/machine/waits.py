@@ -17,7 +17,7 @@ from lifecycle.machine.states import (
     Word,
     counted,
 )
-from lifecycle.machine.step import Step, fail, wake
+from lifecycle.machine.step import Step, fail, try_once, wake
 
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
@@ -217,9 +217,11 @@ def pr_deadline(state: PrPending, event: on.DeadlinePassed, policy: Policy) -> S
 
 def human_deadline(state: AwaitingHuman, event: on.DeadlinePassed, policy: Policy) -> Step:
     """Stop keeping a runner alive for a question nobody answers; the answer still counts."""
-    del policy
     if state.until is None or event.at < state.until:
         return Step(state, late=True)
+    if state.about is About.NO_PROGRESS and policy.breaker_cooldown:
+        why = f"one more attempt after a pause, because {state.text}"
+        return try_once(state, event.at, policy, why)
     # What a pull request is about stays so: a later merge still counts.
     about = About.PR_TIMEOUT if state.about is About.CI_LIMIT else About.BLOCKED_TIMEOUT
     return Step(replace(state, about=about, until=None))
@@ -240,6 +242,8 @@ def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> St
                 head=state.head,
             )
             return Step(pending, (do.OpenPullRequest(url=state.url, summary=""),))
+        case About.NO_PROGRESS:
+            return try_once(state, event.at, policy, f"tried again by {event.by or 'a person'}")
         case About.DEPENDENCY:
             return Step(Queued(tally=state.tally, waiting_on=state.blocked_on))
         case _:

@@ -53,6 +53,22 @@ def decode_effect(text: str) -> Effect:
     return _decode(Effect, text)
 
 
+def encode_part(value: object) -> str:
+    """Return the text to keep for a value that is no state, event or effect of its own."""
+    return _ENCODER.encode(value)
+
+
+def decode_part(of: type[T], text: str) -> T:
+    """Return such a value."""
+    try:
+        value: T = _build(of, json.loads(text))
+    except (KeyError, TypeError, ValueError, RecursionError) as problem:
+        raise StoreDamagedError(
+            f"a stored {of.__name__.lower()} cannot be read ({problem!r}): {text[:200]}"
+        ) from problem
+    return value
+
+
 def _family(base: type, module: types.ModuleType) -> dict[str, type[Any]]:
     found = (each for each in vars(module).values() if isinstance(each, type))
     return {each.__name__: each for each in found if issubclass(each, base)}

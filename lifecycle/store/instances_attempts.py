@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from lifecycle.machine.endings import TREATMENTS
+from lifecycle.machine.states import Ended
 from lifecycle.store.instances import (
     LOCAL_USER,
     LOOP_DEFINITION,
@@ -24,7 +26,7 @@ LIVE_KINDS = {
 """Work states in which the attempt under way is active, and as what."""
 FROZEN = "suspended"
 """An attempt at work whose process is held still."""
-BAD_ENDS = ("", "no_breakpoint", "invalid_breakpoint", "crashed", "hung", "timeout", "limit")
+BAD_ENDS = ("", *(str(each) for each in TREATMENTS if each is not Ended.INTERRUPTED))
 """Outcomes of attempts whose agent failed; an empty one was never written down."""
 LIFECYCLE_COLUMNS = ("cursor", "agent_id", "task_id", "birth", "work_kind", "updated_at", "tags")
 LEDGER_COLUMNS = (

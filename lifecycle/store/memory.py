@@ -48,6 +48,8 @@ from lifecycle.store.rows import (
     taken,
     to_json,
 )
+from lifecycle.store.spending_memory import MemorySpendings
+from lifecycle.store.spending_rows import spending_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,7 +78,7 @@ class _Around:
         self.attempts: dict[int, Row] = {}
 
 
-class MemoryStore:
+class MemoryStore(MemorySpendings):
     """A `LifecycleStore` that is gone with its process."""
 
     def __init__(self, *, clock: Callable[[], float] | None = None) -> None:
@@ -87,6 +89,7 @@ class MemoryStore:
         self._requests: dict[int, Row] = {}
         self._outcomes: dict[int, str] = {}
         self._documents: dict[str, dict[str, str]] = {}
+        self._spendings: dict[tuple[str, str, int], Row] = {}
         self.trail = MemoryTrail()
         self.deliveries = MemoryDeliveries(self._open)
         self._closed = False
@@ -177,6 +180,7 @@ class MemoryStore:
         journal = [journal_row(entry) for entry in commit.journal]
         effects = effect_rows(commit.effects, row[VERSION])
         attempt = None if commit.attempt is None else attempt_row(commit.attempt)
+        spending = None if commit.spending is None else spending_row(commit.spending)
         self._check(record.agent_id, journal, effects, attempt, set(commit.done))
         self._write(record, row)
         outbox = self._around[record.agent_id].outbox
@@ -188,6 +192,8 @@ class MemoryStore:
             self._around[each[0]].outbox[each[1]] = each
         if attempt is not None:
             self._around[attempt[0]].attempts[attempt[1]] = attempt
+        if spending is not None:
+            self._put_spending(spending)
         for request_id in commit.taken:
             self._answer(request_id, "")
         self.trail.add(audit_rows(commit))

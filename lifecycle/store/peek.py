@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-KNOWN_SCHEMA = 4
+KNOWN_SCHEMA = 6
 """The schema version whose columns are named here; a test compares it with the migrations."""
 _COLUMNS = (
     "cursor",
@@ -34,6 +34,10 @@ _COLUMNS = (
     "error",
     "tags",
     "work",
+)
+_SPENDING = (
+    *("agent_id", "birth", "attempt", "task_id", "plan", "at", "program", "model"),
+    *("tokens", "input_tokens", "output_tokens", "cached_tokens", "cost_usd", "seconds"),
 )
 _AS_JSON = ("tags", "work")
 
@@ -64,6 +68,19 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
         "ORDER BY cursor DESC LIMIT ?"
     )
     return [_plain(row) for row in _fetch(path, query, (*values, limit))]
+
+
+def read_spending(path: Path) -> list[dict[str, Any]]:
+    """Return what attempts used as plain values, the oldest first; a cost may be None."""
+    query = f"SELECT {', '.join(_SPENDING)} FROM spending ORDER BY at, agent_id, attempt"  # noqa: S608  # our own text
+    return [dict(zip(_SPENDING, row, strict=True)) for row in _fetch(path, query, ())]
+
+
+def read_facts(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Return agent, birth, coarse state and facts of all lifecycles, the latest moved last."""
+    query = "SELECT agent_id, birth, coarse, facts FROM lifecycles ORDER BY updated_at, cursor"
+    rows = _fetch(path, query, ())
+    return [(agent_id, birth, state, json.loads(facts)) for agent_id, birth, state, facts in rows]
 
 
 def _fetch(path: Path, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lifecycle.audit import Trail
     from lifecycle.machine.events import Event
+    from lifecycle.machine.money import Spent
     from lifecycle.record import (
         AgentLifecycle,
         AttemptRow,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
         Page,
         PendingEffect,
         Request,
+        Spending,
+        SpendingSum,
     )
 
 
@@ -35,7 +38,34 @@ class Inbox(Deliveries, Protocol):
         ...
 
 
-class LifecycleStore(Protocol):
+class Spendings(Protocol):
+    """What attempts used. It outlives the lifecycles: `delete` takes none of it away."""
+
+    async def spendings(
+        self, since: float = 0.0, *, agent_id: str | None = None, plan: str | None = None
+    ) -> list[Spending]:
+        """Return what attempts used that ended since then, the oldest first."""
+        ...
+
+    async def spent(
+        self, since: float = 0.0, *, agent_id: str | None = None, plan: str | None = None
+    ) -> Spent:
+        """Return what those attempts used together, as far as it is known."""
+        ...
+
+    async def spending_sums(self) -> list[SpendingSum]:
+        """Return the sums of each lifecycle in each plan."""
+        ...
+
+    async def forget_spending(self, now: float, keep: float) -> int:
+        """Remove what ended more than `keep` seconds before now, and before the newest there is.
+
+        Returns how many attempts that were.
+        """
+        ...
+
+
+class LifecycleStore(Spendings, Protocol):
     """The one canonical place of lifecycle records."""
 
     @property

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import ConflictingUpdateError, StoreDamagedError, UnknownLifecycleError
+from lifecycle.machine.events import Report
 from lifecycle.machine.states import coarse
 from lifecycle.record import (
     AgentLifecycle,
@@ -20,8 +21,16 @@ from lifecycle.record import (
     Page,
     PendingEffect,
     Request,
+    Used,
 )
-from lifecycle.store.codec import decode_effect, decode_event, decode_state, encode
+from lifecycle.store.codec import (
+    decode_effect,
+    decode_event,
+    decode_part,
+    decode_state,
+    encode,
+    encode_part,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,13 +167,22 @@ def row_journal(row: Sequence[Any]) -> JournalEntry:
 def attempt_row(attempt: AttemptRow) -> Row:
     """Return the row of an attempt, in the order of `ATTEMPT_COLUMNS`."""
     return tuple(
-        storable(value) if isinstance(value, str) else value for value in _attempt_values(attempt)
+        storable(value) if isinstance(value, str) else _in_a_column(value)
+        for value in _attempt_values(attempt)
     )
+
+
+def _in_a_column(value: Any) -> Any:
+    return encode_part(value) if isinstance(value, (Report, Used)) else value
 
 
 def row_attempt(row: Sequence[Any]) -> AttemptRow:
     """Return the attempt of a row."""
-    return AttemptRow(**dict(zip(ATTEMPT_COLUMNS, row, strict=True)))
+    values = dict(zip(ATTEMPT_COLUMNS, row, strict=True))
+    for name, form in (("report", Report), ("before", Used)):
+        if values[name] is not None:
+            values[name] = decode_part(form, values[name])
+    return AttemptRow(**values)
 
 
 def effect_rows(pending: Sequence[PendingEffect], version: int) -> list[Row]:

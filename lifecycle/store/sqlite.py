@@ -44,6 +44,8 @@ from lifecycle.store.rows import (
     storable,
     to_json,
 )
+from lifecycle.store.spending_rows import spending_row
+from lifecycle.store.sqlite_spending import SqliteSpendings
 from lifecycle.store.sqlite_writer import Writer
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ _LONG = _SHORT + 1
 """Rows that may be read in the event loop, and a number that means more than those."""
 
 
-class SqliteStore:
+class SqliteStore(SqliteSpendings):
     """All lifecycles of one repository; open it with `await SqliteStore.open(path)`.
 
     What was acknowledged survives a crash of the process. A power failure may take the last
@@ -189,6 +191,7 @@ class SqliteStore:
             effects=effect_rows(commit.effects, row[VERSION]),
             done=commit.done,
             attempt=None if commit.attempt is None else attempt_row(commit.attempt),
+            spending=None if commit.spending is None else spending_row(commit.spending),
             taken=commit.taken,
             at=record.updated_at,
         )

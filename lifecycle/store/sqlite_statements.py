@@ -21,6 +21,7 @@ from lifecycle.store.rows import (
     ownerless,
     taken,
 )
+from lifecycle.store.sqlite_spending import put_spending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,6 +52,7 @@ class Decision:
     effects: Sequence[Row]
     done: Sequence[str]
     attempt: Row | None
+    spending: Row | None
     taken: Sequence[int]
     at: float
 
@@ -68,6 +70,8 @@ def write_decision(connection: sqlite3.Connection, decision: Decision) -> int:
     add_effects(connection, decision.effects)
     if decision.attempt is not None:
         put_attempt(connection, decision.attempt)
+    if decision.spending is not None:
+        put_spending(connection, decision.spending)
     if decision.taken:
         answer(connection, decision.taken, decision.at)
     return cursor

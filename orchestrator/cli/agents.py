@@ -1,8 +1,8 @@
-"""`loopwright agents`: which agent programs there are, and how a recorded run of one ended."""
+"""`loopwright agents`: which agent programs there are, whether one fits, how a run of it ended."""
 
 from __future__ import annotations
 
-from orchestrator.cli.options import Parser, UsageError
+from orchestrator.cli.options import Parser, UsageError, seconds
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -11,39 +11,79 @@ if TYPE_CHECKING:
     from orchestrator.agents import Installed
     from runtime.agents.outcome import Outcome
 
-ACTIONS = ("list", "outcome")
+ACTIONS = ("list", "outcome", "test")
 HEADS = ("AGENT", "INSTALLED", "TESTED WITH", "WHERE")
 _MORE = """\
 outcome reads what a run wrote and tells how it ended: completed, rate_limit, quota, billing, auth,
 overloaded, network, context_overflow, model, refused, denied, max_turns, budget, loop, hang,
 timeout, crash, killed or error. The program's own events count first, then its exit code, then
 standard error of a failed run. A signal is a negative exit code, or 128 more than its number. A
-time of day without a date is read as seen from now."""
+time of day without a date is read as seen from now.
+
+test starts a program again and again, in throw-away repositories, and tells whether it can be run
+in a loop: each case is pass, fail or not provoked. With a real model that costs money, so it asks
+before. Exit code 0 when nothing failed, 6 when something did."""
+_TEST_ONLY = ("command", "model", "timeout")
+_TEST_FLAGS = ("only", "passes", "yes", "private")
 
 
 def parser(name: str) -> Parser:
     """Return the options."""
     made = Parser(
         name,
-        "List the agent programs that can be run, or judge a recorded run of one.",
+        "List the agent programs that can be run, test one, or judge a recorded run of one.",
         example=(
             f"loopwright {name}\n"
-            f"loopwright {name} outcome claude --stdout run.jsonl --exit-code 1 --json"
+            f"loopwright {name} outcome claude --stdout run.jsonl --exit-code 1 --json\n"
+            f"loopwright {name} test codex --yes\n"
+            f"loopwright {name} test --command './my-agent --once' --yes --json"
         ),
         more=_MORE,
     )
     made.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="by default list")
-    made.add_argument("adapter", nargs="?", metavar="NAME", help="outcome: the adapter's name")
+    made.add_argument("adapter", nargs="?", metavar="NAME", help="the adapter's name")
     made.add_argument("--stdout", metavar="FILE", help="outcome: what it wrote to standard output")
     made.add_argument("--stderr", metavar="FILE", help="outcome: what it wrote to standard error")
     made.add_argument("--exit-code", type=int, metavar="N", help="outcome: how its process ended")
+    _add_test_options(made)
     return made.with_json()
+
+
+def _add_test_options(made: Parser) -> None:
+    made.add_argument("--command", metavar="'CMD ARG'", help="test: a program without an adapter")
+    made.add_argument("--model", metavar="M", help="test: the model it is to use")
+    made.add_argument(
+        "--only", metavar="CASE", action="append", default=[], help="test: only this case; repeat"
+    )
+    made.add_argument(
+        "--timeout", metavar="S", type=seconds, help="test: seconds for one run; by default 180"
+    )
+    made.add_argument(
+        "--pass",
+        metavar="NAME",
+        dest="passes",
+        action="append",
+        default=[],
+        help="test: a variable it gets too, such as its key; repeat",
+    )
+    made.add_argument(
+        "--private", action="store_true", help="test: keep your settings and login of it out"
+    )
+    made.add_argument("--yes", action="store_true", help="test: agree to what it costs")
 
 
 def run(name: str, args: list[str]) -> int:
     """List or judge."""
     options = parser(name).parse_args(args)
     given = (options.adapter, options.stdout, options.stderr, options.exit_code)
+    if options.action != "test" and _test_options(options):
+        raise UsageError(f"{_test_options(options)} belongs to `loopwright {name} test`")
+    if options.action == "test":
+        if given[1:] != (None, None, None):
+            raise UsageError("a recorded run is judged by `outcome`; test starts the program")
+        from orchestrator.conformance import command  # noqa: PLC0415  # the other actions are quick
+
+        return command.run(name, options)
     if options.action == "outcome":
         if options.adapter is None or options.stdout is None or options.exit_code is None:
             raise UsageError("outcome needs the adapter's NAME, --stdout FILE and --exit-code N")
@@ -51,6 +91,13 @@ def run(name: str, args: list[str]) -> int:
     if any(each is not None for each in given):
         raise UsageError(f"a name and files belong to `loopwright {name} outcome`")
     return _list(as_json=options.json)
+
+
+def _test_options(options: Any) -> str:
+    """Name the options of `test` that were given."""
+    given = [each for each in _TEST_ONLY if getattr(options, each) is not None]
+    given += [each for each in _TEST_FLAGS if getattr(options, each)]
+    return ", ".join("--pass" if each == "passes" else f"--{each}" for each in given)
 
 
 def _list(*, as_json: bool) -> int:

@@ -39,6 +39,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("logs", "logs", "print what an attempt's agent printed"),
             ("summary", "summary", "show, compare, edit or approve the summary of an attempt"),
             ("agents", "agents", "list agent programs and what is installed; judge a recorded run"),
+            ("costs", "costs", "what attempts used, and how much of each budget is left"),
             ("audit", "audit", "who did what to whom and why, and whether that record is whole"),
         ),
     ),
@@ -61,6 +62,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "For agents and programs",
         (
             ("signal", "signal", "write a breakpoint (called by the agent itself)"),
+            ("mcp", "mcp", "offer the agent tools to signal with (started by its program)"),
             ("export", "export", "write a lifecycle with journal and attempts as JSON"),
             (
                 "schema",

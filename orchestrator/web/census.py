@@ -18,6 +18,7 @@ from lifecycle.machine.states import (
     BackingOff,
     Blocked,
     Completed,
+    Ended,
     PrPending,
     Queued,
     Suspended,
@@ -129,7 +130,9 @@ class Census:
             case on.BreakpointReached(word=word):
                 self._how[news.agent_id] = word.type
             case on.LimitReached(idle=idle):
-                self._how[news.agent_id] = "hung" if idle else "timeout"
+                self._how[news.agent_id] = str(Ended.HANG if idle else Ended.TIMEOUT)
+            case on.AttemptDoomed(ended=ended):
+                self._how[news.agent_id] = str(ended)
             case _:
                 pass
         if isinstance(fact, (on.AgentExited, on.AgentStopped, on.SpawnFailed, on.RunnerRestarted)):
@@ -144,7 +147,9 @@ def _outcome(fact: on.Event, how: str) -> str:
         return how
     if word is not None:
         return word.type
-    return _ENDS.get(type(fact), "no_breakpoint" if _ended_well(fact) else "crashed")
+    if isinstance(fact, on.AgentExited) and fact.report is not None:
+        return str(fact.report.ended)
+    return _ENDS.get(type(fact), str(Ended.NO_BREAKPOINT if _ended_well(fact) else Ended.ERROR))
 
 
 def _ended_well(fact: on.Event) -> bool:

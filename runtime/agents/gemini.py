@@ -46,6 +46,7 @@ _TYPES = {
 _LOOP = "loop detected"
 _ASSISTANT = b'"role":"assistant"'
 _AUTO = "auto"
+_DEFAULTS = "defaults.json"
 
 
 def _exit_codes() -> dict[int, Ending]:
@@ -217,16 +218,23 @@ def _settings(request: Request) -> dict[str, object]:
 
 
 def _files(request: Request) -> dict[str, str]:
+    """Return our settings where they would be read.
+
+    Beside a user's own settings it takes more only from a file that root owns, in folders that root
+    alone may write to. Anybody else's is passed over in silence, so it is not written.
+    """
     settings = _settings(request)
-    path = ".gemini/settings.json" if request.private_config else "defaults.json"
-    return {path: json.dumps(settings)} if settings else {}
+    if not settings or not (request.private_config or request.as_root):
+        return {}
+    path = ".gemini/settings.json" if request.private_config else _DEFAULTS
+    return {path: json.dumps(settings)}
 
 
 def _env(request: Request) -> dict[str, str]:
     """Name our file as the lowest layer of settings: the user's and the machine's stay above."""
-    if request.private_config or not _settings(request):
+    if _DEFAULTS not in _files(request):
         return {}
-    return {"GEMINI_CLI_SYSTEM_DEFAULTS_PATH": f"{request.config_folder}/defaults.json"}
+    return {"GEMINI_CLI_SYSTEM_DEFAULTS_PATH": f"{request.config_folder}/{_DEFAULTS}"}
 
 
 ADAPTER = Adapter(

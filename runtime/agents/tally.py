@@ -42,6 +42,7 @@ class Tally:
         self._failure: Failed | None = None
         self._trouble: Failed | None = None
         """What is wrong as far as is known; forgotten once the program gets on."""
+        self._retried = False
         self._reset: float | None = None
         self._said = ""
         self._words: deque[bytes] = deque(maxlen=_WORD_LINES)
@@ -52,6 +53,31 @@ class Tally:
         self._stuck_on_denial = False
         self._steps: Usage | None = None
         self._totals: dict[Scope, Usage] = {}
+
+    @property
+    def tools_running(self) -> int:
+        """How many tools have begun and not ended."""
+        return len(self._open)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the program says that its turn is over."""
+        return self._final is not None
+
+    @property
+    def trouble(self) -> Failed | None:
+        """What is wrong as far as is known; None once the program got past it."""
+        return self._trouble
+
+    @property
+    def retries_in_vain(self) -> bool:
+        """Whether the trouble is one that the program's own retry loop named."""
+        return self._trouble is not None and self._retried
+
+    def used(self) -> tuple[Tokens | None, float | None]:
+        """Return tokens and dollars used so far, as far as the program tells."""
+        tokens, money = self._used(lambda each: each.tokens), self._used(lambda each: each.cost_usd)
+        return tokens.tokens if tokens else None, money.cost_usd if money else None
 
     def _note(self, event: Event) -> None:
         if (noting := self._NOTES.get(type(event))) is not None:
@@ -76,9 +102,11 @@ class Tally:
 
     def _on_retry(self, event: Retry) -> None:
         self._trouble = Failed(event.ending, event.message)
+        self._retried = True
 
     def _on_failure(self, event: Failed) -> None:
         self._failure = self._trouble = event
+        self._retried = False
         self._reset = event.reset_at or self._reset
 
     def _on_limit(self, event: Limit) -> None:

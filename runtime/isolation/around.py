@@ -33,6 +33,8 @@ class Place:
     """The git folder of the recorded repository; None when the workspace is no git worktree."""
     summary: Path | None = None
     mailbox: Path | None = None
+    config: Path | None = None
+    """Private settings of the agent's program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def around(
         workspace,
         network=choice.network,
         readable=(*programs, *git.readable, *opened.readable, *summary),
-        writable=(*git.writable, *opened.writable),
+        writable=(*git.writable, *opened.writable, *((place.config,) if place.config else ())),
         login=_login(opened.login, home),
         # What does not exist needs no hiding, and could not be made where all is read-only.
         hidden=tuple(path for path in hidden if path.is_dir()),

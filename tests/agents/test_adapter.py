@@ -92,7 +92,7 @@ def test_a_key_reaches_the_program_only_when_it_was_asked_for(name: str) -> None
 
 @pytest.mark.parametrize("name", REAL)
 def test_a_tool_server_is_made_known_in_the_programs_own_form(name: str) -> None:
-    launch = plan(built_in(name), of(name, mcp=SERVER))
+    launch = plan(built_in(name), of(name, mcp=SERVER, as_root=True))
     files = {file.path: json.loads(file.text) for file in launch.files}
     if name == "claude":
         (path,) = files
@@ -137,6 +137,15 @@ def test_the_name_of_a_tool_is_known(name: str, tool: str) -> None:
     form = built_in(name).mcp
     assert form is not None
     assert form.tool_name("loopwright", "report") == tool
+
+
+def test_gemini_gets_no_file_that_it_would_not_read() -> None:
+    launch = plan(built_in("gemini"), of("gemini", mcp=SERVER, max_turns=7))
+    assert launch.files == ()
+    assert "GEMINI_CLI_SYSTEM_DEFAULTS_PATH" not in launch.env
+    private = plan(built_in("gemini"), of("gemini", mcp=SERVER, private_config=True))
+    (file,) = private.files
+    assert json.loads(file.text)["mcpServers"]["loopwright"]["trust"] is True
 
 
 def test_private_settings_of_gemini_are_in_its_own_home() -> None:

@@ -80,7 +80,7 @@ def fill(connection: sqlite3.Connection, size: int) -> None:
                     agent_id,
                     started_at=1000.0 + number,
                     ended_at=2000.0,
-                    outcome="blocked" if number % 2 else "crashed",
+                    outcome="blocked" if number % 2 else "crash",
                 )
             ),
         )

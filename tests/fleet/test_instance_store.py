@@ -249,9 +249,9 @@ async def only(instances: InstanceStore, **fields: Any) -> InstanceRow:
         (st.Preparing(), "initializing"),
         (st.Spawning(), "initializing"),
         (WORKING, "processing"),
-        (st.Stopping(process=WORKING.process, outcome=st.Outcome(ended=st.Ended.IDLE)),
+        (st.Stopping(process=WORKING.process, outcome=st.Outcome(ended=st.Ended.HANG)),
          "terminating"),
-        (st.Capturing(outcome=st.Outcome(ended=st.Ended.CRASHED)), "terminating"),
+        (st.Capturing(outcome=st.Outcome(ended=st.Ended.CRASH)), "terminating"),
     ],
 )  # fmt: skip
 async def test_an_attempt_under_way_is_an_instance(
@@ -278,7 +278,7 @@ async def test_an_attempt_under_way_is_an_instance(
 @pytest.mark.parametrize(
     ("outcome", "state"),
     [("task_complete", "terminated"), ("gate_failed", "terminated"), ("interrupted", "terminated"),
-     ("crashed", "failed"), ("timeout", "failed"), ("no_breakpoint", "failed"), ("", "failed")],
+     ("crash", "failed"), ("timeout", "failed"), ("no_breakpoint", "failed"), ("", "failed")],
 )  # fmt: skip
 async def test_an_attempt_that_ended_is_an_instance_that_ended(
     store: LifecycleStore, instances: InstanceStore, outcome: str, state: str

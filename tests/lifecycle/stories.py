@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lifecycle.attend import Rounds
+from lifecycle.accounts import Accounts
 from lifecycle.bases import Bases
 from lifecycle.clock import SteppedClock
 from lifecycle.confine import Confiner
@@ -22,6 +22,7 @@ from lifecycle.paths import Paths
 from lifecycle.places import Places
 from lifecycle.plan import Agent, Task
 from lifecycle.result import ended
+from lifecycle.rounds import Rounds
 from lifecycle.settings import Settings
 from lifecycle.store.memory import MemoryStore
 from templates.renderer import Renderer
@@ -205,7 +206,7 @@ class Play:
             confiner=Confiner(
                 self.folder, self.folder / ".loopwright", home=self.folder, path="", report=print
             ),
-            command_of=lambda agent: agent.command,
+            accounts=Accounts(store, clock),
             ci=Provider(world, life) if self.story.with_ci else None,
             scribe=ports.AtOnce(),
             checkpoint=life.checkpoint,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lifecycle import attend
+from lifecycle import rounds
 from lifecycle.machine.events import LimitReached, StopRequested
 from lifecycle.result import LoopResultType
 from tests.lifecycle.world import DONE, HANG, Step, World, commit, says, until
@@ -25,7 +25,7 @@ async def _limits(world: World) -> list[str]:
 async def test_an_agent_that_hangs_reaches_the_idle_limit(world: World) -> None:
     result = await world.run({1: [*commit("x.txt"), HANG], 2: [DONE]}, **IDLE)
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
-    assert await world.outcomes() == ["hung", "task_complete"]
+    assert await world.outcomes() == ["hang", "task_complete"]
     assert await _limits(world) == ["no output, no file change and no CPU use for 0.8 s"]
     assert "no output, no file change" in world.prompt(2)
 
@@ -120,4 +120,4 @@ async def test_a_flood_of_output_is_cut_in_the_middle(world: World) -> None:
 
 
 def test_living_agents_are_measured_often_enough_for_the_default_limits() -> None:
-    assert attend.SAMPLE_INTERVAL <= 5
+    assert rounds.SAMPLE_INTERVAL <= 5

@@ -86,7 +86,7 @@ async def test_retries_used_up_end_with_max_retries(world: World) -> None:
     assert (result.spawn_count, result.retry_count) == (2, 2)
     assert "2 of 2 retries used" in str(result.error)
     assert "exit code 3" in str(result.error)
-    assert await world.outcomes() == ["crashed", "crashed"]
+    assert await world.outcomes() == ["error", "error"]
 
 
 async def test_a_command_that_does_not_exist_ends_with_an_error_at_once(world: World) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lifecycle import attend, minutes
+from lifecycle import attend, minutes, rounds
 from lifecycle.clock import SystemClock
 from lifecycle.errors import LifecycleError, StoreError
 from lifecycle.machine.events import (
@@ -19,7 +19,7 @@ from lifecycle.machine.events import (
     PauseRequested,
     RejectRequested,
 )
-from lifecycle.machine.states import Accepted, Rejected
+from lifecycle.machine.states import About, Accepted, AwaitingHuman, Rejected
 from lifecycle.plan import Agent
 from lifecycle.result import LoopResultType
 from lifecycle.retention import Retention
@@ -61,15 +61,21 @@ async def test_a_detached_head_at_the_commit_of_the_branch_is_no_fault(world: Wo
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
 
 
-async def test_a_pull_request_without_a_commit_is_charged_and_ends_early(world: World) -> None:
-    result = await world.run(
-        {1: [*commit("x.txt"), says("pr_created", summary="p")],
-         0: [says("pr_created", summary="p")]},
-        ci=world.ci("true", auto_merge=True), max_retries=50, stuck_limit=3,
-    )  # fmt: skip
-    assert result.result_type is LoopResultType.ERROR
-    assert (result.spawn_count, result.retry_count) == (4, 3)
-    assert "there is nothing to merge" in str(result.error)
+async def test_a_pull_request_without_a_commit_is_charged_and_soon_waits_for_a_person(
+    world: World,
+) -> None:
+    script = {
+        1: [*commit("x.txt"), says("pr_created", summary="p")],
+        0: [says("pr_created", summary="p")],
+    }
+    ci = world.ci("true", auto_merge=True)
+    async with world.running(script, ci=ci, max_retries=50, stuck_limit=3) as running:
+        await running.at("AwaitingHuman")
+        work = await world.work()
+        assert isinstance(work, AwaitingHuman)
+        assert work.about is About.NO_PROGRESS
+        assert (work.tally.spawn_count, work.tally.retry_count) == (4, 3)
+        assert "there is nothing to merge" in work.text
 
 
 async def test_a_lock_that_a_killed_git_left_keeps_nobody_from_committing(world: World) -> None:
@@ -94,7 +100,7 @@ async def test_an_unknown_adapter_ends_the_loop_with_the_reason(world: World) ->
     run = world.loop().run_agent_loop(Agent(agent_id=AGENT, adapter="nope"), world.task())
     result = await asyncio.wait_for(run, 20)
     assert result.result_type is LoopResultType.ERROR
-    assert "there is no adapter 'nope'" in str(result.error)
+    assert "there is no agent program 'nope'" in str(result.error)
 
 
 async def test_an_edited_summary_that_is_no_utf8_is_shown_all_the_same(world: World) -> None:
@@ -311,7 +317,7 @@ async def test_a_machine_that_slept_charges_no_agent_for_it(
     async with world.running(steps, idle_limit=1800.0, wall_limit=14400.0) as running:
         await running.at("Working")
         clock.ahead = 8 * 3600.0
-        await asyncio.sleep(2.5 * attend.SAMPLE_INTERVAL)
+        await asyncio.sleep(2.5 * rounds.SAMPLE_INTERVAL)
         (world.workspace / "go").touch()
         result = await running.result()
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)

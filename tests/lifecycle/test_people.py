@@ -35,7 +35,7 @@ async def test_a_pause_lets_the_attempt_end_and_holds_the_next(world: World) -> 
         await running.ask(on.PauseRequested)
         go.touch()
         await running.at("Suspended")
-        assert await world.outcomes() == ["crashed"]
+        assert await world.outcomes() == ["error"]
         await running.ask(on.ResumeRequested)
         result = await running.result()
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)

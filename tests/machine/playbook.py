@@ -156,7 +156,7 @@ def stopping(ended: Ended = Ended.INTERRUPTED, word: Word | None = None, **tally
     return Stopping(tally=_spawned(tally), process=PROCESS, outcome=outcome)
 
 
-def capturing(said: Word | Ended = Ended.CRASHED, **tally: Any) -> Capturing:
+def capturing(said: Word | Ended = Ended.CRASH, **tally: Any) -> Capturing:
     """Return the state after an attempt that said this, or ended like this."""
     if isinstance(said, Word):
         outcome = Outcome(ended=Ended.BREAKPOINT, word=said)

@@ -38,7 +38,7 @@ LOOK = do.LookAtBlockers(blocked_on=("T000",), head="h1")
 
 def test_a_failed_attempt_costs_a_retry_and_waits() -> None:
     (
-        play(capturing(Ended.CRASHED), retry_interval=30)
+        play(capturing(Ended.CRASH), retry_interval=30)
         .on(TAKEN)
         .to(BackingOff, until=40, approved=False)
         .says("crashed: the agent crashed")
@@ -64,7 +64,7 @@ def test_the_breaker_names_its_evidence() -> None:
         "retry_count": 2,
     }
     (
-        play(capturing(Ended.CRASHED, **alike), stuck_limit=3)
+        play(capturing(Ended.CRASH, **alike), stuck_limit=3)
         .on(TAKEN)
         .to(Rejected, reason=Reason.NO_PROGRESS)
         .says("3 attempts in a row failed alike and left the tree unchanged (t1): crashed")
@@ -73,25 +73,25 @@ def test_the_breaker_names_its_evidence() -> None:
 
 def test_a_change_in_the_tree_is_progress() -> None:
     alike: dict[str, Any] = {"signature": "crashed: the agent crashed", "stuck": 2, "tree": "t0"}
-    play(capturing(Ended.CRASHED, **alike), stuck_limit=3).on(TAKEN).to(BackingOff).counts(stuck=1)
+    play(capturing(Ended.CRASH, **alike), stuck_limit=3).on(TAKEN).to(BackingOff).counts(stuck=1)
 
 
 def test_another_failure_is_progress() -> None:
     other: dict[str, Any] = {"signature": "hung: 1800 s", "stuck": 2, "tree": "t1"}
-    play(capturing(Ended.CRASHED, **other), stuck_limit=3).on(TAKEN).to(BackingOff).counts(stuck=1)
+    play(capturing(Ended.CRASH, **other), stuck_limit=3).on(TAKEN).to(BackingOff).counts(stuck=1)
 
 
 def test_without_a_known_tree_the_breaker_cannot_tell() -> None:
     alike: dict[str, Any] = {"signature": "crashed: the agent crashed", "stuck": 2}
     nothing = on.SnapshotTaken(at=10, attempt=1)
-    play(capturing(Ended.CRASHED, **alike), stuck_limit=3).on(nothing).to(BackingOff).counts(
+    play(capturing(Ended.CRASH, **alike), stuck_limit=3).on(nothing).to(BackingOff).counts(
         stuck=3
     )
 
 
 def test_alike_failures_wait_longer_each_time() -> None:
     alike: dict[str, Any] = {"signature": "crashed: the agent crashed", "stuck": 3, "tree": "t1"}
-    transcript = play(capturing(Ended.CRASHED, **alike), retry_interval=10).on(TAKEN).to(BackingOff)
+    transcript = play(capturing(Ended.CRASH, **alike), retry_interval=10).on(TAKEN).to(BackingOff)
     assert isinstance(transcript.state, BackingOff)
     assert 60 <= transcript.state.until - 10 <= 100
 
@@ -131,7 +131,7 @@ def test_a_snapshot_that_never_succeeds_ends_it() -> None:
 # --- what was asked for meanwhile -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("said", [BLOCKED, PR, QUESTION, Ended.CRASHED, Ended.INTERRUPTED])
+@pytest.mark.parametrize("said", [BLOCKED, PR, QUESTION, Ended.CRASH, Ended.INTERRUPTED])
 def test_a_pause_holds_whatever_the_attempt_came_to(said: Word | Ended) -> None:
     transcript = play(capturing(said, wanted=Wanted.PAUSE)).on(TAKEN).to(Suspended, since=10)
     transcript.counts(wanted=Wanted.NOTHING)
@@ -157,7 +157,7 @@ def test_nothing_is_left_to_pause_when_it_is_complete() -> None:
 
 
 @pytest.mark.parametrize("has_gates", [True, False])
-@pytest.mark.parametrize("said", [DONE, BLOCKED, PR, QUESTION, Ended.CRASHED, Ended.INTERRUPTED])
+@pytest.mark.parametrize("said", [DONE, BLOCKED, PR, QUESTION, Ended.CRASH, Ended.INTERRUPTED])
 def test_a_rejection_counts_whatever_the_attempt_came_to(
     said: Word | Ended,
     has_gates: bool,  # noqa: FBT001  # a parameter

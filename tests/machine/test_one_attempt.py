@@ -184,7 +184,7 @@ def test_an_attempt_cut_short_is_approved_already_but_the_next_one_is_not() -> N
         .on(on.SnapshotTaken(at=5, attempt=1))
         .to(BackingOff, approved=True)
     )
-    play(capturing(Ended.CRASHED), review_summaries=True).on(on.SnapshotTaken(at=5, attempt=1)).to(
+    play(capturing(Ended.CRASH), review_summaries=True).on(on.SnapshotTaken(at=5, attempt=1)).to(
         BackingOff, approved=False
     )
 
@@ -201,7 +201,7 @@ def test_a_breakpoint_ends_the_process_that_signalled_it() -> None:
     )
 
 
-@pytest.mark.parametrize(("idle", "ended"), [(True, Ended.IDLE), (False, Ended.OVERTIME)])
+@pytest.mark.parametrize(("idle", "ended"), [(True, Ended.HANG), (False, Ended.TIMEOUT)])
 def test_a_limit_ends_the_process(idle: bool, ended: Ended) -> None:  # noqa: FBT001  # a parameter
     (
         play(working())
@@ -234,7 +234,7 @@ def test_a_breakpoint_counts_also_of_an_agent_that_met_a_limit_afterwards() -> N
 
 def test_the_last_word_written_while_it_was_being_ended_counts() -> None:
     (
-        play(stopping(Ended.IDLE))
+        play(stopping(Ended.HANG))
         .on(on.AgentStopped(at=10, attempt=1, exit_code=0, word=DONE))
         .to(Capturing, outcome=Outcome(ended=Ended.BREAKPOINT, word=DONE, exit_code=0))
         .orders(SNAPSHOT)
@@ -245,8 +245,8 @@ def test_the_last_word_written_while_it_was_being_ended_counts() -> None:
     ("event", "ended", "text"),
     [
         (on.AgentExited(at=9, attempt=1, exit_code=0), Ended.NO_BREAKPOINT, "without a breakpoint"),
-        (on.AgentExited(at=9, attempt=1, exit_code=3), Ended.CRASHED, "exit code 3"),
-        (on.AgentExited(at=9, attempt=1, signal=11), Ended.CRASHED, "ended by signal 11"),
+        (on.AgentExited(at=9, attempt=1, exit_code=3), Ended.CRASH, "exit code 3"),
+        (on.AgentExited(at=9, attempt=1, signal=11), Ended.CRASH, "ended by signal 11"),
         (on.AgentExited(at=9, attempt=1, exit_code=0, problem="NaN"), Ended.INVALID_BREAKPOINT,
          "NaN"),
         (on.AgentExited(at=9, attempt=1, exit_code=1, word=DONE), Ended.BREAKPOINT, ""),
@@ -338,9 +338,9 @@ def test_an_attempt_that_the_runner_itself_cut_short_keeps_its_number_and_costs_
 
 def test_an_ordered_end_goes_on_where_it_left_off() -> None:
     (
-        play(stopping(Ended.OVERTIME))
+        play(stopping(Ended.TIMEOUT))
         .on(on.RunnerRestarted(at=9, attempt=1))
-        .to(Capturing, outcome=Outcome(ended=Ended.OVERTIME, text="timeout"))
+        .to(Capturing, outcome=Outcome(ended=Ended.TIMEOUT, text="timeout"))
         .orders(SNAPSHOT)
     )
 

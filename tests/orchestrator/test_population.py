@@ -184,7 +184,7 @@ async def test_a_pause_lets_the_present_attempt_end_and_starts_no_other_until_re
         assert not population.pause_agent("bob")
         (world.folder / "go").touch()
         await runner.at("bob", "Suspended")
-        assert [row.outcome for row in await world.store.attempts("bob")] == ["crashed"]
+        assert [row.outcome for row in await world.store.attempts("bob")] == ["error"]
         assert population.resume_agent("bob")
         assert not population.resume_agent("bob")
         await runner.at("bob", "BackingOff")

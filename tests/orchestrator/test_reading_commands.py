@@ -138,10 +138,10 @@ def test_show_tells_state_reason_attempts_and_files(filled: Cli) -> None:
     text = filled("show", "agent-T005")
     assert "agent-T005: Fail" in text
     assert "rejected" in text
-    assert "2 of 2 retries used; the last: crashed: exit code 1 (rule: conclude" in text
+    assert "2 of 2 retries used; the last: error: exit code 1 (rule: conclude" in text
     assert "attempts   2, retries used: 2\n" in text
     assert str(Paths.of(filled.repo).root / "logs" / "agent-T005") in text
-    assert text.count("crashed: exit code 1\n") == 2
+    assert text.count("error: exit code 1\n") == 2
 
 
 def test_show_why_is_one_line_and_the_same_as_in_json(filled: Cli) -> None:
@@ -376,7 +376,7 @@ def test_export_writes_everything_about_one_or_all(filled: Cli, tmp_path: Path) 
     one = read_json(filled, "export", "agent-T001")["lifecycles"]
     assert len(one) == 1
     assert one[0]["journal"] == read_json(filled, "events", "agent-T001")
-    assert [row["outcome"] for row in one[0]["attempts"]] == ["crashed", "question"]
+    assert [row["outcome"] for row in one[0]["attempts"]] == ["error", "question"]
     file = tmp_path / "all.json"
     assert filled("export", "--all", "--output", str(file)) == ""
     assert "5 lifecycles written" in filled.err

@@ -269,7 +269,7 @@ async def test_an_order_that_waits_already_refuses_the_decision(store: Lifecycle
 async def test_an_attempt_is_replaced_whole(store: LifecycleStore) -> None:
     record = await begun(store)
     begin = attempt(1, pid=4, spawn_id="s", started_at=1.0)
-    end = attempt(1, ended_at=2.0, outcome="crashed", signal=9, error="bad \\udcff")
+    end = attempt(1, ended_at=2.0, outcome="crash", signal=9, error="bad \\udcff")
     for row in (begin, attempt(2), replace(end, error="bad \udcff"), attempt(3)):
         await store.commit(Commit(record=record, attempt=row))
 

@@ -63,7 +63,7 @@ def gate(command: str, **given: Any) -> dict[str, Any]:
 
 
 def test_nothing_is_left_out_of_a_short_page() -> None:
-    assert trim(values(ledger=attempts("crashed"), last_words="bye"), 0)["left_out"] == []
+    assert trim(values(ledger=attempts("crash"), last_words="bye"), 0)["left_out"] == []
 
 
 @pytest.mark.parametrize("level", range(len(LEVELS)))
@@ -73,7 +73,7 @@ def test_each_level_names_what_it_cuts(level: int) -> None:
             attempt=99,
             changed_files=list(range(1000)),
             last_words="x" * 5000,
-            ledger=attempts(*["crashed"] * 99),
+            ledger=attempts(*["crash"] * 99),
         ),
         level,
     )
@@ -89,20 +89,20 @@ def test_new_failures_come_before_old_ones_and_successes() -> None:
 
 
 def test_the_attempt_that_just_ended_is_apart_and_the_others_are_newest_first() -> None:
-    shown = trim(values(attempt=3, ledger=attempts("crashed", "hung", "gate_failed")), 0)
+    shown = trim(values(attempt=3, ledger=attempts("crash", "hang", "gate_failed")), 0)
     assert shown["latest"]["attempt"] == 3
     assert [entry["attempt"] for entry in shown["earlier"]] == [2, 1]
 
 
 def test_attempts_that_are_not_shown_are_counted_by_their_end() -> None:
-    ledger = attempts(*["crashed"] * 30, *["hung"] * 20)
-    shown = trim(values(attempt=50, ledger=ledger, folded_attempts={"crashed": 5}), 0)
-    assert shown["older"] == [("crashed", 35), ("hung", 9)]
+    ledger = attempts(*["crash"] * 30, *["hang"] * 20)
+    shown = trim(values(attempt=50, ledger=ledger, folded_attempts={"crash": 5}), 0)
+    assert shown["older"] == [("crash", 35), ("hang", 9)]
     assert "44 older attempts" in shown["left_out"]
 
 
 def test_failures_of_one_kind_in_a_row_are_counted() -> None:
-    assert trim(values(ledger=attempts("hung", "crashed", "crashed")), 0)["streak"] == 2
+    assert trim(values(ledger=attempts("hang", "crash", "crash")), 0)["streak"] == 2
     assert trim(values(ledger=attempts("pr_created", "pr_created")), 0)["streak"] == 0
 
 

@@ -1,0 +1,201 @@
+"""The forms of the tools, and the check of what a model sends against them.
+
+One table for both: what a schema promises is what the check enforces. Pure; must not import more
+than the standard library and this package's words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from communication.errors import SignalError
+from communication.words import BreakpointType, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_TEXT = 64 * 1024
+"""Characters of one text: all agents share one mailbox, and its size is bounded."""
+MAX_ITEMS = 200
+_LIST_BYTES = 4 * MAX_TEXT
+
+
+class Kind(StrEnum):
+    """What an argument is."""
+
+    TEXT = "a text"
+    TEXTS = "a list of texts"
+    TYPE = "one of the types"
+    REQUESTS = "a list of objects with `to` and `text`"
+
+
+def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    form = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**form, "required": required} if required else form
+
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_FORMS: Mapping[Kind, dict[str, Any]] = {
+    Kind.TEXT: _TEXT,
+    Kind.TEXTS: {"type": "array", "items": _TEXT},
+    Kind.TYPE: {**_TEXT, "enum": [str(kind) for kind in BreakpointType]},
+    Kind.REQUESTS: {
+        "type": "array",
+        "items": _object({"to": _TEXT, "text": _TEXT}, ["to", "text"]),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a tool."""
+
+    kind: Kind
+    told: str
+    """What the model reads."""
+    required: bool = False
+
+    def schema(self) -> dict[str, Any]:
+        """Return its JSON schema."""
+        return {**_FORMS[self.kind], "description": self.told}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool as a model sees it."""
+
+    name: str
+    told: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    reads_only: bool = False
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of its arguments."""
+        return _object(
+            {name: each.schema() for name, each in self.arguments.items()},
+            [name for name, each in self.arguments.items() if each.required],
+        )
+
+
+_SUMMARY = Argument(Kind.TEXT, "What you did and how it was checked, for the next attempt.")
+PROGRESS = {
+    "mission": Argument(Kind.TEXT, "Your task in one sentence."),
+    "working_on": Argument(Kind.TEXT, "What you do now."),
+    "done": Argument(Kind.TEXTS, "All that is done so far."),
+    "next": Argument(Kind.TEXTS, "All that comes next."),
+    "requests": Argument(
+        Kind.REQUESTS, "What you ask of other agents: an agent id or * for all, and the text."
+    ),
+}
+_ALL = (
+    Tool(
+        "report_breakpoint",
+        "End this attempt: say that the task is complete, blocked, has a pull request, or needs "
+        "an answer. Call it once, as your last act, then stop.",
+        {
+            "type": Argument(Kind.TYPE, "Why you stop.", required=True),
+            "summary": _SUMMARY,
+            "blocked_on": Argument(Kind.TEXTS, "For blocked: task ids or free words."),
+            "reason": Argument(Kind.TEXT, "For blocked: why."),
+            "pr_url": Argument(Kind.TEXT, "For pr_created: the pull request."),
+            "question": Argument(Kind.TEXT, "For question: what a person must answer."),
+        },
+    ),
+    Tool(
+        "ask_question",
+        "End this attempt with a question to a person; the next attempt gets the answer. Stop "
+        "after it.",
+        {
+            "question": Argument(Kind.TEXT, "What must be decided.", required=True),
+            "summary": _SUMMARY,
+        },
+    ),
+    Tool(
+        "report_progress",
+        "Tell people and other agents how far you are; go on afterwards. What you give replaces "
+        "what you gave before, the rest stays.",
+        PROGRESS,
+    ),
+    Tool(
+        "get_context",
+        "Read the summary of what earlier attempts did and what other agents ask of you.",
+        reads_only=True,
+    ),
+)
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _ALL}
+
+
+def given(tool: Tool, arguments: object) -> dict[str, Any]:
+    """Return what was given, fit for the mailbox; SignalError says what to send instead."""
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict):
+        raise SignalError(f"the arguments of {tool.name} must be an object")
+    strange = [key for key in arguments if key not in tool.arguments]
+    if strange:
+        known = ", ".join(tool.arguments) or "none"
+        raise SignalError(f"{tool.name} takes no {shown(strange[0])}; its arguments are: {known}")
+    # Models write null where they leave something out.
+    said = {
+        name: _checked(name, tool.arguments[name].kind, value)
+        for name, value in arguments.items()
+        if value is not None
+    }
+    for name, each in tool.arguments.items():
+        if each.required and name not in said:
+            raise SignalError(f"{tool.name} needs {name!r}: {each.told}")
+    return said
+
+
+def _checked(name: str, kind: Kind, value: object) -> Any:
+    match kind:
+        case Kind.TEXT | Kind.TYPE:
+            return _text(name, value)
+        case Kind.TEXTS:
+            # A single text where a list is meant is what the mailbox takes too.
+            items = _items(name, kind, [value] if isinstance(value, str) else value)
+            return _bounded(name, [_text(name, item) for item in items])
+        case Kind.REQUESTS:
+            return _bounded(name, [_row(name, item) for item in _items(name, kind, value)])
+
+
+def _items(name: str, kind: Kind, value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise _wrong(name, str(kind), value)
+    if len(value) > MAX_ITEMS:
+        raise SignalError(f"{name!r} has {len(value):,} items, at most {MAX_ITEMS}; say less")
+    return value
+
+
+def _row(name: str, item: object) -> list[str]:
+    if not isinstance(item, dict) or set(item) != {"to", "text"}:
+        raise _wrong(name, str(Kind.REQUESTS), item)
+    return [_text(f"{name}.to", item["to"]), _text(f"{name}.text", item["text"])]
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(name, str(Kind.TEXT), value)
+    if len(value) > MAX_TEXT:
+        raise SignalError(
+            f"{name!r} has {len(value):,} characters, at most {MAX_TEXT:,}; say less, or write it "
+            "into a file and name that"
+        )
+    # Half surrogates are no characters, and what ends texts in C is in no name or address.
+    return value.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def _bounded(name: str, items: list[Any]) -> list[Any]:
+    size = sum(len(text) for item in items for text in ([item] if isinstance(item, str) else item))
+    if size > _LIST_BYTES:
+        raise SignalError(
+            f"{name!r} has {size:,} characters in all, at most {_LIST_BYTES:,}; say less"
+        )
+    return items
+
+
+def _wrong(name: str, wanted: str, value: object) -> SignalError:
+    found = shown(value) if isinstance(value, str | int | float) else type(value).__name__
+    return SignalError(f"{name!r} must be {wanted}, not {found}")

@@ -1,0 +1,142 @@
+"""Lines of JSON from a program that relays what a model wrote: bounded, tidied, or refused.
+
+Owns that each request gets an answer whatever is in it: a program waits, perhaps for ever, for the
+answer to a request that was dropped. Pure but for reading the descriptor it is given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from communication.errors import ContentError
+from communication.jsonfile import MAX_BYTES, MAX_DEPTH, check_shape
+
+MAX_LINE = 2 * MAX_BYTES
+"""Bytes of one request: the escapes of JSON may double what would fit into a mailbox."""
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+
+_CHUNK = 64 * 1024
+_EDGE = 4096
+_ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*'
+_MEMBER = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*'
+_FIRST = re.compile(rb"\A\s*\{\s*(?:" + _MEMBER + rb",\s*){0,2}" + _ID + rb"[,}]")
+_LAST = re.compile(rb"[,{]\s*" + _ID + rb"(?:,\s*" + _MEMBER + rb"){0,2}\}\s*\Z")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a line is not taken, and which request it was."""
+
+    reason: str
+    identity: object = None
+    code: int = INVALID_REQUEST
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """The edges of a line that was too long to keep."""
+
+    head: bytes
+    tail: bytes
+
+
+class Lines:
+    """What comes over a descriptor, line by line; blocks, so it is read in a thread."""
+
+    def __init__(self, descriptor: int, limit: int = MAX_LINE) -> None:
+        self._descriptor = descriptor
+        self._limit = limit
+        self._rest = bytearray()
+        self._ended = False
+
+    def read(self) -> bytes | TooLong | None:
+        """Return the next line that is not blank, None at the end."""
+        looked = 0
+        while True:
+            end = self._rest.find(b"\n", looked)
+            if end >= 0 or (self._ended and self._rest):
+                line = bytes(self._rest[: end if end >= 0 else len(self._rest)])
+                del self._rest[: len(line) + 1]
+                looked = 0
+                if line.strip():
+                    return line
+            elif self._ended:
+                return None
+            elif len(self._rest) > self._limit:
+                return self._skipped()
+            else:
+                looked = len(self._rest)
+                self._more()
+
+    def _skipped(self) -> TooLong:
+        """Forget a line but for its edges."""
+        head = bytes(self._rest[:_EDGE])
+        while (end := self._rest.find(b"\n")) < 0 and not self._ended:
+            del self._rest[:-_EDGE]
+            self._more()
+        tail = bytes(self._rest[: end if end >= 0 else len(self._rest)][-_EDGE:])
+        del self._rest[: end + 1 if end >= 0 else len(self._rest)]
+        return TooLong(head, tail)
+
+    def _more(self) -> None:
+        chunk = os.read(self._descriptor, _CHUNK)
+        self._ended = not chunk
+        self._rest += chunk
+
+
+def decoded(line: bytes | TooLong) -> dict[str, Any] | Refusal:
+    """Return the object that a line holds, without what no mailbox takes."""
+    if isinstance(line, TooLong):
+        reason = f"the request is longer than {MAX_LINE:,} bytes; say less"
+        return Refusal(reason, identity_of(line.head, line.tail))
+    try:
+        check_shape(line, MAX_DEPTH)
+        # Bytes and half surrogates that are no characters must not cost the request its answer.
+        value = json.loads(line.decode("utf-8", "replace"))
+        if _SURROGATE.search(line):
+            value = _tidied(value)
+    except ContentError as error:
+        return Refusal(f"the request cannot be taken: {error.reason}", identity_of(line, line))
+    except (ValueError, RecursionError):
+        return Refusal("this is not JSON", identity_of(line, line), PARSE_ERROR)
+    if not isinstance(value, dict):
+        return Refusal("one request a line, as a JSON object")
+    return value
+
+
+def identity_of(head: bytes, tail: bytes) -> object:
+    """Return the id of a request that cannot be parsed: it stands at the start or at the end."""
+    found = _FIRST.search(head[:_EDGE]) or _LAST.search(tail[-_EDGE:])
+    if found is None:
+        return None
+    try:
+        return json.loads(found[1])
+    except ValueError:
+        return None
+
+
+def refusal_line(refusal: Refusal) -> bytes:
+    """Return the answer to a request that is not taken."""
+    known = isinstance(refusal.identity, int | str) and not isinstance(refusal.identity, bool)
+    answer = {
+        "jsonrpc": "2.0",
+        "id": refusal.identity if known else None,
+        "error": {"code": refusal.code, "message": refusal.reason},
+    }
+    return json.dumps(answer).encode() + b"\n"
+
+
+def _tidied(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_tidied(item) for item in value]
+    if isinstance(value, dict):
+        return {_tidied(key): _tidied(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,119 @@
+"""Whether an attempt may begin now: budgets, and what other lifecycles learned of its program.
+
+Joins the accounts and the board with one lifecycle. Decides nothing about what follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lifecycle.accounts import Budgets
+from lifecycle.machine import events as on
+from lifecycle.plan import PlanMark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lifecycle.case import Case
+    from lifecycle.machine.money import Spent
+    from lifecycle.machine.states import Resting
+    from lifecycle.parts import Parts
+    from lifecycle.plan import Agent
+
+
+class Board:
+    """Which programs some lifecycle found limited: the same account serves all of them."""
+
+    def __init__(self) -> None:
+        self._rests: dict[tuple[object, ...], Resting] = {}
+
+    def note(self, agent: Agent, resting: Iterable[Resting]) -> None:
+        """Let others know of limits that end by themselves."""
+        for each in resting:
+            if each.until is not None:
+                self._rests[_account(agent, each.program)] = each
+
+    def resting(self, agent: Agent, at: float) -> tuple[Resting, ...]:
+        """Return what is known of the programs that this agent could be."""
+        if not self._rests:
+            return ()
+        names = agent.programs or ("",)
+        found = ((name, self._rests.get(_account(agent, name))) for name in names)
+        return tuple(
+            replace(rest, program=name)
+            for name, rest in found
+            if rest is not None and (rest.until or 0.0) > at
+        )
+
+    def forget(self, agent: Agent) -> None:
+        """A person says that the limits are over."""
+        for name in agent.programs or ("",):
+            self._rests.pop(_account(agent, name), None)
+
+
+def _account(agent: Agent, program: str) -> tuple[object, ...]:
+    """Tell accounts apart as far as can be seen: by program or command, and by variables."""
+    name = agent.command or program.partition(":")[0]
+    return name, tuple(sorted(agent.env.items()))
+
+
+class Admission:
+    """Lets the attempts of one lifecycle begin."""
+
+    def __init__(self, parts: Parts, case: Case) -> None:
+        self._parts, self._case = parts, case
+
+    def may(self) -> bool:
+        """Tell whether a place is of use now; not while others may use up a shared budget."""
+        budgets = self._budgets()
+        if budgets is None:
+            return True
+        accounts, record = self._parts.accounts, self._case.record
+        return not accounts.verdict(record.agent_id, budgets, birth=record.birth).hold
+
+    def ticket(self) -> on.Admitted:
+        """Return the fact that a place was given, with what stands against using it."""
+        now, budgets, over = self._parts.clock.now(), self._budgets(), ""
+        if budgets is not None:
+            record = self._case.record
+            admitted = self._parts.accounts.admit(record.agent_id, budgets, birth=record.birth)
+            over = admitted.over
+        return on.Admitted(
+            at=now, over=over, resting=self._parts.board.resting(self._case.agent, now)
+        )
+
+    @property
+    def is_free(self) -> bool:
+        """Tell whether no budget has to be asked."""
+        return self._budgets() is None
+
+    def unused(self) -> None:
+        """Give back what was set aside for an attempt that does not begin."""
+        self._parts.accounts.gone(self._case.agent_id)
+
+    def afford(self, so_far: Spent) -> str:
+        """Take what the attempt under way used so far; say which budget that uses up."""
+        budgets = self._budgets()
+        if budgets is None:
+            return ""
+        accounts, record = self._parts.accounts, self._case.record
+        accounts.reports(record.agent_id, so_far)
+        return accounts.verdict(record.agent_id, budgets, birth=record.birth).over
+
+    def _budgets(self) -> Budgets | None:
+        case = self._case
+        mark = plan_of(case)
+        settings = self._parts.settings()
+        if case.task.budget is None and mark.budget is None and not settings.has_budget:
+            return None
+        return Budgets.of(settings, case.task, mark)
+
+
+def plan_of(case: Case) -> PlanMark:
+    """Return the plan that a lifecycle belongs to."""
+    kept = case.record.facts.get("plan")
+    return PlanMark.model_validate(kept) if kept else _LOOSE
+
+
+_LOOSE = PlanMark()

@@ -1,0 +1,51 @@
+"""Which program of an agent's chain takes the next attempt, and which rest for now. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import Resting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lifecycle.machine.policy import Policy
+    from lifecycle.machine.states import Tally
+
+
+def up_to_date(tally: Tally, at: float, more: Iterable[Resting] = ()) -> Tally:
+    """Forget the rests that are over; take over what other lifecycles found limited."""
+    known = {each.program: each for each in tally.resting}
+    for each in more:
+        mine = known.get(each.program)
+        if mine is None or (mine.until is not None and (each.until or 0.0) > mine.until):
+            known[each.program] = each
+    left = tuple(each for each in known.values() if each.until is None or each.until > at)
+    return tally if left == tally.resting else replace(tally, resting=left)
+
+
+def rest(tally: Tally, why: str, until: float | None) -> Tally:
+    """Give the program of the latest attempt no other before that instant."""
+    others = tuple(each for each in tally.resting if each.program != tally.program)
+    return replace(tally, resting=(*others, Resting(program=tally.program, why=why, until=until)))
+
+
+def chosen(tally: Tally, policy: Policy) -> str | None:
+    """Return the best program that does not rest; None when all do."""
+    resting = {each.program for each in tally.resting}
+    if not policy.programs:
+        return None if "" in resting else ""
+    return next((each for each in policy.programs if each not in resting), None)
+
+
+def soonest(tally: Tally, policy: Policy) -> Resting | None:
+    """Return the rest that ends first; None when a person has to mend all of them."""
+    names = policy.programs or ("",)
+    waiting = [each for each in tally.resting if each.program in names and each.until is not None]
+    return min(waiting, key=lambda each: each.until or 0.0, default=None)
+
+
+def awake(tally: Tally) -> Tally:
+    """Let all programs work again: a person says so."""
+    return replace(tally, resting=(), limits=0, limited_since=None, troubles=0)

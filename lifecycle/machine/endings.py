@@ -1,0 +1,158 @@
+"""What follows from each way an attempt can end: who pays, how long to wait, when to stop. Pure.
+
+One table, `TREATMENTS`, says it for every kind; the functions below carry it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import chain
+from lifecycle.machine.policy import after_reset, growing
+from lifecycle.machine.states import BackingOff, Ended, Reason
+from lifecycle.machine.step import Step, environment, fail, land, reject
+
+if TYPE_CHECKING:
+    from lifecycle.machine.policy import Policy
+    from lifecycle.machine.states import Outcome, State, Tally
+
+
+class Then(StrEnum):
+    """What follows from an ending without a breakpoint."""
+
+    RETRY = "retry"
+    """The agent pays with a retry; a fresh attempt starts after `retry_interval`."""
+    LIMIT = "limit"
+    """Nobody pays: it waits until the limit ends, or growing spans where no end was named."""
+    TROUBLE = "trouble"
+    """Nobody pays: it is tried again after growing spans, so many times in a row."""
+    MEND = "mend"
+    """Only a person can mend it: it stops at once, unless another program can take over."""
+    SURROUNDINGS = "surroundings"
+    """Nobody pays: the machine is waited for, so many times in a row."""
+    STOP = "stop"
+    """A budget is used up: it stops at once."""
+    AGAIN = "again"
+    """Nobody pays, and the attempt keeps its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What follows from one kind of ending, and its meaning in words."""
+
+    then: Then
+    meaning: str
+
+
+TREATMENTS: dict[Ended, Treatment] = {
+    Ended.NO_BREAKPOINT: Treatment(Then.RETRY, "it ended well, but signalled nothing"),
+    Ended.INVALID_BREAKPOINT: Treatment(Then.RETRY, "its signal cannot be read"),
+    Ended.WAITING: Treatment(Then.RETRY, "it ended its turn to be woken by work in the background"),
+    Ended.CONTEXT_OVERFLOW: Treatment(Then.RETRY, "its context was full"),
+    Ended.REFUSED: Treatment(Then.RETRY, "the model refused the work"),
+    Ended.DENIED: Treatment(Then.RETRY, "the last thing it tried was not permitted"),
+    Ended.MAX_TURNS: Treatment(Then.RETRY, "its limit on turns ended it"),
+    Ended.LOOP: Treatment(Then.RETRY, "it did the same again and again, or far too much"),
+    Ended.HANG: Treatment(Then.RETRY, "nothing moved any more, so it was ended"),
+    Ended.TIMEOUT: Treatment(Then.RETRY, "it took too long, so it was ended"),
+    Ended.CRASH: Treatment(Then.RETRY, "it died, or stopped in the middle of its turn"),
+    Ended.KILLED: Treatment(Then.RETRY, "somebody ended it from outside"),
+    Ended.LIMIT: Treatment(Then.RETRY, "it used more of the machine than it may"),
+    Ended.ERROR: Treatment(Then.RETRY, "it failed, and said nothing that tells why"),
+    Ended.RATE_LIMIT: Treatment(Then.LIMIT, "a usage limit that passes"),
+    Ended.QUOTA: Treatment(Then.LIMIT, "what the plan grants for now is used up"),
+    Ended.OVERLOADED: Treatment(Then.TROUBLE, "the provider is overloaded or in trouble"),
+    Ended.NETWORK: Treatment(Then.TROUBLE, "the provider cannot be reached"),
+    Ended.AUTH: Treatment(Then.MEND, "not signed in, or the key is refused"),
+    Ended.BILLING: Treatment(Then.MEND, "no credit, or the payment failed"),
+    Ended.MODEL: Treatment(Then.MEND, "there is no such model, or not for this account"),
+    Ended.ENVIRONMENT: Treatment(Then.SURROUNDINGS, "program or machine are not fit to run it"),
+    Ended.BUDGET: Treatment(Then.STOP, "a budget is used up"),
+    Ended.INTERRUPTED: Treatment(Then.AGAIN, "the runner or a person ended it"),
+}
+"""Of every ending but the breakpoint, whose word decides."""
+
+
+def settle(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
+    """Do what follows from an attempt that ended without a breakpoint."""
+    match TREATMENTS[outcome.ended].then:
+        case Then.LIMIT:
+            return _limited(state, at, policy, outcome)
+        case Then.TROUBLE:
+            return _troubled(state, at, policy, outcome)
+        case Then.MEND:
+            return broken(state, at, policy, _told(outcome, advice=True))
+        case Then.SURROUNDINGS:
+            return environment(state, at, policy, _told(outcome), BackingOff(until=at, why=""))
+        case Then.STOP:
+            return reject(state, Reason.BUDGET, outcome.text)
+        case _:
+            return fail(state, at, policy, outcome.ended, outcome.text)
+
+
+def without_streaks(tally: Tally, ended: Ended) -> Tally:
+    """Return the counters with the streaks over that this ending does not continue."""
+    then = TREATMENTS[ended].then if ended in TREATMENTS else None
+    if then is not Then.LIMIT:
+        tally = replace(tally, limits=0, limited_since=None)
+    if then is not Then.TROUBLE:
+        tally = replace(tally, troubles=0)
+    return tally
+
+
+def broken(state: State, at: float, policy: Policy, text: str) -> Step:
+    """Let another program take over from one that only a person can mend; else stop."""
+    tally = chain.rest(state.tally, text, None)
+    moved = replace(state, tally=tally)
+    if chain.chosen(tally, policy) is not None:
+        return land(BackingOff(tally=tally, until=at, why=text), at)
+    first = chain.soonest(tally, policy)
+    if first is not None and first.until is not None:
+        return land(BackingOff(tally=tally, until=first.until, why=text, fixed=True), at)
+    return reject(moved, Reason.ERROR, text)
+
+
+def _limited(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
+    before = state.tally
+    since = at if before.limited_since is None else before.limited_since
+    tally = replace(before, limits=before.limits + 1, limited_since=since)
+    text = _told(outcome)
+    if outcome.reset_at is not None:
+        until = after_reset(policy, at, outcome.reset_at)
+    else:
+        first, cap = policy.limit_interval, policy.limit_interval_cap
+        until = at + growing(first, cap, policy.seed, tally.limits)
+    tally = chain.rest(tally, text, until)
+    if chain.chosen(tally, policy) is None and until > since + policy.limit_patience:
+        days = policy.limit_patience / 86400
+        text = f"{text}; that is longer than limit_patience ({days:g} days) allows"
+        return reject(replace(state, tally=tally), Reason.USAGE_LIMIT, text)
+    return _when_one_can(state, tally, at, policy, text)
+
+
+def _troubled(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
+    tally = replace(state.tally, troubles=state.tally.troubles + 1)
+    text = _told(outcome)
+    if tally.troubles > policy.max_troubles:
+        text = f"{tally.troubles} times in a row: {text}"
+        return reject(replace(state, tally=tally), Reason.ENVIRONMENT, text)
+    first, cap = policy.trouble_interval, policy.trouble_interval_cap
+    until = at + growing(first, cap, policy.seed, tally.troubles)
+    return _when_one_can(state, chain.rest(tally, text, until), at, policy, text)
+
+
+def _when_one_can(state: State, tally: Tally, at: float, policy: Policy, text: str) -> Step:
+    """Go on at once with a program that can work; else when the first of them can again."""
+    del state
+    if chain.chosen(tally, policy) is not None:
+        return land(BackingOff(tally=tally, until=at, why=text), at)
+    first = chain.soonest(tally, policy)
+    until = at if first is None or first.until is None else first.until
+    return land(BackingOff(tally=tally, until=until, why=text, fixed=True), at)
+
+
+def _told(outcome: Outcome, *, advice: bool = False) -> str:
+    text = f"{outcome.ended}: {outcome.text}" if outcome.text else str(outcome.ended)
+    return f"{text.rstrip('. ')}. {outcome.advice}" if advice and outcome.advice else text

@@ -1,0 +1,100 @@
+"""Takes secrets out of facts before anything is decided on them or kept of them.
+
+Owns the walk through facts, models and plain values. What is a secret, and how it is found, is
+`runtime.masking`. Which boundary masks what:
+
+- the logs of agents and gates: the pipe they go through (`runtime.logpump`), so that last words,
+  excerpts and whatever else is read from a log holds no secret;
+- every fact a lifecycle is told (an agent's word, CI, reviews, errors, what a person says): its
+  owner, before it decides; so journal, record, ledger, events and all views hold none;
+- what a summary is made of beside facts (mailbox, commits, file names, a person's own text): the
+  handout, before it is cut to size, because half a secret is no longer recognised;
+- task and agent as they are stored: `facts_of`;
+- log events, audit rows and webhook deliveries: whoever writes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from pydantic import BaseModel
+
+from runtime.masking import holds_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from runtime.masking import Masker
+
+Value = TypeVar("Value")
+HIDDEN = "***given by environment or plan***"
+"""Stands in the store for a variable that is not kept."""
+
+
+def masked(value: Value, masker: Masker) -> Value:
+    """Return a fact, a model or a plain value without secrets; the very same if there are none.
+
+    Numbers, names of kinds (enums) and keys of mappings stay what they are.
+    """
+    return cast("Value", _masked(value, masker)) if masker else value
+
+
+def without_secrets(env: Mapping[str, str], masker: Masker) -> dict[str, str]:
+    """Return variables as they may be stored: for those that hold a secret only that they did."""
+    return {
+        name: HIDDEN if holds_secret(name, value) or masker.mask(value) != value else value
+        for name, value in env.items()
+    }
+
+
+def missing_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the variables that were not stored and have to be given again."""
+    return tuple(name for name, value in env.items() if value == HIDDEN)
+
+
+def _masked(value: object, masker: Masker) -> object:
+    kind: type = type(value)
+    if kind is str:
+        return masker.mask(cast("str", value))
+    if isinstance(value, (tuple, list)):
+        return _items(value, masker)
+    if kind is dict:
+        return _mapping(cast("dict[object, object]", value), masker)
+    changed = {}
+    for name in _fields(kind):
+        before = getattr(value, name)
+        after = _masked(before, masker)
+        if after is not before:
+            changed[name] = after
+    return _changed(value, changed) if changed else value
+
+
+def _changed(value: object, changed: dict[str, object]) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_copy(update=changed)
+    return dataclasses.replace(value, **changed)  # type: ignore[type-var]  # it has fields
+
+
+def _items(value: tuple[object, ...] | list[object], masker: Masker) -> object:
+    after = [_masked(each, masker) for each in value]
+    if all(new is old for new, old in zip(after, value, strict=True)):
+        return value
+    if hasattr(value, "_make"):
+        return value._make(after)
+    return type(value)(after)
+
+
+def _mapping(value: dict[object, object], masker: Masker) -> dict[object, object]:
+    after = {key: _masked(each, masker) for key, each in value.items()}
+    return value if all(after[key] is each for key, each in value.items()) else after
+
+
+@functools.cache
+def _fields(kind: type) -> tuple[str, ...]:
+    if issubclass(kind, BaseModel):
+        return tuple(kind.model_fields)
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    return ()

@@ -1,0 +1,213 @@
+"""Reads along what a living agent's program reports, and how it ended.
+
+Reads the attempt's log from where its output begins, a bounded part at a time, and keeps what the
+adapter's parser makes of it. It decides nothing: it says what rules out that the attempt leads
+anywhere, and how the program's own words judge its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from lifecycle.machine.events import Report
+from lifecycle.machine.money import Spent
+from lifecycle.machine.states import Ended
+from runtime.agents.events import ToolCall
+from runtime.agents.lines import LineCutter
+from runtime.agents.outcome import HOPELESS, Ending, with_breakpoint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runtime.agents.adapter import Adapter
+    from runtime.agents.outcome import Outcome
+    from runtime.agents.parser import Clock
+
+READ_AT_ONCE = 4 << 20
+"""Bytes per look: a flood must not hold up the other loops."""
+_CHUNK = 1 << 18
+_TAIL = 1 << 16
+"""Of the log of a program that writes no events, what is looked at when it failed."""
+HOPELESS_AFTER = 120.0
+"""Seconds that a program may go on after an error that trying again does not mend."""
+LINGERS_AFTER = 60.0
+"""Seconds that a program may live on, in silence, after its turn is over."""
+
+
+class Caps(NamedTuple):
+    """How much a program may report in one attempt; 0 for no limit."""
+
+    events: int = 0
+    tool_calls: int = 0
+
+
+NO_CAPS = Caps()
+
+
+class Doom(NamedTuple):
+    """Why it is no use to let the attempt go on."""
+
+    ended: Ended
+    text: str
+    reset_at: float | None = None
+    advice: str = ""
+
+
+class Monitor:
+    """One attempt's output, read along."""
+
+    def __init__(
+        self, adapter: Adapter, log: Path, start: int, now: Clock, caps: Caps = NO_CAPS
+    ) -> None:
+        self._parser = adapter.parser(now)
+        self._structured = type(self._parser).structured
+        self._log, self._at, self._start = log, start, start
+        self._now, self._caps = now, caps
+        self._cutter = LineCutter()
+        self._file: int | None = None
+        self._events = self._calls = 0
+        self._moved_at = now()
+        self._trouble_since: float | None = None
+        self._told = False
+
+    # --- while it lives -----------------------------------------------------------------------
+
+    def listen(self) -> Doom | None:
+        """Read what was written since; say, once, if that rules out that the attempt succeeds."""
+        if not self._structured:
+            return None
+        self._read(READ_AT_ONCE)
+        if self._told:
+            return None
+        doom = self._too_much() or self._in_vain() or self._lingers()
+        self._told = doom is not None
+        return doom
+
+    @property
+    def tools_running(self) -> int:
+        """How many tools have begun and not ended."""
+        return self._parser.tools_running
+
+    def spent(self) -> Spent:
+        """Return what the program says it used so far."""
+        tokens, cost = self._parser.used()
+        return Spent(tokens=tokens.total if tokens else 0, cost_usd=cost or 0.0)
+
+    def _too_much(self) -> Doom | None:
+        caps = self._caps
+        if caps.tool_calls and self._calls > caps.tool_calls:
+            return Doom(Ended.LOOP, f"more than {caps.tool_calls} tool calls (max_tool_calls)")
+        if caps.events and self._events > caps.events:
+            return Doom(Ended.LOOP, f"more than {caps.events} events (max_events)")
+        return None
+
+    def _in_vain(self) -> Doom | None:
+        """Judge the program's own retry loop, and errors after which it goes on all the same."""
+        trouble, now = self._parser.trouble, self._now()
+        if trouble is None or trouble.ending not in HOPELESS:
+            self._trouble_since = None
+            return None
+        since = self._trouble_since = self._trouble_since or now
+        if not self._parser.retries_in_vain and now - since < HOPELESS_AFTER:
+            return None
+        judged = self._parser.finish(None, our_reason=trouble.ending)
+        return Doom(Ended(judged.outcome.value), judged.detail, judged.reset_at, judged.what_to_do)
+
+    def _lingers(self) -> Doom | None:
+        if not self._parser.finished or self._now() - self._moved_at < LINGERS_AFTER:
+            return None
+        judged = with_breakpoint(self._parser.finish(0), found=False)
+        text = f"its turn was over, but its process stayed. {judged.detail}".rstrip()
+        return Doom(Ended(judged.outcome.value), text, judged.reset_at, judged.what_to_do)
+
+    # --- at its end ---------------------------------------------------------------------------
+
+    def finish(
+        self, code: int | None, signal: int | None, ours: Ending | None, *, spoke: bool
+    ) -> Report | None:
+        """Read the rest and say how it ended; None where the program has nothing to say."""
+        try:
+            if self._structured:
+                self._read(None)
+                for line in self._cutter.end():
+                    self._parser.feed(line)
+                self._parser.passed_over(self._cutter.too_long)
+                return report_of(with_breakpoint(self._judged(code, signal, ours), found=spoke))
+            if spoke or (code == 0 and signal is None):
+                return None
+            # Output and errors share the log; of a failed run its last lines are looked at.
+            return report_of(self._judged(code, signal, ours, self._tail()))
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the log."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _judged(
+        self, code: int | None, signal: int | None, ours: Ending | None, tail: str = ""
+    ) -> Outcome:
+        return self._parser.finish(code, signal, tail, ours)
+
+    def _read(self, most: int | None) -> None:
+        """Read on; the file stays open, because at the end a shorter one takes its place."""
+        file = self._open()
+        if file is None:
+            return
+        left = most
+        while left is None or left > 0:
+            chunk = os.pread(file, _CHUNK if left is None else min(_CHUNK, left), self._at)
+            if not chunk:
+                return
+            self._at += len(chunk)
+            self._moved_at = self._now()
+            for line in self._cutter.cut(chunk):
+                self._events += 1
+                for event in self._parser.feed(line):
+                    if isinstance(event, ToolCall):
+                        self._calls += 1
+            if left is not None:
+                left -= len(chunk)
+
+    def _open(self) -> int | None:
+        if self._file is None:
+            with contextlib.suppress(OSError):
+                self._file = os.open(
+                    self._log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                )
+        return self._file
+
+    def _tail(self) -> str:
+        file = self._open()
+        if file is None:
+            return ""
+        size = os.fstat(file).st_size
+        data = os.pread(file, _TAIL, max(self._start, size - _TAIL))
+        return data.decode("utf-8", "replace")
+
+
+def report_of(outcome: Outcome) -> Report:
+    """Say in the machine's words how a program ended."""
+    ending = outcome.outcome
+    known = Ended.NO_BREAKPOINT if ending is Ending.COMPLETED else Ended(ending.value)
+    usage = outcome.usage
+    return Report(
+        ended=known,
+        detail=outcome.detail,
+        advice=outcome.what_to_do,
+        reset_at=outcome.reset_at,
+        model=outcome.model,
+        session_id=outcome.session_id,
+        tokens=None if usage is None else usage.total,
+        input_tokens=0 if usage is None else usage.input,
+        output_tokens=0 if usage is None else usage.output,
+        cached_tokens=0 if usage is None else usage.cached,
+        cost_usd=outcome.cost_usd,
+        tool_calls=outcome.tool_calls,
+        denied=outcome.denied,
+        last_words=outcome.last_words,
+    )

@@ -1,0 +1,103 @@
+"""What attempts used, in the database: read beside the writing thread, summed up there."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lifecycle.machine.money import Spent
+from lifecycle.store.spending_rows import COLUMNS, row_spending, row_sum
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    from lifecycle.record import Spending, SpendingSum
+    from lifecycle.store.rows import Row
+    from lifecycle.store.sqlite_writer import Writer
+
+T = TypeVar("T")
+
+_MANY = 1_000_000
+"""More rows than may be read in the event loop."""
+_PUT = (
+    f"INSERT OR REPLACE INTO spending ({', '.join(COLUMNS)}) "  # noqa: S608  # our own column names
+    f"VALUES ({', '.join('?' * len(COLUMNS))})"
+)
+SUMS = (
+    "SELECT agent_id, birth, plan, count(*), max(attempt), sum(tokens), total(cost_usd), "
+    "total(seconds), max(tokens), coalesce(max(cost_usd), 0.0), max(seconds), sum(tokens > 0), "
+    "count(cost_usd), max(at) FROM spending GROUP BY agent_id, birth, plan"
+)
+FORGET = "DELETE FROM spending WHERE at < min(?, (SELECT max(at) FROM spending) - ?)"
+
+
+def put_spending(connection: sqlite3.Connection, row: Row) -> None:
+    """Write what an attempt used, in place of what stands there; the caller holds a transaction."""
+    connection.execute(_PUT, row)
+
+
+def picked(
+    columns: str, since: float, agent_id: str | None, plan: str | None
+) -> tuple[str, tuple[Any, ...]]:
+    """Return the query for what ended since then, of one agent or plan if that is given."""
+    conditions, values = ["at >= ?"], [since]
+    wanted: list[Any] = values
+    for column, value in (("agent_id", agent_id), ("plan", plan)):
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            wanted.append(value)
+    return f"SELECT {columns} FROM spending WHERE {' AND '.join(conditions)}", tuple(wanted)  # noqa: S608  # our own text
+
+
+class SqliteSpendings:
+    """The part of the store that tells what attempts used."""
+
+    _writer: Writer
+
+    async def _read(self, expected: int, read: Callable[[sqlite3.Connection], T]) -> T:
+        raise NotImplementedError
+
+    async def spendings(
+        self, since: float = 0.0, *, agent_id: str | None = None, plan: str | None = None
+    ) -> list[Spending]:
+        """Return what attempts used that ended since then, the oldest first."""
+        query, values = picked(", ".join(COLUMNS), since, agent_id, plan)
+
+        def read(connection: sqlite3.Connection) -> list[Spending]:
+            rows = connection.execute(f"{query} ORDER BY at, agent_id, attempt", values)
+            return [row_spending(row) for row in rows]
+
+        return await self._read(_MANY, read)
+
+    async def spent(
+        self, since: float = 0.0, *, agent_id: str | None = None, plan: str | None = None
+    ) -> Spent:
+        """Return what those attempts used together, as far as it is known."""
+        sums = "coalesce(sum(tokens), 0), total(cost_usd), total(seconds), count(*)"
+        query, values = picked(sums, since, agent_id, plan)
+
+        def read(connection: sqlite3.Connection) -> Spent:
+            tokens, cost_usd, seconds, attempts = connection.execute(query, values).fetchone()
+            return Spent(tokens=tokens, cost_usd=cost_usd, seconds=seconds, attempts=attempts)
+
+        return await self._read(_MANY, read)
+
+    async def spending_sums(self) -> list[SpendingSum]:
+        """Return the sums of each lifecycle in each plan."""
+
+        def read(connection: sqlite3.Connection) -> list[SpendingSum]:
+            return [row_sum(row) for row in connection.execute(SUMS)]
+
+        return await self._read(_MANY, read)
+
+    async def forget_spending(self, now: float, keep: float) -> int:
+        """Remove what ended more than `keep` seconds before now, and before the newest there is.
+
+        A clock that runs far ahead for a while must not take everything with it.
+        """
+        return await self._writer.write(partial(_forget, now=now, keep=keep))
+
+
+def _forget(connection: sqlite3.Connection, now: float, keep: float) -> int:
+    return connection.execute(FORGET, (now - keep, keep)).rowcount

@@ -1,0 +1,288 @@
+"""What agents, CI, reviewers and names say stays in its fence and decides nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import unicodedata
+from enum import Enum
+from random import Random
+from typing import Any, get_type_hints
+
+import pytest
+
+from communication.mailbox import Mailbox
+from lifecycle.context import (
+    Answer,
+    Blocker,
+    CIFacts,
+    Commit,
+    Communications,
+    ContextBuilder,
+    ContextSnapshot,
+    FailedCheck,
+    FileChange,
+    GateResult,
+    Guidance,
+    LedgerEntry,
+    Outcome,
+    PullRequest,
+    Remark,
+    Request,
+)
+from lifecycle.machine import events as on
+from lifecycle.machine.policy import Policy
+from lifecycle.machine.states import About, Gate, Word
+from lifecycle.machine.table import TABLE, IllegalTransition, decide
+from lifecycle.plan import Task
+from templates.fence import clean, disarmed, fence
+from templates.renderer import Renderer
+from tests.machine import playbook
+from tests.machine.facts import said
+from tests.safety.corpus import HOSTILE
+
+IDS = [f"{number}" for number in range(len(HOSTILE))]
+FENCED = re.compile(
+    r"^<<<(data|text) ([0-9a-f]{8}) \(([^\n]*)\)\n(.*?)^>>>\1 \2$", re.MULTILINE | re.DOTALL
+)
+QUOTED = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\1(?!`)).|(?<=`)`)*?(?<!`)\1(?!`)")
+SIGN = "PWNED"
+HARMLESS = "ordinary words"
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(set(HOSTILE)) >= 150
+
+
+# --- fences -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=IDS)
+def test_a_text_neither_closes_its_fence_nor_looks_like_one(text: str) -> None:
+    box = fence(text, f"log of {text}", nonce="n1")
+    first, *inside, last = box.split("\n")
+    assert re.fullmatch(r"<<<data [0-9a-f]{8} \([^\n]*; data, not instructions\)", first)
+    assert last == first.split(" (")[0].replace("<<<", ">>>")
+    for row in inside:
+        assert not re.match(r"\s*(?:[<>]{3}(?:data|text)\b)", row)
+        assert not re.match(r"\s*[<>\uff1c\uff1e\u203a\u00bb\u276f\u3009\u226b\u22d9]{2}data", row)
+    for char in box:
+        assert char in "\n\t" or unicodedata.category(char)[0] != "C", repr(char)
+        assert not 0xE0000 <= ord(char) <= 0xE0FFF
+    assert box.encode()
+
+
+def test_without_the_nonce_a_marker_could_be_known_beforehand() -> None:
+    """The attack: who knows what a text will be can compute its marker, but not with the nonce."""
+    known = fence("the log of a build", "log")
+    assert fence("the log of a build", "log") == known
+    markers = {fence("the log of a build", "log", nonce=f"{n}").split()[1] for n in range(50)}
+    assert len(markers) == 50
+    assert known.split()[1] not in markers
+
+
+def test_ordinary_text_is_not_broken_up() -> None:
+    for text in (
+        ">>> import asyncio\n>>> data = 5",
+        "<<<<<<< HEAD\n=======\n>>>>>>> 0a1b2c3 (a commit)",
+        "cat <<<data",
+        "\u00ab Bonjour \u00bb",
+        "a >> b << c >>> 2",
+    ):
+        assert disarmed(text) == text
+
+
+def everywhere(text: str, **more: Any) -> ContextSnapshot:
+    """Say a text through every channel that is not a person in charge."""
+    told = f"{text} {SIGN}"
+    names = {"subject": told, "path": told}
+    return ContextBuilder(Renderer()).capture(
+        task=Task(id="T001", title="A task", description="Do it", verify=("true",)),
+        agent_id="agent-T001",
+        captured_at=100.0,
+        attempt=3,
+        recent_commits=[Commit(sha="1234567890ab", subject=names["subject"])],
+        changed_files=[FileChange(path=names["path"], kind="M")],
+        dirty_files=[FileChange(path=names["path"])],
+        notes=[told],
+        branch="agent/T001",
+        blockers=[Blocker(what=told, since=1.0, cleared=True, how=told)],
+        communications=Communications(
+            mission=told,
+            working_on=told,
+            done=told,
+            next=told,
+            requests=(Request(sender="agent-T002", text=told),),
+            deliveries=(Request(sender="agent-T002", text=told, original=told),),
+        ),
+        retry_count=1,
+        spawn_count=3,
+        last_outcome=Outcome(kind="gate_failed", text=told, evidence=told),
+        gates=(GateResult(command="make test", ok=False, code=1, excerpt=told),),
+        flagged_files=[told],
+        ci=CIFacts(
+            status="red",
+            sha="12ab",
+            failed=(FailedCheck(name=told, summary=told, excerpt=told, url=told),),
+            pr=PullRequest(url=told, number=4, state="open"),
+        ),
+        remarks=[Remark(where=told, excerpt=told, url=told)],
+        answer=Answer(answer="Blue", question=told, by="ann"),
+        guidance=[Guidance(text="Use tabs", by="ann")],
+        last_words=told,
+        ledger=[
+            LedgerEntry(attempt=n, outcome="gate_failed", summary=told, error=told, seconds=1.0)
+            for n in (1, 2, 3)
+        ],
+        **more,
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=IDS)
+def test_no_text_leaves_its_fence_in_summary_and_prompt(text: str) -> None:
+    snapshot = everywhere(text)
+    builder = ContextBuilder(Renderer(nonce=lambda: "of this attempt"))
+    handed = builder.handout(snapshot, comm_file="/c.json", summary_file="/s.md", spawn_id="s1")
+    for page in handed:
+        assert SIGN in page or len(text) > 5000
+        bare = FENCED.sub(lambda found: f"[fence {found[1]}]", page)
+        assert SIGN not in QUOTED.sub("", bare)
+        assert not re.search(r"^\s*(<<<|>>>)", bare, re.MULTILINE)
+        for char in page:
+            assert char in "\n\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl"}
+    told = [found[4] for found in FENCED.finditer(handed.summary) if found[1] == "text"]
+    assert [words.strip() for words in told] == ["Use tabs", "Blue", "Do it"]
+
+
+def test_each_page_has_markers_of_its_own() -> None:
+    nonces = iter("abcdef")
+    builder = ContextBuilder(Renderer(nonce=lambda: next(nonces)))
+    snapshot = everywhere("some words\nin two lines")
+    pages = [builder.render(snapshot) for _ in range(2)]
+    first, second = ({found[2] for found in FENCED.finditer(page)} for page in pages)
+    assert first
+    assert not first & second
+
+
+# --- decisions ----------------------------------------------------------------------------------
+
+STATES = (
+    playbook.queued("T000"),
+    playbook.preparing(),
+    playbook.spawning(),
+    playbook.working(),
+    playbook.stopping(),
+    playbook.capturing(),
+    playbook.capturing(playbook.DONE),
+    playbook.verifying(),
+    playbook.blocked(),
+    playbook.pr_pending(),
+    playbook.backing_off(),
+    playbook.awaiting(About.QUESTION),
+    playbook.completed(),
+)
+FREE = frozenset(
+    {"text", "excerpt", "summary", "reason", "question", "note", "why", "title", "last_words",
+     "detail", "advice", "notes", "flagged", "changed_files", "conflicts", "denied", "by"}
+)  # fmt: skip
+
+
+def kinds() -> list[type[on.Event]]:
+    return sorted({kind for _, kind in TABLE}, key=lambda kind: kind.__name__)
+
+
+def spoken(value: Any, text: str) -> Any:
+    """Put a text wherever somebody's words may stand."""
+    if isinstance(value, tuple):
+        return tuple(spoken(each, text) for each in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    hints = get_type_hints(type(value))
+    put: dict[str, Any] = {}
+    for field in dataclasses.fields(value):
+        before = getattr(value, field.name)
+        if field.name in FREE and hints[field.name] is str:
+            put[field.name] = text
+        elif field.name in FREE and isinstance(before, tuple) and "str" in str(hints[field.name]):
+            put[field.name] = (text,)
+        else:
+            put[field.name] = spoken(before, text)
+    return dataclasses.replace(value, **put)
+
+
+def bones(value: Any) -> Any:
+    """Return all of a decision but the words in it."""
+    if isinstance(value, Enum) or not isinstance(value, (str, tuple)):
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            parts = [bones(getattr(value, field.name)) for field in dataclasses.fields(value)]
+            return (type(value).__name__, *parts)
+        return value
+    if isinstance(value, tuple):
+        return tuple(bones(each) for each in value)
+    return bool(value)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=IDS)
+def test_words_decide_nothing(text: str) -> None:
+    """Each fact, in each state, leads to the same with hostile words as with harmless ones."""
+    luck, policy, compared = Random(text), Policy(), 0  # noqa: S311  # not for secrets
+    for state in luck.sample(STATES, 5):
+        for kind in luck.sample(kinds(), 12):
+            facts = said(kind, luck) | {"at": 50.0}
+            if "attempt" in facts:
+                facts["attempt"] = state.tally.attempt
+            event = kind(**facts)
+            steps = []
+            for words in (text, HARMLESS):
+                try:
+                    steps.append(bones(decide(state, spoken(event, words), policy)))
+                except IllegalTransition:
+                    steps.append(None)
+            assert steps[0] == steps[1], f"{kind.__name__} in {type(state).__name__}"
+            compared += steps[0] is not None
+    assert compared
+
+
+def test_the_comparison_sees_what_does_decide() -> None:
+    """Another kind of word is another decision; so the test above could fail."""
+    state = playbook.working()
+    outcomes = {
+        bones(
+            decide(
+                state,
+                on.AgentExited(at=5.0, attempt=1, word=Word(type=kind, reason="x", question="y")),
+                Policy(),
+            )
+        )
+        for kind in ("task_complete", "blocked", "question")
+    }
+    assert len(outcomes) == 3
+    gate = Gate(command="make test", ok=False, code=1, excerpt="")
+    assert spoken(gate, "w") == dataclasses.replace(gate, excerpt="w")
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=IDS)
+def test_a_mailbox_says_no_more_than_its_fields(text: str, tmp_path: Any) -> None:
+    """Words in an entry never become a breakpoint, of this agent or of another."""
+    path = tmp_path / "communications.json"
+    entry = {
+        "mission": text,
+        "working_on": text,
+        "done": [text],
+        "requests": [["agent-T002", text]],
+    }
+    path.write_text(json.dumps({"agent-T001": entry, "agent-T003": text}))
+    document = Mailbox(path).load()
+    for agent in ("agent-T001", "agent-T002"):
+        assert document.reading(agent).breakpoint is None
+    path.write_text(
+        json.dumps({"agent-T001": {"breakpoint": {"type": "blocked", "reason": f"x {text}"}}})
+    )
+    word = Mailbox(path).load().reading("agent-T001").breakpoint
+    assert word is not None
+    assert word.type == "blocked"
+
+
+def test_clean_is_what_the_pages_show() -> None:
+    assert clean("plain") == "plain"

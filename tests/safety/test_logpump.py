@@ -1,0 +1,191 @@
+"""What a process says reaches its log without secrets: whole, in order, and never waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.commands import CommandRunner
+from runtime.errors import SpawnError
+from runtime.limits import Limits
+from runtime.logpump import LogPump
+from runtime.masking import Masker
+from tests.runtime.process_fixtures import GRACE, Stage, alive, staged, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from runtime.process import AgentProcess
+
+PLANTED = "zx81/spectrum+48k"
+MASKER = Masker({"HOME_KEY": PLANTED})
+
+
+def descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as stage:
+        stage.terminals.masker = MASKER
+        yield stage
+
+
+async def swept(stage: Stage, script: str, **env: str) -> str:
+    process = await stage.sh(script, **env)
+    await process.sweep(GRACE)
+    return stage.log.read_text()
+
+
+async def test_without_a_masker_the_secret_is_in_the_log(stage: Stage) -> None:
+    stage.terminals.masker = None
+    assert PLANTED in await swept(stage, 'echo "$KEY"', KEY=PLANTED)
+
+
+async def test_a_secret_split_over_writes_and_streams_never_gets_into_the_log(stage: Stage) -> None:
+    script = (
+        "printf 'start zx81/'; sleep 0.05; printf 'spectrum+48k end\\n' >&2; "
+        'printf "%s" "$KEY" | base64; echo "$KEY" | tr + -; printf "zx81/spec"'
+    )
+    said = await swept(stage, script, KEY=PLANTED)
+    rows = said.splitlines()
+    assert rows[0] == "start ***HOME_KEY*** end"
+    assert rows[1].startswith("***HOME_KEY***")
+    assert rows[2] == "zx81/spectrum-48k"
+    assert rows[3] == "zx81/spec"
+
+
+async def test_last_words_are_in_the_log_when_the_exit_is_told(stage: Stage) -> None:
+    rows = "".join(f"row {number}\n" for number in range(5000))
+    process = await stage.python(
+        "import sys; sys.stdout.write(''.join(f'row {n}\\n' for n in range(5000)))"
+    )
+    await process.wait()
+    assert stage.log.read_text() == rows
+    await process.sweep(GRACE)
+
+
+async def test_who_floods_waits_and_nothing_is_lost(stage: Stage) -> None:
+    process = await stage.python(
+        "import sys\nfor n in range(40): sys.stdout.write('x' * 99_999 + '\\n')"
+    )
+    await process.sweep(GRACE)
+    assert stage.log.stat().st_size <= stage.order("x").log_cap
+    assert "bytes left out" in stage.log.read_text()
+
+
+async def test_a_child_that_lives_on_is_heard_until_it_is_swept(stage: Stage) -> None:
+    process = await stage.sh(
+        "(trap 'echo zx81/spectrum+48k is ending; exit' TERM; echo up; echo $$ > child;"
+        " while :; do sleep 0.02; done) & while [ ! -e child ]; do sleep 0.01; done"
+    )
+    await process.wait()
+    await process.sweep(5)
+    assert "***HOME_KEY*** is ending" in stage.log.read_text()
+
+
+async def test_the_end_is_told_while_a_survivor_holds_the_pipe(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Who holds the pipe, and is no child of the agent, is not waited for."""
+    holder = await stage.terminals.spawn(
+        stage.order(sys.executable, "-c", _HOLD, str(tmp_path / "door"), log=tmp_path / "h.log")
+    )
+    await until((tmp_path / "door").exists)
+    process = await stage.python(_HAND_OVER.replace("DOOR", str(tmp_path / "door")))
+    async with asyncio.timeout(10):
+        await process.sweep(GRACE)
+    assert stage.log.read_text() == "handed over\n"
+    assert alive(holder.identity.pid)
+
+
+_HOLD = """
+import array, socket, sys, time
+door = socket.socket(socket.AF_UNIX); door.bind(sys.argv[1]); door.listen()
+guest, _ = door.accept()
+_, held, *_ = guest.recvmsg(1, socket.CMSG_SPACE(4))
+guest.sendall(b"k")
+time.sleep(60)
+"""
+_HAND_OVER = """
+import array, socket
+guest = socket.socket(socket.AF_UNIX); guest.connect("DOOR")
+rights = array.array("i", [1])
+guest.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+guest.recv(1)
+print("handed over")
+"""
+
+
+async def test_a_gate_s_excerpt_holds_no_secret(stage: Stage) -> None:
+    runner = CommandRunner(stage.terminals, grace=GRACE)
+    result = await runner.run(
+        f"echo {PLANTED}; exit 1", cwd=stage.folder, log=stage.log, timeout=20, mark="gate-1"
+    )
+    assert result.excerpt == "***HOME_KEY***\n"
+
+
+async def test_limits_are_taken_on_in_front_of_the_pipe(stage: Stage) -> None:
+    order = stage.order("/bin/sh", "-c", f"ulimit -n; echo {PLANTED} >&2")
+    process = await stage.terminals.spawn(replace(order, limits=Limits(open_files=64)))
+    await process.sweep(GRACE)
+    assert stage.log.read_text() == "64\n***HOME_KEY***\n"
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(open_files=64)])
+async def test_a_start_that_fails_leaves_no_pipe_open(stage: Stage, limits: Limits) -> None:
+    before = descriptors()
+    with pytest.raises(SpawnError):
+        await stage.terminals.spawn(replace(stage.order("/no/such/program"), limits=limits))
+    assert descriptors() == before
+
+
+async def test_a_full_disk_drops_output_and_says_so_once(tmp_path: Path) -> None:
+    path = tmp_path / "small.log"
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    pump = LogPump(log, MASKER)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    os.write(pump.sink, b"before\n")
+    pump.drain()
+    # A file that may not grow is refused like one on a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (7, hard))
+    try:
+        for _ in range(3):
+            os.write(pump.sink, b"lost\n")
+            pump.drain()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    os.write(pump.sink, b"after\n")
+    pump.close()
+    assert path.read_bytes() == b"before\n\n[15 bytes could not be written]\nafter\n"
+
+
+async def test_a_thousand_lines_a_second_cost_next_to_nothing(stage: Stage) -> None:
+    """The pump wakes up some fifty times a second however many lines come."""
+    process: AgentProcess = await stage.python(
+        "import time\nfor n in range(20):\n"
+        "  for _ in range(20): print('a line of ordinary length, a few words', flush=True)\n"
+        "  time.sleep(0.02)"
+    )
+    began, used = time.monotonic(), time.process_time()
+    await process.wait()
+    share = (time.process_time() - used) / (time.monotonic() - began)
+    await process.sweep(GRACE)
+    assert stage.log.read_text().count("\n") == 400
+    assert share < 0.25  # some 2 % by itself; generous where the machine is busy
+
+
+async def test_without_secrets_no_output_comes_through_the_runner(stage: Stage) -> None:
+    stage.terminals.masker = Masker()
+    process = await stage.sh("[ -p /dev/fd/1 ] && echo pipe || echo file")
+    await process.sweep(GRACE)
+    assert stage.log.read_text() == "file\n"
