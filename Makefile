@@ -65,6 +65,7 @@ soak: $(STAMP) ## 50 agents with faults for MINUTES=10, print what was wrong or 
 docs: $(STAMP) ## write the generated parts of docs/ anew
 	$(BIN)/python docs/state_diagram.py
 	$(BIN)/python docs/settings_table.py
+	$(BIN)/python docs/agent_pages.py
 
 lock: ## take newer versions into the lock files (needs uv)
 	uv lock --upgrade

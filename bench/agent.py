@@ -112,22 +112,27 @@ class BenchAgent:
 
 def build(folder: Path) -> BenchAgent:
     """Compile the agent, static where possible; without a compiler it is a slow script."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
     program = folder / "agent"
+    return BenchAgent(program, compiled=compiled(program, SOURCE, SCRIPT))
+
+
+def compiled(program: Path, source: str, script: str) -> bool:
+    """Make a program of C source, else, and then it is False, of the script."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is not None:
-        source = folder / "agent.c"
-        source.write_text(SOURCE)
+        written = program.with_suffix(".c")
+        written.write_text(source)
         for more in (["-static"], []):
             made = subprocess.run(
-                [compiler, "-O2", *more, "-o", str(program), str(source)],
+                [compiler, "-O2", *more, "-o", str(program), str(written)],
                 capture_output=True,
                 check=False,
             )
             if made.returncode == 0:
-                return BenchAgent(program, compiled=True)
-    program.write_text(SCRIPT)
+                return True
+    program.write_text(script)
     program.chmod(0o700)
-    return BenchAgent(program, compiled=False)
+    return False
 
 
 def stamps_of(path: Path) -> list[tuple[float, float]]:

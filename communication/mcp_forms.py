@@ -6,9 +6,8 @@ than the standard library and this package's words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from communication.errors import SignalError
 from communication.words import BreakpointType, shown
@@ -48,8 +47,7 @@ _FORMS: Mapping[Kind, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument of a tool."""
 
     kind: Kind
@@ -62,13 +60,12 @@ class Argument:
         return {**_FORMS[self.kind], "description": self.told}
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(NamedTuple):
     """One tool as a model sees it."""
 
     name: str
     told: str
-    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    arguments: Mapping[str, Argument]
     reads_only: bool = False
 
     def schema(self) -> dict[str, Any]:
@@ -121,6 +118,7 @@ _ALL = (
     Tool(
         "get_context",
         "Read the summary of what earlier attempts did and what other agents ask of you.",
+        {},
         reads_only=True,
     ),
 )

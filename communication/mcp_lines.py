@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from communication.errors import ContentError
 from communication.jsonfile import MAX_BYTES, MAX_DEPTH, check_shape
@@ -29,8 +28,7 @@ _LAST = re.compile(rb"[,{]\s*" + _ID + rb"(?:,\s*" + _MEMBER + rb"){0,2}\}\s*\Z"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """Why a line is not taken, and which request it was."""
 
     reason: str
@@ -38,8 +36,7 @@ class Refusal:
     code: int = INVALID_REQUEST
 
 
-@dataclass(frozen=True, slots=True)
-class TooLong:
+class TooLong(NamedTuple):
     """The edges of a line that was too long to keep."""
 
     head: bytes

@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from communication.editing import edit_entry
 from communication.errors import CommunicationError, SignalError
-from communication.mailbox import Mailbox
 from communication.mcp_forms import PROGRESS, TOOLS, given
 from communication.signal import signal
 from communication.words import shown
@@ -47,8 +45,7 @@ _STOP = "Stop now: reply with one sentence and start nothing more."
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What the agent is told."""
 
     texts: tuple[str, ...]
@@ -139,6 +136,8 @@ class Toolbox:
         return Answer((f"Noted: {', '.join(told)}. Go on with your task.",))
 
     def _context(self, told: Mapping[str, Any]) -> Answer:
+        from communication.mailbox import Mailbox  # noqa: PLC0415  # every attempt pays for it
+
         del told
         document = Mailbox(self._path).load()
         if document.problem:

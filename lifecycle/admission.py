@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.states import Resting
     from lifecycle.parts import Parts
     from lifecycle.plan import Agent
+    from lifecycle.record import Spending
 
 
 class Board:
@@ -75,8 +76,10 @@ class Admission:
     def ticket(self) -> on.Admitted:
         """Return the fact that a place was given, with what stands against using it."""
         now, budgets, over = self._parts.clock.now(), self._budgets(), ""
-        if budgets is not None:
-            record = self._case.record
+        record = self._case.record
+        if budgets is None:
+            self.begun()
+        else:
             admitted = self._parts.accounts.admit(record.agent_id, budgets, birth=record.birth)
             over = admitted.over
         return on.Admitted(
@@ -87,6 +90,16 @@ class Admission:
     def is_free(self) -> bool:
         """Tell whether no budget has to be asked."""
         return self._budgets() is None
+
+    def begun(self) -> None:
+        """Count an attempt as under way, also while no budget asks for it: one may be set soon."""
+        self._parts.accounts.started(self._case.agent_id, plan_of(self._case).name)
+
+    def booked(self, spending: Spending, *, goes_on: bool) -> None:
+        """Count what an attempt used, of which the next may have begun in the same breath."""
+        self._parts.accounts.booked(spending)
+        if goes_on:
+            self.begun()
 
     def unused(self) -> None:
         """Give back what was set aside for an attempt that does not begin."""

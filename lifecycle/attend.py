@@ -82,6 +82,8 @@ class Attendance:
         self._ending: asyncio.Task[None] | None = None
         self.quiet_since = self.since
         self._seen: Activity | None = None
+        self._at_rest = 1
+        """Processes while no tool ran: its own, and servers it keeps."""
         self._limit_told = False
         self._ours: Ending | None = None
         """Why we end the program, as its parser is to know it."""
@@ -217,8 +219,10 @@ class Attendance:
     def _idle_limit(self, activity: Activity) -> float:
         """Have patience with a tool that runs a program of its own: that may wait for something."""
         idle, tool = self.settings.idle_limit, self.settings.tool_limit
-        waits = self._monitor is not None and self._monitor.tools_running
-        if not idle or not waits or activity.processes <= 1:
+        if self._monitor is None or not self._monitor.tools_running:
+            self._at_rest = activity.processes
+            return idle
+        if not idle or activity.processes <= self._at_rest:
             return idle
         return max(idle, tool) if tool else 0.0
 

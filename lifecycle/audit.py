@@ -11,8 +11,12 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lifecycle.masking import masked
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+    from runtime.masking import Masker
 
 BEGINNING = "0" * 64
 """What the first entry names as the hash before it."""
@@ -123,7 +127,10 @@ class Verdict:
 class Audit:
     """Holds acts that are no facts of a loop; those are held with the decision they belong to."""
 
-    def __init__(self, trail: Trail, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self, trail: Trail, *, now: Callable[[], float], masker: Masker | None = None
+    ) -> None:
+        self._masker = masker
         self._trail = trail
         self._now = now
 
@@ -146,6 +153,8 @@ class Audit:
             reason=reason,
             details=details or {},
         )
+        if self._masker:
+            act = masked(act, self._masker)
         return (await self._trail.append((act,)))[-1]
 
     async def entries(

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Spawning
+from lifecycle.masking import masked, without_secrets
 from lifecycle.plan import Agent, Task
+from runtime.masking import Masker
 
 if TYPE_CHECKING:
     from communication.mailbox import Mailbox
@@ -86,9 +88,19 @@ class Case:
             del self.ledger[:-REMEMBERED_ATTEMPTS]
 
 
-def facts_of(task: Task, agent: Agent) -> dict[str, object]:
-    """Return what of task and agent goes into the record, so that a restart can go on."""
-    return {"task": task.model_dump(mode="json"), "agent": agent.model_dump(mode="json")}
+def facts_of(task: Task, agent: Agent, masker: Masker | None = None) -> dict[str, object]:
+    """Return what of task and agent goes into the record, so that a restart can go on.
+
+    Secrets are not kept: of a variable that holds one only that it did.
+    """
+    masker = Masker() if masker is None else masker
+    masker.learn_from(agent.env)
+    kept = agent.model_copy(update={"env": without_secrets(agent.env, masker)})
+    facts: dict[str, object] = {
+        "task": task.model_dump(mode="json"),
+        "agent": kept.model_dump(mode="json"),
+    }
+    return masked(facts, masker)
 
 
 async def load(store: LifecycleStore, record: AgentLifecycle) -> Case:

@@ -298,6 +298,18 @@ class Handout(NamedTuple):
     prompt: str
 
 
+class Ways(NamedTuple):
+    """How an agent can signal beside the file and the command on its PATH."""
+
+    tool: str = ""
+    """Under which name it sees our tool; '' where it has none."""
+    command: str = ""
+    """Where our command is."""
+
+
+NO_WAYS = Ways()
+
+
 class ContextBuilder:
     """Makes snapshots from facts, and the summary and the prompt from snapshots."""
 
@@ -388,7 +400,7 @@ class ContextBuilder:
         )
         return handed.prompt
 
-    def handout(
+    def handout(  # noqa: PLR0913  # all by name
         self,
         snapshot: ContextSnapshot,
         *,
@@ -396,6 +408,7 @@ class ContextBuilder:
         summary_file: str,
         spawn_id: str = "",
         agent_id: str | None = None,
+        ways: Ways = NO_WAYS,
     ) -> Handout:
         """Render summary and prompt at once, which is half the work of one after the other."""
         from templates.pages import prompt_page, summary_page  # noqa: PLC0415  # as above
@@ -407,6 +420,8 @@ class ContextBuilder:
             "spawn_id": spawn_id,
             "comm_file": comm_file,
             "summary_file": summary_file,
+            "signal_tool": ways.tool,
+            "command_path": ways.command,
         }
         return Handout(summary.whole, prompt_page(renderer, values, summary))
 

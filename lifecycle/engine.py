@@ -30,6 +30,7 @@ from lifecycle.machine.states import (
     Rejected,
     Suspended,
 )
+from lifecycle.masking import masked
 from lifecycle.owner import UNTIL_CAPTURED, Owner
 from lifecycle.performer import Performer
 from lifecycle.record import AgentLifecycle, Filter
@@ -208,6 +209,7 @@ class Engine:
 
         `request` is the id under which the fact is in the store already.
         """
+        event = masked(event, self.parts.masker)
         if request is not None:
             self._wishes.handed.add(request)
         await self._turn(agent_id)
@@ -290,7 +292,9 @@ class Engine:
         case = await load(self.parts.store, record)
         # What the caller says now counts: the command may have been mended meanwhile.
         case.task, case.agent = task, agent
-        case.record = replace(record, facts={**record.facts, **facts_of(task, agent)})
+        known = facts_of(task, agent, self.parts.masker)
+        facts = {**record.facts, **known, **self._plan(task)}
+        case.record = replace(record, facts=facts)
         return case
 
     def _fresh(self, agent: Agent, task: Task, record: AgentLifecycle | None) -> AgentLifecycle:
@@ -299,14 +303,20 @@ class Engine:
             wanted for wanted in task.dependencies if wanted not in self.parts.completed
         )
         fresh = record or AgentLifecycle(agent_id=agent.agent_id, task="", created_at=now)
-        fresh.task = task.title or task.description or task.id
+        fresh.task = self.parts.masker.mask(task.title or task.description or task.id)
         fresh.task_id = task.id
         fresh.tags = task.tags
         fresh.updated_at = now
-        fresh.facts = {**fresh.facts, **facts_of(task, agent)}
+        known = facts_of(task, agent, self.parts.masker)
+        fresh.facts = {**fresh.facts, **known, **self._plan(task)}
         fresh.work = Queued(waiting_on=waiting_on)
         fresh.derive()
         return fresh
+
+    def _plan(self, task: Task) -> dict[str, object]:
+        """Return what the record is to know of the plan that the task came with."""
+        mark = self.parts.plans.get(task.id)
+        return {} if mark is None else {"plan": mark.model_dump(mode="json")}
 
     # --- what lifecycles tell each other ------------------------------------------------------
 

@@ -13,14 +13,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lifecycle.context import NO_WAYS
 from lifecycle.gather import snapshot_of
+from lifecycle.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from communication.mailbox import Mailbox
     from lifecycle.case import Case
-    from lifecycle.context import ContextSnapshot, Handout
+    from lifecycle.context import ContextSnapshot, Handout, Ways
     from lifecycle.parts import Parts
     from lifecycle.settings import Settings
     from runtime.agents.adapter import File
@@ -32,7 +34,7 @@ def snapshot_for(
     parts: Parts, case: Case, mailbox: Mailbox, attempt: int, settings: Settings
 ) -> ContextSnapshot:
     """Gather what an attempt is to be told, a person's own summary of it included."""
-    return snapshot_of(
+    snapshot = snapshot_of(
         case,
         builder=parts.builder,
         settings=settings,
@@ -41,6 +43,7 @@ def snapshot_for(
         mail=mailbox.load(),
         person_summary=_text_of(parts.paths.edited(case.agent_id, attempt)),
     )
+    return masked(snapshot, parts.masker)
 
 
 def _text_of(edited: Path) -> str | None:
@@ -50,8 +53,13 @@ def _text_of(edited: Path) -> str | None:
         return None
 
 
-def texts_for(
-    parts: Parts, case: Case, mailbox: Mailbox, snapshot: ContextSnapshot, spawn_id: str
+def texts_for(  # noqa: PLR0913, PLR0917  # what was found out before, in this order
+    parts: Parts,
+    case: Case,
+    mailbox: Mailbox,
+    snapshot: ContextSnapshot,
+    spawn_id: str,
+    ways: Ways = NO_WAYS,
 ) -> Handout:
     """Render summary and prompt of the next attempt; write the summary for the agent."""
     summary = parts.paths.summary(case.agent_id, snapshot.next_attempt)
@@ -60,6 +68,7 @@ def texts_for(
         comm_file=str(mailbox.path),
         summary_file=str(summary),
         spawn_id=spawn_id,
+        ways=ways,
     )
     write(summary, texts.summary)
     return texts

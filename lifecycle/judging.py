@@ -190,7 +190,10 @@ class Judge:
             return merged
         try:
             outcome = await self._parts.branches.merge(
-                branch, base, message=_merge_message(case), expected_head=head or None
+                branch,
+                base,
+                message=self._parts.masker.mask(_merge_message(case)),
+                expected_head=head or None,
             )
         except RuntimeFault as error:
             return on.MergeFailed(at=self._now(), text=str(error))

@@ -10,6 +10,7 @@ import asyncio
 import os
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from communication.watcher import MailboxWatcher
@@ -31,6 +32,7 @@ from lifecycle.settings import Settings
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from runtime.commands import CommandRunner
+from runtime.masking import Masker
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -83,6 +85,8 @@ class AgentLifecycleLoop:
         self._clock = clock or SystemClock()
         self._ci = ci_provider
         self._terminals = terminal_manager
+        known = getattr(terminal_manager, "masker", None)
+        self._masker = Masker() if known is None else known
         self._branches = branch_manager
         self._workspaces = workspace_manager
         self._comm_file = comm_file_path
@@ -226,15 +230,17 @@ class AgentLifecycleLoop:
             commands=commands,
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
             rounds=Rounds(self._terminals, self._clock),
-            builder=ContextBuilder(Renderer(self._paths.templates)),
+            builder=ContextBuilder(Renderer(self._paths.templates, nonce=lambda: token_hex(16))),
             places=places,
             bases=Bases(self._store, self._branches),
             confiner=confiner,
             accounts=Accounts(self._store, self._clock, freed=places.serve),
             around=here(),
             ci=self._ci,
+            masker=self._masker,
             comm_file=self._comm_file,
             observers=list(self._observers),
+            plans={task.id: self.plan.mark() for task in self.plan.tasks},
         )
         if self._report is not None:
             parts.report = self._report

@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from pydantic import BaseModel
 
+from runtime.errors import SpawnError
 from runtime.masking import holds_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from lifecycle.plan import Agent
     from runtime.masking import Masker
 
 Value = TypeVar("Value")
@@ -49,9 +51,19 @@ def without_secrets(env: Mapping[str, str], masker: Masker) -> dict[str, str]:
     }
 
 
-def missing_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the variables that were not stored and have to be given again."""
-    return tuple(name for name, value in env.items() if value == HIDDEN)
+def with_secrets(agent: Agent, passed: Collection[str]) -> dict[str, str]:
+    """Return an agent's variables; SpawnError when one is needed that was not stored.
+
+    One that the runner passes on from its own environment is left to that.
+    """
+    lacking = [name for name, value in agent.env.items() if value == HIDDEN and name not in passed]
+    if lacking:
+        names = ", ".join(lacking)
+        raise SpawnError(
+            f"{agent.agent_id} was given {names} with its plan, and secrets are not kept: run its "
+            f"plan again, or set {names} in the environment and name it in pass_env."
+        )
+    return {name: value for name, value in agent.env.items() if value != HIDDEN}
 
 
 def _masked(value: object, masker: Masker) -> object:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lifecycle.machine.events import Report
@@ -19,6 +20,7 @@ from runtime.agents.lines import LineCutter
 from runtime.agents.outcome import HOPELESS, Ending, with_breakpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from runtime.agents.adapter import Adapter
@@ -32,8 +34,13 @@ _TAIL = 1 << 16
 """Of the log of a program that writes no events, what is looked at when it failed."""
 HOPELESS_AFTER = 120.0
 """Seconds that a program may go on after an error that trying again does not mend."""
+BRIEFLY = 60.0
+"""Seconds for which a program may wait by itself until a limit passes."""
 LINGERS_AFTER = 60.0
 """Seconds that a program may live on, in silence, after its turn is over."""
+ENDS_WITHIN = 30.0
+"""Seconds that a program has to end its turn once its agent signalled: most tell only then what
+they used and what was said last."""
 
 
 class Caps(NamedTuple):
@@ -58,19 +65,28 @@ class Doom(NamedTuple):
 class Monitor:
     """One attempt's output, read along."""
 
-    def __init__(
-        self, adapter: Adapter, log: Path, start: int, now: Clock, caps: Caps = NO_CAPS
+    def __init__(  # noqa: PLR0913, PLR0917  # what there is to know of a run, in this order
+        self,
+        adapter: Adapter,
+        log: Path,
+        start: int,
+        now: Clock,
+        caps: Caps = NO_CAPS,
+        model: str = "",
     ) -> None:
         self._parser = adapter.parser(now)
         self._structured = type(self._parser).structured
         self._log, self._at, self._start = log, start, start
         self._now, self._caps = now, caps
+        self._model = model
         self._cutter = LineCutter()
         self._file: int | None = None
         self._events = self._calls = 0
         self._moved_at = now()
         self._trouble_since: float | None = None
         self._told = False
+        self._held: Callable[[], None] | None = None
+        self._held_until = 0.0
 
     # --- while it lives -----------------------------------------------------------------------
 
@@ -79,11 +95,31 @@ class Monitor:
         if not self._structured:
             return None
         self._read(READ_AT_ONCE)
+        self._let_go()
         if self._told:
             return None
         doom = self._too_much() or self._in_vain() or self._lingers()
         self._told = doom is not None
         return doom
+
+    def hold(self, pass_on: Callable[[], None]) -> None:
+        """Pass a breakpoint on once the turn is over, or after `ENDS_WITHIN`; a later one instead.
+
+        Nothing is lost when the program ends before: its mailbox is looked at once more.
+        """
+        if not self._structured:
+            pass_on()
+            return
+        if self._held is None:
+            self._held_until = self._now() + ENDS_WITHIN
+        self._held = pass_on
+
+    def _let_go(self) -> None:
+        held = self._held
+        # One whose turn is over is about to exit: where it does not, the time runs out.
+        if held is not None and self._now() >= self._held_until:
+            self._held = None
+            held()
 
     @property
     def tools_running(self) -> int:
@@ -110,10 +146,16 @@ class Monitor:
             self._trouble_since = None
             return None
         since = self._trouble_since = self._trouble_since or now
-        if not self._parser.retries_in_vain and now - since < HOPELESS_AFTER:
+        if not self._is_vain(trouble.ending, now) and now - since < HOPELESS_AFTER:
             return None
         judged = self._parser.finish(None, our_reason=trouble.ending)
         return Doom(Ended(judged.outcome.value), judged.detail, judged.reset_at, judged.what_to_do)
+
+    def _is_vain(self, ending: Ending, now: float) -> bool:
+        """Tell whether the program tries again for nothing: not for a limit that soon passes."""
+        if not self._parser.retries:
+            return False
+        return ending is not Ending.RATE_LIMIT or self._parser.waits_until(now) > now + BRIEFLY
 
     def _lingers(self) -> Doom | None:
         if not self._parser.finished or self._now() - self._moved_at < LINGERS_AFTER:
@@ -134,11 +176,11 @@ class Monitor:
                 for line in self._cutter.end():
                     self._parser.feed(line)
                 self._parser.passed_over(self._cutter.too_long)
-                return report_of(with_breakpoint(self._judged(code, signal, ours), found=spoke))
+                return self._report(with_breakpoint(self._judged(code, signal, ours), found=spoke))
             if spoke or (code == 0 and signal is None):
                 return None
             # Output and errors share the log; of a failed run its last lines are looked at.
-            return report_of(self._judged(code, signal, ours, self._tail()))
+            return self._report(self._judged(code, signal, ours, self._tail()))
         finally:
             self.close()
 
@@ -147,6 +189,11 @@ class Monitor:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def _report(self, outcome: Outcome) -> Report:
+        """Fill in the model that was asked for: not all programs name it."""
+        report = report_of(outcome)
+        return report if report.model else replace(report, model=self._model)
 
     def _judged(
         self, code: int | None, signal: int | None, ours: Ending | None, tail: str = ""

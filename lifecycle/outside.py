@@ -181,7 +181,7 @@ async def _open_pull_request(parts: Parts, case: Case, url: str, summary: str) -
             text = f"{branch} has no commit that is not in {base}: there is nothing to merge"
             return on.PullRequestUnknown(at=now, text=text, fault=Fault.USER)
         if found is None:
-            found = await _create(parts.ci, case, branch, base, summary)
+            found = await _create(parts, parts.ci, case, branch, base, summary)
     except (ProviderError, RuntimeFault) as error:
         return on.PullRequestUnknown(at=now, text=str(error), fault=Fault.ENVIRONMENT)
     if found.branch != branch:
@@ -198,8 +198,10 @@ async def _adoptable(ci: CIProvider, case: Case, branch: str) -> PullRequest | N
     return found if found is not None and _is_ours(found, case) else None
 
 
-async def _create(ci: CIProvider, case: Case, branch: str, base: str, summary: str) -> PullRequest:
-    title = case.task.title or summary.split("\n", 1)[0][:120] or case.task.id
+async def _create(  # noqa: PLR0913, PLR0917  # all that a pull request is made of
+    parts: Parts, ci: CIProvider, case: Case, branch: str, base: str, summary: str
+) -> PullRequest:
+    title = parts.masker.mask(case.task.title) or summary.split("\n", 1)[0][:120] or case.task.id
     return await ci.create_pull_request(branch=branch, base=base, title=title, body=summary)
 
 

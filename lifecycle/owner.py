@@ -37,6 +37,7 @@ from lifecycle.machine.states import (
     Working,
 )
 from lifecycle.machine.table import IllegalTransition, decide
+from lifecycle.masking import masked
 from lifecycle.minutes import keep
 from lifecycle.outside import facts_from, missed, watch_of
 from lifecycle.parts import News
@@ -112,6 +113,7 @@ class Owner:
 
     def tell(self, event: Event, *, effect_id: str = "", request_id: int = 0) -> None:
         """Put a fact into the inbox."""
+        event = masked(event, self._parts.masker)
         self._inbox.append(Item(event, effect_id, request_id))
         self._wake.set()
 
@@ -123,7 +125,7 @@ class Owner:
     def _hear_again(self, event: CIEvent) -> None:
         """Take what was told around the end of an earlier runner, unless that one took it."""
         taken = [replace(entry.event, at=0.0) for entry in self.case.recent]
-        for fact in facts_from(event, self._now()):
+        for fact in masked(tuple(facts_from(event, self._now())), self._parts.masker):
             if replace(fact, at=0.0) not in taken:
                 self.tell(fact)
 
@@ -267,7 +269,8 @@ class Owner:
         if draft.row is not None:
             case.note_attempt(draft.row)
         if draft.spending is not None:
-            self._parts.accounts.booked(draft.spending)
+            goes_on = isinstance(draft.state, Spawning)
+            self.admission.booked(draft.spending, goes_on=goes_on)
         self._share(item.event)
         for entry in draft.journal:
             case.remember(entry)
@@ -367,6 +370,7 @@ class Owner:
 
     def _found(self, event: Event) -> None:
         """Take what a look found, unless it is nothing new."""
+        event = masked(event, self._parts.masker)
         try:
             news = self._matters(Item(event), decide(self.state, event, self._policy()))
         except IllegalTransition:

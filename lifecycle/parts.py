@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lifecycle.admission import Board
 from lifecycle.programs import Surroundings
+from runtime.masking import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.paths import Paths
     from lifecycle.places import Places
+    from lifecycle.plan import PlanMark
     from lifecycle.ports import Branches, Commands, Terminals, Workspaces
     from lifecycle.rounds import Rounds
     from lifecycle.settings import Settings
@@ -97,7 +99,11 @@ class Parts:
     around: Surroundings = field(default_factory=Surroundings)
     """What agent programs are started with, whoever they work for."""
     board: Board = field(default_factory=Board)
+    plans: dict[str, PlanMark] = field(default_factory=dict)
+    """The plan that a task belongs to, by the task's id, where it came with one."""
     ci: CIProvider | None = None
+    masker: Masker = field(default_factory=Masker)
+    """Takes secrets out of all that is kept."""
     comm_file: Path | None = None
     """One communications.json for all agents; one in each workspace if None."""
     completed: dict[str, str] = field(default_factory=dict)

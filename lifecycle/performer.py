@@ -6,24 +6,17 @@ elsewhere. Performing an order twice is harmless; `recovery` relies on it.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from communication.errors import MailboxError
 from communication.mailbox import ReadingKind
 from lifecycle import outside
 from lifecycle.attend import Attendance, anything, word_of
 from lifecycle.case import Head
-from lifecycle.confine import Seen
 from lifecycle.errors import PlanError
 from lifecycle.handout import (
     drop_config,
-    keep,
-    readable,
     snapshot_for,
-    texts_for,
-    write_config,
     write_summary,
 )
 from lifecycle.housing import end, mailbox_of, opened, save, whole
@@ -31,20 +24,18 @@ from lifecycle.judging import Judge
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
-from lifecycle.machine.states import Capturing, Ended, Process, Spawning, Working
-from lifecycle.monitor import Caps, Monitor
-from lifecycle.programs import Program, launch, program_of
+from lifecycle.machine.states import Capturing, Ended, Process, Working
+from lifecycle.monitor import Monitor
+from lifecycle.programs import program_of
+from lifecycle.starting import Starter
 from runtime.agents.outcome import Ending
-from runtime.errors import RuntimeFault, SpawnError, WorkspaceError
-from runtime.output import size, tail
-from runtime.process import SpawnOrder
-from templates.errors import TemplateError
+from runtime.errors import RuntimeFault, WorkspaceError
+from runtime.output import tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from communication.mailbox import Mailbox
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
@@ -64,6 +55,7 @@ class Performer:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._judge = Judge(parts)
+        self._starter = Starter(parts)
         self._attended: dict[str, Attendance] = {}
 
     async def perform(  # noqa: PLR0911  # one line per order reads best
@@ -198,132 +190,10 @@ class Performer:
         tell: Callable[[Event], None],
         afford: Callable[[Spent], str],
     ) -> Event:
-        parts = self._parts
-        try:
-            program = program_of(case.agent, _chosen(case))
-            workspace = await whole(self._parts, case)
-            mailbox = mailbox_of(self._parts, case, workspace)
-            if parts.comm_file is None:
-                mailbox.clear(case.agent_id)
-            else:
-                # Others write to a shared file; waiting for its lock must not hold up the loops.
-                await asyncio.to_thread(mailbox.clear, case.agent_id)
-            settings = parts.settings()
-            snapshot = snapshot_for(parts, case, mailbox, attempt, settings)
-            texts = texts_for(parts, case, mailbox, snapshot, effect_id)
-            with readable(texts.prompt, parts.paths.prompt(case.agent_id, attempt)) as stdin:
-                order = await self._order(case, workspace, mailbox, effect_id, stdin, program)
-                log_start = size(order.log)
-                process = await parts.terminals.spawn(order)
-        except (SpawnError, PlanError) as error:
-            return self._unspawned(attempt, error, Fault.USER)
-        except (RuntimeFault, TemplateError, MailboxError, OSError) as error:
-            return self._unspawned(attempt, error, Fault.ENVIRONMENT)
-        attendance = Attendance(
-            process=process,
-            attempt=attempt,
-            workspace=workspace,
-            settings=settings,
-            clock=parts.clock,
-            tell=tell,
-            monitor=Monitor(
-                program.adapter,
-                order.log,
-                log_start,
-                parts.clock.now,
-                Caps(settings.max_events, settings.max_tool_calls),
-            ),
-            afford=afford,
-        )
-        self._attended[case.agent_id] = attendance
-        attendance.begin(
-            parts.watcher.subscribe(
-                mailbox,
-                case.agent_id,
-                spawn_id=effect_id,
-                task_id=case.task.id,
-                on_reading=attendance.heard,
-            )
-        )
-        parts.rounds.add(attendance)
-        keep(parts, case, snapshot, texts.prompt)
-        identity = process.identity
-        return on.AgentSpawned(
-            at=attendance.since,
-            attempt=attempt,
-            process=Process(
-                pid=identity.pid,
-                start_time=identity.start_time,
-                boot_id=identity.boot_id,
-                spawn_id=identity.mark,
-            ),
-            containment=process.order.contained,
-            weaker=(*process.order.weaker, *process.weaker),
-            log_start=log_start,
-        )
-
-    async def _order(  # noqa: PLR0913, PLR0917  # what was found out before, in this order
-        self,
-        case: Case,
-        workspace: Workspace,
-        mailbox: Mailbox,
-        spawn_id: str,
-        stdin: Path,
-        program: Program,
-    ) -> SpawnOrder:
-        parts, settings, attempt = self._parts, self._parts.settings(), case.attempt
-        summary = parts.paths.summary(case.agent_id, attempt)
-        config = parts.paths.config(case.agent_id, attempt)
-        identity = {
-            "LOOPWRIGHT_AGENT_ID": case.agent_id,
-            "LOOPWRIGHT_TASK_ID": case.task.id,
-            "LOOPWRIGHT_ATTEMPT": str(attempt),
-            "LOOPWRIGHT_SPAWN_ID": spawn_id,
-            "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
-            "LOOPWRIGHT_SUMMARY_FILE": str(summary),
-        }
-        start = launch(
-            program, case.agent, settings, parts.around, config=config, identity=identity
-        )
-        write_config(config, start.files, needed=settings.private_config)
-        seen = Seen(
-            workspace.path,
-            start.argv,
-            in_git=bool(workspace.branch),
-            summary=summary,
-            mailbox=mailbox.path,
-            path=case.agent.env.get("PATH", ""),
-            config=config if start.files or settings.private_config else None,
-        )
-        confined = await parts.confiner.around(settings, seen)
-        return SpawnOrder(
-            agent_id=case.agent_id,
-            attempt=attempt,
-            spawn_id=spawn_id,
-            command=start.argv,
-            cwd=workspace.path,
-            stdin=stdin,
-            log=parts.paths.log(case.agent_id, attempt),
-            env={
-                **confined.env,
-                **start.env,
-                **case.agent.env,
-                **identity,
-                # Where the workspace's own .git is gone, git must not find the user's.
-                "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
-            },
-            log_cap=settings.log_cap_bytes,
-            inherit=(*settings.pass_env, *start.passes),
-            forbids=start.forbids,
-            limits=confined.limits,
-            box=confined.box,
-            allow_weaker=settings.allow_weaker,
-            contained=confined.text,
-            weaker=confined.weaker,
-        )
-
-    def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
-        return on.SpawnFailed(at=self._now(), attempt=attempt, text=str(error), fault=fault)
+        event, attendance = await self._starter.start(case, effect_id, attempt, tell, afford)
+        if attendance is not None:
+            self._attended[case.agent_id] = attendance
+        return event
 
     async def _stop(self, case: Case, attempt: int, process: Process) -> Event:
         grace = self._parts.settings().stop_grace
@@ -430,9 +300,3 @@ class Performer:
 
     def _now(self) -> float:
         return self._parts.clock.now()
-
-
-def _chosen(case: Case) -> str:
-    """Return which program of the chain the attempt was given to."""
-    work = case.record.work
-    return work.tally.program if isinstance(work, Spawning) else ""

@@ -23,9 +23,10 @@ class Places:
 
     def ask(self, who: str, granted: Callable[[], None], may: Callable[[], bool] = _always) -> None:
         """Call `granted` once there is a place and it may be used; a second call replaces this."""
-        if who in self._held:
+        if who in self._held and may():
             granted()
             return
+        self._held.discard(who)
         self._queue[who] = granted, may
         self.serve()
 

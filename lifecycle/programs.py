@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from lifecycle.context import Ways
 from lifecycle.errors import PlanError
 from runtime.agents import catalogue
 from runtime.agents.adapter import Launch, McpServer, Request, plan
@@ -31,8 +32,12 @@ SCRIPTED = "scripted"
 """The agent program that ships, for demos and tests."""
 PROGRAMS = tuple(name for name in catalogue.BUILT_IN if name != COMMAND)
 _SCRIPTED_COMMAND = ("loopwright-agent",)
+HIDES_GIT_SETTINGS = frozenset({"gemini"})
+"""Programs whose tools see neither the user's git settings nor the machine's, only variables."""
 SERVER = "loopwright"
 """Under which name agents see our tools."""
+TOOL = "report_breakpoint"
+"""The one by which they signal."""
 
 
 class Program(NamedTuple):
@@ -103,18 +108,28 @@ class Surroundings:
     as_root: bool = False
     tool_server: tuple[str, ...] = ()
     """The command line of our tool server; () where it is not there."""
+    command: str = ""
+    """Where `loopwright` itself is: an agent's shell may have another PATH than we gave it."""
 
 
 def here() -> Surroundings:
     """Look at this process and what is installed beside it."""
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
-    if importlib.util.find_spec("mcp") is None:
-        return Surroundings(as_root)
     beside = Path(sys.executable).with_name("loopwright")
-    if beside.is_file():
-        return Surroundings(as_root, (str(beside), "mcp"))
+    command = str(beside) if beside.is_file() else shutil.which("loopwright") or ""
+    if importlib.util.find_spec("mcp") is None:
+        return Surroundings(as_root, command=command)
     # Safe path: the server starts in the workspace, where an agent may have put what it likes.
-    return Surroundings(as_root, (sys.executable, "-P", "-m", "orchestrator.cli.main", "mcp"))
+    module = (sys.executable, "-P", "-m", "orchestrator.cli.main")
+    return Surroundings(as_root, (*((command,) if command else module), "mcp"), command)
+
+
+def ways_to_signal(program: Program, settings: Settings, around: Surroundings) -> Ways:
+    """Return how an agent can signal beside the file."""
+    form = program.adapter.mcp
+    has_tools = form is not None and offers_tools(settings, around)
+    tool = form.tool_name(SERVER, TOOL) if form is not None and has_tools else ""
+    return Ways(tool, around.command)
 
 
 def launch(  # noqa: PLR0913  # all by name
@@ -148,6 +163,14 @@ def launch(  # noqa: PLR0913  # all by name
         extra=(*settings.agent_args, *agent.args),
     )
     return plan(adapter, request)
+
+
+def git_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return variables by which git takes these settings."""
+    found = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (name, value) in enumerate(settings.items()):
+        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
 
 
 def offers_tools(settings: Settings, around: Surroundings) -> bool:

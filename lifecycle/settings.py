@@ -67,25 +67,25 @@ class Settings(BaseModel):
     """Turns of an attempt, where the agent's program can be told a limit."""
     budget_tokens: int | None = Field(None, ge=1)
     """Tokens that all attempts of a lifecycle may use together; see docs/budgets.md."""
-    budget_usd: float | None = Field(None, gt=0)
+    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Dollars that they may cost, as far as the agent's program tells its costs."""
-    budget_hours: float | None = Field(None, gt=0)
+    budget_hours: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Hours that they may work."""
     budget_attempts: int | None = Field(None, ge=1)
     """Attempts that a lifecycle may make."""
     plan_budget_tokens: int | None = Field(None, ge=1)
     """Tokens that all lifecycles of a plan may use together."""
-    plan_budget_usd: float | None = Field(None, gt=0)
+    plan_budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Dollars that they may cost."""
-    plan_budget_hours: float | None = Field(None, gt=0)
+    plan_budget_hours: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Hours that they may work, those of attempts at the same time added up."""
     plan_budget_attempts: int | None = Field(None, ge=1)
     """Attempts that they may make."""
     day_budget_tokens: int | None = Field(None, ge=1)
     """Tokens that all lifecycles of the repository may use in a calendar day."""
-    day_budget_usd: float | None = Field(None, gt=0)
+    day_budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Dollars that they may cost in a day."""
-    day_budget_hours: float | None = Field(None, gt=0)
+    day_budget_hours: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Hours that they may work in a day, those of attempts at the same time added up."""
     day_budget_attempts: int | None = Field(None, ge=1)
     """Attempts that they may make in a day."""

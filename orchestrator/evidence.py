@@ -44,8 +44,9 @@ def _exited(event: on.AgentExited) -> str:
     if event.problem:
         return f"attempt {event.attempt} left an unreadable communications.json: {event.problem}"
     if event.report is not None:
+        code = f" and exit code {event.exit_code}" if event.exit_code else ""
         told = f": {event.report.detail}" if event.report.detail else ""
-        return f"attempt {event.attempt} ended with {event.report.ended}{told}"
+        return f"attempt {event.attempt} ended with {event.report.ended}{code}{told}"
     if event.signal is not None:
         return f"attempt {event.attempt} was ended by signal {event.signal}"
     if event.exit_code:

@@ -57,8 +57,10 @@ def entry_form(entry: JournalEntry) -> dict[str, Any]:
 
 
 def attempt_form(row: AttemptRow) -> dict[str, Any]:
-    """Return an attempt."""
-    return asdict(row)
+    """Return an attempt, with what all its processes used."""
+    told = asdict(row)
+    del told["before"]
+    return told | {"used": asdict(row.used)}
 
 
 def pending_form(order: PendingEffect) -> dict[str, Any]:

@@ -53,7 +53,7 @@ async def wished(
         return Work((await _fresh(engine, wish, settings),))
     job = await recorded(engine, known)
     agent, task = job.agent, _changed(job.task, wish)
-    if wish.adapter or wish.command or settings.command or settings.adapter:
+    if wish.adapter or wish.command or settings.command or settings.adapter or settings.agents:
         # The program may have been mended since; what is said now counts.
         chosen = chosen_agent(task.id, settings, adapter=wish.adapter, command=wish.command)
         agent = chosen.model_copy(update={"agent_id": agent.agent_id, "env": agent.env})
@@ -70,6 +70,7 @@ async def planned(
     jobs: dict[str, Job] = {}
     if plan is not None:
         retired = await store.all(RETIRED)
+        engine.parts.plans.update((task.id, plan.mark()) for task in plan.tasks)
         for task in plan.tasks:
             agent = agent_for(task, plan, settings)
             startable(agent)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.parts import News
+    from runtime.masking import Masker
 
 NAME = "runner.log"
 CAP = 5 * 1024 * 1024
@@ -39,11 +40,18 @@ _WARNINGS = ("_failed", "_illegal_transition", "_refused")
 class RunnerLog:
     """Writes the log of one runner; `report` and `observer` plug into the loop's parts."""
 
-    def __init__(self, folder: Path, *, now: Callable[[], float], cap: int = CAP) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now: Callable[[], float],
+        cap: int = CAP,
+        masker: Masker | None = None,
+    ) -> None:
         import structlog  # noqa: PLC0415  # only a runner logs
 
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file = _CappedFile(folder / NAME, cap)
+        self._file = _CappedFile(folder / NAME, cap, masker)
         self._log: Any = structlog.wrap_logger(
             self._file,
             processors=[
@@ -94,14 +102,16 @@ class RunnerLog:
 class _CappedFile:
     """A logger for structlog that appends lines and moves a full file aside."""
 
-    def __init__(self, path: Path, cap: int) -> None:
-        self._path, self._cap = path, cap
+    def __init__(self, path: Path, cap: int, masker: Masker | None) -> None:
+        self._path, self._cap, self._masker = path, cap, masker
         self._descriptor: int | None = self._open()
 
     def msg(self, message: str) -> None:
         """Append a line."""
         if self._descriptor is None:
             return
+        if self._masker is not None:
+            message = self._masker.mask(message)
         line = message.encode("utf-8", errors="backslashreplace") + b"\n"
         try:
             if os.fstat(self._descriptor).st_size + len(line) > self._cap:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ci.dispatch import Dispatcher
 from ci.receiver import WORDINGS, Receiver
+from lifecycle.masking import masked
 
 if TYPE_CHECKING:
+    from ci.inbox import Deliveries, Delivery
     from ci.interface import Watch
     from lifecycle.engine import Engine
     from orchestrator.providers import Outside
+    from runtime.masking import Masker
 
 
 LOOK_EVERY = 2.0
@@ -39,7 +42,7 @@ class Mailroom:
             report=self._report,
         )
         self.receiver = Receiver(
-            parts.store.deliveries,
+            _Masked(parts.store.deliveries, parts.masker),
             secrets={name: partial(outside.secrets_of, name) for name in WORDINGS},
             now=parts.clock.now,
             wake=self._dispatcher.wake,
@@ -77,6 +80,22 @@ class Mailroom:
         task = asyncio.get_running_loop().create_task(self._dispatcher.appeared(watch))
         self._appearing.add(task)
         task.add_done_callback(self._appearing.discard)
+
+
+class _Masked:
+    """Takes secrets out of deliveries, once their signatures are checked, before they are kept."""
+
+    def __init__(self, deliveries: Deliveries, masker: Masker) -> None:
+        self._deliveries, self._masker = deliveries, masker
+
+    async def add(self, delivery: Delivery) -> bool:
+        """Keep it; False if it is known already."""
+        told = masked(delivery, self._masker)
+        body = self._masker.mask_bytes(told.body)
+        return await self._deliveries.add(told.model_copy(update={"body": body}))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._deliveries, name)
 
 
 def _nobody(watch: Watch) -> None:

@@ -18,13 +18,14 @@ from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.fleet.manager import LifecycleManager
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Completed, Queued
+from lifecycle.masking import masked
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, checked_name, default_agent_id
 from lifecycle.record import AgentLifecycle
 from lifecycle.retention import RETIRED
 from lifecycle.store.sqlite import SqliteStore
 from lifecycle.store.walk import every
-from orchestrator import requests, steering
+from orchestrator import requests, steering, wiring
 from orchestrator.jobs import startable, startable_from
 from orchestrator.plans import chosen_agent, task_of
 from orchestrator.population import TURNS, LiveState, is_held
@@ -108,6 +109,7 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
 
 async def added_as(store: LifecycleStore, addition: Addition, settings: Settings) -> AgentLifecycle:
     """Write the record of an addition."""
+    addition = masked(addition, wiring.masker_of(os.environ, settings.pass_env))
     taken, state = await _population(store)
     task_id = await _free_task(store, taken)
     name = addition.name or default_agent_id(task_id)

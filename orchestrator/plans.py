@@ -53,7 +53,7 @@ def load_plan(path: Path) -> Plan:
         }
         data = {**data, "agents": named}
     try:
-        plan = Plan.model_validate(data)
+        plan = Plan.model_validate({"name": path.name.split(".")[0] or path.name, **data})
     except ValidationError as problem:
         raise PlanError(_explained(path, text, data, problem)) from problem
     if not plan.tasks:

@@ -7,10 +7,12 @@ by the same rules. No agent is ever started by a request.
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.clock import SystemClock
 from lifecycle.errors import LifecycleError, RepositoryBusyError
+from lifecycle.masking import masked
 from lifecycle.settings import Settings
 from orchestrator import wiring
 from orchestrator.reading import known, runner_of, store_of
@@ -41,6 +43,8 @@ async def send(
     Returns once it is decided and recorded. What follows from it (a merge, the end of an agent) may
     still be under way when a live runner has it.
     """
+    settings = settings or Settings()
+    event = masked(event, wiring.masker_of(os.environ, settings.pass_env))
     async with store_of(repo) as store:
         await known(store, agent_id, repo)
         request: int | None = None
@@ -50,7 +54,7 @@ async def send(
             if runner is None:
                 # Also when a runner went away without an answer: the request is still open.
                 try:
-                    return await _apply(repo, agent_id, event, request, settings or Settings())
+                    return await _apply(repo, agent_id, event, request, settings)
                 except RepositoryBusyError:
                     pass
             elif request is None:

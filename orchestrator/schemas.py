@@ -135,6 +135,16 @@ def _attempt() -> dict[str, Any]:
         commits=_COUNT,
         saved_ref=_TEXT,
         swept=_COUNT,
+        program=_TEXT,
+        report={"type": ["object", "null"], "description": "what the agent's program told of it"},
+        used=_object(
+            tokens=_COUNT,
+            input_tokens=_COUNT,
+            output_tokens=_COUNT,
+            cached_tokens=_COUNT,
+            cost_usd=_MAYBE_NUMBER,
+            seconds=_NUMBER,
+        ),
     )
 
 

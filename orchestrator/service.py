@@ -121,7 +121,7 @@ class Service:
         self.ending = Ending()
         self.crew = Crew(engine, ended=self._settle, late=self._late)
         parts, who = engine.parts, user()
-        self.audit = Audit(parts.store.trail, now=parts.clock.now)
+        self.audit = Audit(parts.store.trail, now=parts.clock.now, masker=parts.masker)
         self.population = Population(
             engine,
             self._start,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from lifecycle.machine.states import ACTIVE, Stopping, Suspended, Working
 from orchestrator import telling
-from orchestrator.cli.text import STATE_COLOURS, coloured, one_line, span, state_name
+from orchestrator.cli.text import STATE_COLOURS, coloured, one_line, safe, span, state_name
 from orchestrator.waiting import waiting_for
 from runtime.output import tail
 
@@ -93,7 +93,7 @@ class PlainView:
         who = f"{agent_id}: " if agent_id else ""
         # A closed terminal must not end the loops that it watched.
         with contextlib.suppress(OSError):
-            self._stream.write(f"{time.strftime('%H:%M:%S')} {who}{text}\n")
+            self._stream.write(f"{time.strftime('%H:%M:%S')} {who}{safe(text, lines=True)}\n")
             self._stream.flush()
 
     def over(self, record: AgentLifecycle) -> None:
@@ -145,7 +145,7 @@ class LiveView:
         line = Text(time.strftime("%H:%M:%S "), style="dim")
         if agent_id:
             line.append(f"{agent_id}: ", style="bold")
-        line.append(text, style="default not dim")
+        line.append(safe(text, lines=True), style="default not dim")
         with contextlib.suppress(OSError):
             # Folded, not cut: the end of a line is often what to do.
             self._console.print(line, overflow="fold")

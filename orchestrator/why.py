@@ -177,7 +177,7 @@ def _backing_off(scene: Scene, state: BackingOff) -> str:
     )
 
 
-def _human(scene: Scene, state: AwaitingHuman) -> str:
+def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: PLR0911  # one per thing waited for
     since, rule = scene.view.when(state.since), scene.named_rule(state)
     again = f"wait once more with {scene.do('resume')}"
     match state.about:

@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING
 
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Plan
+from runtime import environment
 from runtime.branches import BranchManager
+from runtime.masking import Masker, secrets_of
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from ci.interface import CIProvider, Remote
     from lifecycle.parts import Observer, Report
     from lifecycle.settings import Settings
 
+FORGE_VARIABLES = frozenset({
+    "GITHUB_TOKEN", "GH_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GITLAB_TOKEN",
+    "GITEA_TOKEN", "FORGEJO_TOKEN",
+})  # fmt: skip
+"""Variables, beside our own, with which we sign in at forges."""
 CRASH_AT = "LOOPWRIGHT_CRASH_AT"
 """For tests of recovery: `NAME` or `NAME#N` kills this process the N-th time it comes past the
 boundary of that name, such as `before commit of AgentExited` or `after SpawnAgent`."""
@@ -39,6 +46,7 @@ def build(  # noqa: PLR0913  # all by name
     observers: tuple[Observer, ...] = (),
     report: Report | None = None,
     environ: Mapping[str, str] = os.environ,
+    masker: Masker | None = None,
 ) -> AgentLifecycleLoop:
     """Return the loop of a repository; nothing is opened or locked yet.
 
@@ -50,7 +58,9 @@ def build(  # noqa: PLR0913  # all by name
         plan=plan or Plan(tasks=()),
         ci_provider=provider,
         remote=remote,
-        terminal_manager=TerminalManager(repo, environ=environ),
+        terminal_manager=TerminalManager(
+            repo, environ=environ, masker=masker or masker_of(environ, settings().pass_env)
+        ),
         branch_manager=BranchManager(repo),
         workspace_manager=WorkspaceManager(repo),
         settings=settings,
@@ -59,6 +69,16 @@ def build(  # noqa: PLR0913  # all by name
         report=report,
         checkpoint=crash_hook(environ),
     )
+
+
+def masker_of(environ: Mapping[str, str], passed: Iterable[str] = ()) -> Masker:
+    """Return what masks the secrets of these variables that agents get or that we use ourselves.
+
+    Those that agents get beside (of their plan, of their program) are learnt when they get them.
+    """
+    names = {*environment.allowed(environ), *passed, *FORGE_VARIABLES}
+    names |= {name for name in environ if name.startswith("LOOPWRIGHT_")}
+    return Masker(secrets_of(environ, sorted(names)))
 
 
 def crash_hook(environ: Mapping[str, str]) -> Callable[[str], None] | None:

@@ -158,6 +158,11 @@ class Masker:
         self._raw = _Needles(raw)
         self._text = _Needles(text)
 
+    def learn_from(self, environ: Mapping[str, str]) -> None:
+        """Mask from now on what of these variables are secrets."""
+        if found := secrets_of(environ):
+            self.learn(found)
+
     def mask(self, text: str) -> str:
         """Return a text without the secrets in it; the very same where there are none."""
         return text if self._text is None else _masked(self._text, text, "")

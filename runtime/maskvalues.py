@@ -49,7 +49,7 @@ _RANDOM_PART = re.compile(r"(?=[^/]*[a-z])(?=[^/]*[A-Z])(?=[^/]*[0-9])[^/]{16,}"
 
 def is_secret_name(name: str) -> bool:
     """Tell by the name of a variable whether it holds a secret."""
-    if name in _HARMLESS_NAMES:
+    if name in _HARMLESS_NAMES or name.startswith("GIT_CONFIG_KEY_"):
         return False
     if _NAME_INFIX.search(name):
         return True

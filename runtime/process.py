@@ -44,7 +44,7 @@ class TerminalManager:
     that leaves its group is not found. An orphan is ended only when it is proved to come from an
     agent, by lineage, session, mark or descent: other children of this process are left alone.
     `able` is what limits can be enforced by; left out, it is found out when it is needed.
-    `masker` takes secrets out of the logs of all that name no other.
+    `masker` takes secrets out of the logs of all that name no other; it learns what they are given.
     All calls belong on one event loop's thread.
     """
 
@@ -78,9 +78,11 @@ class TerminalManager:
 
     async def spawn(self, order: SpawnOrder) -> AgentProcess:
         """Start a process with its own session, prompt and log; SpawnError says why it cannot."""
-        if order.masker is None and self.masker:
+        env = self.environment(order)
+        if order.masker is None and self.masker is not None:
+            self.masker.learn_from(env)
             order = replace(order, masker=self.masker)
-        started = await launch.start(order, self.environment(order), self._able)
+        started = await launch.start(order, env, self._able)
         process = AgentProcess(order, started, self, adopts_orphans=self.subreaper)
         try:
             process.watch()

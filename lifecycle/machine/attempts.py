@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 NOT_SIGNALLED = "ended without a breakpoint"
 TIMES = (Ended.HANG, Ended.TIMEOUT)
 """Endings that say less than what the program told before."""
+VAGUE = (*TIMES, Ended.KILLED, Ended.CRASH, Ended.ERROR)
+"""What a program may say of its end that says no more than why we ended it."""
 DELIVERS = ("task_complete", "pr_created")
 """Breakpoints that hand over the agent's branch."""
 
@@ -62,7 +64,9 @@ def begin(state: Queued, event: on.Admitted, policy: Policy) -> Step:
     del policy
     if state.waiting_on:
         return Step(state, late=True)
-    return reject(state, Reason.BUDGET, event.over) if event.over else prepare(state)
+    if event.over:
+        return reject(state, Reason.BUDGET, event.over)
+    return prepare(replace(state, tally=chain.up_to_date(state.tally, event.at, event.resting)))
 
 
 def respawn(state: BackingOff, event: on.Admitted, policy: Policy) -> Step:
@@ -112,7 +116,7 @@ def work(state: Spawning, event: on.AgentSpawned, policy: Policy) -> Step:
 def no_spawn(state: Spawning, event: on.SpawnFailed, policy: Policy) -> Step:
     """Wait out a full machine; do without a program that does not exist, or give up at once."""
     if event.fault is Fault.USER:
-        return broken(state, event.at, policy, event.text)
+        return broken(state, event.at, policy, event.text, approved=True)
     back = BackingOff(until=event.at, why="", approved=True)
     return environment(state, event.at, policy, event.text, back)
 
@@ -194,10 +198,13 @@ def _is_not_its_fault(report: on.Report) -> bool:
 
 def _as_reported(outcome: Outcome, report: on.Report) -> Outcome:
     quiet = NOT_SIGNALLED if report.ended is Ended.NO_BREAKPOINT else ""
+    text = report.detail or quiet
+    if report.ended is Ended.ERROR and outcome.exit_code and "exit code" not in text:
+        text = f"exit code {outcome.exit_code}: {text}".rstrip(": ")
     return replace(
         outcome,
         ended=report.ended,
-        text=report.detail or quiet,
+        text=text,
         reset_at=report.reset_at,
         advice=report.advice,
     )
@@ -208,7 +215,7 @@ def stopped(state: Stopping, event: on.AgentStopped, policy: Policy) -> Step:
     del policy
     outcome = replace(state.outcome, exit_code=event.exit_code, signal=event.signal)
     report = event.report
-    if report is not None and outcome.ended in TIMES and report.ended not in TIMES:
+    if report is not None and outcome.ended in TIMES and report.ended not in VAGUE:
         # It showed no life because, say, it asked a provider in vain that did not answer.
         outcome = replace(_as_reported(outcome, report), text=report.detail or outcome.text)
     return capture(state, _with_last_word(outcome, event.word))
@@ -318,7 +325,7 @@ def _heed(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy)
         case "pr_created":
             return _await_merge(state, word, event, policy)
         case _:
-            tally = replace(state.tally, blocked_on="")
+            tally = replace(_without_stuck(state.tally), blocked_on="")
             human = AwaitingHuman(
                 tally=tally,
                 about=About.QUESTION,
@@ -327,6 +334,11 @@ def _heed(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy)
                 until=event.at + policy.blocked_timeout,
             )
             return land(human, event.at)
+
+
+def _without_stuck(tally: Tally) -> Tally:
+    """Count what was said for the first time as progress; not of work that a verdict follows."""
+    return replace(tally, stuck=0, trips=0) if tally.said_new else tally
 
 
 def _complete_ungated(
@@ -345,7 +357,7 @@ def _complete_ungated(
 def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
     thing = ", ".join(sorted(word.blocked_on)) or word.reason or "something it did not name"
     again = thing == state.tally.blocked_on
-    tally = replace(state.tally, blocked_on=thing)
+    tally = replace(_without_stuck(state.tally), blocked_on=thing)
     if again:
         tally = replace(tally, retry_count=tally.retry_count + 1)
         if tally.retry_count >= policy.max_retries:
@@ -354,7 +366,8 @@ def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy
                 f"the last attempt blocked once more on: {thing}"
             )
             return reject(replace(state, tally=tally), Reason.MAX_RETRIES, text)
-        tally = _counted_as_stuck(tally)
+        if not (tally.moved or tally.said_new):
+            tally = replace(tally, stuck=tally.stuck + 1)
         if is_stuck(tally, policy):
             return open_breaker(
                 replace(state, tally=tally), event.at, policy, f"blocked once more on: {thing}"
@@ -372,11 +385,6 @@ def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy
         do.PublishBranch(head=event.head),
         do.LookAtBlockers(blocked_on=word.blocked_on, head=event.head),
     )
-
-
-def _counted_as_stuck(tally: Tally) -> Tally:
-    progress = tally.moved or tally.said_new
-    return replace(tally, stuck=0 if progress else tally.stuck + 1)
 
 
 def _await_merge(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:

@@ -25,9 +25,9 @@ def up_to_date(tally: Tally, at: float, more: Iterable[Resting] = ()) -> Tally:
     return tally if left == tally.resting else replace(tally, resting=left)
 
 
-def rest(tally: Tally, why: str, until: float | None) -> Tally:
+def rest(tally: Tally, at: float, why: str, until: float | None) -> Tally:
     """Give the program of the latest attempt no other before that instant."""
-    others = tuple(each for each in tally.resting if each.program != tally.program)
+    others = tuple(each for each in up_to_date(tally, at).resting if each.program != tally.program)
     return replace(tally, resting=(*others, Resting(program=tally.program, why=why, until=until)))
 
 
@@ -44,6 +44,23 @@ def soonest(tally: Tally, policy: Policy) -> Resting | None:
     names = policy.programs or ("",)
     waiting = [each for each in tally.resting if each.program in names and each.until is not None]
     return min(waiting, key=lambda each: each.until or 0.0, default=None)
+
+
+def next_at(tally: Tally, at: float, policy: Policy) -> float | None:
+    """Return from when on some program can work; None when a person has to mend one first."""
+    if chosen(tally, policy) is not None:
+        return at
+    first = soonest(tally, policy)
+    return None if first is None or first.until is None else max(at, first.until)
+
+
+def reasons(tally: Tally, policy: Policy) -> str:
+    """Say why none of the programs can work."""
+    names = policy.programs or ("",)
+    told = [each for each in tally.resting if each.program in names]
+    if len(told) == 1:
+        return told[0].why
+    return "; ".join(f"{each.program}: {each.why}" for each in told)
 
 
 def awake(tally: Tally) -> Tally:

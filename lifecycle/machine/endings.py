@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import chain
-from lifecycle.machine.policy import after_reset, growing
-from lifecycle.machine.states import BackingOff, Ended, Reason
-from lifecycle.machine.step import Step, environment, fail, land, reject
+from lifecycle.machine.policy import after_reset, delay, growing
+from lifecycle.machine.states import BackingOff, Ended, Reason, counted
+from lifecycle.machine.step import Step, fail, land, reject
 
 if TYPE_CHECKING:
     from lifecycle.machine.policy import Policy
@@ -85,9 +85,9 @@ def settle(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
         case Then.MEND:
             return broken(state, at, policy, _told(outcome, advice=True))
         case Then.SURROUNDINGS:
-            return environment(state, at, policy, _told(outcome), BackingOff(until=at, why=""))
+            return _unfit(state, at, policy, _told(outcome))
         case Then.STOP:
-            return reject(state, Reason.BUDGET, outcome.text)
+            return reject(state, Reason.BUDGET, outcome.text or _told(outcome))
         case _:
             return fail(state, at, policy, outcome.ended, outcome.text)
 
@@ -99,58 +99,68 @@ def without_streaks(tally: Tally, ended: Ended) -> Tally:
         tally = replace(tally, limits=0, limited_since=None)
     if then is not Then.TROUBLE:
         tally = replace(tally, troubles=0)
+    if then is not Then.SURROUNDINGS:
+        tally = replace(tally, unfit=0)
     return tally
 
 
-def broken(state: State, at: float, policy: Policy, text: str) -> Step:
+def broken(state: State, at: float, policy: Policy, text: str, *, approved: bool = False) -> Step:
     """Let another program take over from one that only a person can mend; else stop."""
-    tally = chain.rest(state.tally, text, None)
-    moved = replace(state, tally=tally)
-    if chain.chosen(tally, policy) is not None:
-        return land(BackingOff(tally=tally, until=at, why=text), at)
-    first = chain.soonest(tally, policy)
-    if first is not None and first.until is not None:
-        return land(BackingOff(tally=tally, until=first.until, why=text, fixed=True), at)
-    return reject(moved, Reason.ERROR, text)
+    moved = replace(state, tally=chain.rest(state.tally, at, text, None))
+    return _when_one_can(moved, at, policy, text, approved=approved)
 
 
 def _limited(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
-    before = state.tally
+    before, text = state.tally, _told(outcome)
     since = at if before.limited_since is None else before.limited_since
     tally = replace(before, limits=before.limits + 1, limited_since=since)
-    text = _told(outcome)
-    if outcome.reset_at is not None:
-        until = after_reset(policy, at, outcome.reset_at)
-    else:
-        first, cap = policy.limit_interval, policy.limit_interval_cap
-        until = at + growing(first, cap, policy.seed, tally.limits)
-    tally = chain.rest(tally, text, until)
-    if chain.chosen(tally, policy) is None and until > since + policy.limit_patience:
+    until = _end_of(outcome.reset_at, at, policy, tally.limits)
+    moved = replace(state, tally=chain.rest(tally, at, text, until))
+    when = chain.next_at(moved.tally, at, policy)
+    if when is not None and when > max(at, since + policy.limit_patience):
         days = policy.limit_patience / 86400
         text = f"{text}; that is longer than limit_patience ({days:g} days) allows"
-        return reject(replace(state, tally=tally), Reason.USAGE_LIMIT, text)
-    return _when_one_can(state, tally, at, policy, text)
+        return reject(moved, Reason.USAGE_LIMIT, text)
+    return _when_one_can(moved, at, policy, text)
+
+
+def _end_of(reset_at: float | None, at: float, policy: Policy, nth: int) -> float:
+    """Return when the nth limit in a row may be over; an end that is past is believed once."""
+    if reset_at is not None and (reset_at > at or nth == 1):
+        return after_reset(policy, at, reset_at)
+    return at + growing(policy.limit_interval, policy.limit_interval_cap, policy.seed, nth)
 
 
 def _troubled(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
-    tally = replace(state.tally, troubles=state.tally.troubles + 1)
-    text = _told(outcome)
-    if tally.troubles > policy.max_troubles:
-        text = f"{tally.troubles} times in a row: {text}"
-        return reject(replace(state, tally=tally), Reason.ENVIRONMENT, text)
+    tally, text = replace(state.tally, troubles=state.tally.troubles + 1), _told(outcome)
     first, cap = policy.trouble_interval, policy.trouble_interval_cap
     until = at + growing(first, cap, policy.seed, tally.troubles)
-    return _when_one_can(state, chain.rest(tally, text, until), at, policy, text)
+    moved = replace(state, tally=chain.rest(tally, at, text, until))
+    if tally.troubles > policy.max_troubles and chain.chosen(moved.tally, policy) is None:
+        return reject(moved, Reason.ENVIRONMENT, f"{tally.troubles} times in a row: {text}")
+    return _when_one_can(moved, at, policy, text)
 
 
-def _when_one_can(state: State, tally: Tally, at: float, policy: Policy, text: str) -> Step:
-    """Go on at once with a program that can work; else when the first of them can again."""
-    del state
-    if chain.chosen(tally, policy) is not None:
-        return land(BackingOff(tally=tally, until=at, why=text), at)
-    first = chain.soonest(tally, policy)
-    until = at if first is None or first.until is None else first.until
-    return land(BackingOff(tally=tally, until=until, why=text, fixed=True), at)
+def _unfit(state: State, at: float, policy: Policy, text: str) -> Step:
+    # Not counted with the faults: each such attempt was started and saved, which ends theirs.
+    moved = counted(state, unfit=state.tally.unfit + 1)
+    tally = moved.tally
+    if tally.unfit > policy.max_faults:
+        text = f"{tally.unfit} times in a row the surroundings failed: {text}"
+        return reject(moved, Reason.ENVIRONMENT, text)
+    return land(BackingOff(tally=tally, until=at + delay(policy, tally.unfit), why=text), at)
+
+
+def _when_one_can(
+    state: State, at: float, policy: Policy, text: str, *, approved: bool = False
+) -> Step:
+    """Go on with the first program that can work, now or later; stop if a person has to help."""
+    tally = state.tally
+    when = chain.next_at(tally, at, policy)
+    if when is None:
+        return reject(state, Reason.ERROR, chain.reasons(tally, policy))
+    back = BackingOff(tally=tally, until=when, why=text, approved=approved, fixed=when > at)
+    return land(back, at)
 
 
 def _told(outcome: Outcome, *, advice: bool = False) -> str:

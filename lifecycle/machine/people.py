@@ -112,10 +112,17 @@ def send_back(state: Completed, event: on.Guided, policy: Policy) -> Step:
 
 def hurry(state: BackingOff, event: on.ResumeRequested, policy: Policy) -> Step:
     """Cut the wait short; a limit that is said to be over is tried."""
-    del policy
     if state.until <= event.at:
-        return Step(state, late=True)
+        return mended(state, event, policy)
     return Step(replace(state, tally=chain.awake(state.tally), until=event.at, fixed=False))
+
+
+def mended(state: State, event: on.ResumeRequested, policy: Policy) -> Step:
+    """Try programs again that rest: a person says that they are mended, or their limit over."""
+    del event, policy
+    if not state.tally.resting:
+        return Step(state, late=True)
+    return Step(replace(state, tally=chain.awake(state.tally)))
 
 
 def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
@@ -127,7 +134,7 @@ def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
         raise IllegalTransition(state, event, f"raise max_retries ({policy.max_retries}) first")
     if tally.attempt > policy.max_attempts:
         raise IllegalTransition(state, event, f"raise max_attempts ({policy.max_attempts}) first")
-    fresh = replace(chain.awake(tally), stuck=0, trips=0, signature="", faults=0)
+    fresh = replace(chain.awake(tally), stuck=0, trips=0, signature="", faults=0, unfit=0)
     back = BackingOff(
         tally=fresh,
         until=event.at,
@@ -148,14 +155,13 @@ def pause_after_attempt(state: State, event: on.PauseRequested, policy: Policy) 
 
 def unpause(state: State, event: on.ResumeRequested, policy: Policy) -> Step:
     """Forget a pause that did not begin yet; a stop that came with it stands."""
-    del event, policy
     match state.tally.wanted:
         case Wanted.PAUSE:
             return Step(counted(state, wanted=Wanted.NOTHING, wanted_by=""))
         case Wanted.HOLD:
             return Step(counted(state, wanted=Wanted.STOP))
         case _:
-            return Step(state, late=True)
+            return mended(state, event, policy)
 
 
 def pause_working(state: Working, event: on.PauseRequested, policy: Policy) -> Step:

@@ -192,6 +192,8 @@ class Tally:
     """When the first of them did."""
     troubles: int = 0
     """Attempts in a row that failed for the provider's trouble or the network's; nor do they."""
+    unfit: int = 0
+    """Attempts in a row that program or machine were not fit to run; nor do they."""
     blocked_on: str = ""
     """What the latest blocked attempt waited for."""
     faults: int = 0

@@ -172,8 +172,7 @@ def _rest_on(state: State, tally: Tally, at: float, policy: Policy, *, approved:
     """Wait for the first program that can work again; stop when only a person can help."""
     first = chain.soonest(tally, policy)
     if first is None or first.until is None:
-        why = "; ".join(f"{each.program}: {each.why}" for each in tally.resting)
-        return reject(state, Reason.ERROR, why)
+        return reject(replace(state, tally=tally), Reason.ERROR, chain.reasons(tally, policy))
     resting = BackingOff(
         tally=tally, until=first.until, why=first.why, approved=approved, fixed=True
     )

@@ -150,6 +150,7 @@ RULES: tuple[Rule, ...] = (
     rule(Blocked, on.DeadlinePassed, waits.blocked_deadline, Blocked, AwaitingHuman),
     rule(Blocked, on.Unblocked, people.unblock, BackingOff),
     rule(Blocked, on.Answered, people.answer, BackingOff),
+    rule(Blocked, on.ResumeRequested, people.mended, Blocked),
     rule(Blocked, on.Guided, attempts.note, Blocked),
     rule(Blocked, on.Reviewed, attempts.note, Blocked),
     rule(Blocked, on.PauseRequested, people.pause_wait, Suspended),
@@ -161,6 +162,7 @@ RULES: tuple[Rule, ...] = (
     rule(PrPending, on.Reviewed, waits.reviewed, PrPending, BackingOff),
     rule(PrPending, on.DeadlinePassed, waits.pr_deadline, PrPending, AwaitingHuman),
     rule(PrPending, on.Unblocked, people.stop_waiting_for_merge, BackingOff),
+    rule(PrPending, on.ResumeRequested, people.mended, PrPending),
     rule(PrPending, on.Guided, attempts.note, PrPending),
     rule(PrPending, on.PauseRequested, people.pause_wait, Suspended),
     rule(PrPending, on.StopRequested, people.pause_wait, Suspended),
@@ -226,8 +228,6 @@ REPEATED: dict[type[State], tuple[type[Event], ...]] = {
     Rejected: (on.RejectRequested, on.StopRequested, on.PauseRequested),
     Completed: (on.StopRequested, on.PauseRequested, on.ResumeRequested),
     Queued: (on.ResumeRequested,),
-    Blocked: (on.ResumeRequested,),
-    PrPending: (on.ResumeRequested,),
 }
 """What people may ask for twice, or in vain, without harm."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lifecycle.machine import chain
 from lifecycle.machine import effects as do
 from lifecycle.machine.events import Fault, PrFate
 from lifecycle.machine.states import (
@@ -17,7 +18,7 @@ from lifecycle.machine.states import (
     Word,
     counted,
 )
-from lifecycle.machine.step import Step, fail, try_once, wake
+from lifecycle.machine.step import Step, fail, is_stuck, try_once, wake
 
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
@@ -229,7 +230,12 @@ def human_deadline(state: AwaitingHuman, event: on.DeadlinePassed, policy: Polic
 
 def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> Step:
     """Wait once more for what was given up."""
+    rests = bool(state.tally.resting)
+    if rests:
+        state = replace(state, tally=chain.awake(state.tally))
     match state.about:
+        case About.BLOCKED_TIMEOUT if is_stuck(state.tally, policy):
+            return try_once(state, event.at, policy, f"tried again by {event.by or 'a person'}")
         case About.BLOCKED_TIMEOUT:
             return _wait_again(state, event.at, policy)
         case About.PR_TIMEOUT | About.CI_LIMIT:
@@ -247,7 +253,7 @@ def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> St
         case About.DEPENDENCY:
             return Step(Queued(tally=state.tally, waiting_on=state.blocked_on))
         case _:
-            return Step(state, late=True)
+            return Step(state, late=not rests)
 
 
 def _wait_again(state: AwaitingHuman, at: float, policy: Policy) -> Step:

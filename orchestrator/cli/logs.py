@@ -88,7 +88,7 @@ class _Printer:
     def finish(self) -> None:
         """Print what has no end of line."""
         if self._rest:
-            _write(clean(self._rest.decode(errors="replace")).encode())
+            _write(safe(clean(self._rest.decode(errors="replace")), lines=True).encode())
             self._rest = b""
         sys.stdout.flush()
 

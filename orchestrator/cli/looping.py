@@ -98,7 +98,9 @@ async def loop_through(
         tell(f"Weaker than asked for: {what}")
     view = choose(sys.stderr, bench.environ, plain=plain)
     there = outside(Makings(bench.repo, bench.settings, bench.environ, SystemClock().now))
-    with closing(RunnerLog(Paths.of(bench.repo).root, now=SystemClock().now)) as log:
+    masker = wiring.masker_of(bench.environ, settings.pass_env)
+    root = Paths.of(bench.repo).root
+    with closing(RunnerLog(root, now=SystemClock().now, masker=masker)) as log:
         loop = wiring.build(
             bench.repo,
             settings=bench.settings,
@@ -108,6 +110,7 @@ async def loop_through(
             observers=(log.observer, view.news),
             report=log.report,
             environ=bench.environ,
+            masker=masker,
         )
         return await service.conduct(loop, work, view=view, outside=there, revives=revives)
 

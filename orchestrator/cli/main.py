@@ -38,7 +38,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("events", "events", "print the journal of a lifecycle"),
             ("logs", "logs", "print what an attempt's agent printed"),
             ("summary", "summary", "show, compare, edit or approve the summary of an attempt"),
-            ("agents", "agents", "list agent programs and what is installed; judge a recorded run"),
+            ("agents", "agents", "list agent programs, test one, judge a recorded run"),
             ("costs", "costs", "what attempts used, and how much of each budget is left"),
             ("audit", "audit", "who did what to whom and why, and whether that record is whole"),
         ),

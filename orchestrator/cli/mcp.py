@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 
-from orchestrator.cli.options import Parser, UsageError
-
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from orchestrator.cli.options import Parser
 
 PARENT_LOOK_S = 0.5
 _PACKAGES = ("mcp", "mcp_types", "anyio")
@@ -17,6 +17,8 @@ _PACKAGES = ("mcp", "mcp_types", "anyio")
 
 def parser(name: str) -> Parser:
     """Return the options."""
+    from orchestrator.cli.options import Parser  # noqa: PLC0415  # every attempt pays for it
+
     return Parser(
         name,
         "Offer the tools report_breakpoint, ask_question, report_progress and get_context to an "
@@ -31,7 +33,8 @@ def parser(name: str) -> Parser:
 
 def run(name: str, args: list[str]) -> int:
     """Serve until standard input ends."""
-    parser(name).parse_args(args)
+    if args:
+        parser(name).parse_args(args)
     parent = os.getppid()
     from communication.mcp_lines import Lines  # noqa: PLC0415  # not for --help
     from communication.mcp_opening import Opening  # noqa: PLC0415  # as above
@@ -57,6 +60,8 @@ def _need_packages() -> None:
     from importlib.util import find_spec  # noqa: PLC0415  # not for --help
 
     if not all(map(find_spec, _PACKAGES)):
+        from orchestrator.cli.options import UsageError  # noqa: PLC0415  # only for mistakes
+
         raise UsageError(
             "the tools need a package that is not installed; do: pip install 'loopwright[mcp]'"
         )
@@ -84,12 +89,12 @@ def _claimed() -> int:
 
 def _end_with(parent: int) -> None:
     """End when the parent is gone, even if somebody else still holds our standard input open."""
-    import threading  # noqa: PLC0415  # not for --help
-    import time  # noqa: PLC0415  # as above
+    import _thread  # noqa: PLC0415  # `threading` is loaded only with the package
+    import time  # noqa: PLC0415  # not for --help
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_LOOK_S)
         os._exit(0)
 
-    threading.Thread(target=watch, name="parent", daemon=True).start()
+    _thread.start_new_thread(watch, ())

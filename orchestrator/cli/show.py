@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.machine.money import dollars
 from lifecycle.paths import Paths
 from orchestrator.cli.options import Parser, find_repo
 from orchestrator.cli.text import (
@@ -39,6 +40,7 @@ RECENT = 500
 """Journal entries that are looked at for the reason."""
 SHOWN_ATTEMPTS = 20
 _HEADS = ("ATTEMPT", "STARTED", "TOOK", "OUTCOME", "WORDS")
+_HEADS_TOLD = ("ATTEMPT", "STARTED", "TOOK", "PROGRAM", "USED", "OUTCOME", "WORDS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,10 @@ def _lines(found: _Found) -> Iterator[str]:
         yield f"{label:<{margin}}{_wrapped(safe(text), margin, width)}"
     if found.attempts:
         yield ""
-        rows = [_attempt_row(row, present) for row in found.attempts[-SHOWN_ATTEMPTS:]]
-        yield table(_HEADS, rows, width=width)
+        shown = found.attempts[-SHOWN_ATTEMPTS:]
+        told = any(row.program for row in shown)
+        rows = [_attempt_row(row, present, told=told) for row in shown]
+        yield table(_HEADS_TOLD if told else _HEADS, rows, width=width)
         left = len(found.attempts) - len(rows)
         if left:
             yield f"({left} earlier attempts are in `loopwright show {record.agent_id} --json`)"
@@ -165,15 +169,23 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
     yield "orders", ", ".join(type(order.effect).__name__ for order in found.pending)
 
 
-def _attempt_row(row: AttemptRow, present: float) -> tuple[str, ...]:
+def _attempt_row(row: AttemptRow, present: float, *, told: bool) -> tuple[str, ...]:
     words = " ".join((row.summary or row.error).split())
     return (
         str(row.attempt),
         instant(row.started_at, present) if row.started_at else "",
         span((row.ended_at or present) - row.started_at) if row.started_at else "",
+        *((row.program, _used(row)) if told else ()),
         row.outcome or "under way",
         f"{words[:400]}" + (f" ({row.error})" if row.summary and row.error else ""),
     )
+
+
+def _used(row: AttemptRow) -> str:
+    used = row.used
+    tokens = f"{used.tokens:,} tokens" if used.tokens else ""
+    cost = dollars(used.cost_usd) if used.cost_usd is not None else ""
+    return ", ".join(part for part in (tokens, cost) if part)
 
 
 def _wrapped(text: str, margin: int, width: int) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -26,7 +27,7 @@ from runtime.agents.catalogue import adapter
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from orchestrator.conformance.cases import Case
     from orchestrator.conformance.verdict import Report, Result
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 HEADS = ("CASE", "VERDICT", "SECONDS", "WHY")
 _COLOURS = {Mark.PASS: "green", Mark.FAIL: "red", Mark.NOT_PROVOKED: "yellow"}
 _COMMAND = "command"
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_SIGNALLED = 128
 
 
 def run(name: str, options: Namespace) -> int:
@@ -53,12 +56,36 @@ def run(name: str, options: Namespace) -> int:
     told = None if options.json else _tell
     with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
         where = Path(folder).resolve()
-        report = asyncio.run(conduct(subject, where, only=only, tell=told))
+        report = asyncio.run(_heeded(conduct(subject, where, only=only, tell=told)))
+    if isinstance(report, int):
+        return report
     if options.json:
         say(to_json(report.to_json()))
     else:
         _print(report)
     return exits.COMPLETE if report.conforms else exits.FAILED
+
+
+async def _heeded(work: Coroutine[None, None, Report]) -> Report | int:
+    """Await the report; a signal ends all that was started first, and gives the exit code."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    heard: list[int] = []
+
+    def end(number: int) -> None:
+        heard.append(number)
+        task.cancel()
+
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, end, each)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not heard:
+            raise
+        return _SIGNALLED + heard[0]
+    finally:
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)
 
 
 def _subject(name: str, options: Namespace, environ: Mapping[str, str]) -> Subject:

@@ -35,6 +35,7 @@ _LOOK = 0.02
 _MEASURE = 0.25
 """Seconds between two measurements, at most."""
 _SWEEP_GRACE = 2.0
+_PATIENCE, _MOMENT = 5.0, 0.001
 _TICKS = 100.0
 _IDLE_SHARE = 0.005
 """Of one core; timers of idle programs use that much."""
@@ -149,7 +150,7 @@ class _Watch:
     async def through(self) -> Ran:
         try:
             # Nothing of the prompt is there before this, so it cannot have ended by itself.
-            environ = _environ(self._process.identity.pid)
+            environ = await self._environment()
             self._pipe.pour()
             why = await self._watch()
             ended = self._clock()
@@ -176,6 +177,16 @@ class _Watch:
             )
         finally:
             self._reading.close()
+
+    async def _environment(self) -> dict[str, str] | None:
+        """Read its variables; the kernel shows them a moment after the program was started."""
+        until = self._clock() + _PATIENCE
+        while not self._process.exit.done() and self._clock() < until:
+            found = _environ(self._process.identity.pid)
+            if found is None or proctable.MARK_VARIABLE in found:
+                return found
+            await asyncio.wait({self._process.exit}, timeout=_MOMENT)
+        return None
 
     async def _watch(self) -> Ending | None:
         """Watch until it ended, or has to be ended; return why."""

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from lifecycle.errors import LifecycleError
+from lifecycle.masking import masked
 from orchestrator.cli import exits
 from orchestrator.jobs import startable_from
 from orchestrator.members import add_alone, added_as
@@ -105,6 +106,7 @@ async def _send(office: Office, wish: Wish, event: PersonEvent) -> None:
     """Leave the wish where the runner finds it, and wait until it is decided."""
     clock = asyncio.get_running_loop().time
     end = clock() + wish.wait_s
+    event = masked(event, office.engine.parts.masker)
     request = await office.store.ask(wish.agent_id, event)
     while (problem := await office.store.request_outcome(request)) is None:
         if clock() > end:

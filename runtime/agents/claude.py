@@ -29,6 +29,7 @@ from runtime.agents.events import (
 from runtime.agents.outcome import Ending, Scope, Tokens
 from runtime.agents.parser import NOTHING, Events, Handler, Parser
 from runtime.agents.resets import epoch, reset_time
+from runtime.agents.tally import ID, OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -110,8 +111,12 @@ class ClaudeParser(Parser):
         if subtype == "task_notification":
             self._background.pop(identity, None)
         elif fields.get("is_backgrounded") is True:
-            self._background[identity] = None
+            self._send_behind(identity)
         return NOTHING
+
+    def _send_behind(self, identity: str) -> None:
+        if len(identity) <= ID and len(self._background) < OPEN:
+            self._background[identity] = None
 
     def _assistant(self, fields: f.Fields) -> Iterator[Event]:
         message = f.section(fields, "message")
@@ -133,7 +138,7 @@ class ClaudeParser(Parser):
         name, identity = f.text(block, "name"), f.text(block, "id")
         behind = f.section(block, "input").get("run_in_background") is True
         if behind:
-            self._background[identity] = None
+            self._send_behind(identity)
         self._asleep, self._last_call = name == _ASLEEP, identity
         return ToolCall(identity, name, behind)
 
@@ -161,7 +166,7 @@ class ClaudeParser(Parser):
             tool, identity = f.text(denial, "tool_name"), f.text(denial, "tool_use_id")
             if identity not in self._denied and identity == self._last_call:
                 yield Denied(tool, identity)
-            self._denied.setdefault(identity, tool)
+            self._remember_denied(identity, tool)
         yield from _usages(fields)
         reason = f.text(fields, "terminal_reason")
         subtype = f.text(fields, "subtype")

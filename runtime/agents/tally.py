@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 WORDS = 4000
 """Characters of the agent's last words that are kept."""
 _WORD_LINES = 200
-_OPEN = 1000
+_LONG_LINE = 1 << 15
+"""Bytes of a line whose text alone, however it is escaped, is about all the words that are kept."""
+OPEN = 1000
+"""How many tools are known to run at once."""
+ID = 1000
+"""Characters of an identity or a name that is remembered; real ones are far shorter."""
 _TOOLS = 50
 
 
@@ -42,7 +47,7 @@ class Tally:
         self._failure: Failed | None = None
         self._trouble: Failed | None = None
         """What is wrong as far as is known; forgotten once the program gets on."""
-        self._retried = False
+        self._retried, self._delay = False, 0.0
         self._reset: float | None = None
         self._said = ""
         self._words: deque[bytes] = deque(maxlen=_WORD_LINES)
@@ -70,9 +75,13 @@ class Tally:
         return self._trouble
 
     @property
-    def retries_in_vain(self) -> bool:
+    def retries(self) -> bool:
         """Whether the trouble is one that the program's own retry loop named."""
         return self._trouble is not None and self._retried
+
+    def waits_until(self, now: float) -> float:
+        """Return when the program asks again, or the limit ends, as far as it says."""
+        return max(self._reset or 0.0, now + self._delay)
 
     def used(self) -> tuple[Tokens | None, float | None]:
         """Return tokens and dollars used so far, as far as the program tells."""
@@ -102,7 +111,7 @@ class Tally:
 
     def _on_retry(self, event: Retry) -> None:
         self._trouble = Failed(event.ending, event.message)
-        self._retried = True
+        self._retried, self._delay = True, event.delay or 0.0
 
     def _on_failure(self, event: Failed) -> None:
         self._failure = self._trouble = event
@@ -113,9 +122,12 @@ class Tally:
         self._reset = (event.reset_at if event.reached else None) or self._reset
 
     def _on_denial(self, event: Denied) -> None:
-        if len(self._denied) < _TOOLS:
-            self._denied[event.call_id or event.tool] = event.tool
+        self._remember_denied(event.call_id or event.tool, event.tool)
         self._stuck_on_denial = True
+
+    def _remember_denied(self, identity: str, tool: str) -> None:
+        if len(self._denied) < _TOOLS:
+            self._denied.setdefault(identity[:ID], tool[:ID])
 
     def _on_finish(self, event: Finished) -> None:
         self._final = event
@@ -127,7 +139,7 @@ class Tally:
 
     def _keep(self, line: bytes, *, part: bool = False) -> None:
         """Keep a line with the agent's words; it is read only if they are the last ones."""
-        if not part:
+        if not part or len(line) > _LONG_LINE:
             self._words.clear()
             self._said = ""
         self._words.append(line)
@@ -135,8 +147,8 @@ class Tally:
 
     def _call(self, call_id: str = "", name: str = "", times: int = 1) -> None:
         self._calls += times
-        if call_id and len(self._open) < _OPEN:
-            self._open[call_id] = name
+        if call_id and len(call_id) <= ID and len(self._open) < OPEN:
+            self._open[call_id] = name[:ID]
         self._progress(tool=True)
 
     def _progress(self, *, tool: bool = False) -> None:

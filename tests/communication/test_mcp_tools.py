@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from communication.errors import SignalError
 from communication.jsonfile import read_object
 from communication.mailbox import ReadingKind
-from communication.mcp_forms import MAX_ITEMS, MAX_TEXT
-from communication.mcp_tools import MAX_REQUESTS, MAX_SUMMARY, TOOLS, Toolbox, passed_on
+from communication.mcp_forms import MAX_ITEMS, MAX_TEXT, TOOLS
+from communication.mcp_tools import MAX_REQUESTS, MAX_SUMMARY, Toolbox, passed_on
 from tests.communication.hearing import AGENT, mail, read
 
 if TYPE_CHECKING:

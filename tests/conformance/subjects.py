@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from runtime.agents.outcome import Ending, Outcome
 
-BOUNDS = Bounds(timeout=20, idle=0.3, log_cap=64 * 1024, memory=24 << 20, prompt=256 * 1024)
+BOUNDS = Bounds(timeout=20, idle=0.5, log_cap=64 * 1024, memory=24 << 20, prompt=256 * 1024)
 SHORT = replace(BOUNDS, timeout=1.2)
 NOW = 1_800_000_000.0
 KEY = "DEMO_API_KEY"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -15,6 +18,7 @@ import pytest
 from orchestrator.cli.agents import run
 from orchestrator.cli.boundary import guarded
 from orchestrator.conformance.cases import CASES
+from runtime import proctable
 
 GOOD_SCRIPT = Path(__file__).with_name("good.json")
 SCRIPTED = f"'{sys.executable}' -P -m runtime.agents.scripted '{GOOD_SCRIPT}'"
@@ -121,6 +125,35 @@ def test_a_variable_reaches_it_only_where_it_is_asked_for(
     assert told.read_text() == "\n"
     assert agents("--command", command, "--yes", "--pass", "MY_KEY", *QUICK)[0] == 0
     assert told.read_text() == "sk-mine\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_what_was_started_before_it_ends_the_test(
+    scratch: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    left = tmp_path / "pid"
+    kit = subprocess.Popen(
+        (
+            *(sys.executable, "-P", "-m", "orchestrator.cli.main", "agents", "test", "--yes"),
+            *("--only", "turn", "--command", f"sh -c 'echo $$ > \"{left}\"; sleep 600'"),
+        ),
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while not (left.exists() and left.read_text().endswith("\n")):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        kit.send_signal(number)
+        assert kit.wait(20) == 128 + number
+    finally:
+        kit.kill()
+        kit.wait()
+    row = proctable.read_row(int(left.read_text()))
+    assert row is None or row.dead
+    assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize(

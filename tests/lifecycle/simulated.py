@@ -119,6 +119,10 @@ class World:
         self.living = {actor: None for actor in self.living if actor.alive}
         return list(self.living)
 
+    def steps_of(self, order: SpawnOrder) -> list[tuple[str, Any]]:
+        """Return what a process that begins now is going to do."""
+        return self.script.get(order.attempt, self.script.get(0, []))
+
     def step(self) -> bool:
         """Let one of those outside of the runner do one thing; False when nobody has to."""
         for actor in self.alive():

@@ -151,7 +151,7 @@ class Terminals:
         world = self._world
         if any(actor.agent_id == order.agent_id for actor in world.alive()):
             world.doubled.append(order.spawn_id)
-        steps = world.script.get(order.attempt, world.script.get(0, []))
+        steps = world.steps_of(order)
         pid = 100 + len(world.actors)
         actor = Actor(order.spawn_id, order.agent_id, order.attempt, pid, order, deque(steps))
         assert order.spawn_id not in world.actors, "an order was performed twice under one id"

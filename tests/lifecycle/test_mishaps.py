@@ -190,7 +190,7 @@ async def test_a_defect_of_the_runner_is_told_in_the_record(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("lifecycle.performer.texts_for", broken)
+    monkeypatch.setattr("lifecycle.starting.texts_for", broken)
     with pytest.raises(ZeroDivisionError):
         await world.run([DONE])
     record = await world.record()

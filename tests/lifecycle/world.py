@@ -175,13 +175,15 @@ class World:
         *,
         task: Task | None = None,
         ci: CIProvider | None = None,
+        agent: Agent | None = None,
         **settings: Any,
     ) -> AsyncIterator[Running]:
         """Let one loop run meanwhile; it is shut down at the end."""
         self.settings.update(settings)
         self.news.clear()
         loop = self.loop(ci=ci)
-        run = asyncio.create_task(loop.run_agent_loop(self.agent(attempts), task or self.task()))
+        who = agent or self.agent(attempts)
+        run = asyncio.create_task(loop.run_agent_loop(who, task or self.task()))
         try:
             yield Running(self, loop, run)
         finally:

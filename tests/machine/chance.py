@@ -20,6 +20,7 @@ AGENT: tuple[type[on.AttemptEvent], ...] = (
     on.BreakpointReached,
     on.AgentExited,
     on.LimitReached,
+    on.AttemptDoomed,
     on.MailboxInvalid,
 )
 PEOPLE: tuple[type[on.PersonEvent], ...] = (
@@ -62,16 +63,21 @@ def _go_on(world: World, luck: Random) -> None:
         kind = luck.choice(AGENT)
         world.agent_says(kind, **_told(kind, luck))
     else:
-        _pass_time(world)
+        _pass_time(world, luck)
 
 
-def _pass_time(world: World) -> None:
+def _pass_time(world: World, luck: Random) -> None:
     """Let the deadline of the state pass, or give the place it waits for."""
     state = world.state
     instant = state.until if isinstance(state, BackingOff) else next_instant(state)
     world.clock = max(world.clock, instant or 0.0)
     waits = isinstance(state, (Queued, BackingOff))
-    world.tell(on.Admitted if waits else on.DeadlinePassed)
+    if not waits:
+        world.tell(on.DeadlinePassed)
+    elif luck.random() < 0.2:
+        world.tell(on.Admitted, **_told(on.Admitted, luck))
+    else:
+        world.tell(on.Admitted)
 
 
 def _ask(world: World, luck: Random) -> None:

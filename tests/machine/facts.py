@@ -7,8 +7,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from lifecycle.machine import events as on
+from lifecycle.machine.endings import TREATMENTS
 from lifecycle.machine.policy import Policy
-from lifecycle.machine.states import Gate, Word
+from lifecycle.machine.states import Ended, Gate, Resting, Word
 from tests.machine.playbook import PROCESS
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ BY_TYPE: dict[str, tuple[Word, ...]] = {
     for kind in ("task_complete", "blocked", "pr_created", "question")
 }
 
+ENDINGS = tuple(TREATMENTS)
+"""What a program, or the runner while it works, may say of an attempt's end."""
+PROGRAMS = ("", "a", "b")
+RESTS: tuple[tuple[Resting, ...], ...] = (
+    *((), ()),
+    *((Resting(program=name, why="limit", until=until),)
+      for name, until in product(PROGRAMS, (60.0, 5_000.0, 200_000.0))),
+    tuple(Resting(program=name, why="limit", until=900.0) for name in PROGRAMS),
+)  # fmt: skip
+
 NAMED: dict[str, tuple[Any, ...]] = {
     "at": (0.0,),
     "attempt": (0,),
@@ -50,6 +61,9 @@ NAMED: dict[str, tuple[Any, ...]] = {
     "gates": GATES,
     "baseline": GATES,
     "process": (PROCESS,),
+    "over": ("", "", "", "", "", "", "", "budget of the day: 3 of 3 attempts used"),
+    "resting": RESTS,
+    "reset_at": (None, None, -5.0, 100.0, 4_000.0, 5_000_000.0),
     "details": ((), (on.Told(title="unit: Run pytest", text="1 failed"),)),
 }
 TYPED: dict[Any, tuple[Any, ...]] = {
@@ -58,16 +72,19 @@ TYPED: dict[Any, tuple[Any, ...]] = {
     int: (0, 2),
     on.Fault: tuple(on.Fault),
     on.PrFate: tuple(on.PrFate),
+    Ended: ENDINGS,
+    int | None: (None, 7),
+    float | None: (None, 0.5),
     tuple[str, ...]: SOME_TASKS,
 }
 HINTS = {
     kind: get_type_hints(kind)
     for kind in vars(on).values()
-    if isinstance(kind, type) and issubclass(kind, on.Event)
+    if isinstance(kind, type) and issubclass(kind, (on.Event, on.Report))
 }
 
 
-def said(kind: type[on.Event], luck: Random) -> dict[str, Any]:
+def said(kind: type[on.Event | on.Report], luck: Random) -> dict[str, Any]:
     """Draw what an event of one kind says; who tells it sets its instant and attempt."""
     return {field.name: _value(field.name, HINTS[kind][field.name], luck) for field in fields(kind)}
 
@@ -77,6 +94,8 @@ def _value(name: str, hint: Any, luck: Random) -> Any:
         if hint is not Word and luck.random() < 0.5:
             return None
         return luck.choice(BY_TYPE[luck.choice(tuple(BY_TYPE))])
+    if hint == on.Report | None:
+        return None if luck.random() < 0.5 else on.Report(**said(on.Report, luck))
     return luck.choice(NAMED[name] if name in NAMED else TYPED[hint])
 
 
@@ -93,7 +112,14 @@ def policy(luck: Random) -> Policy:
         retry_interval_cap=one_of(600.0, 10.0),
         blocked_timeout=one_of(86_400.0, 1.0),
         pr_merge_timeout=one_of(3600.0, 1.0),
-        stuck_limit=one_of(9, 2),
+        stuck_limit=one_of(9, 1, 2),
+        breaker_cooldown=one_of(3600.0, 0.0, 5.0),
+        limit_interval=one_of(300.0, 0.0),
+        limit_margin=one_of(30.0, 0.0),
+        limit_patience=one_of(691_200.0, 0.0, 500.0),
+        trouble_interval=one_of(30.0, 0.0),
+        max_troubles=one_of(50, 0, 2),
+        programs=luck.choice(((), (), ("a",), ("a", "b"))),
         ci_fix_limit=one_of(9, 0, 1),
         max_faults=one_of(9, 0, 1),
         has_gates=luck.random() < 0.5,

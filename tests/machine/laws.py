@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
+from lifecycle.machine.endings import TREATMENTS, Then
 from lifecycle.machine.states import (
     ACTIVE,
     TERMINAL,
     WAITS,
+    About,
     Accepted,
     AwaitingHuman,
     BackingOff,
     Blocked,
     Capturing,
     Completed,
+    Ended,
     Preparing,
     PrPending,
+    Reason,
     Rejected,
     Spawning,
     State,
@@ -81,6 +85,11 @@ def lawful(before: State, event: on.Event, policy: Policy) -> Step | None:
     _orders(before, step)
     _rests(step.state)
     _deadlines(before, event, step.state)
+    if not step.late:
+        _pays(before, event, step.state)
+        _waits_its_time(before, event, step.state)
+        _keeps_rests(before, event, step.state)
+        _stops_for_a_reason(before, event, step.state, policy)
     return step
 
 
@@ -159,7 +168,8 @@ def _deadlines(before: State, event: on.Event, after: State) -> None:
     elif isinstance(before, Suspended):
         then, now = deadline(before.inner), deadline(after)
         if then is not None and isinstance(event, on.ResumeRequested):
-            assert now == then + max(0.0, event.at - before.since)
+            fixed = isinstance(before.inner, BackingOff) and before.inner.fixed
+            assert now == then + (0.0 if fixed else max(0.0, event.at - before.since))
         return
     elif isinstance(after, Suspended):
         then, now, instant = deadline(before), deadline(after.inner), event.at
@@ -167,3 +177,77 @@ def _deadlines(before: State, event: on.Event, after: State) -> None:
         then, now, instant = deadline(before), deadline(after), event.at
     if now is not None and now != then:
         assert now >= instant
+
+
+# --- who pays, what is waited for, what stops it ----------------------------------------------
+
+
+def _pays(before: State, event: on.Event, after: State) -> None:
+    """Only endings that are the agent's own cost a retry, and each of them does."""
+    if not isinstance(before, Capturing) or not isinstance(event, on.SnapshotTaken):
+        return
+    ended = before.outcome.ended
+    if ended is not Ended.BREAKPOINT:
+        paid = TREATMENTS[ended].then is Then.RETRY
+        assert after.tally.retry_count == before.tally.retry_count + paid
+    keeps_its_number = ended is Ended.INTERRUPTED or isinstance(after, Verifying)
+    assert after.tally.attempt == before.tally.attempt + (not keeps_its_number)
+
+
+def _waits_its_time(before: State, event: on.Event, after: State) -> None:
+    """No attempt starts before its instant, unless a person cut the wait short."""
+    if not isinstance(before, BackingOff):
+        return
+    if isinstance(after, BackingOff) and after.until < before.until:
+        assert isinstance(event, on.ResumeRequested)
+    if type(after) in ACTIVE:
+        assert isinstance(event, on.Admitted)
+        assert event.at >= before.until
+        assert not event.over
+
+
+def _keeps_rests(before: State, event: on.Event, after: State) -> None:
+    """No program works while it rests; a rest ends with its time or by a person's word only."""
+    at = before.since if isinstance(before, Suspended) else event.at
+    now = {each.program: each for each in after.tally.resting}
+    if isinstance(after, Spawning):
+        assert after.tally.program not in now
+    if isinstance(event, on.ResumeRequested):
+        return
+    for each in before.tally.resting:
+        if each.until is None:
+            assert now[each.program].until is None
+        elif each.until > at:
+            assert (now[each.program].until or each.until) >= each.until
+
+
+def _stops_for_a_reason(before: State, event: on.Event, after: State, policy: Policy) -> None:
+    """A budget stops only what used it up; the breaker opens only where nothing moved."""
+    if isinstance(after, (Stopping, Capturing)) and after.outcome.ended is Ended.BUDGET:
+        known = isinstance(before, (Stopping, Capturing)) and before.outcome.ended is Ended.BUDGET
+        said = event.ended if isinstance(event, on.AttemptDoomed) else None
+        report = event.report if isinstance(event, on.AgentExited | on.AgentStopped) else None
+        assert known or Ended.BUDGET in (said, report and report.ended)
+    if isinstance(after, Rejected) and after.reason is Reason.BUDGET and before != after:
+        by_attempt = isinstance(before, Capturing) and before.outcome.ended is Ended.BUDGET
+        assert by_attempt or (isinstance(event, on.Admitted) and event.over)
+    was, now = _inner(before), _inner(after)
+    opened = isinstance(now, AwaitingHuman) and now.about is About.NO_PROGRESS
+    if opened and not (isinstance(was, AwaitingHuman) and was.about is About.NO_PROGRESS):
+        assert isinstance(event, ENDS_AN_ATTEMPT)
+        assert now.tally.tree
+        assert not now.tally.moved
+        assert now.tally.stuck == was.tally.stuck + 1 >= policy.stuck_limit
+        assert now.tally.trips == was.tally.trips + 1
+
+
+def _inner(state: State) -> State:
+    return state.inner if isinstance(state, Suspended) else state
+
+
+ENDS_AN_ATTEMPT = (
+    on.SnapshotTaken,
+    on.GatesFinished,
+    on.PullRequestMoved,
+    on.PullRequestUnknown,
+)

@@ -67,6 +67,7 @@ class Play:
     def __init__(self, state: State, policy: Policy) -> None:
         self.state, self.policy = state, policy
         self._unexpected: tuple[Effect, ...] = ()
+        self.given: tuple[Effect, ...] = ()
         OPEN.append(self)
 
     def on(self, event: Event) -> Play:
@@ -78,7 +79,7 @@ class Play:
         if (type(before), type(event)) in TABLE:
             WALKED.add(Walked(type(before), type(event), type(step.state)))
         self.state, self.late = step.state, step.late
-        self._unexpected = step.effects
+        self._unexpected = self.given = step.effects
         return self
 
     def to(self, kind: type[State], **fields: object) -> Play:
@@ -156,13 +157,19 @@ def stopping(ended: Ended = Ended.INTERRUPTED, word: Word | None = None, **tally
     return Stopping(tally=_spawned(tally), process=PROCESS, outcome=outcome)
 
 
-def capturing(said: Word | Ended = Ended.CRASH, **tally: Any) -> Capturing:
+def capturing(said: Word | Ended = Ended.CRASH, /, **tally: Any) -> Capturing:
     """Return the state after an attempt that said this, or ended like this."""
     if isinstance(said, Word):
         outcome = Outcome(ended=Ended.BREAKPOINT, word=said)
     else:
         outcome = Outcome(ended=said, text=f"the agent {said}")
     return Capturing(tally=_spawned(tally), outcome=outcome)
+
+
+def ended(kind: Ended, text: str = "", **fields: Any) -> Capturing:
+    """Return the state after an attempt that ended so; `tally` beside fields of its outcome."""
+    tally = fields.pop("tally", {})
+    return Capturing(tally=_spawned(tally), outcome=Outcome(ended=kind, text=text, **fields))
 
 
 def verifying(**tally: Any) -> Verifying:
@@ -186,7 +193,8 @@ def backing_off(until: float = 10, *, approved: bool = False, **tally: Any) -> B
 
 
 def awaiting(about: About, **fields: Any) -> AwaitingHuman:
-    return AwaitingHuman(tally=_over({}), about=about, text="why it waits", since=0, **fields)
+    tally = _over(fields.pop("tally", {}))
+    return AwaitingHuman(tally=tally, about=about, text="why it waits", since=0, **fields)
 
 
 def suspended(inner: State, since: float = 0) -> Suspended:

@@ -245,7 +245,7 @@ def test_the_last_word_written_while_it_was_being_ended_counts() -> None:
     ("event", "ended", "text"),
     [
         (on.AgentExited(at=9, attempt=1, exit_code=0), Ended.NO_BREAKPOINT, "without a breakpoint"),
-        (on.AgentExited(at=9, attempt=1, exit_code=3), Ended.CRASH, "exit code 3"),
+        (on.AgentExited(at=9, attempt=1, exit_code=3), Ended.ERROR, "exit code 3"),
         (on.AgentExited(at=9, attempt=1, signal=11), Ended.CRASH, "ended by signal 11"),
         (on.AgentExited(at=9, attempt=1, exit_code=0, problem="NaN"), Ended.INVALID_BREAKPOINT,
          "NaN"),

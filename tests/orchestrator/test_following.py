@@ -107,7 +107,7 @@ async def test_logs_and_events_are_followed_through_the_attempts_to_the_end(
     text = told.read()
     lines = [line for line in text.splitlines() if line in ("one", "two", "three")]
     assert lines == ["one", "two", "three"]
-    assert text.count("attempt 1 ended with exit code 1") == 1
+    assert text.count("attempt 1 ended with error and exit code 1") == 1
     assert "verifying" not in text
     assert "-> rejected" in text
     assert "==> attempt 2" in told.err

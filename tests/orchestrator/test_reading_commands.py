@@ -138,10 +138,10 @@ def test_show_tells_state_reason_attempts_and_files(filled: Cli) -> None:
     text = filled("show", "agent-T005")
     assert "agent-T005: Fail" in text
     assert "rejected" in text
-    assert "2 of 2 retries used; the last: error: exit code 1 (rule: conclude" in text
+    assert "2 of 2 retries used; the last: error: exit code 1: no (rule: conclude" in text
     assert "attempts   2, retries used: 2\n" in text
     assert str(Paths.of(filled.repo).root / "logs" / "agent-T005") in text
-    assert text.count("error: exit code 1\n") == 2
+    assert text.count("error: exit code 1: no\n") == 2
 
 
 def test_show_why_is_one_line_and_the_same_as_in_json(filled: Cli) -> None:
@@ -180,7 +180,7 @@ def test_events_are_one_line_each_with_rule_and_words(filled: Cli) -> None:
     journal = read_json(filled, "events", "agent-T001")
     assert len(lines) == len(journal)
     assert "working -> capturing" in lines[3]
-    assert lines[3].endswith("attempt 1 ended with exit code 3  (exited)")
+    assert lines[3].endswith("attempt 1 ended with error and exit code 3: red txt  (exited)")
 
 
 def test_events_can_be_cut_at_both_ends(filled: Cli) -> None:

@@ -39,7 +39,7 @@ def test_a_task_runs_until_its_verify_command_is_green(world: World) -> None:
         "retry_count": 2,
     }
     told = done.stderr
-    assert "attempt 1 ended with exit code 3, without a signal" in told
+    assert "attempt 1 ended with error and exit code 3" in told
     assert "not verified: `test -f done.txt` ended with code 1" in told
     assert "verified: the command is green" in told
     again = world.json("run", "--task-id", "T001")

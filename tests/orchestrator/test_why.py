@@ -206,9 +206,7 @@ def test_a_pull_request_names_url_and_deadline() -> None:
 def test_backing_off_names_the_failure_the_counters_and_the_instant() -> None:
     life = Life().begin().work().exit(code=3).captured()
     said = life.why()
-    assert re.match(
-        r"Waiting until @[\d.]+ for attempt 2 because of \"crashed: exit code 3\"", said
-    )
+    assert re.match(r"Waiting until @[\d.]+ for attempt 2 because of \"error: exit code 3\"", said)
     assert "(rule: conclude); 1 of 3 retries used" in said
     assert "`loopwright resume agent-T001` cuts the wait short" in said
 
@@ -217,7 +215,7 @@ def test_a_due_attempt_waits_for_a_place() -> None:
     life = Life().begin().work().exit(code=3).captured()
     assert isinstance(life.state, BackingOff)
     said = life.why(now=life.state.until)
-    assert said.startswith('Attempt 2 is due because of "crashed: exit code 3" (rule: conclude)')
+    assert said.startswith('Attempt 2 is due because of "error: exit code 3" (rule: conclude)')
     assert "waits for a place; at most 4 agents run at once" in said
 
 
@@ -225,7 +223,7 @@ def test_failures_alike_and_of_the_surroundings_are_counted() -> None:
     life = Life().begin().work().exit(code=3).captured()
     assert isinstance(life.state, BackingOff)
     life.take(on.Admitted(at=life.state.until)).work(2).exit(2, code=3).captured(2)
-    assert "2 of 3 retries used, 2 alike in a row (limit 5)" in life.why()
+    assert "2 of 3 retries used, 2 alike in a row (limit 3)" in life.why()
     faulty = (
         Life()
         .begin()
@@ -350,7 +348,7 @@ def test_rejected_for_every_reason_names_rule_reason_and_evidence() -> None:
         .take(on.SpawnFailed(at=3, attempt=1, text="no such program", fault=Fault.USER))
         .why()
     )
-    for reason in (Reason.NO_PROGRESS, Reason.ENVIRONMENT):
+    for reason in (Reason.BUDGET, Reason.USAGE_LIMIT, Reason.ENVIRONMENT):
         said[reason] = Life(state=Rejected(reason=reason, text="evidence of it")).why()
     assert set(said) == set(Reason)
     for reason, text in said.items():
@@ -360,7 +358,7 @@ def test_rejected_for_every_reason_names_rule_reason_and_evidence() -> None:
         assert resumable is (reason is not Reason.PERSON)
     assert "because rejected by ada: not wanted (rule: reject_now" in said[Reason.PERSON]
     assert "its work is kept under refs/loopwright/saved/x" in said[Reason.PERSON]
-    assert "3 of 3 retries used; the last: crashed: exit code 3" in said[Reason.MAX_RETRIES]
+    assert "3 of 3 retries used; the last: error: exit code 3" in said[Reason.MAX_RETRIES]
     assert "only you can mend: no such program (rule: no_spawn" in said[Reason.ERROR]
 
 

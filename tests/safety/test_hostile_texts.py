@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import unicodedata
+import types
+import typing
 from enum import Enum
 from random import Random
-from typing import Any, get_type_hints
-
-import pytest
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from communication.mailbox import Mailbox
 from lifecycle.context import (
@@ -33,21 +32,25 @@ from lifecycle.context import (
 )
 from lifecycle.machine import events as on
 from lifecycle.machine.policy import Policy
-from lifecycle.machine.states import About, Gate, Word
+from lifecycle.machine.states import About, Gate
 from lifecycle.machine.table import TABLE, IllegalTransition, decide
 from lifecycle.plan import Task
-from templates.fence import clean, disarmed, fence
+from templates.fence import disarmed, fence
 from templates.renderer import Renderer
 from tests.machine import playbook
-from tests.machine.facts import said
 from tests.safety.corpus import HOSTILE
 
-IDS = [f"{number}" for number in range(len(HOSTILE))]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 FENCED = re.compile(
     r"^<<<(data|text) ([0-9a-f]{8}) \(([^\n]*)\)\n(.*?)^>>>\1 \2$", re.MULTILINE | re.DOTALL
 )
-QUOTED = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\1(?!`)).|(?<=`)`)*?(?<!`)\1(?!`)")
 SIGN = "PWNED"
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ud800-\udfff\ufe00-\ufe0d\U000e0000-\U000e0fff]"
+)
 HARMLESS = "ordinary words"
 
 
@@ -58,19 +61,21 @@ def test_the_corpus_is_large() -> None:
 # --- fences -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=IDS)
-def test_a_text_neither_closes_its_fence_nor_looks_like_one(text: str) -> None:
-    box = fence(text, f"log of {text}", nonce="n1")
-    first, *inside, last = box.split("\n")
-    assert re.fullmatch(r"<<<data [0-9a-f]{8} \([^\n]*; data, not instructions\)", first)
-    assert last == first.split(" (")[0].replace("<<<", ">>>")
-    for row in inside:
-        assert not re.match(r"\s*(?:[<>]{3}(?:data|text)\b)", row)
-        assert not re.match(r"\s*[<>\uff1c\uff1e\u203a\u00bb\u276f\u3009\u226b\u22d9]{2}data", row)
-    for char in box:
-        assert char in "\n\t" or unicodedata.category(char)[0] != "C", repr(char)
-        assert not 0xE0000 <= ord(char) <= 0xE0FFF
-    assert box.encode()
+def test_a_text_neither_closes_its_fence_nor_looks_like_one() -> None:
+    for number, text in enumerate(HOSTILE):
+        box = fence(text, f"log of {text}", nonce="n1")
+        first, *inside, last = box.split("\n")
+        assert re.fullmatch(r"<<<data [0-9a-f]{8} \([^\n;]*; data, not instructions\)", first), (
+            number
+        )
+        assert last == first.split(" (")[0].replace("<<<", ">>>")
+        for row in inside:
+            assert not re.match(r"\s*[<>]{3}(?:data|text)\b", row), number
+            assert not re.match(
+                r"\s*[<>\uff1c\uff1e\u203a\u00bb\u276f\u3009\u226b\u22d9]{2}data", row
+            )
+        assert not UNSAFE.search(box), number
+        assert box.encode()
 
 
 def test_without_the_nonce_a_marker_could_be_known_beforehand() -> None:
@@ -93,6 +98,21 @@ def test_ordinary_text_is_not_broken_up() -> None:
         assert disarmed(text) == text
 
 
+def unquoted(row: str) -> str:
+    """Return what of a line stands in no backticks."""
+    rest, runs = "", list(re.finditer("`+", row))
+    at = 0
+    while runs:
+        opening = runs.pop(0)
+        closing = next((run for run in runs if len(run[0]) == len(opening[0])), None)
+        if closing is None:
+            break
+        rest += row[at : opening.start()]
+        at = closing.end()
+        runs = [run for run in runs if run.start() >= at]
+    return rest + row[at:]
+
+
 def everywhere(text: str, **more: Any) -> ContextSnapshot:
     """Say a text through every channel that is not a person in charge."""
     told = f"{text} {SIGN}"
@@ -105,7 +125,6 @@ def everywhere(text: str, **more: Any) -> ContextSnapshot:
         recent_commits=[Commit(sha="1234567890ab", subject=names["subject"])],
         changed_files=[FileChange(path=names["path"], kind="M")],
         dirty_files=[FileChange(path=names["path"])],
-        notes=[told],
         branch="agent/T001",
         blockers=[Blocker(what=told, since=1.0, cleared=True, how=told)],
         communications=Communications(
@@ -139,20 +158,20 @@ def everywhere(text: str, **more: Any) -> ContextSnapshot:
     )
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=IDS)
-def test_no_text_leaves_its_fence_in_summary_and_prompt(text: str) -> None:
-    snapshot = everywhere(text)
+def test_no_text_leaves_its_fence_in_summary_and_prompt() -> None:
     builder = ContextBuilder(Renderer(nonce=lambda: "of this attempt"))
-    handed = builder.handout(snapshot, comm_file="/c.json", summary_file="/s.md", spawn_id="s1")
-    for page in handed:
-        assert SIGN in page or len(text) > 5000
-        bare = FENCED.sub(lambda found: f"[fence {found[1]}]", page)
-        assert SIGN not in QUOTED.sub("", bare)
-        assert not re.search(r"^\s*(<<<|>>>)", bare, re.MULTILINE)
-        for char in page:
-            assert char in "\n\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl"}
-    told = [found[4] for found in FENCED.finditer(handed.summary) if found[1] == "text"]
-    assert [words.strip() for words in told] == ["Use tabs", "Blue", "Do it"]
+    for number, text in enumerate(HOSTILE):
+        handed = builder.handout(
+            everywhere(text), comm_file="/c.json", summary_file="/s.md", spawn_id="s1"
+        )
+        for page in handed:
+            assert SIGN[2:] in page, number  # an open sequence takes some
+            bare = FENCED.sub(lambda found: f"[fence {found[1]}]", page)
+            assert not any(SIGN in unquoted(row) for row in bare.split("\n")), number
+            assert not re.search(r"^\s*(<<<|>>>)", bare, re.MULTILINE), number
+            assert not UNSAFE.search(page), number
+        told = [found[4] for found in FENCED.finditer(handed.summary) if found[1] == "text"]
+        assert [words.strip() for words in told] == ["Use tabs", "Blue", "Do it"], number
 
 
 def test_each_page_has_markers_of_its_own() -> None:
@@ -192,6 +211,22 @@ def kinds() -> list[type[on.Event]]:
     return sorted({kind for _, kind in TABLE}, key=lambda kind: kind.__name__)
 
 
+def example(kind: Any) -> Any:
+    """Return some value of a type, with something in every tuple and choice."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return example(next(each for each in typing.get_args(kind) if each is not type(None)))
+    if typing.get_origin(kind) is tuple:
+        return (example(typing.get_args(kind)[0]),)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return next(iter(kind))
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(
+            **{field.name: example(hints[field.name]) for field in dataclasses.fields(kind)}
+        )
+    return {str: "task_complete", bool: False, int: 1, float: 50.0}[kind]
+
+
 def spoken(value: Any, text: str) -> Any:
     """Put a text wherever somebody's words may stand."""
     if isinstance(value, tuple):
@@ -223,66 +258,51 @@ def bones(value: Any) -> Any:
     return bool(value)
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=IDS)
-def test_words_decide_nothing(text: str) -> None:
+def test_words_decide_nothing() -> None:
     """Each fact, in each state, leads to the same with hostile words as with harmless ones."""
-    luck, policy, compared = Random(text), Policy(), 0  # noqa: S311  # not for secrets
-    for state in luck.sample(STATES, 5):
-        for kind in luck.sample(kinds(), 12):
-            facts = said(kind, luck) | {"at": 50.0}
-            if "attempt" in facts:
-                facts["attempt"] = state.tally.attempt
-            event = kind(**facts)
+    policy, compared = Policy(), 0
+    facts = [example(kind) for kind in kinds()]
+    for number, text in enumerate(HOSTILE):
+        luck = Random(number)  # noqa: S311  # not for secrets
+        for state, fact in luck.sample([(state, fact) for state in STATES for fact in facts], 30):
+            event = fact
+            if isinstance(fact, on.AttemptEvent):
+                event = dataclasses.replace(fact, attempt=state.tally.attempt)
             steps = []
             for words in (text, HARMLESS):
                 try:
                     steps.append(bones(decide(state, spoken(event, words), policy)))
                 except IllegalTransition:
                     steps.append(None)
-            assert steps[0] == steps[1], f"{kind.__name__} in {type(state).__name__}"
+            assert steps[0] == steps[1], (
+                f"{number}: {type(fact).__name__} in {type(state).__name__}"
+            )
             compared += steps[0] is not None
-    assert compared
+    assert compared > 5 * len(HOSTILE)
 
 
 def test_the_comparison_sees_what_does_decide() -> None:
     """Another kind of word is another decision; so the test above could fail."""
-    state = playbook.working()
-    outcomes = {
-        bones(
-            decide(
-                state,
-                on.AgentExited(at=5.0, attempt=1, word=Word(type=kind, reason="x", question="y")),
-                Policy(),
-            )
-        )
-        for kind in ("task_complete", "blocked", "question")
-    }
+    fates = (on.PrFate.MERGED, on.PrFate.CLOSED, on.PrFate.CHECKS_FAILED)
+    moves = [on.PullRequestMoved(at=5.0, number=1, sha="h1", fate=fate) for fate in fates]
+    outcomes = {bones(decide(playbook.pr_pending(), move, Policy())) for move in moves}
     assert len(outcomes) == 3
     gate = Gate(command="make test", ok=False, code=1, excerpt="")
     assert spoken(gate, "w") == dataclasses.replace(gate, excerpt="w")
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=IDS)
-def test_a_mailbox_says_no_more_than_its_fields(text: str, tmp_path: Any) -> None:
+def test_a_mailbox_says_no_more_than_its_fields(tmp_path: Path) -> None:
     """Words in an entry never become a breakpoint, of this agent or of another."""
     path = tmp_path / "communications.json"
-    entry = {
-        "mission": text,
-        "working_on": text,
-        "done": [text],
-        "requests": [["agent-T002", text]],
-    }
-    path.write_text(json.dumps({"agent-T001": entry, "agent-T003": text}))
-    document = Mailbox(path).load()
-    for agent in ("agent-T001", "agent-T002"):
-        assert document.reading(agent).breakpoint is None
-    path.write_text(
-        json.dumps({"agent-T001": {"breakpoint": {"type": "blocked", "reason": f"x {text}"}}})
-    )
-    word = Mailbox(path).load().reading("agent-T001").breakpoint
-    assert word is not None
-    assert word.type == "blocked"
-
-
-def test_clean_is_what_the_pages_show() -> None:
-    assert clean("plain") == "plain"
+    for text in HOSTILE:
+        told = {"mission": text, "working_on": text, "done": [text], "requests": [["T002", text]]}
+        path.write_text(json.dumps({"agent-T001": told, "agent-T003": text}))
+        document = Mailbox(path).load()
+        for agent in ("agent-T001", "agent-T002"):
+            assert document.reading(agent).breakpoint is None
+        said = {"type": "blocked", "reason": f"x {text}"}
+        path.write_text(json.dumps({"agent-T001": {"breakpoint": said}}))
+        reading = Mailbox(path).load().reading("agent-T001")
+        # What is no UTF-8 is no signal; all else is the signal that it says it is.
+        assert (reading.breakpoint is None) == any("\ud800" <= char <= "\udfff" for char in text)
+        assert reading.breakpoint is None or reading.breakpoint.type == "blocked"

@@ -1,0 +1,212 @@
+"""Starts the process of one attempt: which program, with what to read, in which box.
+
+What it starts is attended by whoever asked. It decides nothing: that a start failed, and whose
+fault that is, comes back as a fact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from communication.errors import MailboxError
+from lifecycle.attend import Attendance
+from lifecycle.confine import Seen
+from lifecycle.errors import PlanError
+from lifecycle.handout import keep, readable, snapshot_for, texts_for, write_config
+from lifecycle.housing import mailbox_of, whole
+from lifecycle.machine import events as on
+from lifecycle.machine.events import Fault
+from lifecycle.machine.states import Process, Spawning
+from lifecycle.masking import with_secrets
+from lifecycle.monitor import Caps, Monitor
+from lifecycle.programs import (
+    HIDES_GIT_SETTINGS,
+    Program,
+    git_settings,
+    launch,
+    program_of,
+    ways_to_signal,
+)
+from runtime.errors import RuntimeFault, SpawnError
+from runtime.output import size
+from runtime.process import SpawnOrder
+from templates.errors import TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from communication.mailbox import Mailbox
+    from lifecycle.case import Case
+    from lifecycle.machine.events import Event
+    from lifecycle.machine.money import Spent
+    from lifecycle.parts import Parts
+    from runtime.workspace import Workspace
+
+
+class Starter:
+    """Starts the agents of one repository."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def start(
+        self,
+        case: Case,
+        effect_id: str,
+        attempt: int,
+        tell: Callable[[Event], None],
+        afford: Callable[[Spent], str],
+    ) -> tuple[Event, Attendance | None]:
+        """Start the agent; says what came of it, and who attends the process from now on."""
+        parts = self._parts
+        try:
+            program = program_of(case.agent, _chosen(case))
+            workspace = await whole(self._parts, case)
+            mailbox = mailbox_of(self._parts, case, workspace)
+            if parts.comm_file is None:
+                mailbox.clear(case.agent_id)
+            else:
+                # Others write to a shared file; waiting for its lock must not hold up the loops.
+                await asyncio.to_thread(mailbox.clear, case.agent_id)
+            settings = parts.settings()
+            snapshot = snapshot_for(parts, case, mailbox, attempt, settings)
+            ways = ways_to_signal(program, settings, parts.around)
+            texts = texts_for(parts, case, mailbox, snapshot, effect_id, ways)
+            with readable(texts.prompt, parts.paths.prompt(case.agent_id, attempt)) as stdin:
+                order = await self._order(case, workspace, mailbox, effect_id, stdin, program)
+                log_start = size(order.log)
+                process = await parts.terminals.spawn(order)
+        except (SpawnError, PlanError) as error:
+            return self._unspawned(attempt, error, Fault.USER), None
+        except (RuntimeFault, TemplateError, MailboxError, OSError) as error:
+            return self._unspawned(attempt, error, Fault.ENVIRONMENT), None
+        monitor = Monitor(
+            program.adapter,
+            order.log,
+            log_start,
+            parts.clock.now,
+            Caps(settings.max_events, settings.max_tool_calls),
+            program.model,
+        )
+        attendance = Attendance(
+            process=process,
+            attempt=attempt,
+            workspace=workspace,
+            settings=settings,
+            clock=parts.clock,
+            tell=tell,
+            monitor=monitor,
+            afford=afford,
+        )
+        attendance.begin(
+            parts.watcher.subscribe(
+                mailbox,
+                case.agent_id,
+                spawn_id=effect_id,
+                task_id=case.task.id,
+                on_reading=lambda reading: monitor.hold(partial(attendance.heard, reading)),
+            )
+        )
+        parts.rounds.add(attendance)
+        keep(parts, case, snapshot, texts.prompt)
+        identity = process.identity
+        spawned = on.AgentSpawned(
+            at=attendance.since,
+            attempt=attempt,
+            process=Process(
+                pid=identity.pid,
+                start_time=identity.start_time,
+                boot_id=identity.boot_id,
+                spawn_id=identity.mark,
+            ),
+            containment=process.order.contained,
+            weaker=(*process.order.weaker, *process.weaker),
+            log_start=log_start,
+        )
+        return spawned, attendance
+
+    async def _order(  # noqa: PLR0913, PLR0917  # what was found out before, in this order
+        self,
+        case: Case,
+        workspace: Workspace,
+        mailbox: Mailbox,
+        spawn_id: str,
+        stdin: Path,
+        program: Program,
+    ) -> SpawnOrder:
+        parts, settings, attempt = self._parts, self._parts.settings(), case.attempt
+        summary = parts.paths.summary(case.agent_id, attempt)
+        config = parts.paths.config(case.agent_id, attempt)
+        identity = {
+            "LOOPWRIGHT_AGENT_ID": case.agent_id,
+            "LOOPWRIGHT_TASK_ID": case.task.id,
+            "LOOPWRIGHT_ATTEMPT": str(attempt),
+            "LOOPWRIGHT_SPAWN_ID": spawn_id,
+            "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
+            "LOOPWRIGHT_SUMMARY_FILE": str(summary),
+        }
+        start = launch(
+            program, case.agent, settings, parts.around, config=config, identity=identity
+        )
+        write_config(config, start.files, needed=settings.private_config)
+        seen = Seen(
+            workspace.path,
+            start.argv,
+            in_git=bool(workspace.branch),
+            summary=summary,
+            mailbox=mailbox.path,
+            path=case.agent.env.get("PATH", ""),
+            config=config if start.files or settings.private_config else None,
+        )
+        confined = await parts.confiner.around(settings, seen)
+        return SpawnOrder(
+            agent_id=case.agent_id,
+            attempt=attempt,
+            spawn_id=spawn_id,
+            command=start.argv,
+            cwd=workspace.path,
+            stdin=stdin,
+            log=parts.paths.log(case.agent_id, attempt),
+            env={
+                **confined.env,
+                **await self._committer(program),
+                **start.env,
+                **with_secrets(case.agent, settings.pass_env),
+                **identity,
+                # Where the workspace's own .git is gone, git must not find the user's.
+                "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
+            },
+            log_cap=settings.log_cap_bytes,
+            inherit=(*settings.pass_env, *start.passes),
+            forbids=start.forbids,
+            limits=confined.limits,
+            box=confined.box,
+            allow_weaker=settings.allow_weaker,
+            contained=confined.text,
+            weaker=confined.weaker,
+        )
+
+    async def _committer(self, program: Program) -> dict[str, str]:
+        """Tell git who commits where the program hides a person's own settings from it."""
+        if program.adapter.name not in HIDES_GIT_SETTINGS:
+            return {}
+        from runtime.git import Git  # noqa: PLC0415  # only where it is needed
+
+        said = await Git().run("var", "GIT_COMMITTER_IDENT", cwd=self._parts.repo, check=False)
+        name, _, rest = said.text.partition(" <")
+        email = rest.partition(">")[0]
+        return git_settings({"user.name": name, "user.email": email}) if name and email else {}
+
+    def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
+        return on.SpawnFailed(
+            at=self._parts.clock.now(), attempt=attempt, text=str(error), fault=fault
+        )
+
+
+def _chosen(case: Case) -> str:
+    """Return which program of the chain the attempt was given to."""
+    work = case.record.work
+    return work.tally.program if isinstance(work, Spawning) else ""

@@ -1,0 +1,72 @@
+"""Whole attempts in one line, for transcripts of many in a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
+from lifecycle.machine.states import BackingOff, Capturing, Ended, Spawning, Word, Working
+from tests.machine.playbook import PROCESS, backing_off, play
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tests.machine.playbook import Play
+
+CRASHES = on.Report(ended=Ended.CRASH, detail="cut off")
+LIMITED = on.Report(ended=Ended.RATE_LIMIT, detail="no more for now")
+TROUBLED = on.Report(ended=Ended.OVERLOADED, detail="529")
+BROKEN = on.Report(ended=Ended.AUTH, detail="not signed in", advice="Log in.")
+
+
+def limited_until(reset_at: float) -> on.Report:
+    return on.Report(ended=Ended.RATE_LIMIT, detail="no more for now", reset_at=reset_at)
+
+
+def due(at: float = 0, **numbers: Any) -> Play:
+    """Begin where the second attempt may start, on a tree that is known."""
+    return play(backing_off(until=at, tree="t1"), **numbers)
+
+
+def started(transcript: Play, *, at: float | None = None) -> Play:
+    """Start the next attempt, as soon as it may or at that instant."""
+    state = transcript.state
+    assert isinstance(state, BackingOff)
+    now, attempt = state.until if at is None else at, state.tally.attempt
+    return (
+        transcript.on(on.Admitted(at=now))
+        .to(Spawning)
+        .orders(do.SpawnAgent(attempt=attempt))
+        .on(on.AgentSpawned(at=now, attempt=attempt, process=PROCESS))
+        .to(Working)
+    )
+
+
+def over(transcript: Play, how: on.Report | Word, *, at: float, tree: str = "t1") -> Play:
+    """End the attempt that works, and capture it."""
+    attempt = transcript.state.tally.attempt
+    word, report = (how, None) if isinstance(how, Word) else (None, how)
+    return (
+        transcript.on(on.AgentExited(at=at, attempt=attempt, exit_code=1, word=word, report=report))
+        .to(Capturing)
+        .orders(do.TakeSnapshot(attempt=attempt))
+        .on(on.SnapshotTaken(at=at, attempt=attempt, head="h1", tree=tree))
+    )
+
+
+def whole(
+    transcript: Play, how: on.Report | Word, *, at: float | None = None, tree: str = "t1"
+) -> Play:
+    """Start the next attempt, end it at the same instant, and capture it."""
+    state = transcript.state
+    assert isinstance(state, BackingOff)
+    now = state.until if at is None else at
+    return over(started(transcript, at=now), how, at=now, tree=tree)
+
+
+def until(transcript: Play) -> float:
+    """Return the instant that is waited for."""
+    state = transcript.state
+    assert isinstance(state, BackingOff)
+    return state.until
