@@ -82,7 +82,11 @@ async def _measure(made: World, options: Options, *, masked: bool) -> Row:
     lines.write_bytes(b"".join(run.body))
     seconds = 3.0 if options.quick else SECONDS
     masker = Masker({SECRET_NAME: SECRET}) if masked else None
-    environ = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", SECRET_NAME: SECRET}
+    environ = {
+        **os.environ,
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        SECRET_NAME: SECRET,
+    }
     made.terminals = TerminalManager(folder, environ=environ, masker=masker)
 
     async def attempt() -> Row:
@@ -108,7 +112,7 @@ async def _measure(made: World, options: Options, *, masked: bool) -> Row:
 
 
 async def _share(loop: AgentLifecycleLoop, agent: Agent, seconds: float) -> tuple[float, float]:
-    """Return the share of a core that this process used, and how many events a second there were."""
+    """Return the share of a core that this process used, and the events a second that came."""
     running = asyncio.create_task(loop.run_agent_loop(agent, task_of(agent.agent_id)))
     try:
         log = await _streams(loop, agent)

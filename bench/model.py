@@ -1,6 +1,6 @@
 """A scripted model on loopback, in a process of its own, and how real programs ask it.
 
-    python -m bench.model PROGRAM...     # prints how to start each, then serves until its input ends
+    python -m bench.model PROGRAM...     # tells how to start each, serves until its input ends
 
 Everything of `tests` that a benchmark needs is behind this process.
 """
@@ -13,7 +13,6 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -20,6 +20,9 @@ RUNS = Path(__file__).resolve().parent.parent / "tests" / "agents" / "transcript
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
 NOON = 1795003200.0
 _PIECE = 1 << 20
+_SAID = b"I will write the breakpoint."
+_MUCH = b"long word " * 90_000
+"""Nearly as long as a line may be."""
 _RESET_PEAK = "5"
 
 
@@ -33,6 +36,11 @@ class Recorded:
     unneeded: tuple[bytes, ...]
     """Those of the body that the outcome does not need: no first of an answer, no call, no sum."""
     tail: tuple[bytes, ...]
+
+    @property
+    def long(self) -> tuple[bytes, ...]:
+        """What the agent says, said at great length."""
+        return tuple(line.replace(_SAID, _MUCH) for line in self.body if _SAID in line)
 
 
 def recorded(program: str) -> Recorded:
@@ -82,11 +90,11 @@ def main() -> None:
     _read(asked.program, small, along=asked.along)  # what is loaded when it is first needed
     small.unlink()
     before = _forget_peak()
-    seconds = [
-        _read(asked.program, asked.file, along=asked.along) for _ in range(asked.times)
-    ]
+    seconds = [_read(asked.program, asked.file, along=asked.along) for _ in range(asked.times)]
     peak = _peak()
-    json.dump({"seconds": seconds, "more": peak - before, "whole": peak}, sys.stdout)
+    size = asked.file.stat().st_size
+    told = {"bytes": size, "seconds": seconds, "more": peak - before, "whole": peak}
+    json.dump(told, sys.stdout)
 
 
 def _read(program: str, path: Path, *, along: bool) -> float:

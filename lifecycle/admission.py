@@ -30,10 +30,12 @@ class Board:
         self._rests: dict[tuple[object, ...], Resting] = {}
 
     def note(self, agent: Agent, resting: Iterable[Resting]) -> None:
-        """Let others know of limits that end by themselves."""
+        """Let others know of limits that end by themselves; who waits longest knows most."""
         for each in resting:
-            if each.until is not None:
-                self._rests[_account(agent, each.program)] = each
+            account = _account(agent, each.program)
+            known = self._rests.get(account)
+            if each.until is not None and (known is None or (known.until or 0.0) < each.until):
+                self._rests[account] = each
 
     def resting(self, agent: Agent, at: float) -> tuple[Resting, ...]:
         """Return what is known of the programs that this agent could be."""

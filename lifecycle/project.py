@@ -12,6 +12,7 @@ from lifecycle.machine.states import (
     Capturing,
     Completed,
     PrPending,
+    Reason,
     Rejected,
     Verifying,
 )
@@ -42,6 +43,8 @@ def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
             record.submission_summary = summary
             record.changed_files = list(files)
             record.error = None
+        case Rejected(reason=Reason.BUDGET, text=text):
+            record.error = text  # which says that it is a budget
         case Rejected(reason=reason, text=text):
             record.error = f"{reason}: {text}"
         case AwaitingHuman(text=text, about=about):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.audit import Audit
 from lifecycle.fleet.scope import Scope
-from lifecycle.machine.states import Accepted, Suspended
+from lifecycle.machine.states import Accepted, Reason, Suspended
 from lifecycle.plan import Agent, Task
 from lifecycle.result import LoopResult, LoopResultType, broken
 from lifecycle.retention import RETIRED
@@ -56,6 +56,10 @@ _CODES = {
     # Without a signal a loop is shut down only by a person who stopped or paused it.
     LoopResultType.SHUTDOWN: exits.BLOCKED,
 }
+
+
+_LIMITS = (f"{Reason.BUDGET} ", f"{Reason.USAGE_LIMIT}: ")
+"""How errors begin that are about a limit that a person can raise, or that passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,8 @@ class Ending:
 
 def code_of(result: LoopResult) -> int:
     """Return the exit code of one loop."""
+    if result.result_type is LoopResultType.ERROR and (result.error or "").startswith(_LIMITS):
+        return exits.LIMIT_REACHED
     return _CODES[result.result_type]
 
 

@@ -171,12 +171,17 @@ async def settled_after(store: LifecycleStore, wish: Wish, event: on.PersonEvent
         await asyncio.sleep(LOOK_EVERY)
 
 
+def _is(kept: on.Event, event: on.PersonEvent) -> bool:
+    """Tell whether that is our event; of its words secrets may have been taken out since."""
+    return type(kept) is type(event) and kept.at == event.at and kept.by == event.by
+
+
 async def _leaves(store: LifecycleStore, record: AgentLifecycle, event: on.PersonEvent) -> bool:
     """Tell whether workspace and branch are still to be removed because of this event."""
     if isinstance(record.work, (*ACTIVE, Completed)):
         return isinstance(event, on.RejectRequested)
     entries = await store.journal(record.agent_id, limit=20, newest=True)
-    asked = any(entry.event == event for entry in entries)
+    asked = any(_is(entry.event, event) for entry in entries)
     gone = any(isinstance(entry.event, on.WorkspaceRemoved) for entry in entries)
     return asked and not gone
 
@@ -197,7 +202,7 @@ async def _moves(store: LifecycleStore, record: AgentLifecycle) -> bool:
 async def took_effect(store: LifecycleStore, agent_id: str, event: on.PersonEvent) -> bool:
     """Tell whether a wish was decided upon by now."""
     entries = await store.journal(agent_id, limit=100, newest=True)
-    return any(entry.event == event for entry in entries)
+    return any(_is(entry.event, event) for entry in entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,8 +127,7 @@ def _exited(event: on.AgentExited) -> str:
     if event.limit:
         return _cut(f"attempt {event.attempt} was ended by its {event.limit}")
     if event.report is not None and not event.problem:
-        if event.exit_code or event.signal is not None or event.report.detail:
-            return _cut(f"attempt {event.attempt} ended with {_judged(event, event.report)}")
+        return _cut(f"attempt {event.attempt} ended with {_judged(event, event.report)}")
     how = f"by signal {event.signal}" if event.signal else f"with exit code {event.exit_code or 0}"
     why = f", its signal cannot be read: {_cut(event.problem)}" if event.problem else ""
     return f"attempt {event.attempt} ended {how}{why or ', without a signal'}"

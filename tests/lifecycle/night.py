@@ -301,6 +301,7 @@ class Runner:
 
     async def begin(self, store: LifecycleStore) -> None:
         """Run everybody who is not at the end."""
+        await self.engine.start()
         for job in self._night.jobs:
             record = await store.get(job.agent.agent_id)
             if record is None or _goes_on(record):

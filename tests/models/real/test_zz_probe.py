@@ -15,6 +15,7 @@ C={
  "context": dict(again=Fault("context")),
  "cut": dict(again=answer("half of a sentence that is long enough", broken="cut")),
  "down": dict(again=Say("never"), url=True),
+ "wait": dict(again=Fault("rate_limit", retry_after=3600.), settings={"idle_limit":6.0}),
  "hang": dict(again=Hang(), settings={"idle_limit":4.0}),
  "denied": dict(again=ByAttempt({1:[Shell("touch forbidden")]})),
  "huge": dict(again=ByAttempt({1:[Shell("loopwright signal task_complete --summary ok"), Say("ok")]}), task={"description":"word "*200_000}),

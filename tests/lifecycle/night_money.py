@@ -1,0 +1,219 @@
+"""What agents reported to have used, summed up once more, against the budgets of the script."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.lifecycle.night_oracle import Oracle
+    from tests.lifecycle.night_world import Ran
+
+DAY = 86_400.0
+SILENT = 3
+HAIR = 1e-6
+
+
+class Used(NamedTuple):
+    """What one attempt, or several, used."""
+
+    tokens: float = 0
+    usd: float = 0.0
+    attempts: float = 0
+
+    def plus(self, other: Used) -> Used:
+        """Return both together."""
+        return Used(*(one + two for one, two in zip(self, other, strict=True)))
+
+    def largest(self, other: Used) -> Used:
+        """Return the larger of each."""
+        return Used(*(max(one, two) for one, two in zip(self, other, strict=True)))
+
+    def times(self, factor: float) -> Used:
+        """Return so many times that."""
+        return Used(*(factor * each for each in self))
+
+
+class Limit(NamedTuple):
+    """A budget; None for none."""
+
+    tokens: float | None = None
+    usd: float | None = None
+    attempts: float | None = None
+
+    def reached(self, used: Used) -> bool:
+        """Tell whether one of them is used up."""
+        pairs = zip(self, used, strict=True)
+        return any(most is not None and each >= most - HAIR for most, each in pairs)
+
+
+@dataclass
+class Entry:
+    """One process in the books."""
+
+    ran: Ran
+    used: Used
+    seen_at: float
+    again: bool
+    """A later process of the same attempt."""
+
+
+class Books:
+    """All processes and all budgets of one night."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+        self._settings = oracle.night.settings
+        self.entries = [
+            Entry(ran, _used(ran, again=index > 0), oracle.seen_at(ran), index > 0)
+            for mine in oracle.turns.values()
+            for turn in mine
+            for index, ran in enumerate(turn.runs)
+        ]
+
+    # --- scopes -------------------------------------------------------------------------------
+
+    def scopes(self, agent_id: str, at: float) -> dict[str, tuple[Limit, list[Entry]]]:
+        """Return the budgets that an attempt of this agent comes under, and who shares each."""
+        job, settings = self._oracle.jobs[agent_id], self._settings
+        own, shared = job.task.budget, job.plan.budget
+        mine = Limit(
+            own.tokens if own else None,
+            (own.usd if own else None) or settings.get("budget_usd"),
+            own.attempts if own else None,
+        )
+        plan = Limit(shared.tokens, shared.usd, shared.attempts) if shared else Limit()
+        day = Limit(settings.get("day_budget_tokens"))
+        jobs = self._oracle.jobs
+        return {
+            "the lifecycle": (mine, [e for e in self.entries if e.ran.agent_id == agent_id]),
+            "the plan": (
+                plan,
+                [e for e in self.entries if jobs[e.ran.agent_id].plan.name == job.plan.name],
+            ),
+            "the day": (day, [e for e in self.entries if self._is_of_day(e, at)]),
+        }
+
+    def _is_of_day(self, entry: Entry, at: float) -> bool:
+        return entry.seen_at // DAY == at // DAY or entry.ran.began <= at < entry.seen_at
+
+    # --- at each start ------------------------------------------------------------------------
+
+    def begins(self, ran: Ran) -> list[str]:
+        """Say which budget was used up before a process began."""
+        found = []
+        for name, (limit, entries) in self.scopes(ran.agent_id, ran.began).items():
+            before = [e for e in entries if self._is_booked(e, ran)]
+            before = [e for e in before if e.ran.attempt != ran.attempt or e.ran.agent_id != ran.agent_id]
+            if limit.reached(total(before)):
+                text = f"attempt {ran.attempt} of {ran.agent_id} began, the budget of {name} was over"
+                found.append(text)
+        return found
+
+    def _is_booked(self, entry: Entry, ran: Ran) -> bool:
+        sooner = entry.seen_at < ran.began - HAIR
+        return sooner or (entry.ran.life < ran.life and entry.seen_at <= ran.began)
+
+    # --- whether a wait is explained ----------------------------------------------------------
+
+    def excused(self, ran: Ran, since: float, until: float) -> float:
+        """Return for how long no place, no runner or no budget was there to begin."""
+        if until <= since:
+            return 0.0
+        marks = {since, until}
+        for entry in self.entries:
+            marks |= {entry.ran.began, entry.ran.ended or until, entry.seen_at}
+        for born, died in self._oracle.diary.lives:
+            marks |= {born, until if died is None else died}
+        times = sorted(each for each in marks if since <= each <= until)
+        spans = zip(times, times[1:], strict=False)
+        return sum(two - one for one, two in spans if self._could_not(ran, (one + two) / 2))
+
+    def _could_not(self, ran: Ran, at: float) -> bool:
+        lives = self._oracle.diary.lives
+        if not any(born <= at and (died is None or at < died) for born, died in lives):
+            return True
+        alive = [e for e in self.entries if e.ran.began <= at < (e.ran.ended or 0.0)]
+        if len(alive) >= self._settings["max_live_agents"]:
+            return True
+        return any(
+            self._is_held(limit, entries, at)
+            for limit, entries in self.scopes(ran.agent_id, at).values()
+        )
+
+    def _is_held(self, limit: Limit, entries: list[Entry], at: float) -> bool:
+        live = [e for e in entries if e.ran.began <= at < (e.ran.ended or 0.0)]
+        past = [e for e in entries if e.seen_at <= at]
+        if limit == Limit() or not live:
+            return False
+        told = [e for e in past if (e.used.tokens if limit.tokens else e.used.usd)]
+        if (limit.tokens or limit.usd) and not told and len(past) < SILENT:
+            return True
+        floor = largest(past).times(2)._replace(attempts=1)
+        used = total(past)
+        for each in live:
+            used = used.plus(each.used.largest(floor)._replace(attempts=1))
+        return limit.reached(used)
+
+    # --- at the end ---------------------------------------------------------------------------
+
+    def judge(self) -> list[str]:
+        """Say which budget was passed by more than one attempt."""
+        found, seen = [], set()
+        for entry in self.entries:
+            for name, (limit, entries) in self.scopes(entry.ran.agent_id, entry.seen_at).items():
+                key = (name, limit, *sorted(e.ran.mark for e in entries))
+                if key not in seen:
+                    seen.add(key)
+                    found += [f"{name} of {entry.ran.agent_id}: {text}" for text in _over(limit, entries)]
+        return found
+
+    def is_used_up(self, agent_id: str, text: str) -> bool:
+        """Tell whether the budget that a text names is used up indeed."""
+        last = max((e.seen_at for e in self.entries), default=0.0)
+        instants = sorted({e.seen_at for e in self.entries} | {last})
+        for at in instants if "the day" in text else [last]:
+            for name, (limit, entries) in self.scopes(agent_id, at).items():
+                if name in text and limit.reached(total(entries)):
+                    return True
+        return False
+
+
+def total(entries: Iterable[Entry]) -> Used:
+    """Return what they used together."""
+    used = Used()
+    for each in entries:
+        used = used.plus(each.used)
+    return used
+
+
+def largest(entries: Iterable[Entry]) -> Used:
+    """Return the most that any one attempt used."""
+    attempts: defaultdict[tuple[str, int], Used] = defaultdict(Used)
+    for each in entries:
+        key = each.ran.agent_id, each.ran.attempt
+        attempts[key] = attempts[key].plus(each.used)
+    found = Used()
+    for used in attempts.values():
+        found = found.largest(used)
+    return found
+
+
+def _used(ran: Ran, *, again: bool) -> Used:
+    return Used(ran.tokens, ran.cost or 0.0, 0 if again else 1)
+
+
+def _over(limit: Limit, entries: list[Entry]) -> list[str]:
+    used, most = total(entries), largest(entries)
+    names = ("tokens", "usd")
+    found = [
+        f"{each:g} of {budget:g} {name} were used, by more than one attempt of {one:g} too much"
+        for name, budget, each, one in zip(names, limit, used, most, strict=False)
+        if budget is not None and each > budget + one + HAIR
+    ]
+    if limit.attempts is not None and used.attempts > limit.attempts:
+        found.append(f"{used.attempts} of {limit.attempts} attempts were made")
+    return found
