@@ -120,7 +120,8 @@ async def _case(made: World, ready: Ready, options: Options, *, tools: bool) -> 
     repo = made.repository(100)
     bench = Bench(made, ready, environ, repo, tools, made.fresh("prompt"))
     await bench.looped()  # first starts furnish the home
-    rounds = 1 if options.quick else -(-SAMPLES // BURST)
+    samples = SAMPLES // 3 if tools else SAMPLES
+    rounds = 1 if options.quick else -(-samples // BURST)
 
     async def attempt() -> Row:
         mine, theirs = await in_turns(bench.looped, bench.by_hand, rounds)

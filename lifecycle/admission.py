@@ -5,12 +5,13 @@ Joins the accounts and the board with one lifecycle. Decides nothing about what 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lifecycle.accounts import Budgets
 from lifecycle.machine import events as on
-from lifecycle.plan import PlanMark
+from lifecycle.plan import Agent, PlanMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from lifecycle.machine.money import Spent
     from lifecycle.machine.states import Resting
     from lifecycle.parts import Parts
-    from lifecycle.plan import Agent
     from lifecycle.record import Spending
+    from lifecycle.store.port import LifecycleStore
 
 
 class Board:
@@ -28,6 +29,19 @@ class Board:
 
     def __init__(self) -> None:
         self._rests: dict[tuple[object, ...], Resting] = {}
+        self._learned = False
+        self._learning = asyncio.Lock()
+
+    async def learn(self, store: LifecycleStore) -> None:
+        """Learn, once, what was known before this runner began: limits outlive it."""
+        async with self._learning:
+            if self._learned:
+                return
+            for record in await store.unfinished():
+                if record.work is not None and record.work.tally.resting:
+                    agent = Agent.model_validate(record.facts["agent"])
+                    self.note(agent, record.work.tally.resting)
+            self._learned = True
 
     def note(self, agent: Agent, resting: Iterable[Resting]) -> None:
         """Let others know of limits that end by themselves; who waits longest knows most."""

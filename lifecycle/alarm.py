@@ -52,10 +52,6 @@ class Alarm:
         if instant != self._timer_at:
             self._set(instant, state)
 
-    def keep_place(self) -> None:
-        """Keep the place it had before a restart: no second agent may start beside others."""
-        self._parts.places.take(self._agent_id)
-
     def admitted(self) -> None:
         """Note that the grant arrived at the owner."""
         self._granted = False

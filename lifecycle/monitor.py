@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lifecycle.machine.events import Report
 from lifecycle.machine.money import Spent
 from lifecycle.machine.states import Ended
-from runtime.agents.events import ToolCall
+from runtime.agents.events import Retry, ToolCall
 from runtime.agents.lines import LineCutter
 from runtime.agents.outcome import HOPELESS, Ending, with_breakpoint
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 READ_AT_ONCE = 4 << 20
 """Bytes per look: a flood must not hold up the other loops."""
+LATE_AT_MOST = 16 << 20
+"""Bytes of what is unread at the end that are looked at: only who floods leaves more, and the other
+loops wait meanwhile."""
 _CHUNK = 1 << 18
 _TAIL = 1 << 16
 """Of the log of a program that writes no events, what is looked at when it failed."""
@@ -36,6 +39,9 @@ HOPELESS_AFTER = 120.0
 """Seconds that a program may go on after an error that trying again does not mend."""
 BRIEFLY = 60.0
 """Seconds for which a program may wait by itself until a limit passes."""
+TROUBLED_AFTER = 300.0
+"""Seconds that a program may go on asking a provider in trouble, or without a network: waiting is
+ours, and holds no process."""
 LINGERS_AFTER = 60.0
 """Seconds that a program may live on, in silence, after its turn is over."""
 ENDS_WITHIN = 30.0
@@ -51,6 +57,8 @@ class Caps(NamedTuple):
 
 
 NO_CAPS = Caps()
+PASSING = frozenset({Ending.OVERLOADED, Ending.NETWORK})
+"""Trouble that a program rightly tries to overcome by itself, for a while."""
 
 
 class Doom(NamedTuple):
@@ -84,6 +92,7 @@ class Monitor:
         self._events = self._calls = 0
         self._moved_at = now()
         self._trouble_since: float | None = None
+        self._tried_at = 0.0
         self._told = False
         self._held: Callable[[], None] | None = None
         self._held_until = 0.0
@@ -172,6 +181,8 @@ class Monitor:
         """Read the rest and say how it ended; None where the program has nothing to say."""
         try:
             if self._structured:
+                self._read(READ_AT_ONCE)
+                self._pass_over(LATE_AT_MOST)
                 self._read(None)
                 for line in self._cutter.end():
                     self._parser.feed(line)
@@ -217,8 +228,16 @@ class Monitor:
                 for event in self._parser.feed(line):
                     if isinstance(event, ToolCall):
                         self._calls += 1
+                    elif isinstance(event, Retry):
+                        self._tried_at = self._now()
             if left is not None:
                 left -= len(chunk)
+
+    def _pass_over(self, kept: int) -> None:
+        """Leave out the middle of what is unread; the line that is cut so counts as garbled."""
+        file = self._open()
+        if file is not None:
+            self._at = max(self._at, os.fstat(file).st_size - kept)
 
     def _open(self) -> int | None:
         if self._file is None:

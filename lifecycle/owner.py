@@ -400,8 +400,10 @@ class Owner:
                 order for order in pending if not isinstance(order.effect, SUPERSEDED_BY_RESTART)
             )
             self.tell(await self._performer.reclaim(case, state.tally.attempt, marks))
+        if not self._draining:
+            await self._parts.board.learn(self._parts.store)
         if isinstance(state, ACTIVE) and not self._draining:
-            self._alarm.keep_place()
+            await self._have_place(state)
         if self._draining:
             pending = tuple(order for order in pending if isinstance(order.effect, SETTLING))
         if pending:
@@ -415,6 +417,16 @@ class Owner:
             branch = str(case.record.facts.get("branch", ""))
             for event in await missed(self._parts.ci, branch, since):
                 self._hear_again(event)
+
+    async def _have_place(self, state: State) -> None:
+        """Wait for a place for what is under way: others may have been quicker to ask."""
+        places, agent_id = self._parts.places, self.case.agent_id
+        places.ask(agent_id, self._wake.set)
+        while not places.holds(agent_id) and not self._draining:
+            self._wake.clear()
+            await self._wake.wait()
+        if isinstance(state, (Preparing, Spawning)) and not self._draining:
+            self.admission.begun()
 
     async def _let_go(self) -> None:
         await self._looks.aclose()

@@ -30,11 +30,6 @@ class Places:
         self._queue[who] = granted, may
         self.serve()
 
-    def take(self, who: str) -> None:
-        """Keep the place it had before a restart, whatever the limit is now."""
-        self._queue.pop(who, None)
-        self._held.add(who)
-
     def give_back(self, who: str) -> None:
         """Return a place, or step out of the queue; harmless when neither was the case."""
         self._queue.pop(who, None)

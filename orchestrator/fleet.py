@@ -6,6 +6,7 @@ difference which process runs them. Must not start any agent.
 
 from __future__ import annotations
 
+import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,6 +23,7 @@ from lifecycle.paths import Paths
 from lifecycle.store import lock
 from orchestrator import steering
 from orchestrator.reading import store_of
+from orchestrator.secrecy import masker_of
 from runtime import proctable
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ async def fleet_of(repo: Path, *, wait_s: float = 10.0) -> AsyncIterator[AgentSp
             store,
             AgentRegistry(),
             clock=clock,
-            audit=Audit(store.trail, now=clock.now),
+            audit=Audit(store.trail, now=clock.now, masker=masker_of(os.environ)),
             loops=Loops(repo, wait_s),
         ) as spawner:
             yield spawner

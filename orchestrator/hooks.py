@@ -6,6 +6,7 @@ Reads and writes beside a live runner. Must not act on a delivery: that is the r
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from ci.inbox import Delivery, DeliveryState
@@ -13,6 +14,7 @@ from ci.receiver import MAX_BODY, WORDINGS, document
 from lifecycle.audit import Audit
 from orchestrator.errors import OrchestratorError
 from orchestrator.reading import runner_of, store_of
+from orchestrator.secrecy import masker_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +57,8 @@ async def again(repo: Path, text: str, *, by: str, at: float) -> tuple[str, str]
     async with store_of(repo) as store:
         key = (await _meant(store, text)).key
         # The audit first: nothing is done that it does not hold.
-        await Audit(store.trail, now=lambda: at).record("replay", by, key, "done")
+        masker = masker_of(os.environ)
+        await Audit(store.trail, now=lambda: at, masker=masker).record("replay", by, key, "done")
         outcome = f"to be worked on again, asked for by {by}"
         await store.deliveries.settle([key], DeliveryState.RECEIVED, outcome, at=at)
     return key, _who(repo)
@@ -67,7 +70,8 @@ async def take_in(repo: Path, delivery: Delivery, *, by: str, source: str) -> st
     Nobody signed it: who may write to this repository's records may say what came.
     """
     async with store_of(repo) as store:
-        await Audit(store.trail, now=lambda: delivery.received_at).record(
+        masker = masker_of(os.environ)
+        await Audit(store.trail, now=lambda: delivery.received_at, masker=masker).record(
             "replay", by, delivery.key, "done", f"unsigned, from {source}",
             {"event": delivery.event},
         )  # fmt: skip

@@ -25,11 +25,12 @@ from lifecycle.record import AgentLifecycle
 from lifecycle.retention import RETIRED
 from lifecycle.store.sqlite import SqliteStore
 from lifecycle.store.walk import every
-from orchestrator import requests, steering, wiring
+from orchestrator import requests, steering
 from orchestrator.jobs import startable, startable_from
 from orchestrator.plans import chosen_agent, task_of
 from orchestrator.population import TURNS, LiveState, is_held
 from orchestrator.reading import known, runner_of, store_of
+from orchestrator.secrecy import masker_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,8 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
     paths = Paths.of(repo)
     paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with await SqliteStore.open(paths.database) as store:
-        audit = Audit(store.trail, now=requests.now)
+        masker = masker_of(os.environ, settings.pass_env)
+        audit = Audit(store.trail, now=requests.now, masker=masker)
         by, name = addition.by or "somebody", addition.name or addition.text
         if addition.base is not None:
             await startable_from(repo, addition.base)
@@ -109,7 +111,7 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
 
 async def added_as(store: LifecycleStore, addition: Addition, settings: Settings) -> AgentLifecycle:
     """Write the record of an addition."""
-    addition = masked(addition, wiring.masker_of(os.environ, settings.pass_env))
+    addition = masked(addition, masker_of(os.environ, settings.pass_env))
     taken, state = await _population(store)
     task_id = await _free_task(store, taken)
     name = addition.name or default_agent_id(task_id)

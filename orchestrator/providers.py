@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ci.local import LocalCIProvider
 from ci.merging import Rules
 from orchestrator.errors import ConfigError
+from orchestrator.secrecy import learning
+from runtime.masking import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -63,6 +65,8 @@ class Makings:
     settings: Callable[[], Settings]
     environ: Mapping[str, str]
     now: Callable[[], float]
+    masker: Masker = field(default_factory=Masker)
+    """Learns what signs in at a forge, where that is in no variable."""
 
     def rules(self) -> Callable[[], Rules]:
         """Read the settings as far as a provider is concerned, once and for all.
@@ -297,9 +301,11 @@ def _sign_in_at_github(makings: Makings, place: _Place, doors: Any) -> _Signed:
             installation=settings.github_app_installation,
             doors=doors,
         )
-        return _Signed(app.sign, app.git_header, app.source, app.renew, app.aclose)
+        sign = learning(app.sign, makings.masker)
+        return _Signed(sign, app.git_header, app.source, app.renew, app.aclose)
     token = GitHubSignIn(makings.environ, place.host, run=_runner(makings))
-    return _Signed(token.sign, token.git_header, token.source, token.renew)
+    sign = learning(token.sign, makings.masker)
+    return _Signed(sign, token.git_header, token.source, token.renew)
 
 
 def _runner(makings: Makings) -> Callable[[Sequence[str]], Awaitable[tuple[int, str]]]:

@@ -16,6 +16,7 @@ from lifecycle.masking import masked
 from lifecycle.settings import Settings
 from orchestrator import wiring
 from orchestrator.reading import known, runner_of, store_of
+from orchestrator.secrecy import masker_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +45,7 @@ async def send(
     still be under way when a live runner has it.
     """
     settings = settings or Settings()
-    event = masked(event, wiring.masker_of(os.environ, settings.pass_env))
+    event = masked(event, masker_of(os.environ, settings.pass_env))
     async with store_of(repo) as store:
         await known(store, agent_id, repo)
         request: int | None = None

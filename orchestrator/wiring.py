@@ -11,25 +11,20 @@ from typing import TYPE_CHECKING
 
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Plan
-from runtime import environment
+from orchestrator.secrecy import masker_of
 from runtime.branches import BranchManager
-from runtime.masking import Masker, secrets_of
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from ci.interface import CIProvider, Remote
     from lifecycle.parts import Observer, Report
     from lifecycle.settings import Settings
+    from runtime.masking import Masker
 
-FORGE_VARIABLES = frozenset({
-    "GITHUB_TOKEN", "GH_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GITLAB_TOKEN",
-    "GITEA_TOKEN", "FORGEJO_TOKEN",
-})  # fmt: skip
-"""Variables, beside our own, with which we sign in at forges."""
 CRASH_AT = "LOOPWRIGHT_CRASH_AT"
 """For tests of recovery: `NAME` or `NAME#N` kills this process the N-th time it comes past the
 boundary of that name, such as `before commit of AgentExited` or `after SpawnAgent`."""
@@ -69,16 +64,6 @@ def build(  # noqa: PLR0913  # all by name
         report=report,
         checkpoint=crash_hook(environ),
     )
-
-
-def masker_of(environ: Mapping[str, str], passed: Iterable[str] = ()) -> Masker:
-    """Return what masks the secrets of these variables that agents get or that we use ourselves.
-
-    Those that agents get beside (of their plan, of their program) are learnt when they get them.
-    """
-    names = {*environment.allowed(environ), *passed, *FORGE_VARIABLES}
-    names |= {name for name in environ if name.startswith("LOOPWRIGHT_")}
-    return Masker(secrets_of(environ, sorted(names)))
 
 
 def crash_hook(environ: Mapping[str, str]) -> Callable[[str], None] | None:

@@ -44,6 +44,7 @@ from orchestrator.config import SettingsReader
 from orchestrator.guard import check_own_packages
 from orchestrator.log import RunnerLog
 from orchestrator.providers import Makings, outside
+from orchestrator.secrecy import masker_of
 from orchestrator.view import choose
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
@@ -97,8 +98,8 @@ async def loop_through(
     for what in weaker:
         tell(f"Weaker than asked for: {what}")
     view = choose(sys.stderr, bench.environ, plain=plain)
-    there = outside(Makings(bench.repo, bench.settings, bench.environ, SystemClock().now))
-    masker = wiring.masker_of(bench.environ, settings.pass_env)
+    masker = masker_of(bench.environ, settings.pass_env)
+    there = outside(Makings(bench.repo, bench.settings, bench.environ, SystemClock().now, masker))
     root = Paths.of(bench.repo).root
     with closing(RunnerLog(root, now=SystemClock().now, masker=masker)) as log:
         loop = wiring.build(

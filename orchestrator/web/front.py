@@ -45,6 +45,7 @@ class Front:
 
     async def run(self, office: Office, over: Callable[[], Awaitable[None]]) -> None:
         """Serve until `over` returns."""
+        office.engine.parts.masker.learn({"LOOPWRIGHT_TOKEN": self.token.value})
         with self.sock:
             if not self.stays and await _comes(over, HEAD_START):
                 return

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 _AGAIN = re.compile(r"Reconnecting\.\.\. (?:(\d+)/(\d+))?")
 _STATUS = re.compile(r"\bstatus:? (\d{3})\b")
+_FORBIDDEN = re.compile(rb"ERROR codex_core::tools::router: .*\bRejected\(")
+"""A command that a rule of the user forbids: no event tells of it, only its own log."""
+_STRAY = 1000
+_ADDRESS = re.compile(r",? url: https?://\S+(?:, [\w-]+(?: id)?: \S+)*$")
 _NOT_TOOLS = frozenset({"agent_message", "reasoning", "error", "todo_list", "plan"})
 _BIG = (b"command_execution", b"mcp_tool_call")
 _DECLINED = b'"status":"declined"'
@@ -68,6 +72,13 @@ class CodexParser(Parser):
 
     def _words_of(self, fields: f.Fields) -> str:
         return f.text(f.section(fields, "item"), "text")
+
+    def _odd(self, line: bytes) -> Events:
+        if not _FORBIDDEN.search(line[:_STRAY]):
+            return super()._odd(line)
+        denied = Denied("command_execution")
+        self._note(denied)
+        return (denied,)
 
     def _thread(self, fields: f.Fields) -> Events:
         return (Started(f.text(fields, "thread_id"), ""),)
@@ -144,8 +155,9 @@ def _class_of(message: str) -> Ending | None:
 
 
 def _worded(message: str) -> str:
-    """Return the words of a body of JSON; other messages as they are."""
-    return f.text(f.section(f.parsed(message) or {}, "error"), "message") or message
+    """Return the words of a body of JSON; others without the address and ids at their end."""
+    told = f.text(f.section(f.parsed(message) or {}, "error"), "message")
+    return told or _ADDRESS.sub("", message)
 
 
 def _status(message: str) -> int | None:

@@ -14,6 +14,7 @@ from runtime.agents import fields as f
 from runtime.agents import signs
 from runtime.agents.adapter import Adapter, McpForm, McpWay, Stop, Target, When
 from runtime.agents.events import (
+    Denied,
     Event,
     Failed,
     Finished,
@@ -43,8 +44,12 @@ _TYPES = {
     "FatalCancellationError": Ending.KILLED,
     "TerminalQuotaError": Ending.QUOTA,
 }
+_BROKEN = re.compile(r"^(?:terminated|other side closed|aborted)$", re.IGNORECASE)
+"""All that its HTTP client says of an answer that was cut off."""
 _LOOP = "loop detected"
 _ASSISTANT = b'"role":"assistant"'
+_FORBIDDEN = "policy_violation"
+_POLICY = b'"type":"policy_violation"'
 _AUTO = "auto"
 _DEFAULTS = "defaults.json"
 
@@ -80,6 +85,8 @@ class GeminiParser(Parser):
         if kind == b"tool_use":
             self._call()
         elif kind == b"tool_result":
+            if self._stuck_on_denial or _POLICY in line:
+                return False
             self._progress(tool=True)
         return kind in (b"tool_use", b"tool_result")
 
@@ -105,7 +112,10 @@ class GeminiParser(Parser):
         return (ToolCall(f.text(fields, "tool_id"), f.text(fields, "tool_name")),)
 
     def _tool_result(self, fields: f.Fields) -> Events:
-        return (ToolResult(f.text(fields, "tool_id"), f.text(fields, "status") == "success"),)
+        identity, kind = f.text(fields, "tool_id"), f.text(f.section(fields, "error"), "type")
+        name = self._open.get(identity, "")
+        result = ToolResult(identity, f.text(fields, "status") == "success")
+        return (result, Denied(name or "a tool", identity)) if kind == _FORBIDDEN else (result,)
 
     def _error(self, fields: f.Fields) -> Events:
         message = f.text(fields, "message")
@@ -159,6 +169,8 @@ class GeminiParser(Parser):
         ending = _TYPES.get(f.text(error, "type")) or signs.judged(
             words, status, f.text(body, "status")
         )
+        if ending is None and _BROKEN.match(words):
+            return Failed(Ending.NETWORK, f"the answer of the model was cut off: {words}", status)
         reset = None
         if ending in LIMITED:
             reset = reset_time(words, self._now(), self._zone)

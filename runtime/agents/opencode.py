@@ -2,7 +2,8 @@
 
 Its traps: there is no last event, the end is the exit; tokens and money come per step; a full
 context and a broken stream are tried again for ever, with text of its own in between; a refused
-permission is told on standard error alone and exits 0; it hears neither INT nor HUP.
+permission is told on standard error alone and exits 0; it hears neither INT nor HUP; while it tries
+again, or waits as long as a provider asks, only its own log tells, so that is asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from runtime.agents.events import (
     Event,
     Failed,
     Finished,
+    Retry,
     Started,
     Text,
     ToolCall,
@@ -42,6 +44,12 @@ _NAMES = {
 }
 _REFUSALS = re.compile(r"permission requested|auto-?reject|rejected permission", re.IGNORECASE)
 _REJECTED = "rejected permission"
+_LOGGED = re.compile(
+    rb'^timestamp=\S+ level=ERROR .*message="stream error".* small=false .*error\.error="(.*)"$'
+)
+"""A request for the work itself failed. Those for titles and summaries are `small`."""
+_OVERFLOWS = 3
+"""Full contexts in a row after which shortening it is seen not to help."""
 _MORE = "tool-calls"
 _THOUSAND = 1000.0
 
@@ -54,6 +62,7 @@ class OpencodeParser(Parser):
     quiet = frozenset({b"reasoning"})
 
     _reason = ""
+    _overflows = 0
 
     def _glance(self, kind: bytes, line: bytes) -> bool:
         if kind == b"text" and self._session:
@@ -102,9 +111,25 @@ class OpencodeParser(Parser):
         self._reason = f.text(part, "reason")
         return (Usage(Scope.STEP, _tokens(part), f.amount(part, "cost")),)
 
+    def _odd(self, line: bytes) -> Events:
+        found = _LOGGED.match(line.rstrip())
+        if found is None:
+            return super()._odd(line)
+        message = found[1].decode("utf-8", "replace")
+        retry = Retry(signs.judged(message) or Ending.NETWORK, message)
+        self._note(retry)
+        return (retry,)
+
     def _error(self, fields: f.Fields) -> Events:
         self._reason = ""
-        return (self._failed(f.section(fields, "error"), fields),)
+        failed = self._failed(f.section(fields, "error"), fields)
+        if failed.ending is not Ending.CONTEXT_OVERFLOW:
+            return (failed,)
+        again = self._trouble is not None and self._trouble.ending is failed.ending
+        self._overflows = self._overflows + 1 if again else 1
+        if self._overflows < _OVERFLOWS:
+            return (failed,)
+        return (failed, Retry(failed.ending, failed.message, self._overflows))
 
     def _failed(self, error: f.Fields, fields: f.Fields) -> Failed:
         data = f.section(error, "data")
@@ -174,8 +199,6 @@ def _tokens(part: f.Fields) -> Tokens:
 
 def _env(request: Request) -> dict[str, str]:
     settings: dict[str, object] = {"autoupdate": False, "share": "disabled"}
-    if request.unattended:
-        settings["permission"] = {"*": "allow"}
     if (server := request.mcp) is not None:
         entry = {"type": "local", "command": list(server.command), "enabled": True}
         settings["mcp"] = {server.name: entry | {"environment": dict(server.env)}}
@@ -190,6 +213,9 @@ ADAPTER = Adapter(
     programs=("opencode",),
     argv=(
         *("run", "--format", "json"),
+        *("--print-logs", "--log-level", "ERROR"),
+        # What a person's own settings deny stays denied; "allow" for everything would undo that.
+        When("unattended", ("--auto",)),
         When("model", ("-m", "{model}")),
         When("resume", ("--session", "{resume}")),
     ),

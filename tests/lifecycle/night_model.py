@@ -156,9 +156,9 @@ class Model:
 
     # --- what others do -----------------------------------------------------------------------
 
-    def woken(self, at: float) -> None:
-        """Take that what it waits for has happened."""
-        if self.state in ("blocked", "question", "pr_created") and at < self.until:
+    def woken(self, at: float, waits: tuple[str, ...]) -> None:
+        """Take that something has happened that ends such waits."""
+        if self.state in waits and at < self.until:
             self.state, self.due = "waiting", Span(at, at)
 
     def resumed(self, at: float, why: str) -> None:

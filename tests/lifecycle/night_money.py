@@ -57,8 +57,6 @@ class Entry:
     ran: Ran
     used: Used
     seen_at: float
-    again: bool
-    """A later process of the same attempt."""
 
 
 class Books:
@@ -68,10 +66,10 @@ class Books:
         self._oracle = oracle
         self._settings = oracle.night.settings
         self.entries = [
-            Entry(ran, _used(ran, again=index > 0), oracle.seen_at(ran), index > 0)
+            Entry(ran, _used(ran, again=index > 0), oracle.seen_at(ran))
             for mine in oracle.turns.values()
             for turn in mine
-            for index, ran in enumerate(turn.runs)
+            for index, ran in enumerate(filter(oracle.was_noted, turn.runs))
         ]
 
     # --- scopes -------------------------------------------------------------------------------

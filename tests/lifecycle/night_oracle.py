@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.lifecycle.night_world import Ran
 
 HAIR = 1e-3
+WAKES = {"ci": ("blocked",), "pr": ("pr_created",), "person": ("blocked", "question")}
+"""What ends which waits."""
 SLOW = 45.0
 """Seconds that a start may come late: agents are looked at in between, and so is the clock."""
 
@@ -64,6 +66,7 @@ class Oracle:
         self.books = Books(self)
         self._board: list[Known] = []
         self._forgotten: list[tuple[float, frozenset[str]]] = []
+        self._completed: dict[str, float] = {}
 
     def judge(self) -> list[str]:
         """Return everything that is wrong."""
@@ -92,17 +95,32 @@ class Oracle:
         ended, died = ran.ended or 0.0, self.died(ran)
         if ended != died:
             return ended > died
-        rows = [row for row in self.kept[ran.agent_id].attempts if row.attempt == ran.attempt]
-        later = any(
-            each.attempt == ran.attempt and each.agent_id == ran.agent_id and each.life > ran.life
-            for each in self.diary.runs
-        )
-        return later or not rows or rows[0].outcome in ("interrupted", "")
+        row = self._row(ran)
+        return row is None or row.outcome in ("interrupted", "")
 
     def seen_at(self, ran: Ran) -> float:
         """Return when a runner learned of its end."""
-        ended = ran.ended or 0.0
-        return self.diary.lives[ran.life + 1][0] if ended > self.died(ran) else ended
+        ended, died = ran.ended or 0.0, self.died(ran)
+        if ended < died:
+            return ended
+        again = self.diary.lives[ran.life + 1][0]
+        row = self._row(ran) if ended == died else None
+        return again if row is None or row.ended_at != ended else ended
+
+    def was_noted(self, ran: Ran) -> bool:
+        """Tell whether its runner lived long enough to write down that it began.
+
+        Of others nothing is known but that they are gone: what they used is not in the books.
+        """
+        return ran.began < self.died(ran) or bool(ran.word)
+
+    def _row(self, ran: Ran) -> AttemptRow | None:
+        """Return the ledger's row of an attempt, if this is the last process of it."""
+        mine = [each for each in self.diary.runs if each.agent_id == ran.agent_id]
+        if any(each.attempt == ran.attempt and each.life > ran.life for each in mine):
+            return None
+        rows = self.kept[ran.agent_id].attempts
+        return next((row for row in rows if row.attempt == ran.attempt), None)
 
     def _turns(self) -> dict[str, list[Turn]]:
         found: dict[str, list[Turn]] = defaultdict(list)
@@ -148,8 +166,8 @@ class Oracle:
             for ran, kind in zip(turn.runs, turn.kinds, strict=True):
                 facts.append((ran.began, 2, len(facts), "", ran))
                 facts.append((self.seen_at(ran), 0, len(facts), kind, ran))
-        for at, agent_id, _ in self.diary.woken:
-            facts.append((at, 1, len(facts), "woken", agent_id))
+        for at, agent_id, why in self.diary.woken:
+            facts.append((at, 1, len(facts), why, agent_id))
         for at, agent_id, why in self.diary.resumed:
             facts.append((at, 1, len(facts), why, agent_id))
         for at, _, _, what, who in sorted(facts, key=lambda each: each[:3]):
@@ -162,14 +180,17 @@ class Oracle:
 
     def _heard(self, at: float, agent_id: str, what: str) -> None:
         model = self.models[agent_id]
-        if what == "woken":
-            model.woken(at)
+        if what in WAKES:
+            model.woken(at, WAKES[what])
             return
         model.resumed(at, what)
         self._forgotten.append((at, frozenset(model.job.programs)))
 
     def _ended(self, at: float, ran: Ran, kind: str) -> None:
-        rest = self.models[ran.agent_id].ends(ran, kind, at)
+        model = self.models[ran.agent_id]
+        rest = model.ends(ran, kind, at)
+        if model.state == "completed":
+            self._completed[model.job.task.id] = at
         if rest is not None and rest.over is not None:
             self._board.append(Known(at, ran.agent_id, ran.program, rest))
 
@@ -182,6 +203,9 @@ class Oracle:
             self.say(ran.agent_id, at, f"attempt {ran.attempt} began {early:.1f} s too early")
         else:
             self._in_time(model, ran)
+        missing = set(model.job.task.dependencies) - set(self._completed)
+        if missing:
+            self.say(ran.agent_id, at, f"it began before {', '.join(sorted(missing))} was done")
         self._program(model, ran)
         self.wrong += self.books.begins(ran)
         model.starts()
@@ -227,8 +251,10 @@ class Oracle:
             own = [model.rests[program]] if program in model.rests else []
             rests = own + [each.rest for each in self._board if each.program == program]
             ends = [each.over.latest for each in rests if each.over is not None]
-            frees.append(max(ends, default=0.0))
-        latest = max(model.due.latest, min(frees))
+            mended = all(each.over is not None for each in own)
+            frees.append(max(ends, default=0.0) if mended else float("inf"))
+        needed = [self._completed.get(each, 0.0) for each in model.job.task.dependencies]
+        latest = max(model.due.latest, min(frees), *needed)
         late = at - latest - self.books.excused(ran, latest, at)
         if late > SLOW:
             self.say(ran.agent_id, at, f"attempt {ran.attempt} began {late:.0f} s too late")
@@ -260,15 +286,16 @@ class Oracle:
 
     def _book_faults(self, turn: Turn, spending: Spending) -> list[str]:
         found = []
-        tokens = sum(ran.tokens for ran in turn.runs)
+        noted = [ran for ran in turn.runs if self.was_noted(ran)]
+        tokens = sum(ran.tokens for ran in noted)
         if spending.tokens != tokens:
             found.append(f"{spending.tokens} tokens are booked, {tokens} were reported")
-        costs = [ran.cost for ran in turn.runs if ran.cost is not None]
+        costs = [ran.cost for ran in noted if ran.cost is not None]
         if (spending.cost_usd is None) != (not costs) or (
             costs and abs((spending.cost_usd or 0.0) - sum(costs)) > HAIR / 100
         ):
             found.append(f"cost {spending.cost_usd} is booked, {costs} was reported")
-        seconds = sum(self.seen_at(ran) - ran.began for ran in turn.runs)
+        seconds = sum(self.seen_at(ran) - ran.began for ran in noted)
         if abs(spending.seconds - seconds) > 1.0:
             found.append(f"{spending.seconds:.0f} s are booked, it took {seconds:.0f} s")
         if spending.program != (turn.last.program or "command"):

@@ -156,7 +156,7 @@ def _job(chance: random.Random, number: int) -> Job:
     if chance.random() < 0.1:
         own = Allowance(attempts=chance.randrange(2, 4))
     before = range(max(0, number - 12), number)
-    needs = chance.sample(before, min(len(before), chance.choice((0, 0, 0, 1, 1, 2))))
+    needs = chance.sample(before, min(len(before), chance.choice((0, 0, 0, 0, 0, 1, 1, 2))))
     task = Task(
         id=task_id,
         title=f"Task {number}",

@@ -70,7 +70,7 @@ def test_different_failures_on_an_unchanged_tree_open_it() -> None:
     transcript = due(stuck_limit=3)
     for nth in range(3):
         whole(transcript, failed(nth))
-    open_breaker(transcript).says("the last: error: for reason 2")
+    open_breaker(transcript).says("for reason 2")
 
 
 def test_alike_failures_with_new_words_on_an_unchanged_tree_open_it() -> None:

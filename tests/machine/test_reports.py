@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,10 +38,20 @@ def outcome(event: on.AgentExited) -> Outcome:
 
 @pytest.mark.parametrize("kind", [*OWN, *OTHERS])
 def test_what_the_program_reports_comes_before_its_exit_code(kind: Ended) -> None:
-    event = on.AgentExited(at=9, attempt=1, exit_code=1, report=report(kind))
-    assert outcome(event) == told(kind, exit_code=1)
     event = on.AgentExited(at=9, attempt=1, signal=15, report=report(kind))
     assert outcome(event) == told(kind, signal=15)
+    event = on.AgentExited(at=9, attempt=1, exit_code=3, report=report(kind))
+    assert outcome(event).ended is kind
+
+
+def test_a_failure_that_nothing_explains_names_its_exit_code() -> None:
+    event = on.AgentExited(at=9, attempt=1, exit_code=3, report=report(Ended.ERROR))
+    assert outcome(event).text == "exit code 3: as it says"
+    named = on.Report(ended=Ended.ERROR, detail="it ended with exit code 3")
+    assert outcome(replace(event, report=named)).text == "it ended with exit code 3"
+    assert outcome(replace(event, report=on.Report(ended=Ended.ERROR))).text == "exit code 3"
+    crash = on.AgentExited(at=9, attempt=1, exit_code=3, report=report(Ended.CRASH))
+    assert outcome(crash).text == "as it says"
 
 
 @pytest.mark.parametrize("kind", [*OWN, *OTHERS])
