@@ -32,7 +32,6 @@ from lifecycle.settings import Settings
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from runtime.commands import CommandRunner
-from runtime.masking import Masker
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -85,8 +84,7 @@ class AgentLifecycleLoop:
         self._clock = clock or SystemClock()
         self._ci = ci_provider
         self._terminals = terminal_manager
-        known = getattr(terminal_manager, "masker", None)
-        self._masker = Masker() if known is None else known
+        self._masker = terminal_manager.masker
         self._branches = branch_manager
         self._workspaces = workspace_manager
         self._comm_file = comm_file_path

@@ -16,13 +16,13 @@ from runtime.child import AgentProcess, ProcessExit, StopReport
 from runtime.containment import ProcessIdentity
 from runtime.errors import SpawnError
 from runtime.launch import SpawnOrder
+from runtime.masking import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from runtime.cgroups.probe import Capabilities
-    from runtime.masking import Masker
 
 __all__ = [
     "AgentProcess",
@@ -34,6 +34,11 @@ __all__ = [
 ]
 
 _DEFAULT_GRACE = 10.0
+_OURS = frozenset({
+    "LOOPWRIGHT_AGENT_ID", "LOOPWRIGHT_TASK_ID", "LOOPWRIGHT_ATTEMPT", "LOOPWRIGHT_SPAWN_ID",
+    "LOOPWRIGHT_COMM_FILE", "LOOPWRIGHT_SUMMARY_FILE", "GIT_CEILING_DIRECTORIES",
+})  # fmt: skip
+"""Variables that are made anew for each process, and hold no secret."""
 
 
 class TerminalManager:
@@ -59,10 +64,13 @@ class TerminalManager:
     ) -> None:
         self.repo = repo
         self.subreaper = subreaper and containment.become_subreaper()
-        self.masker = masker
+        self.masker = Masker() if masker is None else masker
         self._able = able
         self._environ = dict(os.environ if environ is None else environ)
         self._inherited = environment.allowed(self._environ)
+        self.masker.learn_from(self._inherited)
+        self._looked_at = dict(self._inherited)
+        """Variables of which it is known whether they hold a secret, as they were last."""
         self._recovering: dict[str, asyncio.Lock] = {}
         self._recovered: set[str] = set()
         """Marks of which nothing was left, once; nothing is started under them again."""
@@ -79,9 +87,10 @@ class TerminalManager:
     async def spawn(self, order: SpawnOrder) -> AgentProcess:
         """Start a process with its own session, prompt and log; SpawnError says why it cannot."""
         env = self.environment(order)
-        if order.masker is None and self.masker is not None:
-            self.masker.learn_from(env)
-            order = replace(order, masker=self.masker)
+        if order.masker is None:
+            self._learn(env)
+            if self.masker:
+                order = replace(order, masker=self.masker)
         started = await launch.start(order, env, self._able)
         process = AgentProcess(order, started, self, adopts_orphans=self.subreaper)
         try:
@@ -95,6 +104,17 @@ class TerminalManager:
                 f"killed: {error}. Raise the limit on threads or processes."
             ) from error
         return process
+
+    def _learn(self, env: Mapping[str, str]) -> None:
+        known = self._looked_at
+        fresh = {
+            name: value
+            for name, value in env.items()
+            if known.get(name) != value and name not in _OURS
+        }
+        if fresh:
+            known.update(fresh)
+            self.masker.learn_from(fresh)
 
     def live(self) -> tuple[AgentProcess, ...]:
         """List the processes of this manager of which something may be left."""

@@ -50,6 +50,8 @@ _LOOP = "loop detected"
 _ASSISTANT = b'"role":"assistant"'
 _FORBIDDEN = "policy_violation"
 _POLICY = b'"type":"policy_violation"'
+_CALL = re.compile(rb'"tool_name":"([^"\\]+)","tool_id":"([^"\\]+)"')
+_RESULT = re.compile(rb'"tool_id":"([^"\\]+)"')
 _AUTO = "auto"
 _DEFAULTS = "defaults.json"
 
@@ -83,12 +85,23 @@ class GeminiParser(Parser):
             return True
         self._texting = False
         if kind == b"tool_use":
-            self._call()
-        elif kind == b"tool_result":
-            if self._stuck_on_denial or _POLICY in line:
-                return False
-            self._progress(tool=True)
-        return kind in (b"tool_use", b"tool_result")
+            return self._began(line)
+        return kind == b"tool_result" and self._ended(line)
+
+    def _began(self, line: bytes) -> bool:
+        found = _CALL.search(line)
+        if found is None:
+            return False
+        self._call(found[2].decode("utf-8", "replace"), found[1].decode("utf-8", "replace"))
+        return True
+
+    def _ended(self, line: bytes) -> bool:
+        if self._stuck_on_denial or _POLICY in line:
+            return False
+        if (found := _RESULT.search(line)) is not None:
+            self._open.pop(found[1].decode("utf-8", "replace"), None)
+        self._progress(tool=True)
+        return True
 
     def _words_of(self, fields: f.Fields) -> str:
         return f.text(fields, "content")

@@ -43,7 +43,7 @@ _NAMES = {
     "MessageAbortedError": Ending.KILLED,
 }
 _REFUSALS = re.compile(r"permission requested|auto-?reject|rejected permission", re.IGNORECASE)
-_REJECTED = "rejected permission"
+_REJECTED = re.compile(r"rejected permission|a rule which prevents you from using")
 _LOGGED = re.compile(
     rb'^timestamp=\S+ level=ERROR .*message="stream error".* small=false .*error\.error="(.*)"$'
 )
@@ -102,7 +102,7 @@ class OpencodeParser(Parser):
         ok = f.text(state, "status") == "completed" and code in (None, 0)
         identity, name = f.text(part, "callID"), f.text(part, "tool")
         found = (ToolCall(identity, name), ToolResult(identity, ok, code))
-        if f.text(state, "status") == "error" and _REJECTED in f.text(state, "error"):
+        if f.text(state, "status") == "error" and _REJECTED.search(f.text(state, "error")):
             return (*found, Denied(name, identity))
         return found
 

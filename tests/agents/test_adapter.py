@@ -53,7 +53,10 @@ def test_a_prompt_is_no_argument_and_nothing_is_left_to_fill_in(name: str) -> No
             ),
         ),
         ("gemini", "gemini --output-format stream-json --yolo -m m --resume s"),
-        ("opencode", "opencode run --format json -m m --session s"),
+        (
+            "opencode",
+            "opencode run --format json --print-logs --log-level ERROR --auto -m m --session s",
+        ),
         ("copilot", "copilot --no-color --output-format json --allow-all --model m --resume s"),
     ],
 )
@@ -65,7 +68,9 @@ def test_the_whole_command_line(name: str, argv: str) -> None:
 @pytest.mark.parametrize("name", REAL)
 def test_a_watched_agent_gets_no_leave_to_do_everything(name: str) -> None:
     launch = plan(built_in(name), of(name, unattended=False))
-    assert not {"--yolo", "--allow-all", "--dangerously-skip-permissions"} & set(launch.argv)
+    assert not {"--yolo", "--auto", "--allow-all", "--dangerously-skip-permissions"} & set(
+        launch.argv
+    )
     assert "allow" not in "".join(launch.env.values())
 
 

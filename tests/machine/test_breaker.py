@@ -167,9 +167,20 @@ def test_the_same_question_again_is_no_progress() -> None:
 def test_new_words_before_another_failure_are_progress() -> None:
     done = Word(type="task_complete", summary="another way")
     dirty = on.SnapshotTaken(at=10, attempt=1, tree="t1", dirty=("a.py",))
-    play(capturing(done, **STUCK, signature="crash: cut off")).on(dirty).to(BackingOff).counts(
-        stuck=0
-    )
+    tally = STUCK | {"signature": "crash: cut off", "trips": 2}
+    play(capturing(done, **tally)).on(dirty).to(BackingOff).counts(stuck=0, trips=0)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [Word(type="question", question="which port?"), Word(type="pr_created", pr_url="local://pr/1")],
+)
+def test_the_same_words_over_changed_work_are_progress(word: Word) -> None:
+    said = " ".join((word.type, "", word.question))
+    state = capturing(word, **STUCK | {"trips": 2, "said": said})
+    changed = on.SnapshotTaken(at=10, attempt=1, head="h1", tree="t2")
+    transcript = play(state).on(changed).counts(stuck=0, trips=0, said_new=False)
+    transcript.orders(*transcript.given)
 
 
 def test_blocked_on_the_same_with_new_words_is_progress_that_costs_a_retry() -> None:

@@ -156,6 +156,19 @@ def test_trouble_of_one_provider_without_end_stops_nothing_while_another_can_wor
     whole(transcript, TROUBLED).to(Rejected, reason=Reason.ENVIRONMENT)
 
 
+def test_trouble_stops_nothing_where_the_rest_of_another_is_over_meanwhile() -> None:
+    transcript = whole(due(programs=AB, max_troubles=0), limited_until(500.0))
+    over(started(transcript), TROUBLED, at=8000.0).to(BackingOff, until=8000.0)
+    started(transcript).counts(program="a")
+
+
+def test_a_summary_that_was_approved_stays_so_while_its_program_rests() -> None:
+    approved = backing_off(until=10, approved=True)
+    transcript = play(approved, programs=("a",), review_summaries=True)
+    transcript.on(on.Admitted(at=10, resting=LIMITS)).to(BackingOff, until=500, approved=True)
+    started(transcript)
+
+
 def test_an_attempt_that_is_held_for_its_review_may_get_another_program() -> None:
     (
         play(backing_off(until=10), programs=AB, review_summaries=True)
