@@ -66,6 +66,7 @@ docs: $(STAMP) ## write the generated parts of docs/ anew
 	$(BIN)/python docs/state_diagram.py
 	$(BIN)/python docs/settings_table.py
 	$(BIN)/python docs/agent_pages.py
+	$(BIN)/python docs/outcome_table.py
 
 lock: ## take newer versions into the lock files (needs uv)
 	uv lock --upgrade

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
     from lifecycle.machine.policy import Policy
-    from lifecycle.machine.states import State
+    from lifecycle.machine.states import Resting, State
     from lifecycle.machine.step import Step
     from lifecycle.parts import Parts
     from lifecycle.performer import Performer
@@ -263,6 +263,7 @@ class Owner:
         commit = draft.commit(done, item.request_id)
         await self._keep(lambda: self._parts.store.commit(commit))
         self._parts.checkpoint(f"after commit of {name}")
+        rested = self.state.tally.resting
         case.record = draft.record
         if is_done(case.record.work):
             self._parts.completed[case.record.task_id] = case.task.title
@@ -271,7 +272,7 @@ class Owner:
         if draft.spending is not None:
             goes_on = isinstance(draft.state, Spawning)
             self.admission.booked(draft.spending, goes_on=goes_on)
-        self._share(item.event)
+        self._share(item.event, rested)
         for entry in draft.journal:
             case.remember(entry)
         if isinstance(item.event, on.StopRequested) and item.event.pause:
@@ -279,13 +280,15 @@ class Owner:
         elif isinstance(item.event, on.ResumeRequested):
             self._stopped = False
 
-    def _share(self, event: Event) -> None:
+    def _share(self, event: Event, before: tuple[Resting, ...]) -> None:
         """Let others know of a limit that was met, or that a person says is over."""
-        state = self.state
+        resting = self.state.tally.resting
+        if resting == before:
+            return
         if isinstance(event, on.ResumeRequested):
             self._parts.board.forget(self.case.agent)
-        elif isinstance(state, BackingOff) and state.tally.resting:
-            self._parts.board.note(self.case.agent, state.tally.resting)
+        else:
+            self._parts.board.note(self.case.agent, resting)
 
     async def _break_off(self) -> None:
         """Do not finish gates or a baseline of half an hour for what a person ended meanwhile."""

@@ -43,15 +43,21 @@ def _exited(event: on.AgentExited) -> str:
         return _word(event.attempt, event.word)
     if event.problem:
         return f"attempt {event.attempt} left an unreadable communications.json: {event.problem}"
+    return f"attempt {event.attempt} {_end(event)}"
+
+
+def _end(event: on.AgentExited) -> str:
+    if event.limit:
+        return f"was ended by its {event.limit}"
     if event.report is not None:
         code = f" and exit code {event.exit_code}" if event.exit_code else ""
         told = f": {event.report.detail}" if event.report.detail else ""
-        return f"attempt {event.attempt} ended with {event.report.ended}{code}{told}"
+        return f"ended with {event.report.ended}{code}{told}"
     if event.signal is not None:
-        return f"attempt {event.attempt} was ended by signal {event.signal}"
+        return f"was ended by signal {event.signal}"
     if event.exit_code:
-        return f"attempt {event.attempt} ended with exit code {event.exit_code}"
-    return f"attempt {event.attempt} ended without a signal of its own"
+        return f"ended with exit code {event.exit_code}"
+    return "ended without a signal of its own"
 
 
 def _stopped(event: on.AgentStopped) -> str:

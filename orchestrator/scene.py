@@ -136,12 +136,16 @@ class Scene:
         tally, limits = state.tally, self.view.settings
         text = f"; {tally.retry_count} of {limits.max_retries} retries used"
         if tally.stuck > 1:
-            text += f", {tally.stuck} alike in a row (limit {limits.stuck_limit})"
-        if tally.faults:
-            text += (
-                f", {tally.faults} failures of the surroundings in a row "
-                f"(limit {limits.max_environment_failures})"
-            )
+            text += f", {tally.stuck} without progress in a row (limit {limits.stuck_limit})"
+        for count, what, limit in (
+            (tally.faults, "failures of the surroundings", limits.max_environment_failures),
+            (tally.unfit, "reports of unfit surroundings", limits.max_environment_failures),
+            (tally.troubles, "failures of provider or network", limits.max_provider_failures),
+        ):
+            if count:
+                text += f", {count} {what} in a row (limit {limit})"
+        if tally.limits:
+            text += f", {tally.limits} usage limits in a row"
         return text
 
     def attempt_limits(self) -> str:

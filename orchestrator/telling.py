@@ -134,8 +134,8 @@ def _exited(event: on.AgentExited) -> str:
 
 
 def _judged(event: on.AgentExited, report: on.Report) -> str:
-    code = f" and exit code {event.exit_code}" if event.exit_code else ""
-    return f"{report.ended}{code}" + (f": {report.detail}" if report.detail else "")
+    """Name how it ended; the words for it come with what follows."""
+    return f"{report.ended}" + (f" and exit code {event.exit_code}" if event.exit_code else "")
 
 
 def _gates(event: on.GatesFinished) -> str:

@@ -111,6 +111,8 @@ class Kept:
     record: AgentLifecycle
     attempts: tuple[AttemptRow, ...]
     spendings: tuple[Spending, ...]
+    again: frozenset[tuple[int, float]]
+    """Attempts that had been ordered when a runner died, and when the next one took that up."""
 
 
 class NightPlay(Play):
@@ -285,7 +287,12 @@ class NightPlay(Play):
             assert record is not None
             attempts = tuple(await self.store.attempts(agent_id))
             spendings = tuple(await self.store.spendings(agent_id=agent_id))
-            found[agent_id] = Kept(record, attempts, spendings)
+            again = frozenset(
+                (entry.event.attempt, entry.event.at)
+                for entry in await self.store.journal(agent_id)
+                if isinstance(entry.event, on.RunnerRestarted) and entry.before == "Spawning"
+            )
+            found[agent_id] = Kept(record, attempts, spendings, again)
         return found
 
 

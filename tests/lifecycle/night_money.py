@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 SILENT = 3
+"""Attempts that report nothing, after which it is no use to wait for a report."""
 HAIR = 1e-6
 
 
@@ -148,7 +149,7 @@ class Books:
         if limit == Limit() or not live:
             return False
         told = [e for e in past if (e.used.tokens if limit.tokens else e.used.usd)]
-        if (limit.tokens or limit.usd) and not told and len(past) < SILENT:
+        if (limit.tokens or limit.usd) and not told and total(past).attempts < SILENT:
             return True
         floor = largest(past).times(2)._replace(attempts=1)
         used = total(past)

@@ -107,12 +107,21 @@ class Oracle:
         row = self._row(ran) if ended == died else None
         return again if row is None or row.ended_at != ended else ended
 
-    def was_noted(self, ran: Ran) -> bool:
-        """Tell whether its runner lived long enough to write down that it began.
+    def is_torn(self, ran: Ran) -> bool:
+        """Tell whether it began, or ended, in the very moment in which its runner died.
 
-        Of others nothing is known but that they are gone: what they used is not in the books.
+        Then it depends on which of both came first what is known of it.
         """
-        return ran.began < self.died(ran) or bool(ran.word)
+        return self.died(ran) in (ran.began, ran.ended)
+
+    def was_noted(self, ran: Ran) -> bool:
+        """Tell whether what it used is in the books; of those that are not torn it has to be."""
+        if not self.is_torn(ran):
+            return True
+        booked = [each for each in self.kept[ran.agent_id].spendings if each.attempt == ran.attempt]
+        runs = [each for each in self.diary.runs if each.agent_id == ran.agent_id]
+        tokens = sum(each.tokens for each in runs if each.attempt == ran.attempt)
+        return any(each.tokens == tokens for each in booked)
 
     def _row(self, ran: Ran) -> AttemptRow | None:
         """Return the ledger's row of an attempt, if this is the last process of it."""
@@ -206,7 +215,8 @@ class Oracle:
         missing = set(model.job.task.dependencies) - set(self._completed)
         if missing:
             self.say(ran.agent_id, at, f"it began before {', '.join(sorted(missing))} was done")
-        self._program(model, ran)
+        if (ran.attempt, self.diary.lives[ran.life][0]) not in self.kept[ran.agent_id].again:
+            self._program(model, ran)
         self.wrong += self.books.begins(ran)
         model.starts()
 
@@ -279,26 +289,27 @@ class Oracle:
                 missing = "ledger" if row is None else "books"
                 self.say(agent_id, at, f"attempt {number} is not in the {missing}")
                 continue
-            for text in (*_row_faults(turn, row), *self._book_faults(turn, spending)):
+            faults = _row_faults(turn, row, torn=self.is_torn(turn.last))
+            for text in (*faults, *self._book_faults(turn, spending)):
                 self.say(agent_id, at, f"attempt {number}: {text}")
         for number in sorted({*rows, *books}):
             self.say(agent_id, 0.0, f"attempt {number} was written down and never was")
 
     def _book_faults(self, turn: Turn, spending: Spending) -> list[str]:
         found = []
+        torn = any(self.is_torn(ran) for ran in turn.runs)
         noted = [ran for ran in turn.runs if self.was_noted(ran)]
         tokens = sum(ran.tokens for ran in noted)
         if spending.tokens != tokens:
             found.append(f"{spending.tokens} tokens are booked, {tokens} were reported")
         costs = [ran.cost for ran in noted if ran.cost is not None]
-        if (spending.cost_usd is None) != (not costs) or (
-            costs and abs((spending.cost_usd or 0.0) - sum(costs)) > HAIR / 100
-        ):
+        missed = abs((spending.cost_usd or 0.0) - sum(costs)) > HAIR / 100
+        if missed or (not torn and (spending.cost_usd is None) != (not costs)):
             found.append(f"cost {spending.cost_usd} is booked, {costs} was reported")
         seconds = sum(self.seen_at(ran) - ran.began for ran in noted)
-        if abs(spending.seconds - seconds) > 1.0:
+        if not torn and abs(spending.seconds - seconds) > 1.0:
             found.append(f"{spending.seconds:.0f} s are booked, it took {seconds:.0f} s")
-        if spending.program != (turn.last.program or "command"):
+        if not torn and spending.program != (turn.last.program or "command"):
             found.append(f"booked as {spending.program}, it was {turn.last.program}")
         return found
 
@@ -325,7 +336,7 @@ class Oracle:
             return ("dependency",)
         if model.state in ("blocked", "question"):
             return ("blocked_timeout",)
-        if model.state == "waiting":
+        if model.state in ("waiting", "breaker"):
             return ("budget",)
         return (model.state,)
 
@@ -343,17 +354,17 @@ def label_of(record: AgentLifecycle) -> str:
             return type(other).__name__
 
 
-def _row_faults(turn: Turn, row: AttemptRow) -> list[str]:
+def _row_faults(turn: Turn, row: AttemptRow, *, torn: bool) -> list[str]:
     found = []
     kind = turn.kinds[-1]
     if row.outcome != kind:
         found.append(f"the ledger says {row.outcome!r}, it was {kind!r}")
-    if row.program != turn.last.program:
+    if not torn and row.program != turn.last.program:
         found.append(f"the ledger says that {row.program!r} did it, not {turn.last.program!r}")
     talks = ("task_complete", "blocked", "question", "pr_created")
     if kind not in talks and not row.error:
         found.append(f"the ledger does not explain {kind}")
-    if turn.last.program and row.report is None:
+    if not torn and turn.last.program and row.report is None:
         found.append("what its program told is not in the ledger")
     if row.ended_at is None:
         found.append("the ledger does not know its end")

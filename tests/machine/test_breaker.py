@@ -176,7 +176,7 @@ def test_new_words_before_another_failure_are_progress() -> None:
     [Word(type="question", question="which port?"), Word(type="pr_created", pr_url="local://pr/1")],
 )
 def test_the_same_words_over_changed_work_are_progress(word: Word) -> None:
-    said = " ".join((word.type, "", word.question))
+    said = f"{word.type}  {word.question}"
     state = capturing(word, **STUCK | {"trips": 2, "said": said})
     changed = on.SnapshotTaken(at=10, attempt=1, head="h1", tree="t2")
     transcript = play(state).on(changed).counts(stuck=0, trips=0, said_new=False)

@@ -223,7 +223,7 @@ def test_failures_alike_and_of_the_surroundings_are_counted() -> None:
     life = Life().begin().work().exit(code=3).captured()
     assert isinstance(life.state, BackingOff)
     life.take(on.Admitted(at=life.state.until)).work(2).exit(2, code=3).captured(2)
-    assert "2 of 3 retries used, 2 alike in a row (limit 3)" in life.why()
+    assert "2 of 3 retries used, 2 without progress in a row (limit 3)" in life.why()
     faulty = (
         Life()
         .begin()

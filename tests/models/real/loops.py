@@ -35,6 +35,7 @@ from tests.tools.agents.installed import search_path
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+    from lifecycle.machine.events import PersonEvent
     from lifecycle.machine.states import State
     from lifecycle.parts import News
     from lifecycle.record import AgentLifecycle, AttemptRow
@@ -80,9 +81,12 @@ _ATTEMPT = re.compile(r"This is attempt (\d+), a fresh process")
 
 
 class ByAttempt:
-    """A model that does something else in each attempt; when that is done it says so."""
+    """A model that does something else in each attempt; when that is done it says so.
 
-    def __init__(self, turns: Mapping[int, Sequence[Turn]]) -> None:
+    A turn that stands alone is played as often as it is asked for.
+    """
+
+    def __init__(self, turns: Mapping[int, Sequence[Turn] | Turn]) -> None:
         self._turns = turns
         self.asked: dict[int, list[Request]] = {}
         """What each attempt asked, in order."""
@@ -93,6 +97,8 @@ class ByAttempt:
         asked = self.asked.setdefault(attempt, [])
         asked.append(request)
         turns = self._turns.get(attempt, ())
+        if not isinstance(turns, tuple):
+            return turns
         return turns[len(asked) - 1] if len(asked) <= len(turns) else Say("I am done.")
 
 
@@ -137,6 +143,16 @@ class Real:
     def task(self, **more: Any) -> Task:
         return Task.model_validate({"id": "T001", "title": "Calculator", **more})
 
+    async def ask(self, event: type[PersonEvent], **more: Any) -> None:
+        """Ask for something as a person does, and wait until it is answered."""
+        asked: Any = event(at=time.time(), by="Ada", **more)  # noqa: TID251  # people have clocks
+        request = await self.store.ask(AGENT, asked)
+        deadline = time.monotonic() + PATIENCE
+        while (outcome := await self.store.request_outcome(request)) is None:
+            assert time.monotonic() < deadline, "nobody answers"
+            await asyncio.sleep(0.01)
+        assert outcome == "", outcome
+
     def loop(self, ci: LocalCIProvider | None = None) -> AgentLifecycleLoop:
         return AgentLifecycleLoop(
             repo_dir=self.repo,
@@ -150,9 +166,7 @@ class Real:
             observers=(self.news.append,),
         )
 
-    async def run(
-        self, task: Task | None = None, ci: LocalCIProvider | None = None
-    ) -> LoopResult:
+    async def run(self, task: Task | None = None, ci: LocalCIProvider | None = None) -> LoopResult:
         """Run the loop to its end."""
         loop = self.loop(ci)
         run = loop.run_agent_loop(self.agent(), task or self.task())
@@ -180,9 +194,9 @@ class Real:
             assert time.monotonic() < deadline, f"waited in vain; {self.told()}"
             await asyncio.sleep(0.01)
 
-    def passed(self, state: str) -> bool:
-        """Tell whether the loop has come to that work state."""
-        return any(each.after == state for each in self.news)
+    def settled(self) -> bool:
+        """Tell whether the first attempt is over and what follows from it is decided."""
+        return any(each.before == "Capturing" != each.after for each in self.news)
 
     async def record(self) -> AgentLifecycle:
         found = await self.store.get(AGENT)
@@ -237,16 +251,18 @@ async def real_loop(  # noqa: PLR0913  # what differs between tests
     *,
     url: str = "",
     env: Mapping[str, str] | None = None,
+    files: Mapping[str, str] | None = None,
     args: tuple[str, ...] = (),
     **settings: Any,
 ) -> AsyncIterator[Real]:
     """Make a repository and a home for a program that works for the model.
 
-    `env` is added, and an empty value takes a variable out; `url` is where the model is, if not
-    where it is played.
+    `env` is added, and an empty value takes a variable out; `files` are added to the home; `url` is
+    where the model is, if not where it is played.
     """
     known = order(name, url or played.url, played.key)
-    files = {**_settings_of(name, known.env, known.argv, known.files), **PERSONAL, **PROFILE}
+    settled = _settings_of(name, known.env, known.argv, known.files)
+    files = {**settled, **PERSONAL, **PROFILE, **(files or {})}
     repo, home, scratch = (folder / each for each in ("repo", "home", "tmp"))
     for each in (repo, home, scratch):
         each.mkdir()

@@ -41,9 +41,7 @@ BY_FILE: Mapping[int, Sequence[Turn]] = {
 BY_TOOL: Mapping[int, Sequence[Turn]] = {
     1: (
         Shell(_commit("one.txt")),
-        Call(
-            "report_breakpoint", {"type": "blocked", "blocked_on": ["ci"], "reason": "needs CI"}
-        ),
+        Call("report_breakpoint", {"type": "blocked", "blocked_on": ["ci"], "reason": "needs CI"}),
         Say(LAST_WORDS[1]),
     ),
     2: (
