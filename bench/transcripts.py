@@ -99,14 +99,17 @@ def main() -> None:
 
 def _read(program: str, path: Path, *, along: bool) -> float:
     """Return the CPU seconds that one reading took; it must be judged as the run was."""
-    from lifecycle.monitor import Monitor  # noqa: PLC0415  # the other side needs only `transcripts`
+    from lifecycle.monitor import READ_AT_ONCE, Monitor  # noqa: PLC0415  # the other side needs only `transcripts`
     from orchestrator import agents  # noqa: PLC0415  # as above
     from runtime.agents.catalogue import built_in  # noqa: PLC0415  # as above
 
     adapter = built_in(program)
     began = time.process_time()
     if along:
-        told = Monitor(adapter, path, 0, lambda: NOON).finish(0, None, None, spoke=True)
+        monitor = Monitor(adapter, path, 0, lambda: NOON)
+        for _ in range(0, path.stat().st_size, READ_AT_ONCE):
+            monitor.listen()
+        told = monitor.finish(0, None, None, spoke=True)
         took, ended = time.process_time() - began, told and told.ended.value
     else:
         outcome = agents.judged(adapter, agents.Recorded(path, 0), lambda: NOON)

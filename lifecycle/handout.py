@@ -114,6 +114,8 @@ def drop_config(folder: Path) -> None:
     """Remove them again, where there are any."""
     if folder.exists():
         shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # that of another attempt may still be there
+            folder.parent.rmdir()
 
 
 def keep(parts: Parts, case: Case, snapshot: ContextSnapshot, prompt: str) -> None:

@@ -91,8 +91,8 @@ class Monitor:
         self._file: int | None = None
         self._events = self._calls = 0
         self._moved_at = now()
-        self._trouble_since: float | None = None
-        self._tried_at = 0.0
+        self._trouble: Ending | None = None
+        self._trouble_since = self._tried_at = 0.0
         self._told = False
         self._held: Callable[[], None] | None = None
         self._held_until = 0.0
@@ -151,11 +151,19 @@ class Monitor:
     def _in_vain(self) -> Doom | None:
         """Judge the program's own retry loop, and errors after which it goes on all the same."""
         trouble, now = self._parser.trouble, self._now()
-        if trouble is None or trouble.ending not in HOPELESS:
-            self._trouble_since = None
+        if trouble is None:
+            self._trouble = None
             return None
-        since = self._trouble_since = self._trouble_since or now
-        if not self._is_vain(trouble.ending, now) and now - since < HOPELESS_AFTER:
+        if self._trouble is not trouble.ending:
+            self._trouble, self._trouble_since = trouble.ending, now
+        lasted = now - self._trouble_since
+        if trouble.ending in HOPELESS:
+            over = self._is_vain(trouble.ending, now) or lasted >= HOPELESS_AFTER
+        else:
+            # Up to its latest try: since then it may be getting a long answer.
+            tried = self._tried_at - self._trouble_since
+            over = trouble.ending in PASSING and tried >= TROUBLED_AFTER
+        if not over:
             return None
         judged = self._parser.finish(None, our_reason=trouble.ending)
         return Doom(Ended(judged.outcome.value), judged.detail, judged.reset_at, judged.what_to_do)

@@ -21,8 +21,6 @@ _RUN = re.compile(r"[A-Za-z0-9]+")
 _HEX = re.compile(r"%[0-9A-F]{2}")
 _SPECIAL = re.compile(r"([^A-Za-z0-9_@%+=:,./\n-])")
 _SHORTEST_PART = 4
-_WRAPS = (76, 64)
-_SHORTEST_ROW = 16
 _SCRIPT_SAFE = "!~*'()"
 """What encodeURIComponent leaves as it is, beside what Python's quote leaves."""
 
@@ -55,12 +53,13 @@ def forms_of(secret: str) -> Iterator[tuple[str, str]]:
     told = (*plain, *_escaped(secret), *_quoted(secret), raw.hex(), raw.hex().upper())
     for form in dict.fromkeys(told):
         shared = len(common) >= _SHORTEST_PART and common in form
-        yield form, common if shared else _part_of(form)
-    for form in dict.fromkeys(_base64(raw)):
-        yield form, _part_of(form)
+        yield form, common if shared else part_of(form)
+    for form in dict.fromkeys(base64_of(secret)):
+        yield form, part_of(form)
 
 
-def _part_of(form: str) -> str:
+def part_of(form: str) -> str:
+    """Return a part of a form that is fast to look for."""
     run = _longest_run(form)
     return run if len(run) >= _SHORTEST_PART else form
 
@@ -95,15 +94,11 @@ def _quoted(secret: str) -> Iterator[str]:
     yield re.sub(r'([\\"$`])', r"\\\1", secret)
 
 
-def _base64(raw: bytes) -> Iterator[str]:
+def base64_of(secret: str) -> Iterator[str]:
     """What base64 makes of it wherever it begins in a text, without what its neighbours change."""
+    raw = secret.encode(errors="surrogateescape")
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + raw).decode()
         inner = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
         yield inner
         yield inner.replace("+", "-").replace("/", "_")
-    encoded = base64.b64encode(raw).decode()
-    for width in _WRAPS:
-        if len(encoded) > width:
-            rows = (encoded[at : at + width] for at in range(0, len(raw) * 8 // 6, width))
-            yield from (row for row in rows if len(row) >= _SHORTEST_ROW)

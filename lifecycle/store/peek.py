@@ -70,6 +70,13 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
     return [_plain(row) for row in _fetch(path, query, (*values, limit))]
 
 
+def read_program(path: Path, agent_id: str, attempt: int) -> str:
+    """Return which agent program an attempt was; '' for a command, or one that is not known."""
+    query = "SELECT program FROM attempts WHERE agent_id = ? AND attempt = ?"
+    rows = _fetch(path, query, (agent_id, attempt))
+    return str(rows[0][0]) if rows else ""
+
+
 def read_spending(path: Path) -> list[dict[str, Any]]:
     """Return what attempts used as plain values, the oldest first; a cost may be None."""
     query = f"SELECT {', '.join(_SPENDING)} FROM spending ORDER BY at, agent_id, attempt"  # noqa: S608  # our own text

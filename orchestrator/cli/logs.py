@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.paths import Paths
 from lifecycle.store.lock import holder
-from lifecycle.store.peek import read_rows
+from lifecycle.store.peek import read_program, read_rows
 from orchestrator.cli.options import Parser, UsageError, count, find_repo, positive
 from orchestrator.cli.text import safe, say, tell, to_json
 from runtime.output import clean
@@ -17,6 +17,8 @@ from runtime.output import clean
 if TYPE_CHECKING:
     from argparse import Namespace
     from pathlib import Path
+
+    from orchestrator.retelling import Retelling
 
 LOOK_EVERY = 0.2
 LIVE = ("Spawning", "Working", "Stopping")
@@ -31,11 +33,21 @@ def parser(name: str) -> Parser:
         name,
         "Print what the agent of an attempt printed; by default of the latest one.",
         example=f"loopwright {name} agent-T001 --tail 50\nloopwright {name} agent-T001 2 --gate 1",
-        more="On a terminal, escape sequences and control characters are left out.",
+        more="Of programs that report as JSON (claude, codex, ...) people get words, and programs "
+        "the lines as they came. On a terminal, escape sequences and control characters are left "
+        "out.",
     ).with_agent()
     made.add_argument("attempt", nargs="?", type=count, metavar="ATTEMPT", help="its number")
     made.add_argument(
         "-f", "--follow", action="store_true", help="go on while agents of this lifecycle print"
+    )
+    made.add_argument(
+        "--raw",
+        action="store_true",
+        help="as its program wrote it; else, on a terminal, its reports are told in words",
+    )
+    made.add_argument(
+        "--words", action="store_true", help="tell its reports in words, on no terminal too"
     )
     made.add_argument("--tail", type=positive, metavar="N", help="only the last N lines")
     made.add_argument(
@@ -52,11 +64,16 @@ def run(name: str, args: list[str]) -> int:
     options = parser(name).parse_args(args)
     if options.follow and (options.json or options.gate):
         raise UsageError("--follow goes neither with --json nor with --gate; leave one out")
+    if options.raw and options.words:
+        raise UsageError("give --raw or --words, not both")
     repo = find_repo(options.repo)
     paths = Paths.of(repo)
     _row(repo, paths, options.agent)
+    in_words = options.words or (sys.stdout.isatty() and not options.raw and not options.gate)
     if options.follow:
-        _Follower(repo, paths, options.agent).follow(options.attempt, options.tail)
+        _Follower(repo, paths, options.agent, in_words=in_words).follow(
+            options.attempt, options.tail
+        )
         return 0
     path, attempt = _chosen(paths, options)
     with _opened(path) as stream:
@@ -65,17 +82,34 @@ def run(name: str, args: list[str]) -> int:
         else:
             if options.tail:
                 _to_tail(stream, options.tail)
-            printer = _Printer()
+            told = _retelling(paths, options.agent, attempt) if in_words else None
+            printer = _Printer(told)
             printer.take(stream)
             printer.finish()
     return 0
 
 
+def _retelling(paths: Paths, agent_id: str, attempt: int) -> Retelling | None:
+    """Return who tells the attempt's reports in words; None where its program makes none."""
+    name = read_program(paths.database, agent_id, attempt).partition(":")[0]
+    if not name:
+        return None
+    from orchestrator.cli.text import now  # noqa: PLC0415  # only for reports
+    from orchestrator.retelling import Retelling  # noqa: PLC0415  # as above
+    from runtime.agents.catalogue import adapters  # noqa: PLC0415  # as above
+
+    adapter = adapters().get(name)
+    if adapter is None or not adapter.programs:
+        return None
+    return Retelling(adapter, now)
+
+
 class _Printer:
     """Passes bytes on as they are, or line by line made safe if a terminal shows them."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Retelling | None = None) -> None:
         self._safely = sys.stdout.isatty()
+        self._told = told
         self._rest = b""
 
     def take(self, stream: Any) -> None:
@@ -87,12 +121,20 @@ class _Printer:
 
     def finish(self) -> None:
         """Print what has no end of line."""
+        if self._told is not None:
+            self._write_safely(self._told.end())
         if self._rest:
             _write(safe(clean(self._rest.decode(errors="replace")), lines=True).encode())
             self._rest = b""
         sys.stdout.flush()
 
+    def _write_safely(self, text: str) -> None:
+        _write(safe(clean(text), lines=True).encode(errors="replace"))
+
     def _print(self, chunk: bytes) -> None:
+        if self._told is not None:
+            self._write_safely(self._told.take(chunk))
+            return
         if not self._safely:
             _write(chunk)
             return
@@ -105,8 +147,9 @@ class _Printer:
 class _Follower:
     """Prints attempt after attempt while they happen."""
 
-    def __init__(self, repo: Path, paths: Paths, agent_id: str) -> None:
+    def __init__(self, repo: Path, paths: Paths, agent_id: str, *, in_words: bool) -> None:
         self._repo, self._paths, self._agent_id = repo, paths, agent_id
+        self._in_words = in_words
         self._is_over = False
         self._places: dict[int, int] = {}
         """How far each attempt is printed; one that starts once more adds to its log."""
@@ -126,7 +169,8 @@ class _Follower:
         if not path.exists():
             raise UsageError(f"there is no log of attempt {attempt} of {self._agent_id}")
         tell(f"==> attempt {attempt}")
-        printer = _Printer()
+        told = _retelling(self._paths, self._agent_id, attempt) if self._in_words else None
+        printer = _Printer(told)
         with _opened(path) as stream:
             stream.seek(self._places.get(attempt, 0))
             if tail:

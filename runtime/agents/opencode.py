@@ -45,7 +45,8 @@ _NAMES = {
 _REFUSALS = re.compile(r"permission requested|auto-?reject|rejected permission", re.IGNORECASE)
 _REJECTED = re.compile(r"rejected permission|a rule which prevents you from using")
 _LOGGED = re.compile(
-    rb'^timestamp=\S+ level=ERROR .*message="stream error".* small=false .*error\.error="(.*)"$'
+    rb'^timestamp=\S+ level=ERROR .*message="stream error".* small=false .*'
+    rb'error\.error="(?:AI_\w+: )?(.*)"$'
 )
 """A request for the work itself failed. Those for titles and summaries are `small`."""
 _OVERFLOWS = 3

@@ -39,18 +39,20 @@ from tests.lifecycle.simulated import CrashError, Life
 from tests.lifecycle.stories import Play, Story, _settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from lifecycle.clock import Timer
     from lifecycle.parts import Parts
-    from lifecycle.record import AgentLifecycle, AttemptRow, Spending
+    from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, Spending
     from lifecycle.result import LoopResult
     from lifecycle.store.port import LifecycleStore
     from runtime.workspace import Workspace
     from tests.lifecycle.night_script import Job, Night
 
 LOOKS_AT_AGENTS_EVERY = 20.0
+PEOPLE_ARE_SLOW = 10.0
+"""Seconds that a request lies there before a runner looks; twice a second is much for a night."""
 MORNING_AFTER = 10 * MINUTE
 """When, after midnight, a person takes up what the budget of the day had ended."""
 MOST_STEPS = 400_000
@@ -58,7 +60,7 @@ LONGEST = 96 * HOUR
 
 
 class NightClock(SteppedClock):
-    """Tells when the next timer is due that is no mere look for requests, two of which a second."""
+    """Tells when the next timer is due that is no mere look for requests; looks less often."""
 
     def __init__(self, now: float) -> None:
         super().__init__(now)
@@ -67,9 +69,10 @@ class NightClock(SteppedClock):
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
         """Call back when the clock is moved past the instant."""
+        if isinstance(getattr(callback, "__self__", None), Wishes):
+            return super().call_at(when + PEOPLE_ARE_SLOW, callback)
         timer = super().call_at(when, callback)
-        if not isinstance(getattr(callback, "__self__", None), Wishes):
-            heapq.heappush(self._matter, (when, next(self._count), timer))
+        heapq.heappush(self._matter, (when, next(self._count), timer))
         return timer
 
     def next_that_matters(self) -> float | None:
@@ -112,7 +115,7 @@ class Kept:
     attempts: tuple[AttemptRow, ...]
     spendings: tuple[Spending, ...]
     again: frozenset[tuple[int, float]]
-    """Attempts that had been ordered when a runner died, and when the next one took that up."""
+    """Attempts that had been let in when a runner died, and when the next one took that up."""
 
 
 class NightPlay(Play):
@@ -201,7 +204,7 @@ class NightPlay(Play):
             dues = (clock.next_that_matters(), world.next_due(), self._next_visit())
             due = min(each for each in dues if each is not None)
             if await self.store.requests():
-                due = min(due, clock.now() + 0.5)
+                due = min(due, clock.now() + PEOPLE_ARE_SLOW)
             assert due < EVENING + LONGEST, f"the night does not end: {sorted(runner.runs)}"
             clock.advance(due - clock.now())
             world.now = clock.now()
@@ -287,13 +290,22 @@ class NightPlay(Play):
             assert record is not None
             attempts = tuple(await self.store.attempts(agent_id))
             spendings = tuple(await self.store.spendings(agent_id=agent_id))
-            again = frozenset(
-                (entry.event.attempt, entry.event.at)
-                for entry in await self.store.journal(agent_id)
-                if isinstance(entry.event, on.RunnerRestarted) and entry.before == "Spawning"
-            )
+            again = frozenset(in_flight(await self.store.journal(agent_id)))
             found[agent_id] = Kept(record, attempts, spendings, again)
         return found
+
+
+def in_flight(journal: Iterable[JournalEntry]) -> Iterator[tuple[int, float]]:
+    """Return which attempts one runner had let in and another one began, and when."""
+    let_in = 0.0
+    for entry in journal:
+        match entry.event:
+            case on.Admitted(at=at):
+                let_in = at
+            case on.RunnerRestarted(at=at, attempt=attempt) if entry.before == "Spawning":
+                yield attempt, at
+            case on.WorkspaceReady(at=at, attempt=attempt) if at != let_in:
+                yield attempt, at
 
 
 class Runner:

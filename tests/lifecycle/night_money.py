@@ -67,10 +67,10 @@ class Books:
         self._oracle = oracle
         self._settings = oracle.night.settings
         self.entries = [
-            Entry(ran, _used(ran, again=index > 0), oracle.seen_at(ran))
+            Entry(ran, _used(ran, again=index > 0, noted=oracle.was_noted(ran)), oracle.seen_at(ran))
             for mine in oracle.turns.values()
             for turn in mine
-            for index, ran in enumerate(filter(oracle.was_noted, turn.runs))
+            for index, ran in enumerate(turn.runs)
         ]
 
     # --- scopes -------------------------------------------------------------------------------
@@ -201,8 +201,8 @@ def largest(entries: Iterable[Entry]) -> Used:
     return found
 
 
-def _used(ran: Ran, *, again: bool) -> Used:
-    return Used(ran.tokens, ran.cost or 0.0, 0 if again else 1)
+def _used(ran: Ran, *, again: bool, noted: bool) -> Used:
+    return Used(ran.tokens * noted, (ran.cost or 0.0) * noted, 0 if again else 1)
 
 
 def _over(limit: Limit, entries: list[Entry]) -> list[str]:

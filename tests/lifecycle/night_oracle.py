@@ -215,10 +215,15 @@ class Oracle:
         missing = set(model.job.task.dependencies) - set(self._completed)
         if missing:
             self.say(ran.agent_id, at, f"it began before {', '.join(sorted(missing))} was done")
-        if (ran.attempt, self.diary.lives[ran.life][0]) not in self.kept[ran.agent_id].again:
+        if not self._was_let_in_before(ran):
             self._program(model, ran)
         self.wrong += self.books.begins(ran)
         model.starts()
+
+    def _was_let_in_before(self, ran: Ran) -> bool:
+        """Tell whether an earlier runner had let it in: that is not asked once more."""
+        born, again = self.diary.lives[ran.life][0], self.kept[ran.agent_id].again
+        return any(ran.attempt == number and born <= at <= ran.began for number, at in again)
 
     def _program(self, model: Model, ran: Ran) -> None:
         """Hold that it is the first of the chain that nobody knows to be limited."""
@@ -245,7 +250,7 @@ class Oracle:
         at = ran.began
         if known.at >= at - HAIR or not known.rest.is_sure(at + HAIR):
             return False
-        if any(known.at <= when + 1 and known.program in names for when, names in self._forgotten):
+        if any(known.at <= when + SLOW and known.program in names for when, names in self._forgotten):
             return False
         born = self.diary.lives[ran.life][0]
         if known.at < born:

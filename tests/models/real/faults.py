@@ -2,8 +2,8 @@
 
 Measured with the versions of `tests/tools/agents/package.json`. What only its own program knows:
 
-* claude tries again ten times, some three minutes, and tells each try: a limit ends it at the first
-  of them, other trouble when it gives up (`CLAUDE_CODE_MAX_RETRIES` makes that short here).
+* claude tries again ten times, some three minutes, and tells each try: a limit ends it if the next
+  try is a minute away, other trouble when it gives up (`CLAUDE_CODE_MAX_RETRIES` makes that short).
 * codex says at once that a plan's limit is reached, with the minute at which it ends; without a
   network it tries again for ever, so it is ended. A command that a rule forbids is in its log only.
 * gemini tries again for minutes without a word (`maxAttempts` makes that short here). It names no
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 RESETS_IN = 3600
 FEW = {"CLAUDE_CODE_MAX_RETRIES": "2"}
 ALL = {"CLAUDE_CODE_MAX_RETRIES": ""}
-SOON: Mapping[str, float] = {"TROUBLED_AFTER": 2.0}
-"""Of the monitor: how long a program may try by itself against trouble that passes."""
+SOON: Mapping[str, float] = {"TROUBLED_AFTER": 2.0, "HOPELESS_AFTER": 2.0}
+"""Of the monitor: how long a program may go on by itself against trouble, and against a limit."""
 FORBIDDEN = "touch forbidden"
 DENYING: Mapping[str, Mapping[str, str]] = {
     "claude": {".claude/settings.json": json.dumps({"permissions": {"deny": ["Bash(touch:*)"]}})},
@@ -84,7 +84,7 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
         "limit_with_reset": Row(
             Fault("usage_limit"), "rate_limit", "You've hit your 5-hour limit", resets=RESETS_IN
         ),
-        "limit_without_reset": Row(LIMIT, "rate_limit", "rate_limit 429", env=ALL),
+        "limit_without_reset": Row(LIMIT, "rate_limit", "rate_limit 429", env=ALL, patience=SOON),
         "overload": Row(BUSY, "overloaded", "529 Overloaded"),
         "auth": Row(WRONG_KEY, "auth", "`claude setup-token`"),
         "context": Row(FULL, "context_overflow", "Prompt is too long"),
@@ -124,14 +124,17 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
     },
     "opencode": {
         "limit_with_reset": Row(
-            Fault("rate_limit", retry_after=RESETS_IN), "rate_limit", "Rate limit reached"
+            Fault("rate_limit", retry_after=RESETS_IN),
+            "rate_limit",
+            "Rate limit reached",
+            patience=SOON,
         ),
-        "limit_without_reset": Row(LIMIT, "rate_limit", "Rate limit reached"),
+        "limit_without_reset": Row(LIMIT, "rate_limit", "Rate limit reached", patience=SOON),
         "overload": Row(BUSY, "overloaded", "currently overloaded", patience=SOON),
         "auth": Row(WRONG_KEY, "auth", "Run `opencode auth login`"),
         "context": Row(FULL, "context_overflow", "exceeds the context window"),
         "denied": Row(Hang(), "denied", "not permitted: bash"),
-        "cut": Row(CUT, "network", "", patience=SOON),
+        "cut": Row(CUT, "network", "connection was closed unexpectedly", patience=SOON),
         "down": Row(Hang(), "network", "Cannot connect to API", unreachable=True, patience=SOON),
         "hang": Row(Hang(), "hang", HUNG, settings=SILENT),
     },

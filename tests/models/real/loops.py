@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci.local import LocalCIProvider
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, Plan, Task
@@ -35,6 +34,7 @@ from tests.tools.agents.installed import search_path
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+    from ci.local import LocalCIProvider
     from lifecycle.machine.events import PersonEvent
     from lifecycle.machine.states import State
     from lifecycle.parts import News
@@ -163,8 +163,11 @@ class Real:
             workspace_manager=WorkspaceManager(self.repo),
             store=self.store,
             settings=self.read_settings,
-            observers=(self.news.append,),
+            observers=(self._hear,),
         )
+
+    def _hear(self, news: News) -> None:
+        self.news.append(news)
 
     async def run(self, task: Task | None = None, ci: LocalCIProvider | None = None) -> LoopResult:
         """Run the loop to its end."""

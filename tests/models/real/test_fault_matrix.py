@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +29,7 @@ from tests.models.server import refusing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tests.models.conversation import Conversation
     from tests.models.script import Turn
@@ -135,7 +135,7 @@ def _waits_as_expected(work: State, row: Row, ended_at: float) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", NAMES)
 async def test_it_goes_on_by_itself_when_a_limit_is_over(
-    model_server: ModelServer, tmp_path: Path, name: str
+    model_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Codex tells the minute and opencode nothing, so these two wait the short span of ours."""
     ends = int(_now()) + 6
@@ -145,7 +145,9 @@ async def test_it_goes_on_by_itself_when_a_limit_is_over(
     }
     played = model_server.play(again=ByAttempt({1: limits.get(name, Fault("rate_limit")), 2: DONE}))
     env = _signed_in(name, "limit_with_reset", played)
-    settings = {"limit_interval": 0.2, "limit_margin": 0.2}
+    if name == "opencode":
+        monkeypatch.setattr(monitor, "HOPELESS_AFTER", 2.0)
+    settings: dict[str, Any] = {"limit_interval": 0.2, "limit_margin": 0.2}
     async with real_loop(name, tmp_path, played, env={**ALL, **env}, **settings) as real:
         result = await real.run()
         rows = await real.attempts()

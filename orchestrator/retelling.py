@@ -1,0 +1,90 @@
+"""Tells in words what an agent's program reported, for people who read a log.
+
+Reads the program's own lines through its adapter. Judges nothing; what is no report is shown as it
+is, and reports that tell a person nothing are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.agents.events import (
+    Denied,
+    Event,
+    Failed,
+    Limit,
+    Raw,
+    Retry,
+    Started,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from runtime.agents.lines import LineCutter
+
+if TYPE_CHECKING:
+    from runtime.agents.adapter import Adapter
+    from runtime.agents.parser import Clock
+
+
+class Retelling:
+    """One attempt's output, retold piece by piece."""
+
+    def __init__(self, adapter: Adapter, now: Clock) -> None:
+        self._parser = adapter.parser(now)
+        self._cutter = LineCutter()
+        self._names: dict[str, str] = {}
+        """Tools that run."""
+        self._open = False
+        """The text before may go on."""
+
+    def take(self, chunk: bytes) -> str:
+        """Return what these bytes tell."""
+        return self._told(self._cutter.cut(chunk))
+
+    def end(self) -> str:
+        """Return what the last bytes tell, and end the line."""
+        told = self._told(self._cutter.end())
+        return told + ("\n" if self._open else "")
+
+    def _told(self, lines: list[bytes]) -> str:
+        return "".join(self._one(event) for line in lines for event in self._parser.feed(line))
+
+    def _one(self, event: Event) -> str:
+        if isinstance(event, Text):
+            return self._text(event)
+        words = self._words(event)
+        if not words:
+            return ""
+        before, self._open = "\n" if self._open else "", False
+        return f"{before}{words}\n"
+
+    def _text(self, event: Text) -> str:
+        before = "\n" if self._open and not event.part else ""
+        self._open = not event.text.endswith("\n")
+        return before + event.text
+
+    def _words(self, event: Event) -> str:  # noqa: PLR0911  # one line per report reads best
+        match event:
+            case Started(model=model):
+                return f"[starts{f' with {model}' if model else ''}]"
+            case ToolCall(call_id=call, name=name):
+                self._names[call] = name
+                return f"[calls {name}]"
+            case ToolResult(call_id=call, ok=ok, exit_code=code):
+                name = self._names.pop(call, "a tool")
+                return "" if ok else f"[{name} failed{'' if code is None else f' with {code}'}]"
+            case Denied(tool=tool):
+                return f"[not permitted: {tool}]"
+            case Retry(ending=ending, message=message):
+                return f"[asks again: {ending}{f', {message}' if message else ''}]"
+            case Limit(reached=True, window=window):
+                return f"[usage limit reached{f': {window}' if window else ''}]"
+            case Failed(ending=ending, message=message):
+                return f"[{ending}{f': {message}' if message else ''}]"
+            case Raw(kind="", line=line):
+                if line.lstrip().startswith(b'{"'):
+                    return "[a report that cannot be read]"
+                return line.decode("utf-8", "replace")
+            case _:
+                return ""
