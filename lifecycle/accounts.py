@@ -127,6 +127,10 @@ class Accounts:
             self._plans[each.plan].add_sum(each)
         for spending in spendings:
             self._days[self._day(spending.at)].add(spending)
+            mine = self._lives[spending.agent_id]
+            if (spending.birth, spending.attempt) == (mine.birth, mine.attempt):
+                # An attempt that a runner's end cut short is booked once more when it is repeated.
+                mine.last = spending
 
     def started(self, agent_id: str, plan: str) -> None:
         """Count an attempt as under way from now on."""

@@ -178,6 +178,7 @@ class Engine:
     async def _note_defect(self, record: AgentLifecycle, problem: Exception) -> None:
         """Let the record say what ended its loop; it goes on from here in the next run."""
         text = f"the runner failed: {type(problem).__name__}: {problem}"
+        text = self.parts.masker.mask(text)
         self.parts.report("lifecycle_loop_failed", agent_id=record.agent_id, reason=text)
         with suppress(LifecycleError):  # perhaps the very thing that failed
             await self.parts.store.update(replace(record, error=text))
@@ -303,11 +304,12 @@ class Engine:
             wanted for wanted in task.dependencies if wanted not in self.parts.completed
         )
         fresh = record or AgentLifecycle(agent_id=agent.agent_id, task="", created_at=now)
+        # First: from its agent the masker learns what else is a secret.
+        known = facts_of(task, agent, self.parts.masker)
         fresh.task = self.parts.masker.mask(task.title or task.description or task.id)
         fresh.task_id = task.id
-        fresh.tags = task.tags
+        fresh.tags = masked(task.tags, self.parts.masker)
         fresh.updated_at = now
-        known = facts_of(task, agent, self.parts.masker)
         fresh.facts = {**fresh.facts, **known, **self._plan(task)}
         fresh.work = Queued(waiting_on=waiting_on)
         fresh.derive()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci.errors import UnreachableError
 from ci.interface import Surroundings
+from lifecycle.masking import masked
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lifecycle.store.port import LifecycleStore
     from runtime.branches import MergeOutcome
     from runtime.commands import CommandResult
+    from runtime.masking import Masker
 
 
 def surroundings(  # noqa: PLR0913  # all by name
@@ -31,12 +33,13 @@ def surroundings(  # noqa: PLR0913  # all by name
     terminals: Terminals,
     call_at: Callable[[float, Callable[[], None]], Timer],
     remote: Remote | None,
+    masker: Masker,
 ) -> Surroundings:
     """Join what a CI provider works with."""
     return Surroundings(
         repository=_Repository(branches),
         commands=_Commands(commands, terminals),
-        documents=_Documents(store),
+        documents=_Documents(store, masker),
         now=now,
         folder=folder,
         call_at=call_at,
@@ -121,9 +124,11 @@ def _in_words_of_ci() -> Iterator[None]:
 @dataclass(frozen=True, slots=True)
 class _Documents:
     store: LifecycleStore
+    masker: Masker
 
     async def put(self, collection: str, key: str, body: dict[str, Any]) -> None:
-        await self.store.put(collection, key, body)
+        # What a forge, a build or a reviewer said: it is kept before a lifecycle hears of it.
+        await self.store.put(collection, key, masked(body, self.masker))
 
     async def all(self, collection: str) -> Mapping[str, dict[str, Any]]:
         return await self.store.all(collection)

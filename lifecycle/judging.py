@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
 from ci.interface import PullRequestState
+from lifecycle.errors import PlanError
 from lifecycle.housing import end, whole
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate
+from lifecycle.masking import refuse_markers
 from runtime.errors import RuntimeFault
 from runtime.tree import some_of
 
@@ -122,7 +124,7 @@ class Judge:
                     case, effect_id, commands, workspace.path, attempt=attempt
                 )
             status = await self._parts.workspaces.status(workspace)
-        except (RuntimeFault, OSError) as error:
+        except (RuntimeFault, PlanError, OSError) as error:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), problem=str(error))
         if status.head != head:
             moved = f"the verify commands moved the branch to {status.head}"
@@ -143,6 +145,7 @@ class Judge:
     async def _gates(
         self, case: Case, effect_id: str, commands: tuple[str, ...], folder: Path, *, attempt: int
     ) -> tuple[Gate, ...]:
+        refuse_markers(f"a verify command of {case.task.id}", commands)
         timeout = self._parts.settings().gate_timeout
         gates = []
         for number, command in enumerate(commands, 1):

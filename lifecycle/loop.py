@@ -212,6 +212,7 @@ class AgentLifecycleLoop:
                     terminals=self._terminals,
                     call_at=self._clock.call_at,
                     remote=self._remote,
+                    masker=self._masker,
                 )
             )
         settings = self._settings

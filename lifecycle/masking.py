@@ -10,6 +10,7 @@ Owns the walk through facts, models and plain values. What is a secret, and how 
 - what a summary is made of beside facts (mailbox, commits, file names, a person's own text): the
   handout, before it is cut to size, because half a secret is no longer recognised;
 - task and agent as they are stored: `facts_of`;
+- command lines of tasks and agents too; none is run with a marker in it: `refuse_markers`;
 - log events, audit rows and webhook deliveries: whoever writes them.
 """
 
@@ -17,15 +18,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pydantic import BaseModel
 
+from lifecycle.errors import PlanError
 from runtime.errors import SpawnError
 from runtime.masking import holds_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from lifecycle.plan import Agent
     from runtime.masking import Masker
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 HIDDEN = "***given by environment or plan***"
 """Stands in the store for a variable that is not kept."""
+_MARKER = re.compile(r"\*\*\*[A-Za-z0-9_.-]{1,64}\*\*\*")
 
 
 def masked(value: Value, masker: Masker) -> Value:
@@ -64,6 +68,17 @@ def with_secrets(agent: Agent, passed: Collection[str]) -> dict[str, str]:
             f"plan again, or set {names} in the environment and name it in pass_env."
         )
     return {name: value for name, value in agent.env.items() if value != HIDDEN}
+
+
+def refuse_markers(what: str, words: Iterable[str]) -> None:
+    """Refuse to run a command line in which a marker stands for a secret; PlanError says why."""
+    for word in words:
+        if found := _MARKER.search(word):
+            raise PlanError(
+                f"{what} holds {found[0]} where its plan had a secret, and secrets are not kept: "
+                "run the plan again, or better let the command read a variable ($NAME) that is "
+                "named in pass_env"
+            )
 
 
 def _masked(value: object, masker: Masker) -> object:

@@ -403,10 +403,7 @@ class Owner:
                 order for order in pending if not isinstance(order.effect, SUPERSEDED_BY_RESTART)
             )
             self.tell(await self._performer.reclaim(case, state.tally.attempt, marks))
-        if not self._draining:
-            await self._parts.board.learn(self._parts.store)
-        if isinstance(state, ACTIVE) and not self._draining:
-            await self._have_place(state)
+        await self._catch_up(state)
         if self._draining:
             pending = tuple(order for order in pending if isinstance(order.effect, SETTLING))
         if pending:
@@ -421,8 +418,13 @@ class Owner:
             for event in await missed(self._parts.ci, branch, since):
                 self._hear_again(event)
 
-    async def _have_place(self, state: State) -> None:
-        """Wait for a place for what is under way: others may have been quicker to ask."""
+    async def _catch_up(self, state: State) -> None:
+        """Learn of limits; wait for a place for what is under way: others may have been quicker."""
+        if self._draining:
+            return
+        await self._parts.board.learn(self._parts.store)
+        if not isinstance(state, ACTIVE):
+            return
         places, agent_id = self._parts.places, self.case.agent_id
         places.ask(agent_id, self._wake.set)
         while not places.holds(agent_id) and not self._draining:

@@ -132,7 +132,8 @@ class Performer:
         if not program.adapter.programs:
             return None
         log = self._parts.paths.log(case.agent_id, attempt)
-        monitor = Monitor(program.adapter, log, work.log_start, self._parts.clock.now)
+        now = self._parts.clock.now
+        monitor = Monitor(program.adapter, log, work.log_start, now, model=program.model)
         return monitor.finish(None, None, Ending.KILLED, spoke=spoke)
 
     async def write_summary(self, case: Case) -> Path:
@@ -152,8 +153,9 @@ class Performer:
             workspace = await self._parts.workspaces.prepare(case.agent_id, base=base)
             case.workspace = workspace
             baseline = await self._judge.baseline(case, effect_id, workspace)
-        except RuntimeFault as error:
-            fault = Fault.USER if isinstance(error, WorkspaceError) else Fault.ENVIRONMENT
+        except (RuntimeFault, PlanError) as error:
+            users = isinstance(error, (WorkspaceError, PlanError))
+            fault = Fault.USER if users else Fault.ENVIRONMENT
             return on.WorkspaceFailed(at=self._now(), attempt=attempt, text=str(error), fault=fault)
         except OSError as error:
             return on.WorkspaceFailed(

@@ -19,7 +19,7 @@ from lifecycle.housing import mailbox_of, whole
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Process, Spawning
-from lifecycle.masking import with_secrets
+from lifecycle.masking import refuse_markers, with_secrets
 from lifecycle.monitor import Caps, Monitor
 from lifecycle.programs import (
     HIDES_GIT_SETTINGS,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.machine.money import Spent
     from lifecycle.parts import Parts
+    from lifecycle.settings import Settings
     from runtime.workspace import Workspace
 
 
@@ -72,6 +73,7 @@ class Starter:
                 # Others write to a shared file; waiting for its lock must not hold up the loops.
                 await asyncio.to_thread(mailbox.clear, case.agent_id)
             settings = parts.settings()
+            _refuse_markers(case, settings)
             snapshot = snapshot_for(parts, case, mailbox, attempt, settings)
             ways = ways_to_signal(program, settings, parts.around)
             texts = texts_for(parts, case, mailbox, snapshot, effect_id, ways)
@@ -204,6 +206,13 @@ class Starter:
         return on.SpawnFailed(
             at=self._parts.clock.now(), attempt=attempt, text=str(error), fault=fault
         )
+
+
+def _refuse_markers(case: Case, settings: Settings) -> None:
+    """Spend no attempt where its program, or the gates after it, could not be run as meant."""
+    agent = case.agent
+    refuse_markers(f"the command of {agent.agent_id}", (*agent.command, *agent.args))
+    refuse_markers(f"a verify command of {case.task.id}", settings.verify_of(case.task))
 
 
 def _chosen(case: Case) -> str:

@@ -18,7 +18,7 @@ from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.fleet.manager import LifecycleManager
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Completed, Queued
-from lifecycle.masking import masked
+from lifecycle.masking import masked, refuse_markers
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, checked_name, default_agent_id
 from lifecycle.record import AgentLifecycle
@@ -111,7 +111,8 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
 
 async def added_as(store: LifecycleStore, addition: Addition, settings: Settings) -> AgentLifecycle:
     """Write the record of an addition."""
-    addition = masked(addition, masker_of(os.environ, settings.pass_env))
+    masker = masker_of(os.environ, settings.pass_env)
+    addition = masked(addition, masker)
     taken, state = await _population(store)
     task_id = await _free_task(store, taken)
     name = addition.name or default_agent_id(task_id)
@@ -120,6 +121,9 @@ async def added_as(store: LifecycleStore, addition: Addition, settings: Settings
     except ValueError as problem:
         raise PlanError(f"--name {problem}") from problem
     agent = chosen_agent(task_id, settings, adapter=addition.adapter, command=addition.command)
+    # Whoever takes it up has nothing but the record: a literal secret is not in it.
+    refuse_markers("the command of the agent", masked(agent.command, masker))
+    refuse_markers("--verify", addition.verify)
     startable(agent)
     log = _Heard()
     resolved = LifecycleManager(logger=log).add_agent(name, agent, {}, state)
@@ -139,7 +143,7 @@ async def added_as(store: LifecycleStore, addition: Addition, settings: Settings
             task=task.title,
             task_id=task.id,
             created_at=requests.now(),
-            facts=facts_of(task, agent),
+            facts=facts_of(task, agent, masker),
             work=Queued(),
         )
     )

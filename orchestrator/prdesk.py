@@ -18,6 +18,7 @@ from ci.local_ledger import BUILDS, PULLS
 from ci.local_records import Build, Pull
 from ci.verdict import judge, judge_checks
 from lifecycle.errors import LifecycleError, RepositoryBusyError
+from lifecycle.masking import masked
 from orchestrator import wiring
 from orchestrator.providers import outside
 from orchestrator.reading import runner_of, store_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ci.interface import CIProvider
     from lifecycle.store.port import LifecycleStore
     from orchestrator.providers import Makings
+    from runtime.masking import Masker
 
 ORDERS = "pr.orders"
 OURS = "agent/"
@@ -52,9 +54,14 @@ class Desk:
     """Serves the orders that people leave for a live runner."""
 
     def __init__(
-        self, store: LifecycleStore, provider: CIProvider, tell: Callable[[str], None]
+        self,
+        store: LifecycleStore,
+        provider: CIProvider,
+        tell: Callable[[str], None],
+        masker: Masker,
     ) -> None:
         self._store = store
+        self._masker = masker
         self._provider = provider
         self._tell = tell
         self._serving: asyncio.Task[None] | None = None
@@ -74,6 +81,7 @@ class Desk:
                 if "answer" in order:
                     continue
                 answer = await carry_out(self._provider, order["action"], int(order["number"]))
+                answer = masked(answer, self._masker)
                 self._tell(f"{answer.text} (asked for by {order.get('by') or 'a person'})")
                 body = {**order, "answer": {"done": answer.done, "text": answer.text}}
                 await self._store.put(ORDERS, key, body)
@@ -113,7 +121,11 @@ async def order(
                         return await _here(makings, action, number)
                 elif not left:
                     left = True
-                    await store.put(ORDERS, key, {"action": action, "number": number, "by": by})
+                    await store.put(
+                        ORDERS,
+                        key,
+                        {"action": action, "number": number, "by": makings.masker.mask(by)},
+                    )
                 answer = (await store.all(ORDERS)).get(key, {}).get("answer") if left else None
                 if answer is not None:
                     return Answer(done=bool(answer["done"]), text=str(answer["text"]))
@@ -138,7 +150,7 @@ async def _here(makings: Makings, action: Action, number: int) -> Answer:
         remote=there.remote,
     )
     async with loop.opened():
-        return await carry_out(there.provider, action, number)
+        return masked(await carry_out(there.provider, action, number), makings.masker)
 
 
 async def listed(makings: Makings) -> list[PullRequest]:
@@ -148,8 +160,10 @@ async def listed(makings: Makings) -> list[PullRequest]:
     """
     there = outside(makings)
     if there.forge is not None:
-        return await _listed_there(there.forge)
-    return await _listed_here(makings.repo, checked=bool(makings.settings().test_command))
+        pulls = await _listed_there(there.forge)
+    else:
+        pulls = await _listed_here(makings.repo, checked=bool(makings.settings().test_command))
+    return masked(pulls, makings.masker)
 
 
 async def _listed_there(forge: Forge) -> list[PullRequest]:

@@ -244,7 +244,7 @@ async def conduct(
                 )
                 async with (
                     mailroom,
-                    Desk(engine.parts.store, outside.provider, view.note),
+                    Desk(engine.parts.store, outside.provider, view.note, engine.parts.masker),
                     _beside(given.beside, office, service.crew),
                 ):
                     await service.run(given)

@@ -17,11 +17,13 @@ from lifecycle.context import MAX_SUMMARY_BYTES, ContextBuilder
 from lifecycle.gather import snapshot_of
 from lifecycle.housing import COMM_FILE
 from lifecycle.machine.states import ACTIVE, TERMINAL, Completed, Suspended
+from lifecycle.masking import masked
 from lifecycle.paths import Paths
 from lifecycle.store.walk import every
 from orchestrator.errors import OrchestratorError
 from runtime.ownership import make_private
 from runtime.workspace import WorkspaceManager
+from templates.fence import unmarked
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
+    from runtime.masking import Masker
 
 
 class SummaryError(OrchestratorError):
@@ -53,9 +56,15 @@ class Summaries:
     """The summaries of one lifecycle."""
 
     def __init__(
-        self, repo: Path, store: LifecycleStore, record: AgentLifecycle, settings: Settings
+        self,
+        repo: Path,
+        store: LifecycleStore,
+        record: AgentLifecycle,
+        settings: Settings,
+        masker: Masker,
     ) -> None:
         self._repo, self._store, self._record, self._settings = repo, store, record, settings
+        self._masker = masker
         self._paths = Paths.of(repo)
 
     @property
@@ -101,8 +110,8 @@ class Summaries:
             return None, ""
         before = self._paths.summary(self._record.agent_id, earlier[-1])
         lines = difflib.unified_diff(
-            before.read_text("utf-8", errors="replace").splitlines(),
-            shown.text.splitlines(),
+            unmarked(before.read_text("utf-8", errors="replace")).splitlines(),
+            unmarked(shown.text).splitlines(),
             f"attempt {earlier[-1]}",
             f"attempt {shown.attempt}",
             lineterm="",
@@ -122,6 +131,7 @@ class Summaries:
         if not text.strip():
             path.unlink(missing_ok=True)
             return None
+        text = self._masker.mask(text)
         size = len(text.encode(errors="replace"))
         if size > MAX_SUMMARY_BYTES:
             raise SummaryError(
@@ -160,7 +170,7 @@ class Summaries:
             mail=mailbox.load() if mailbox is not None else None,
             person_summary=edited.read_text("utf-8") if edited.exists() else None,
         )
-        return builder.render(snapshot)
+        return builder.render(masked(snapshot, self._masker))
 
     async def _look(self, case: Case) -> Mailbox | None:
         """Read from the workspace what the runner would read; without one there is nothing yet."""

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 SHORTEST = 12
 """Characters that must be left, so that ordinary words are not taken for them."""
-_CUT = re.compile(r"\[\.\.\.[^\]\n]{0,80}\]")
+_CUT = re.compile(r"\[(?:\.\.\.[^\]\n]{0,80}|[^\]\n]{0,40} cut)\]|\.\.\.|\u2026")
+_SIGNS = ("...", " cut]", "\u2026")
 _BLANK = " \t\r\n"
 
 
@@ -31,7 +32,7 @@ class Cuts:
         if len(text) < SHORTEST:
             return
         at = 0
-        if "[..." in text:
+        if any(sign in text for sign in _SIGNS):
             for cut in _CUT.finditer(text):
                 yield from self._between(text, at, cut.start())
                 at = cut.end()

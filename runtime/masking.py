@@ -122,7 +122,7 @@ class MaskStream:
     def _told(self, needles: Needles[bytes], data: bytes, upto: int) -> bytes:
         pieces: list[bytes] = []
         at = self._covered
-        for start, end, marker in merged(needles.spans(data)):
+        for start, end, marker in merged(needles.spans(data, self._before)):
             if start >= upto:
                 break
             if start < at:  # goes on from one that was replaced

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, AnyStr, Generic
 from runtime.maskforms import address_secrets, forms_of, lines_of
 from runtime.maskvalues import counts
 from runtime.maskwraps import (
+    NARROWEST,
     Wrap,
     found_around,
     has_wide_row,
@@ -121,8 +122,11 @@ class Needles(Generic[AnyStr]):
         for part, word in wordlike.items():
             self._grams.setdefault(word[:_WORDLIKE], []).append((word, part))
 
-    def spans(self, data: AnyStr) -> list[tuple[int, int, AnyStr]]:
-        """Return where secrets are, in any order, each with what to put there."""
+    def spans(self, data: AnyStr, before: bytes = b"") -> list[tuple[int, int, AnyStr]]:
+        """Return where secrets are, in any order, each with what to put there.
+
+        `before` is what stood in front of the data.
+        """
         found: list[tuple[int, int, AnyStr]] = []
         for part in self._alone:
             if part in data:
@@ -130,7 +134,7 @@ class Needles(Generic[AnyStr]):
         if self._grams:
             for part in self._met(data):
                 self._occurrences(data, part, found)
-        if self._wraps and has_wide_row(raw(data, "replace")):
+        if len(before) + len(data) > NARROWEST and has_wide_row(before + raw(data, "replace")):
             self._wrapped(data, found)
         return found
 
@@ -163,8 +167,10 @@ class Needles(Generic[AnyStr]):
         for part, wraps in self._wraps.items():
             at = data.find(part)
             while at >= 0:
-                places = ((wrap.marker, found_around(data, at, wrap)) for wrap in wraps)
-                found += [(*place, marker) for marker, place in places if place is not None]
+                for wrap in wraps:
+                    place = found_around(data, at, wrap)
+                    if place is not None:
+                        found.append((place[0], place[1], wrap.marker))
                 at = data.find(part, at + 1)
 
     def undecided(self, data: AnyStr, before: AnyStr) -> int:

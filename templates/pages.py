@@ -53,6 +53,8 @@ def prompt_page(renderer: Renderer, values: Values, summary: Summary) -> str:
     """Render the prompt around a summary; the task stands in it whole, once."""
     example = _signal_example(values["agent_id"], values["task_id"], bool(values["spawn_id"]))
     told = {
+        "signal_tool": "",
+        "command_path": "",
         **values,
         "summary": summary.without_task,
         "signal_example": example.replace(json.dumps(_SPAWN_ID), json.dumps(values["spawn_id"])),

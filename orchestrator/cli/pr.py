@@ -91,6 +91,13 @@ def _makings(repo: Path) -> Makings:
     from lifecycle.clock import SystemClock  # noqa: PLC0415  # as above
     from orchestrator.config import load_settings  # noqa: PLC0415  # as above
     from orchestrator.providers import Makings  # noqa: PLC0415  # as above
+    from orchestrator.secrecy import masker_of  # noqa: PLC0415  # as above
 
     settings = load_settings(repo, environ=os.environ)
-    return Makings(repo, lambda: settings, os.environ, SystemClock().now)
+    return Makings(
+        repo,
+        lambda: settings,
+        os.environ,
+        SystemClock().now,
+        masker_of(os.environ, settings.pass_env),
+    )

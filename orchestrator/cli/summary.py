@@ -23,6 +23,7 @@ from orchestrator.cli.options import (
 from orchestrator.cli.text import now, safe, say, tell, to_json
 from orchestrator.config import load_settings
 from orchestrator.reading import known, store_of
+from orchestrator.secrecy import masker_of
 from orchestrator.summaries import Summaries
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ async def _show(repo: Path, options: Namespace) -> None:
     settings = load_settings(repo, environ=os.environ)
     async with store_of(repo) as store:
         record = await known(store, options.agent, repo)
-        summaries = Summaries(repo, store, record, settings)
+        summaries = Summaries(
+            repo, store, record, settings, masker_of(os.environ, settings.pass_env)
+        )
         shown = await summaries.show(options.attempt, at=now())
         against, diff = summaries.compare(shown) if options.diff else (None, "")
     if options.json:
@@ -109,7 +112,9 @@ async def _replace(repo: Path, options: Namespace) -> str:
     settings = load_settings(repo, environ=os.environ)
     async with store_of(repo) as store:
         record = await known(store, options.agent, repo)
-        summaries = Summaries(repo, store, record, settings)
+        summaries = Summaries(
+            repo, store, record, settings, masker_of(os.environ, settings.pass_env)
+        )
         attempt = summaries.next_attempt
         before = await summaries.to_edit(at=now())
         text = _given(options.file) if options.file is not None else _edited(before)

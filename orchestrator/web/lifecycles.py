@@ -28,6 +28,7 @@ from orchestrator.why import View, why
 if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
     from orchestrator.web.desk import Desk
+    from orchestrator.web.office import Office
 
 MOST = 1000
 _SEARCHED = 1000
@@ -167,6 +168,11 @@ def _journals(made: APIRouter, desk: Desk) -> None:
         return desk.stream(desk.streams.journal(agent_id, seen))
 
 
+def _summaries(office: Office, record: AgentLifecycle) -> Summaries:
+    masker = office.engine.parts.masker
+    return Summaries(office.repo, office.store, record, office.settings(), masker)
+
+
 def _texts(made: APIRouter, desk: Desk) -> None:
     office = desk.office
 
@@ -200,7 +206,7 @@ def _texts(made: APIRouter, desk: Desk) -> None:
     )
     async def summaries(agent_id: Id) -> Response:
         record = await found(office, agent_id)
-        known = Summaries(office.repo, office.store, record, office.settings())
+        known = _summaries(office, record)
         return json_answer({"items": known.written(), "next_attempt": known.next_attempt})
 
     @made.get(
@@ -211,7 +217,7 @@ def _texts(made: APIRouter, desk: Desk) -> None:
     )
     async def summary(agent_id: Id, attempt: Number) -> Response:
         record = await found(office, agent_id)
-        known = Summaries(office.repo, office.store, record, office.settings())
+        known = _summaries(office, record)
         try:
             shown = await known.show(attempt, at=office.now())
         except SummaryError as problem:

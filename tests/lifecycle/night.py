@@ -11,11 +11,10 @@ import heapq
 import itertools
 import random
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC
+from typing import TYPE_CHECKING
 
 from lifecycle.accounts import Accounts
-from lifecycle.clock import SteppedClock
 from lifecycle.engine import Engine
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
@@ -26,85 +25,34 @@ from lifecycle.machine.states import (
     Reason,
     Rejected,
 )
-from lifecycle.result import ended
 from lifecycle.rounds import Rounds
-from lifecycle.wishes import Wishes
-from runtime.activity import Activity
-from runtime.output import size
-from runtime.tree import Commit
-from tests.lifecycle import simulated_ports as ports
+from tests.lifecycle.night_ports import (
+    PEOPLE_ARE_SLOW,
+    NightClock,
+    NightSpaces,
+    NightTerminals,
+)
+from tests.lifecycle.night_runner import Runner, left_over
 from tests.lifecycle.night_script import EVENING, HOUR, MIDNIGHT, MINUTE
 from tests.lifecycle.night_world import NightWorld
 from tests.lifecycle.simulated import CrashError, Life
 from tests.lifecycle.stories import Play, Story, _settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from lifecycle.clock import Timer
+    from lifecycle.clock import SteppedClock
     from lifecycle.parts import Parts
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, Spending
-    from lifecycle.result import LoopResult
-    from lifecycle.store.port import LifecycleStore
-    from runtime.workspace import Workspace
-    from tests.lifecycle.night_script import Job, Night
+    from tests.lifecycle.night_script import Night
 
 LOOKS_AT_AGENTS_EVERY = 20.0
-PEOPLE_ARE_SLOW = 10.0
-"""Seconds that a request lies there before a runner looks; twice a second is much for a night."""
+LOOKS_AGAIN = 30 * MINUTE
 MORNING_AFTER = 10 * MINUTE
 """When, after midnight, a person takes up what the budget of the day had ended."""
 MOST_STEPS = 400_000
 LONGEST = 96 * HOUR
-
-
-class NightClock(SteppedClock):
-    """Tells when the next timer is due that is no mere look for requests; looks less often."""
-
-    def __init__(self, now: float) -> None:
-        super().__init__(now)
-        self._matter: list[tuple[float, int, Any]] = []
-        self._count = itertools.count()
-
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """Call back when the clock is moved past the instant."""
-        if isinstance(getattr(callback, "__self__", None), Wishes):
-            return super().call_at(when + PEOPLE_ARE_SLOW, callback)
-        timer = super().call_at(when, callback)
-        heapq.heappush(self._matter, (when, next(self._count), timer))
-        return timer
-
-    def next_that_matters(self) -> float | None:
-        """Return when the next of the others is due."""
-        now, due = self.now(), self._matter
-        while due and (due[0][0] <= now or due[0][2].cancelled):
-            heapq.heappop(due)
-        return due[0][0] if due else None
-
-
-class NightTerminals(ports.Terminals):
-    """Sees how long the logs of the living are, and nothing else of them."""
-
-    def sample(self) -> Mapping[str, Activity]:
-        """Return one measurement of everybody."""
-        self._life.breathe()
-        return {
-            actor.mark: Activity(size(actor.order.log), 0, 1) for actor in self._world.alive()
-        }
-
-
-class NightSpaces(ports.Spaces):
-    """Knows the commits of a workspace too."""
-
-    async def recent_commits(
-        self, workspace: Workspace, limit: int = 10, *, head: str | None = None
-    ) -> tuple[Commit, ...]:
-        """Return them, the newest first."""
-        del head
-        at = datetime.fromtimestamp(self._world.now, UTC)
-        shas = self._space(workspace).commits[::-1][:limit]
-        return tuple(Commit(sha, "work", "agent", at) for sha in shas)
 
 
 @dataclass(frozen=True)
@@ -178,6 +126,7 @@ class NightPlay(Play):
             done, life.dead = not life.dead, True
             world.subscriptions.clear()
             world.forge.handlers.clear()
+            runner.let_go()
             left = asyncio.all_tasks() - {mine} - others
             for task in left:
                 task.cancel()
@@ -196,7 +145,8 @@ class NightPlay(Play):
         for _ in range(MOST_STEPS):
             await _settle()
             world.note_ends()
-            runner.collect()
+            if runner.collect():
+                continue
             if life.dead or (not runner.runs and not self._people):
                 return
             if await self._people_come(runner) or world.step():
@@ -269,6 +219,11 @@ class NightPlay(Play):
     async def _take_up(self, runner: Runner, why: str) -> None:
         """Have those go on whose trouble is over."""
         now = self.world.now
+        again = " again"
+        if not why.endswith(again):
+            # The runner may die over it.
+            self._come(now + LOOKS_AGAIN, why + again)
+        why = why.removesuffix(again)
         for job in self.night.jobs:
             record = await self.store.get(job.agent.agent_id)
             work = None if record is None else record.work
@@ -306,61 +261,3 @@ def in_flight(journal: Iterable[JournalEntry]) -> Iterator[tuple[int, float]]:
                 yield attempt, at
             case on.WorkspaceReady(at=at, attempt=attempt) if at != let_in:
                 yield attempt, at
-
-
-class Runner:
-    """One runner's loops: who is run, and again."""
-
-    def __init__(self, engine: Engine, night: Night) -> None:
-        self.engine, self._night = engine, night
-        self.runs: dict[str, asyncio.Task[LoopResult]] = {}
-        self._jobs = {job.agent.agent_id: job for job in night.jobs}
-        self._revived: list[str] = []
-        engine.revive = lambda record: self._revived.append(record.agent_id)
-
-    async def begin(self, store: LifecycleStore) -> None:
-        """Run everybody who is not at the end."""
-        await self.engine.start()
-        for job in self._night.jobs:
-            record = await store.get(job.agent.agent_id)
-            if record is None or _goes_on(record):
-                self.run(job)
-
-    def run(self, job: Job, *, resume: bool = False) -> None:
-        """Run the loop of one agent."""
-        run = self.engine.run(job.agent, job.task, resume=resume)
-        self.runs[job.agent.agent_id] = asyncio.get_running_loop().create_task(run)
-
-    def collect(self) -> None:
-        """Let go of the loops that ended; run again who was given up too early."""
-        for agent_id, run in tuple(self.runs.items()):
-            if run.done() and not run.cancelled() and run.exception() is None:
-                del self.runs[agent_id]
-            elif run.done():
-                return  # looked at when the runner is dead
-        for agent_id in self._revived:
-            if agent_id not in self.runs:
-                self.run(self._jobs[agent_id])
-        self._revived.clear()
-
-
-def _goes_on(record: AgentLifecycle) -> bool:
-    work = record.work
-    waits = isinstance(work, AwaitingHuman) and work.about is About.DEPENDENCY
-    return waits or ended(record) is None
-
-
-def left_over(parts: Parts, clock: SteppedClock, night: Night) -> list[str]:
-    """Say what a runner holds after its end: places, or attempts that its accounts count on."""
-    found = []
-    for job in night.jobs:
-        agent_id = job.agent.agent_id
-        if parts.places.holds(agent_id) or parts.places.waiting(agent_id):
-            found.append(f"{agent_id} holds a place, or waits for one, after the end")
-    names = {job.plan.name for job in night.jobs}
-    before = {name: parts.accounts.spent(plan=name).seconds for name in names}
-    clock.advance(1000.0)
-    for name in sorted(names):
-        if parts.accounts.spent(plan=name).seconds != before[name]:
-            found.append(f"the accounts count on an attempt of plan {name} after the end")
-    return found

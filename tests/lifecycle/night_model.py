@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from tests.lifecycle.night_world import Ran
 
 PAYS = frozenset(
-    {"no_breakpoint", "hang", "timeout", "crash", "loop", "context_overflow", "error", "gate_failed"}
+    {
+        "no_breakpoint",
+        "hang",
+        "timeout",
+        "crash",
+        "loop",
+        "context_overflow",
+        "error",
+        "gate_failed",
+    }
 )
 LIMITS, TROUBLES, MENDED = frozenset({"rate_limit"}), frozenset({"overloaded", "network"}), {"auth"}
 SPREAD = 0.25
@@ -41,6 +50,9 @@ class Rest(NamedTuple):
         return self.over is None or at <= self.over.latest
 
 
+AT_ONCE = Span(0.0, 0.0)
+
+
 def doubling(first: float, cap: float, nth: int) -> Span:
     """Return how long the nth wait of a growing kind is."""
     if nth <= 1:
@@ -57,7 +69,7 @@ class Model:
     settings: dict[str, Any]
     state: str = "waiting"
     """waiting, breaker, blocked, question, pr, or how it ended."""
-    due: Span = Span(0.0, 0.0)
+    due: Span = AT_ONCE
     """Of the next start, while waiting."""
     until: float = 0.0
     """When it is given up, while blocked or asking."""
@@ -126,7 +138,7 @@ class Model:
             rest = Rest(self._end_of_limit(ran, at))
         self.rests[ran.program] = rest
         if any(name not in self.rests for name in self.job.programs):
-            self._wait(at, Span(0.0, 0.0))
+            self._wait(at, AT_ONCE)
             return rest
         spans = [each.over for each in self.rests.values() if each.over is not None]
         if not spans:
@@ -166,11 +178,12 @@ class Model:
         if self.rests:
             self.limits = self.troubles = 0
         self.rests.clear()
-        if self.state == "waiting":
-            self.due = Span(min(at, self.due.soonest), max(at, min(self.due.latest, at)))
-        elif why != "hurry":
+        if why != "hurry":
+            # It had ended: by a budget, of which nothing is known here, or by what was mended.
             self.stuck, self.trips, self.failure = 0, 0, ""
             self.state, self.due = "waiting", Span(at, at)
+        elif self.state == "waiting":
+            self.due = Span(min(at, self.due.soonest), at)
 
     def starts(self) -> None:
         """Take that an attempt began."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.lifecycle.night_oracle import Oracle
+    from tests.lifecycle.night_script import Night
+    from tests.lifecycle.night_turns import Turns
     from tests.lifecycle.night_world import Ran
 
 DAY = 86_400.0
@@ -63,21 +65,28 @@ class Entry:
 class Books:
     """All processes and all budgets of one night."""
 
-    def __init__(self, oracle: Oracle) -> None:
-        self._oracle = oracle
-        self._settings = oracle.night.settings
+    def __init__(self, night: Night, turns: Turns) -> None:
+        self._settings, self._lives = night.settings, turns.diary.lives
+        self._jobs = {job.agent.agent_id: job for job in night.jobs}
         self.entries = [
-            Entry(ran, _used(ran, again=index > 0, noted=oracle.was_noted(ran)), oracle.seen_at(ran))
-            for mine in oracle.turns.values()
+            Entry(ran, _used(ran, again=index > 0, noted=turns.was_noted(ran)), turns.seen_at(ran))
+            for mine in turns.of.values()
             for turn in mine
             for index, ran in enumerate(turn.runs)
         ]
 
+        self._seen: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+        for entry in self.entries:
+            self._seen[entry.ran.agent_id, entry.ran.attempt].append(entry.seen_at)
+
     # --- scopes -------------------------------------------------------------------------------
 
-    def scopes(self, agent_id: str, at: float) -> dict[str, tuple[Limit, list[Entry]]]:
+    def scopes(
+        self, agent_id: str, at: float, until: float | None = None
+    ) -> dict[str, tuple[Limit, list[Entry]]]:
         """Return the budgets that an attempt of this agent comes under, and who shares each."""
-        job, settings = self._oracle.jobs[agent_id], self._settings
+        until = at if until is None else until
+        job, settings = self._jobs[agent_id], self._settings
         own, shared = job.task.budget, job.plan.budget
         mine = Limit(
             own.tokens if own else None,
@@ -86,18 +95,21 @@ class Books:
         )
         plan = Limit(shared.tokens, shared.usd, shared.attempts) if shared else Limit()
         day = Limit(settings.get("day_budget_tokens"))
-        jobs = self._oracle.jobs
+        jobs = self._jobs
         return {
             "the lifecycle": (mine, [e for e in self.entries if e.ran.agent_id == agent_id]),
             "the plan": (
                 plan,
                 [e for e in self.entries if jobs[e.ran.agent_id].plan.name == job.plan.name],
             ),
-            "the day": (day, [e for e in self.entries if self._is_of_day(e, at)]),
+            "the day": (day, [e for e in self.entries if self._is_of_day(e, at, until)]),
         }
 
-    def _is_of_day(self, entry: Entry, at: float) -> bool:
-        return entry.seen_at // DAY == at // DAY or entry.ran.began <= at < entry.seen_at
+    def _is_of_day(self, entry: Entry, at: float, until: float) -> bool:
+        """Tell whether it counts for that day: with all of its attempt, as known until then."""
+        key = entry.ran.agent_id, entry.ran.attempt
+        ends = [each for each in self._seen[key] if each <= max(until, entry.seen_at)]
+        return max(ends) // DAY == at // DAY or entry.ran.began <= at < entry.seen_at
 
     # --- at each start ------------------------------------------------------------------------
 
@@ -106,9 +118,13 @@ class Books:
         found = []
         for name, (limit, entries) in self.scopes(ran.agent_id, ran.began).items():
             before = [e for e in entries if self._is_booked(e, ran)]
-            before = [e for e in before if e.ran.attempt != ran.attempt or e.ran.agent_id != ran.agent_id]
+            before = [
+                e for e in before if e.ran.attempt != ran.attempt or e.ran.agent_id != ran.agent_id
+            ]
             if limit.reached(total(before)):
-                text = f"attempt {ran.attempt} of {ran.agent_id} began, the budget of {name} was over"
+                text = (
+                    f"attempt {ran.attempt} of {ran.agent_id} began, the budget of {name} was over"
+                )
                 found.append(text)
         return found
 
@@ -125,33 +141,35 @@ class Books:
         marks = {since, until}
         for entry in self.entries:
             marks |= {entry.ran.began, entry.ran.ended or until, entry.seen_at}
-        for born, died in self._oracle.diary.lives:
+        for born, died in self._lives:
             marks |= {born, until if died is None else died}
         times = sorted(each for each in marks if since <= each <= until)
-        spans = zip(times, times[1:], strict=False)
+        spans = pairwise(times)
         return sum(two - one for one, two in spans if self._could_not(ran, (one + two) / 2))
 
     def _could_not(self, ran: Ran, at: float) -> bool:
-        lives = self._oracle.diary.lives
+        lives = self._lives
         if not any(born <= at and (died is None or at < died) for born, died in lives):
             return True
         alive = [e for e in self.entries if e.ran.began <= at < (e.ran.ended or 0.0)]
         if len(alive) >= self._settings["max_live_agents"]:
             return True
         return any(
-            self._is_held(limit, entries, at)
-            for limit, entries in self.scopes(ran.agent_id, at).values()
+            self._is_held(limit, entries, self.entries if name == "the day" else entries, at)
+            for name, (limit, entries) in self.scopes(ran.agent_id, at).items()
         )
 
-    def _is_held(self, limit: Limit, entries: list[Entry], at: float) -> bool:
+    def _is_held(self, limit: Limit, entries: list[Entry], similar: list[Entry], at: float) -> bool:
+        """Tell whether those under way may use up the rest, judged by the largest `similar` one."""
         live = [e for e in entries if e.ran.began <= at < (e.ran.ended or 0.0)]
         past = [e for e in entries if e.seen_at <= at]
         if limit == Limit() or not live:
             return False
-        told = [e for e in past if (e.used.tokens if limit.tokens else e.used.usd)]
-        if (limit.tokens or limit.usd) and not told and total(past).attempts < SILENT:
+        known = [e for e in similar if e.seen_at <= at]
+        told = [e for e in known if (e.used.tokens if limit.tokens else e.used.usd)]
+        if (limit.tokens or limit.usd) and not told and total(known).attempts < SILENT:
             return True
-        floor = largest(past).times(2)._replace(attempts=1)
+        floor = largest(known).times(2)._replace(attempts=1)
         used = total(past)
         for each in live:
             used = used.plus(each.used.largest(floor)._replace(attempts=1))
@@ -163,11 +181,15 @@ class Books:
         """Say which budget was passed by more than one attempt."""
         found, seen = [], set()
         for entry in self.entries:
-            for name, (limit, entries) in self.scopes(entry.ran.agent_id, entry.seen_at).items():
+            for name, (limit, entries) in self.scopes(
+                entry.ran.agent_id, entry.seen_at, float("inf")
+            ).items():
                 key = (name, limit, *sorted(e.ran.mark for e in entries))
                 if key not in seen:
                     seen.add(key)
-                    found += [f"{name} of {entry.ran.agent_id}: {text}" for text in _over(limit, entries)]
+                    found += [
+                        f"{name} of {entry.ran.agent_id}: {text}" for text in _over(limit, entries)
+                    ]
         return found
 
     def is_used_up(self, agent_id: str, text: str) -> bool:
@@ -176,7 +198,9 @@ class Books:
         instants = sorted({e.seen_at for e in self.entries} | {last})
         for at in instants if "the day" in text else [last]:
             for name, (limit, entries) in self.scopes(agent_id, at).items():
-                if name in text and limit.reached(total(entries)):
+                told = sum(entry.ran.tokens for entry in entries)
+                used = total(entries)
+                if name in text and limit.reached(used._replace(tokens=max(told, used.tokens))):
                     return True
         return False
 

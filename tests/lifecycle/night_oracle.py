@@ -5,17 +5,16 @@ What the runner kept is only looked at to be compared. Nothing of `lifecycle.mac
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lifecycle.machine.states import AwaitingHuman, Completed, Rejected
+from tests.lifecycle.night_ledger import faults_of
 from tests.lifecycle.night_model import Model, Rest
 from tests.lifecycle.night_money import Books
-from tests.lifecycle.night_script import GOOD
+from tests.lifecycle.night_turns import Turns
 
 if TYPE_CHECKING:
-    from lifecycle.record import AgentLifecycle, AttemptRow, Spending
+    from lifecycle.record import AgentLifecycle
     from tests.lifecycle.night import Kept, NightPlay
     from tests.lifecycle.night_script import Job
     from tests.lifecycle.night_world import Ran
@@ -36,21 +35,6 @@ class Known(NamedTuple):
     rest: Rest
 
 
-@dataclass
-class Turn:
-    """One attempt: a process, or several where a runner died."""
-
-    attempt: int
-    runs: list[Ran]
-    kinds: list[str]
-    """How each of them ended."""
-
-    @property
-    def last(self) -> Ran:
-        """The process that decided."""
-        return self.runs[-1]
-
-
 class Oracle:
     """Looks at one night."""
 
@@ -59,11 +43,11 @@ class Oracle:
         self.night, self.diary = play.night, play.world.diary
         self.wrong: list[str] = list(play.problems)
         self.jobs: dict[str, Job] = {job.agent.agent_id: job for job in self.night.jobs}
-        self.turns = self._turns()
+        self.turns = Turns(self.diary, kept, self.night.settings["idle_limit"])
         self.models = {
             agent_id: Model(job, self.night.settings) for agent_id, job in self.jobs.items()
         }
-        self.books = Books(self)
+        self.books = Books(self.night, self.turns)
         self._board: list[Known] = []
         self._forgotten: list[tuple[float, frozenset[str]]] = []
         self._completed: dict[str, float] = {}
@@ -74,7 +58,8 @@ class Oracle:
         self._replay()
         self.wrong += self.books.judge()
         for agent_id in self.jobs:
-            self._ledger(agent_id)
+            for at, text in faults_of(self.kept[agent_id], self.turns, agent_id):
+                self.say(agent_id, at, text)
             self._end(agent_id)
         return self.wrong
 
@@ -83,98 +68,14 @@ class Oracle:
         hour = (at - self.diary.lives[0][0]) / 3600
         self.wrong.append(f"{agent_id} at {hour:.3f} h: {text}")
 
-    # --- what a process's end was -------------------------------------------------------------
-
-    def died(self, ran: Ran) -> float:
-        """Return when the runner died that had started it."""
-        died = self.diary.lives[ran.life][1]
-        return float("inf") if died is None else died
-
-    def is_lost(self, ran: Ran) -> bool:
-        """Tell whether no runner saw its end; where both fell together the runner's word counts."""
-        ended, died = ran.ended or 0.0, self.died(ran)
-        if ended != died:
-            return ended > died
-        row = self._row(ran)
-        return row is None or row.outcome in ("interrupted", "")
-
-    def seen_at(self, ran: Ran) -> float:
-        """Return when a runner learned of its end."""
-        ended, died = ran.ended or 0.0, self.died(ran)
-        if ended < died:
-            return ended
-        again = self.diary.lives[ran.life + 1][0]
-        row = self._row(ran) if ended == died else None
-        return again if row is None or row.ended_at != ended else ended
-
-    def is_torn(self, ran: Ran) -> bool:
-        """Tell whether it began, or ended, in the very moment in which its runner died.
-
-        Then it depends on which of both came first what is known of it.
-        """
-        return self.died(ran) in (ran.began, ran.ended)
-
-    def was_noted(self, ran: Ran) -> bool:
-        """Tell whether what it used is in the books; of those that are not torn it has to be."""
-        if not self.is_torn(ran):
-            return True
-        booked = [each for each in self.kept[ran.agent_id].spendings if each.attempt == ran.attempt]
-        runs = [each for each in self.diary.runs if each.agent_id == ran.agent_id]
-        tokens = sum(each.tokens for each in runs if each.attempt == ran.attempt)
-        return any(each.tokens == tokens for each in booked)
-
-    def _row(self, ran: Ran) -> AttemptRow | None:
-        """Return the ledger's row of an attempt, if this is the last process of it."""
-        mine = [each for each in self.diary.runs if each.agent_id == ran.agent_id]
-        if any(each.attempt == ran.attempt and each.life > ran.life for each in mine):
-            return None
-        rows = self.kept[ran.agent_id].attempts
-        return next((row for row in rows if row.attempt == ran.attempt), None)
-
-    def _turns(self) -> dict[str, list[Turn]]:
-        found: dict[str, list[Turn]] = defaultdict(list)
-        for ran in self.diary.runs:
-            if ran.ended is None:
-                self.say(ran.agent_id, ran.began, "its process never ended")
-                continue
-            mine = found[ran.agent_id]
-            if mine and mine[-1].attempt == ran.attempt:
-                mine[-1].runs.append(ran)
-            else:
-                mine.append(Turn(ran.attempt, [ran], []))
-        for mine in found.values():
-            for turn in mine:
-                turn.kinds = [self._kind(ran) for ran in turn.runs]
-        return found
-
-    def _kind(self, ran: Ran) -> str:
-        if ran.word:
-            failed = ran.word == "task_complete" and ran.deed and ran.deed.kind not in GOOD
-            return "gate_failed" if failed else ran.word
-        if self.is_lost(ran):
-            return "interrupted"
-        writes_events = bool(ran.program)
-        if ran.by_itself:
-            return ran.told or ("crash" if writes_events else "error")
-        quiet = (ran.ended or 0.0) - ran.silent_since
-        if ran.flooded and writes_events:
-            return "loop"
-        if ran.waits:
-            return "network"
-        if ran.stays and ran.told and writes_events and quiet >= 60:  # noqa: PLR2004  # as documented
-            return "no_breakpoint"
-        if ran.stays and quiet >= self.night.settings["idle_limit"]:
-            return "hang"
-        return "budget"
-
     # --- in the order of the clock ------------------------------------------------------------
 
     def _replay(self) -> None:
         facts: list[tuple[float, int, int, str, Ran | str]] = []
-        for turn in (turn for mine in self.turns.values() for turn in mine):
+        for turn in (turn for mine in self.turns.of.values() for turn in mine):
             for ran, kind in zip(turn.runs, turn.kinds, strict=True):
                 facts.append((ran.began, 2, len(facts), "", ran))
-                facts.append((self.seen_at(ran), 0, len(facts), kind, ran))
+                facts.append((self.turns.seen_at(ran), 0, len(facts), kind, ran))
         for at, agent_id, why in self.diary.woken:
             facts.append((at, 1, len(facts), why, agent_id))
         for at, agent_id, why in self.diary.resumed:
@@ -250,12 +151,14 @@ class Oracle:
         at = ran.began
         if known.at >= at - HAIR or not known.rest.is_sure(at + HAIR):
             return False
-        if any(known.at <= when + SLOW and known.program in names for when, names in self._forgotten):
+        if any(
+            known.at <= when + SLOW and known.program in names for when, names in self._forgotten
+        ):
             return False
         born = self.diary.lives[ran.life][0]
         if known.at < born:
             # An earlier runner learned it: it is known as long as whoever met it is not at an end.
-            mine = self.turns[known.agent_id]
+            mine = self.turns.of[known.agent_id]
             return any(turn.last.began > born for turn in mine)
         return True
 
@@ -283,41 +186,6 @@ class Oracle:
         self.wrong += [f"{mark} was started beside another" for mark in self.play.world.doubled]
         self.wrong += [f"{actor.mark} is alive at the end" for actor in self.play.world.alive()]
 
-    def _ledger(self, agent_id: str) -> None:
-        kept, turns = self.kept[agent_id], self.turns.get(agent_id, [])
-        rows = {row.attempt: row for row in kept.attempts}
-        books = {each.attempt: each for each in kept.spendings}
-        for turn in turns:
-            at, number = turn.last.ended or 0.0, turn.attempt
-            row, spending = rows.pop(number, None), books.pop(number, None)
-            if row is None or spending is None:
-                missing = "ledger" if row is None else "books"
-                self.say(agent_id, at, f"attempt {number} is not in the {missing}")
-                continue
-            faults = _row_faults(turn, row, torn=self.is_torn(turn.last))
-            for text in (*faults, *self._book_faults(turn, spending)):
-                self.say(agent_id, at, f"attempt {number}: {text}")
-        for number in sorted({*rows, *books}):
-            self.say(agent_id, 0.0, f"attempt {number} was written down and never was")
-
-    def _book_faults(self, turn: Turn, spending: Spending) -> list[str]:
-        found = []
-        torn = any(self.is_torn(ran) for ran in turn.runs)
-        noted = [ran for ran in turn.runs if self.was_noted(ran)]
-        tokens = sum(ran.tokens for ran in noted)
-        if spending.tokens != tokens:
-            found.append(f"{spending.tokens} tokens are booked, {tokens} were reported")
-        costs = [ran.cost for ran in noted if ran.cost is not None]
-        missed = abs((spending.cost_usd or 0.0) - sum(costs)) > HAIR / 100
-        if missed or (not torn and (spending.cost_usd is None) != (not costs)):
-            found.append(f"cost {spending.cost_usd} is booked, {costs} was reported")
-        seconds = sum(self.seen_at(ran) - ran.began for ran in noted)
-        if not torn and abs(spending.seconds - seconds) > 1.0:
-            found.append(f"{spending.seconds:.0f} s are booked, it took {seconds:.0f} s")
-        if not torn and spending.program != (turn.last.program or "command"):
-            found.append(f"booked as {spending.program}, it was {turn.last.program}")
-        return found
-
     def _end(self, agent_id: str) -> None:
         model, record = self.models[agent_id], self.kept[agent_id].record
         work = record.work
@@ -326,16 +194,16 @@ class Oracle:
         if work.tally.retry_count != model.retries:
             text = f"{work.tally.retry_count} retries are counted, {model.retries} were due"
             self.say(agent_id, at, text)
-        spawned = max((turn.attempt for turn in self.turns.get(agent_id, [])), default=0)
+        spawned = max((turn.attempt for turn in self.turns.of.get(agent_id, [])), default=0)
         if work.tally.spawn_count != spawned:
             self.say(agent_id, at, f"{work.tally.spawn_count} attempts are counted, not {spawned}")
-        expected = self._expected(model, agent_id)
+        expected = self._expected(model)
         if label not in expected:
             self.say(agent_id, at, f"it ended as {label} ({record.error}), not as {expected}")
         if label == "budget" and not self.books.is_used_up(agent_id, record.error or ""):
             self.say(agent_id, at, f"it was ended by a budget that is not used up: {record.error}")
 
-    def _expected(self, model: Model, agent_id: str) -> tuple[str, ...]:
+    def _expected(self, model: Model) -> tuple[str, ...]:
         needs = [f"agent-{name}" for name in model.job.task.dependencies]
         if any(label_of(self.kept[name].record) != "completed" for name in needs):
             return ("dependency",)
@@ -357,20 +225,3 @@ def label_of(record: AgentLifecycle) -> str:
             return str(about)
         case other:
             return type(other).__name__
-
-
-def _row_faults(turn: Turn, row: AttemptRow, *, torn: bool) -> list[str]:
-    found = []
-    kind = turn.kinds[-1]
-    if row.outcome != kind:
-        found.append(f"the ledger says {row.outcome!r}, it was {kind!r}")
-    if not torn and row.program != turn.last.program:
-        found.append(f"the ledger says that {row.program!r} did it, not {turn.last.program!r}")
-    talks = ("task_complete", "blocked", "question", "pr_created")
-    if kind not in talks and not row.error:
-        found.append(f"the ledger does not explain {kind}")
-    if not torn and turn.last.program and row.report is None:
-        found.append("what its program told is not in the ledger")
-    if row.ended_at is None:
-        found.append("the ledger does not know its end")
-    return found

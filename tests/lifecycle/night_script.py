@@ -81,7 +81,9 @@ class Night:
     def trouble(self, program: str, at: float) -> Trouble | None:
         """Return what is in the way of a program now."""
         found = (
-            each for each in self.troubles if each.program == program and each.since <= at < each.until
+            each
+            for each in self.troubles
+            if each.program == program and each.since <= at < each.until
         )
         return next(found, None)
 
@@ -111,7 +113,7 @@ def draw(seed: int, tasks: int = 50) -> Night:
         "baseline": False,
         "stop_grace": 0.1,
         "retention_hours": 10_000.0,
-        "day_budget_tokens": chance.choice((9_000_000, 14_000_000, 60_000_000)),
+        "day_budget_tokens": chance.choice((2_000_000, 4_000_000, 60_000_000)),
         "budget_usd": 4.0,
     }
     return Night(seed, jobs, _troubles(chance), crashes, hurries, settings)

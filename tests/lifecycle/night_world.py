@@ -1,7 +1,7 @@
 """The simulated world with a clock: agents take their time, providers have their bad hours.
 
-It keeps a diary of every process: what it was told to do, what it reported, how it ended. The oracle
-reads only that, and the script.
+It keeps a diary of every process: what it was told to do, what it reported, how it ended. The
+oracle reads only that, and the script.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci.interface import PullRequestState
 from tests.lifecycle import night_lines as said
+from tests.lifecycle.night_deeds import steps_of
 from tests.lifecycle.night_script import MINUTE
 from tests.lifecycle.simulated import BASE, KILL, World
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 CI_TAKES, MERGE_TAKES = 7 * MINUTE, 25 * MINUTE
 AT_FIRST = 20.0
 ASKS_AGAIN = 4 * MINUTE
+OURS = ("wait", "write", "work", "meet", "gate", "end", "fail", "flood", "stay", "signal")
+"""What agents of the night do beside what agents of all stories do."""
 
 
 @dataclass(eq=False)
@@ -50,6 +53,8 @@ class Ran:
     stays: bool = False
     waits: bool = False
     """It asks in vain for the network."""
+    waited: float = 0.0
+    """When it last did."""
     silent_since: float = 0.0
     used: int = 0
     tokens: int = 0
@@ -157,46 +162,50 @@ class NightWorld(World):
             self._deeds[key] = deeds[min(index, len(deeds) - 1)]
             self._next[order.agent_id] = index + 1
         ran.deed = deed = self._deeds[key]
-        return [("write", begins), ("wait", AT_FIRST), *_steps(deed, order.attempt)]
+        return [("write", begins), ("wait", AT_FIRST), *steps_of(deed, order.attempt)]
 
     def _act(self, actor: Actor, verb: str, what: Any) -> None:
         ran = self._runs[actor.mark]
-        match verb:
-            case "wait":
-                self._due[actor.mark] = self.now + what
-            case "write":
-                self._write(actor, ran, what)
-            case "work":
-                self._work(actor, ran, *what)
-            case "meet":
-                self._meet(actor, ran, what)
-            case "gate":
-                self.gates[f"check {self.jobs[ran.agent_id].task.id}"] = what
-            case "end":
-                self._write(actor, ran, self._last_lines(ran))
-                ran.told = "no_breakpoint"
-            case "fail":
-                self._fail(actor, ran, what)
-            case "flood":
-                self._write(actor, ran, ['{"type":"item.updated"}'] * 1100)
-                ran.flooded = True
-            case "stay":
-                ran.stays = True
-            case "signal":
-                ran.told = "crash"
-                ran.by_itself = True
-                actor.end(None, what)
-            case _:
-                if verb == "exit":
-                    ran.by_itself = True
-                super()._act(actor, verb, what)
+        does = getattr(self, f"_{verb}", None) if verb in OURS else None
+        if does is not None:
+            does(actor, ran, what)
+            return
+        ran.by_itself = ran.by_itself or verb == "exit"
+        super()._act(actor, verb, what)
 
-    def _work(self, actor: Actor, ran: Ran, number: int, tokens: int) -> None:
+    def _wait(self, actor: Actor, ran: Ran, seconds: float) -> None:
+        self._due[ran.mark] = self.now + seconds
+        assert actor.alive
+
+    def _gate(self, actor: Actor, ran: Ran, code: int) -> None:
+        self.gates[f"check {self.jobs[actor.agent_id].task.id}"] = code
+        assert ran.ended is None
+
+    def _end(self, actor: Actor, ran: Ran, what: None) -> None:
+        self._write(actor, ran, self._last_lines(ran))
+        ran.told = "no_breakpoint"
+        assert what is None
+
+    def _flood(self, actor: Actor, ran: Ran, lines: int) -> None:
+        self._write(actor, ran, ['{"type":"item.updated"}'] * lines)
+        ran.flooded = True
+
+    def _stay(self, actor: Actor, ran: Ran, what: None) -> None:
+        ran.stays = True
+        assert actor.alive
+        assert what is None
+
+    def _signal(self, actor: Actor, ran: Ran, number: int) -> None:
+        ran.told, ran.by_itself = "crash", True
+        actor.end(None, number)
+
+    def _work(self, actor: Actor, ran: Ran, what: tuple[int, int]) -> None:
+        number, tokens = what
         trouble = self.night.trouble(ran.program, self.now)
         if trouble is not None:
             if trouble.kind == "network" and ran.program == "codex":
                 # It waits until the network is there again, for ever if need be.
-                ran.waits = True
+                ran.waits, ran.waited = True, self.now
                 self._write(actor, ran, [said.CODEX_WAITS])
                 actor.steps.extendleft([("work", (number, tokens)), ("wait", ASKS_AGAIN)])
             else:
@@ -273,47 +282,3 @@ class NightWorld(World):
             self.diary.crowded.append((self.now, len(self._open)))
         elif self.diary.crowded[-1][1] != before:
             self.diary.crowded.append((self.now, before))
-
-
-def _steps(deed: Deed, attempt: int) -> list[tuple[str, Any]]:
-    steps: list[tuple[str, Any]] = []
-    for number, tokens in enumerate(deed.steps):
-        steps += [("wait", deed.pace), ("work", (number, tokens))]
-    if deed.commits:
-        steps.append(("commit", "x.txt"))
-    which = 0 if deed.same_words else attempt
-    done = {"type": "task_complete", "summary": f"done in {which}"}
-    match deed.kind:
-        case "complete":
-            steps += [("gate", 0), ("end", None), ("say", done), ("exit", 0)]
-        case "complete_late":
-            steps += [("gate", 0), ("say", done), ("wait", 5.0), ("end", None), ("exit", 0)]
-        case "lie":
-            steps += [("gate", 1), ("end", None), ("say", done), ("exit", 0)]
-        case "dirty":
-            steps += [("gate", 0), ("dirty", f"y{which}.txt"), ("say", done), ("exit", 0)]
-        case "silent":
-            steps += [("end", None), ("exit", 0)]
-        case "linger":
-            steps += [("end", None), ("stay", None)]
-        case "hang":
-            steps += [("stay", None)]
-        case "crash":
-            steps += [("signal", 11)]
-        case "flood":
-            steps += [("flood", None), ("stay", None)]
-        case "context":
-            steps += [("fail", "context_overflow"), ("exit", 1)]
-        case "error":
-            steps += [("exit", 1)]
-        case "ask" | "ask_for_ever":
-            which = attempt if deed.kind == "ask" else 0
-            word = {"type": "question", "question": f"which {which}?"}
-            steps += [("end", None), ("say", word), ("exit", 0)]
-        case "pr":
-            steps += [("say", {"type": "pr_created", "summary": f"pull {attempt}"}), ("exit", 0)]
-        case _:
-            whom = {"block_ci": "ci", "block_person": "person"}.get(deed.kind, "nobody")
-            word = {"type": "blocked", "blocked_on": [f"{whom}-{attempt}"], "summary": f"{whom}"}
-            steps += [("say", word), ("exit", 0)]
-    return steps

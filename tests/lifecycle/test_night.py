@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lifecycle import draft
+from lifecycle import draft, project
 from lifecycle.accounts import Accounts, Verdict
 from lifecycle.admission import Board
-from lifecycle.machine import attempts, chain, endings, step
+from lifecycle.machine import attempts, chain, endings, policy, step
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Verifying, counted
 from lifecycle.machine.table import TABLE
 from lifecycle.places import Places
 from tests.lifecycle.night import NightPlay
 from tests.lifecycle.night_oracle import Oracle, label_of
-from tests.lifecycle.night_script import BAD, GOOD, NEVER, TALK, draw
+from tests.lifecycle.night_script import BAD, GOOD, MIDNIGHT, NEVER, TALK, draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from lifecycle.machine.states import State
     from lifecycle.machine.step import Step
 
-SEEDS = (2, 4, 10)
-SHORT, FEW = 5, 14
-"""A night with few tasks, for rules that are broken on purpose."""
+SEEDS = (3, 11)
+USES_UP_THE_DAY = 2
+SHORT, OTHER, FEW = 1, 2, 18
+"""Nights with few tasks, for rules that are broken on purpose."""
 
 
-async def _wrong(folder: Path, seed: int, tasks: int = FEW) -> list[str]:
-    play = await NightPlay(folder / "world", draw(seed, tasks)).through()
+async def _wrong(folder: Path, seed: int) -> list[str]:
+    play = await NightPlay(folder / "world", draw(seed, FEW)).through()
     return Oracle(play, await play.kept()).judge()
 
 
@@ -49,14 +50,23 @@ async def test_fifty_tasks_come_through_the_night_as_they_have_to(
     assert Oracle(play, kept).judge() == []
     assert len(kept) == 50
     assert len(play.lives) == 5, "four runners died"
+    assert play.world.now > MIDNIGHT
     ends = {label_of(each.record) for each in kept.values()}
     assert ends >= {"completed", "dependency", "budget"}
     outcomes = {row.outcome for each in kept.values() for row in each.attempts}
     assert outcomes >= {"task_complete", "rate_limit", "overloaded", "hang", "crash", "gate_failed"}
 
 
+async def test_what_the_budget_of_a_day_ended_goes_on_after_midnight(tmp_path: Path) -> None:
+    play = await NightPlay(tmp_path / "world", draw(USES_UP_THE_DAY)).through()
+    assert Oracle(play, await play.kept()).judge() == []
+    taken_up = {who for _, who, why in play.world.diary.resumed if why == "morning"}
+    later = {ran.agent_id for ran in play.world.diary.runs if ran.began > MIDNIGHT}
+    assert len(taken_up & later) > 3
+
+
 def test_in_these_nights_everything_happens_that_agents_are_known_for() -> None:
-    nights = [draw(seed) for seed in SEEDS]
+    nights = [draw(seed) for seed in (*SEEDS, USES_UP_THE_DAY)]
     done = {deed.kind for night in nights for job in night.jobs for deed in job.deeds}
     assert done == {*GOOD, *BAD, *TALK, *NEVER}
     met = {(each.program, each.kind, each.named) for night in nights for each in night.troubles}
@@ -66,8 +76,9 @@ def test_in_these_nights_everything_happens_that_agents_are_known_for() -> None:
     assert ("claude", "auth", False) in met
 
 
-async def test_a_short_night_goes_well_while_no_rule_is_broken(tmp_path: Path) -> None:
-    assert await _wrong(tmp_path, SHORT) == []
+@pytest.mark.parametrize("seed", [SHORT, OTHER])
+async def test_a_short_night_goes_well_while_no_rule_is_broken(tmp_path: Path, seed: int) -> None:
+    assert await _wrong(tmp_path, seed) == []
 
 
 # --- rules broken on purpose --------------------------------------------------------------------
@@ -83,7 +94,7 @@ def _limits_cost_a_retry(patch: pytest.MonkeyPatch) -> None:
 
 
 def _reset_times_are_passed_over(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(endings, "after_reset", lambda policy, at, reset_at: at + 1.0)  # noqa: ARG005  # its form
+    patch.setattr(endings, "after_reset", lambda policy, at, reset_at: (at + reset_at) / 2)  # noqa: ARG005  # its form
 
 
 def _waits_are_skipped(patch: pytest.MonkeyPatch) -> None:
@@ -91,8 +102,8 @@ def _waits_are_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def _waits_are_doubled(patch: pytest.MonkeyPatch) -> None:
-    honest = step.delay
-    patch.setattr(step, "delay", lambda policy, nth: 2 * honest(policy, nth))
+    honest = policy.delay
+    patch.setattr(step, "delay", lambda given, nth: 2 * honest(given, nth))
 
 
 def _the_breaker_never_opens(patch: pytest.MonkeyPatch) -> None:
@@ -126,7 +137,7 @@ def _roomy(honest: Callable[..., None]) -> Callable[..., None]:
 
 
 def _usage_is_lost(patch: pytest.MonkeyPatch) -> None:
-    honest = draft.onto_books
+    honest = project.onto_books
 
     def poor(*args: Any) -> Any:
         spending = honest(*args)
@@ -136,10 +147,10 @@ def _usage_is_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def _liars_are_believed(patch: pytest.MonkeyPatch) -> None:
-    def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
-        return attempts.judged(state, replace(event, gates=()), policy)
+    def judged(state: Verifying, event: on.GatesFinished, given: Policy) -> Step:
+        return attempts.judged(state, replace(event, gates=()), given)
 
-    key = Verifying, on.GatesFinished
+    key: tuple[type[State], type[on.Event]] = (Verifying, on.GatesFinished)
     patch.setitem(TABLE, key, replace(TABLE[key], decide=judged))
 
 
@@ -148,7 +159,7 @@ def _the_chain_is_read_backwards(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         chain,
         "chosen",
-        lambda tally, policy: honest(tally, replace(policy, programs=policy.programs[::-1])),
+        lambda tally, given: honest(tally, replace(given, programs=given.programs[::-1])),
     )
 
 
@@ -176,5 +187,5 @@ async def test_a_broken_rule_is_noticed(
     seen: str,
 ) -> None:
     breaks(monkeypatch)
-    wrong = await _wrong(tmp_path, SHORT)
+    wrong = await _wrong(tmp_path, OTHER if breaks is _liars_are_believed else SHORT)
     assert [each for each in wrong if seen in each], wrong

@@ -148,7 +148,7 @@ def environment() -> Mapping[str, str]:
 
 
 def test_a_loop_writes_no_secret_and_shows_none(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
@@ -158,9 +158,17 @@ def test_a_loop_writes_no_secret_and_shows_none(
         world.comes_to("AwaitingHuman")
         address = until(lambda: re.search(r"http://127[.0-9]+:\d+", live.err), "it listens")[0]
         shown = list(asked(address))
+        with opened(f"{address}/api/v1/lifecycles/agent-T001/events", STREAM) as journal:
+            shown.append(told_by(journal, b"***PLAN_TOKEN***"))
         body = json.dumps({"note": f"{FORGE} {PASSED} {GIVEN}"}).encode()
         shown.append(delivered(address, body))
-        world.call("answer", "agent-T001", f"yes, {PASSED} and {FORGE}")
+        page = tmp_path / "summary.md"
+        page.write_text(f"Mind {PASSED} and {FORGE}")
+        world.call("summary", "edit", "agent-T001", "--file", str(page))
+        world.call("guide", "agent-T001", f"mind {PASSED} and {FORGE}")
+        with opened(f"{address}/api/v1/events", STREAM) as everything:
+            world.call("answer", "agent-T001", f"yes, {PASSED} and {FORGE}")
+            shown.append(told_by(everything, b"Working"))
         world.comes_to("Rejected")
     shown += [live.out.encode(), live.err.encode()]
     for command in COMMANDS:
@@ -180,6 +188,10 @@ COMMANDS = (
     ("events", "agent-T001"),
     ("events", "agent-T001", "--json"),
     ("summary", "agent-T001"),
+    ("summary", "agent-T001", "2", "--diff"),
+    ("costs", "--json"),
+    ("pr", "list", "--json"),
+    ("agents", "list", "--json"),
     ("logs", "agent-T001", "--attempt", "1"),
     ("ps", "--all", "--json"),
     ("audit", "--json"),
@@ -188,14 +200,30 @@ COMMANDS = (
 )
 
 
+STREAM = "text/event-stream"
+
+
 def asked(address: str) -> Iterator[bytes]:
-    for path in ("lifecycles", "lifecycles/agent-T001", "lifecycles/agent-T001/attempts/1/log",
-                 "instances", "lifecycles/agent-T001/summaries"):  # fmt: skip
-        request = urllib.request.Request(  # noqa: S310  # our own server
-            f"{address}/api/v1/{path}", headers={"Authorization": f"Bearer {BEARER}"}
-        )
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  # as above
+    one = "/api/v1/lifecycles/agent-T001"
+    for path in ("/api/v1/lifecycles", one, f"{one}/attempts/1/log", f"{one}/summaries",
+                 f"{one}/summaries/2", "/api/v1/instances", "/api/v1/statistics",
+                 "/metrics"):  # fmt: skip
+        with opened(address + path) as answer:
             yield answer.read()
+
+
+def told_by(stream: Any, what: bytes) -> bytes:
+    """Read a stream until it told something."""
+    told = b""
+    while what not in told:
+        told += stream.readline()
+    return bytes(told)
+
+
+def opened(url: str, accept: str = "*/*") -> Any:
+    headers = {"Authorization": f"Bearer {BEARER}", "Accept": accept}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310  # our own server
+    return urllib.request.urlopen(request, timeout=10)  # noqa: S310  # as above
 
 
 def delivered(address: str, body: bytes) -> bytes:
@@ -206,6 +234,8 @@ def delivered(address: str, body: bytes) -> bytes:
         headers={
             "Content-Type": "application/json",
             "x-loopwright-signature": f"sha256={signature}",
+            "x-loopwright-event": FORGE,
+            "user-agent": PASSED,
         },
     )
     with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  # as above

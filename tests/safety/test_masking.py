@@ -72,6 +72,64 @@ def test_base64_in_lines_is_masked() -> None:
     assert not any(line[:16] in masked for line in wrapped.splitlines())
 
 
+@pytest.mark.parametrize("width", [64, 76])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\\n"])
+def test_base64_of_a_whole_file_in_rows_is_masked_wherever_a_row_ends(width: int, end: str) -> None:
+    whole, shifts = len(PLANTED) * 4 // 3, range(120)
+    for shift in shifts:
+        file = b"u" * shift + PLANTED.encode() + b"v" * 90
+        coded = base64.b64encode(file).decode()
+        rows = [coded[at : at + width] for at in range(0, len(coded), width)]
+        text = "file:" + end + end.join(rows) + end
+        masked = MASKER.mask(text)
+        assert "***TOKEN***" in masked, shift
+        # Beside it stand at most the letters that its neighbours share.
+        assert len(masked) - len("***TOKEN***") <= len(text) - whole + 4, shift
+        assert MASKER.mask_bytes(text.encode()).decode() == masked
+        stream = MASKER.stream()
+        told = b"".join(stream.feed(text[at : at + 7].encode()) for at in range(0, len(text), 7))
+        assert (told + stream.end()).decode() == masked, shift
+
+
+def test_a_row_end_holds_back_no_line_of_a_log() -> None:
+    stream = Masker({"A": "e-a-secret-e"}).stream()
+    assert stream.feed(b"made\n") == b"made\n"
+    row = base64.b64encode(b"u" * 54 + b"e-a-secret-e")
+    assert stream.feed(row[:76] + b"\n") == row[:72]
+    assert stream.feed(row[76:] + b"\n") == b"***A***\n"
+
+
+CUT = "Zx81-spectrum-48k/and+more"
+CUTS = Masker({"KEY": CUT})
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        (f"{CUT[5:]} was refused", "***KEY*** was refused"),
+        (f"refused: {CUT[:-5]}", "refused: ***KEY***"),
+        (f"refused: {CUT[:-5]}\n", "refused: ***KEY***\n"),
+        (CUT[4:-4], "***KEY***"),
+        (f"a {CUT[:14]}\n[... 900 bytes left out ...]\n{CUT[-12:]} b",
+         "a ***KEY***\n[... 900 bytes left out ...]\n***KEY*** b"),
+        (f"[earlier output cut]\n{CUT[-12:]} b", "[earlier output cut]\n***KEY*** b"),
+        (f"it said {CUT[:12]}\u2026", "it said ***KEY***\u2026"),
+        (f"it said {CUT[:12]}...", "it said ***KEY***..."),
+        (f"coded {base64.b64encode(CUT.encode()).decode()[:20]}", "coded ***KEY***"),
+        (f"a {CUT[:11]}", f"a {CUT[:11]}"),
+        (f"in the middle {CUT[:14]} of it", f"in the middle {CUT[:14]} of it"),
+    ],
+)  # fmt: skip
+def test_half_a_secret_beside_a_cut_is_masked(text: str, masked: str) -> None:
+    assert CUTS.mask(text) == masked
+
+
+def test_half_a_secret_goes_unseen_where_only_whole_ones_are_looked_for() -> None:
+    """The attack: a provider cut its log in the middle of a secret."""
+    half = f"{CUT[5:]} was refused"
+    assert CUTS.mask_bytes(half.encode()).decode() == half
+
+
 def test_each_line_of_a_key_is_masked_and_escaped_ones_too() -> None:
     for value in (KEY, KEY.replace("\n", "\\n"), json.dumps({"private_key": KEY}, indent=1)):
         masker = Masker({"KEY": value})

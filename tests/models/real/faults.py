@@ -4,8 +4,9 @@ Measured with the versions of `tests/tools/agents/package.json`. What only its o
 
 * claude tries again ten times, some three minutes, and tells each try: a limit ends it if the next
   try is a minute away, other trouble when it gives up (`CLAUDE_CODE_MAX_RETRIES` makes that short).
-* codex says at once that a plan's limit is reached, with the minute at which it ends; without a
-  network it tries again for ever, so it is ended. A command that a rule forbids is in its log only.
+* codex says at once that a plan's limit is reached, with the minute at which it ends; it waits as
+  long as a provider asks, and without a network it tries again for ever, so it is ended. A command
+  that a rule forbids is in its log only.
 * gemini tries again for minutes without a word (`maxAttempts` makes that short here). It names no
   end for what a day grants, only for a minute's limit. It tells a cut answer as "terminated".
 * opencode tries again for more than a minute, waits as long as a provider asks and shortens a full
@@ -75,6 +76,8 @@ BUSY = Fault("overloaded")
 WRONG_KEY = Fault("auth", message="this key is wrong")
 FULL = Fault("context")
 CUT = answer("half of a sentence that is long enough", broken="cut")
+CUT_CALL = answer(Shell("true"), broken="cut")
+"""Half of a text counts as getting on, so opencode would be left to try for longer."""
 TRIES: tuple[Turn, ...] = (Shell(FORBIDDEN), Say("I could not do it."))
 SILENT = {"idle_limit": 2.5}
 HUNG = "no output, no file change and no CPU use for 2.5 s"
@@ -98,6 +101,12 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
             Fault("usage_limit"), "rate_limit", "hit your usage limit", resets=RESETS_IN
         ),
         "limit_without_reset": Row(LIMIT, "rate_limit", "429 Too Many Requests"),
+        "limit_waited_out": Row(
+            Fault("rate_limit", retry_after=RESETS_IN),
+            "rate_limit",
+            "429 Too Many Requests",
+            patience=SOON,
+        ),
         "overload": Row(BUSY, "overloaded", "at capacity"),
         "auth": Row(WRONG_KEY, "auth", "Run `codex login`"),
         "context": Row(FULL, "context_overflow", "ran out of room"),
@@ -134,7 +143,7 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
         "auth": Row(WRONG_KEY, "auth", "Run `opencode auth login`"),
         "context": Row(FULL, "context_overflow", "exceeds the context window"),
         "denied": Row(Hang(), "denied", "not permitted: bash"),
-        "cut": Row(CUT, "network", "connection was closed unexpectedly", patience=SOON),
+        "cut": Row(CUT_CALL, "network", "connection was closed unexpectedly", patience=SOON),
         "down": Row(Hang(), "network", "Cannot connect to API", unreachable=True, patience=SOON),
         "hang": Row(Hang(), "hang", HUNG, settings=SILENT),
     },

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tests.models.script import Turn
 
 AGENT = "agent-T001"
-PATIENCE = 60.0
+PATIENCE = 110.0
 PROGRAMS: Mapping[str, str] = {
     "claude": "claude",
     "codex": "codex:gpt-5.1-codex",
@@ -115,6 +115,7 @@ class Real:
     args: tuple[str, ...]
     files: Mapping[str, str]
     news: list[News] = field(default_factory=list)
+    _run: asyncio.Task[LoopResult] | None = None
 
     @property
     def repo(self) -> Path:
@@ -180,6 +181,7 @@ class Real:
         """Let the loop run meanwhile; it is shut down at the end."""
         loop = self.loop()
         run = asyncio.create_task(loop.run_agent_loop(self.agent(), task or self.task()))
+        self._run = run
         try:
             yield run
         finally:
@@ -195,6 +197,8 @@ class Real:
         deadline = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < deadline, f"waited in vain; {self.told()}"
+            if self._run is not None and self._run.done() and not condition():
+                raise AssertionError(f"the loop ended: {self._run.result()}; {self.told()}")
             await asyncio.sleep(0.01)
 
     def settled(self) -> bool:

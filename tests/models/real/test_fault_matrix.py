@@ -68,7 +68,7 @@ def _signed_in(name: str, case: str, played: Conversation) -> dict[str, str]:
     return {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": played.key}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(150)
 @pytest.mark.parametrize(("name", "case"), CASES)
 async def test_a_fault_is_called_by_its_name_and_paid_by_the_right_one(
     model_server: ModelServer,
@@ -132,7 +132,7 @@ def _waits_as_expected(work: State, row: Row, ended_at: float) -> None:
         assert row.resets - 90 <= after <= row.resets + 2 * MARGIN + 60
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(150)
 @pytest.mark.parametrize("name", NAMES)
 async def test_it_goes_on_by_itself_when_a_limit_is_over(
     model_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -160,7 +160,7 @@ async def test_it_goes_on_by_itself_when_a_limit_is_over(
         assert (work.tally.limits, work.tally.limited_since) == (0, None)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(150)
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_stop_while_a_tool_runs_leaves_nothing_behind(
     model_server: ModelServer, tmp_path: Path, name: str
@@ -180,7 +180,7 @@ async def test_a_stop_while_a_tool_runs_leaves_nothing_behind(
         assert "suspended since" in (await real.why()).lower()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(150)
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_prompt_of_a_megabyte_arrives_whole(
     model_server: ModelServer, tmp_path: Path, name: str
