@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
 
-.PHONY: help install demo test all lint type fmt bench agents test-agents crash soak docs lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents crash soak night docs lock wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ crash: $(STAMP) ## kill a real runner at random moments, print the table (ROUNDS
 
 soak: $(STAMP) ## 50 agents with faults for MINUTES=10, print what was wrong or left
 	$(BIN)/python bench/soak.py --minutes $(or $(MINUTES),10)
+
+night: $(STAMP) ## play SEEDS=30 nights in fast motion, print the table
+	LOOPWRIGHT_NIGHT_SEEDS=$(or $(SEEDS),30) $(BIN)/python -m tests.lifecycle.night_table
 
 docs: $(STAMP) ## write the generated parts of docs/ anew
 	$(BIN)/python docs/state_diagram.py

@@ -334,7 +334,7 @@ class Engine:
             record = await self.parts.bases.of_task(wanted)
             if record is None or wanted in self._tasks_running():
                 continue
-            if is_done(record.work) or isinstance(record.work, Rejected):
+            if ended(record) is not None:
                 owner.tell(self._settled(record))
 
     def _settle_others(self, owner: Owner, result: LoopResult | None) -> None:

@@ -423,14 +423,14 @@ class Owner:
         if self._draining:
             return
         await self._parts.board.learn(self._parts.store)
-        if not isinstance(state, ACTIVE):
+        if not isinstance(state, ACTIVE) or isinstance(state, Spawning):
             return
         places, agent_id = self._parts.places, self.case.agent_id
         places.ask(agent_id, self._wake.set)
         while not places.holds(agent_id) and not self._draining:
             self._wake.clear()
             await self._wake.wait()
-        if isinstance(state, (Preparing, Spawning)) and not self._draining:
+        if isinstance(state, Preparing) and not self._draining:
             self.admission.begun()
 
     async def _let_go(self) -> None:

@@ -24,7 +24,7 @@ from lifecycle.judging import Judge
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
-from lifecycle.machine.states import Capturing, Ended, Process, Working
+from lifecycle.machine.states import Capturing, Ended, Process, Spawning, Stopping, Working
 from lifecycle.monitor import Monitor
 from lifecycle.programs import program_of
 from lifecycle.starting import Starter
@@ -123,8 +123,14 @@ class Performer:
     def _told_before(self, case: Case, attempt: int, *, spoke: bool) -> on.Report | None:
         """Read what a lost attempt reported: what it used has to be paid all the same."""
         work = case.record.work
-        if not isinstance(work, Working):
-            return None
+        if isinstance(work, (Working, Stopping)):
+            start = work.log_start
+        elif isinstance(work, Spawning) and not any(
+            row.attempt == attempt for row in case.ledger[-1:]
+        ):
+            start = 0
+        else:
+            return None  # where its output begins, behind that of an earlier process, is not known
         try:
             program = program_of(case.agent, work.tally.program)
         except PlanError:
@@ -133,7 +139,7 @@ class Performer:
             return None
         log = self._parts.paths.log(case.agent_id, attempt)
         now = self._parts.clock.now
-        monitor = Monitor(program.adapter, log, work.log_start, now, model=program.model)
+        monitor = Monitor(program.adapter, log, start, now, model=program.model)
         return monitor.finish(None, None, Ending.KILLED, spoke=spoke)
 
     async def write_summary(self, case: Case) -> Path:

@@ -14,7 +14,9 @@ from lifecycle.machine.states import (
     PrPending,
     Reason,
     Rejected,
+    Stopping,
     Verifying,
+    Working,
 )
 from lifecycle.plan import LOOSE
 from lifecycle.record import AttemptRow, Spending
@@ -92,11 +94,13 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
                 swept=event.swept,
                 report=event.report,
             )
-        case on.RunnerRestarted() if row is not None and row.attempt == event.attempt:
-            return replace(row, ended_at=event.at, swept=event.swept, report=event.report)
-        case on.RunnerRestarted(attempt=attempt, word=word, at=at) if word is not None:
-            # It lived and spoke, but its runner died before that it lived could be written down.
-            return replace(_begun(row, record, attempt, at), ended_at=at, swept=event.swept)
+        case on.RunnerRestarted(report=report) if row is not None and _began(before):
+            return replace(row, ended_at=event.at, swept=event.swept, report=report)
+        case on.RunnerRestarted(attempt=attempt, word=word, report=report, at=at) if word or report:
+            # It lived, but its runner died before that could be written down.
+            lived = _begun(row, record, attempt, at)
+            program = after.tally.program
+            return replace(lived, ended_at=at, swept=event.swept, program=program, report=report)
         case on.SnapshotTaken() if row is not None and isinstance(before, Capturing):
             return _concluded(row, before, event, after)
         case on.GatesFinished() if row is not None and isinstance(before, Verifying):
@@ -110,6 +114,11 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             )
         case _:
             return None
+
+
+def _began(before: State) -> bool:
+    """Tell whether it is known that the attempt's process began."""
+    return isinstance(before, (Working, Stopping))
 
 
 def _begun(

@@ -165,6 +165,11 @@ class Spending:
     """None where the program named no cost, which is not the same as nothing."""
     seconds: float = 0.0
 
+    @property
+    def tells_cost(self) -> bool:
+        """Tell whether it says what work costs; one that met a limit at once costs nothing."""
+        return self.cost_usd is not None and (self.cost_usd > 0 or self.tokens > 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingSum:
@@ -187,7 +192,7 @@ class SpendingSum:
     with_tokens: int
     """Attempts that reported tokens."""
     with_cost: int
-    """Attempts that reported what they cost."""
+    """Attempts that tell what work costs."""
     ended: float
     """When the last of them ended."""
 

@@ -48,7 +48,7 @@ class Past:
             attempts=sign,
         )
         self.with_tokens += sign * (each.tokens > 0)
-        self.with_cost += sign * (each.cost_usd is not None)
+        self.with_cost += sign * each.tells_cost
 
     def add_sum(self, each: SpendingSum) -> None:
         """Count in what was summed up elsewhere."""

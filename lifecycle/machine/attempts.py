@@ -122,12 +122,15 @@ def no_spawn(state: Spawning, event: on.SpawnFailed, policy: Policy) -> Step:
 
 
 def spawn_again(state: Spawning, event: on.RunnerRestarted, policy: Policy) -> Step:
-    """Believe a breakpoint of the lost process; else order the same attempt again."""
+    """Believe a breakpoint of the lost process; else let the same attempt start once more."""
     del policy
     if event.word is None:
         if state.tally.wanted in (Wanted.STOP, Wanted.HOLD, Wanted.REJECT):
             return capture(state, Outcome(ended=Ended.INTERRUPTED, text="stopped by a person"))
-        return Step(state, (do.SpawnAgent(attempt=state.tally.attempt),))
+        why = "the runner ended while the agent was being started"
+        # By way of a new admission: places, budgets and limits may have changed hands since.
+        back = BackingOff(tally=state.tally, until=event.at, why=why, approved=True)
+        return land(back, event.at)
     state = counted(state, spawn_count=max(state.tally.spawn_count, event.attempt))
     return capture(state, Outcome(ended=Ended.BREAKPOINT, word=event.word))
 
@@ -237,7 +240,13 @@ def lost_while_stopping(state: Stopping, event: on.RunnerRestarted, policy: Poli
 def stop(state: Working, outcome: Outcome) -> Step:
     """Order the end of the agent's tree."""
     order = do.StopAgent(attempt=state.tally.attempt, process=state.process)
-    return Step(Stopping(tally=state.tally, process=state.process, outcome=outcome), (order,))
+    stopping = Stopping(
+        tally=state.tally,
+        process=state.process,
+        outcome=outcome,
+        log_start=state.log_start,
+    )
+    return Step(stopping, (order,))
 
 
 def capture(state: State, outcome: Outcome) -> Step:

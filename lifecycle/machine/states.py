@@ -249,6 +249,8 @@ class Stopping(State):
 
     process: Process
     outcome: Outcome
+    log_start: int = 0
+    """Where in the attempt's log its output begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ RULES: tuple[Rule, ...] = (
     rule(Preparing, on.RejectRequested, people.reject_soon, Preparing),
     rule(Spawning, on.AgentSpawned, attempts.work, Working, Stopping),
     rule(Spawning, on.SpawnFailed, attempts.no_spawn, BackingOff, Suspended, Rejected),
-    rule(Spawning, on.RunnerRestarted, attempts.spawn_again, Spawning, Capturing),
+    rule(Spawning, on.RunnerRestarted, attempts.spawn_again, BackingOff, Suspended, Capturing),
     rule(Spawning, on.Guided, attempts.note, Spawning),
     rule(Spawning, on.Reviewed, attempts.note, Spawning),
     rule(Spawning, on.PauseRequested, people.pause_after_attempt, Spawning),

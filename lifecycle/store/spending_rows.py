@@ -65,6 +65,6 @@ def summed(spendings: Sequence[Spending]) -> SpendingSum:
         most_usd=max(costs, default=0.0),
         most_seconds=max(each.seconds for each in spendings),
         with_tokens=sum(each.tokens > 0 for each in spendings),
-        with_cost=len(costs),
+        with_cost=sum(each.tells_cost for each in spendings),
         ended=max(each.at for each in spendings),
     )

@@ -270,7 +270,7 @@ def test_programs_that_report_nothing_run_alone_only_at_first(
 
 
 def test_one_that_costs_nothing_is_known_to_cost_nothing(books: Books) -> None:
-    books.book("z", cost_usd=0.0)
+    books.book("z", tokens=10, cost_usd=0.0)
 
     assert [books.admit(each, plan(cost_usd=1.0)).hold for each in "ab"] == [False, False]
 
@@ -443,3 +443,9 @@ def test_a_shared_budget_is_never_passed_by_more_than_one_attempt(
     assert spent.tokens == sum(used)
     assert len(used) <= attempts
     assert spent.tokens < tokens + max(used, default=0) + 1
+
+
+def test_one_that_met_a_limit_at_once_tells_nothing_of_what_work_costs(books: Books) -> None:
+    books.book("z", cost_usd=0.0)
+
+    assert [books.admit(each, plan(cost_usd=1.0)).hold for each in "ab"] == [False, True]

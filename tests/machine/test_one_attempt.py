@@ -19,6 +19,8 @@ from lifecycle.machine.states import (
     Rejected,
     Spawning,
     Stopping,
+    Suspended,
+    Wanted,
     Working,
 )
 from tests.machine.playbook import (
@@ -297,13 +299,24 @@ def test_an_exit_of_a_process_nobody_knows_of_yet_is_refused() -> None:
 # --- a runner that ended under it -------------------------------------------------------------
 
 
-def test_a_spawn_of_which_the_runner_lost_sight_is_ordered_again_under_its_number() -> None:
+def test_a_spawn_of_which_the_runner_lost_sight_is_admitted_anew_under_its_number() -> None:
     (
-        play(spawning(attempt=2, spawn_count=1))
+        play(spawning(attempt=2, spawn_count=1), review_summaries=True)
         .on(on.RunnerRestarted(at=9, attempt=2))
+        .to(BackingOff, until=9, approved=True)
+        .on(on.Admitted(at=9))
         .to(Spawning)
         .orders(do.SpawnAgent(attempt=2))
         .counts(attempt=2, spawn_count=1)
+    )
+
+
+def test_a_lost_spawn_is_held_where_a_pause_was_asked_for() -> None:
+    (
+        play(spawning(wanted=Wanted.PAUSE))
+        .on(on.RunnerRestarted(at=9, attempt=1))
+        .to(Suspended)
+        .counts(attempt=1, spawn_count=0)
     )
 
 

@@ -12,17 +12,21 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
 
 from ci.events import CIEvent, CIEventType, Detail
 from ci.merging import Rules
 from ci.remote import RemoteProvider
+from lifecycle.joints import surroundings
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.machine import events as on
 from lifecycle.masking import masked
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, Plan, Task
 from lifecycle.settings import Settings
+from lifecycle.store.memory import MemoryStore
 from lifecycle.store.sqlite import SqliteStore
 from runtime.branches import BranchManager
 from runtime.masking import Masker
@@ -35,8 +39,6 @@ from tests.ci.remote_world import no_header
 from tests.lifecycle import reporting
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.ci.gitea_world import GiteaWorld
 
 ROOT = Path(__file__).parents[2]
@@ -290,3 +292,18 @@ async def test_without_masking_each_is_found_where_it_is_kept(
         if at and at not in found.get(place, set())
     }  # fmt: skip
     assert missed == {}
+
+
+@pytest.mark.parametrize("masker", [Masker(), Masker({"KEY": canary("remark")})])
+async def test_what_a_provider_keeps_for_itself_is_masked_too(
+    tmp_path: Path, masker: Masker
+) -> None:
+    """Its memory of reviews, checks and events is written before a lifecycle hears of them."""
+    store, nothing = MemoryStore(), cast("Any", None)
+    kept = surroundings(
+        branches=nothing, commands=nothing, store=store, now=time.time,  # noqa: TID251  # its own
+        folder=tmp_path, terminals=nothing, call_at=nothing, remote=None, masker=masker,
+    ).documents  # fmt: skip
+    await kept.put("memory", "1", {"reviews": [{"body": f"mind {canary('remark')}", "number": 7}]})
+    told = "***KEY***" if masker else canary("remark")
+    assert await kept.all("memory") == {"1": {"reviews": [{"body": f"mind {told}", "number": 7}]}}

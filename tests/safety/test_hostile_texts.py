@@ -34,8 +34,14 @@ from lifecycle.machine import events as on
 from lifecycle.machine.policy import Policy
 from lifecycle.machine.states import About, Gate
 from lifecycle.machine.table import TABLE, IllegalTransition, decide
+from lifecycle.paths import Paths
 from lifecycle.plan import Task
-from templates.fence import disarmed, fence
+from lifecycle.record import AgentLifecycle
+from lifecycle.settings import Settings
+from lifecycle.store.memory import MemoryStore
+from orchestrator.summaries import Shown, Summaries
+from runtime.masking import Masker
+from templates.fence import disarmed, fence, unmarked
 from templates.renderer import Renderer
 from tests.machine import playbook
 from tests.safety.corpus import HOSTILE
@@ -182,6 +188,40 @@ def test_each_page_has_markers_of_its_own() -> None:
     first, second = ({found[2] for found in FENCED.finditer(page)} for page in pages)
     assert first
     assert not first & second
+
+
+def test_two_pages_of_the_same_facts_compare_as_the_same_but_for_their_markers() -> None:
+    nonces = iter("abcdef")
+    builder = ContextBuilder(Renderer(nonce=lambda: next(nonces)))
+    snapshot = everywhere("some words\nin two lines")
+    first, second = (builder.render(snapshot) for _ in range(2))
+    assert first != second
+    assert unmarked(first) == unmarked(second)
+    assert "some words" in unmarked(first)
+    ordinary = "<<<<<<< HEAD\n>>> data 12345678\n>>>data 1234\n<<<data 12345678x (y)"
+    assert unmarked(ordinary) == ordinary
+
+
+def test_the_difference_of_two_summaries_is_what_they_tell_and_no_marker(tmp_path: Path) -> None:
+    nonces = iter("abcdef")
+    builder = ContextBuilder(Renderer(nonce=lambda: next(nonces)))
+    record = AgentLifecycle(agent_id="agent-T001", task="A task")
+    pages = {1: builder.render(everywhere("some words\nin two lines"))}
+    pages[2] = builder.render(everywhere("some words\nin two lines"))
+    pages[3] = builder.render(everywhere("other words\nin two lines"))
+    paths = [Paths.of(tmp_path).summary("agent-T001", number) for number in pages]
+    paths[0].parent.mkdir(parents=True)
+    for path, page in zip(paths, pages.values(), strict=True):
+        path.write_text(page)
+    known = Summaries(tmp_path, MemoryStore(), record, Settings(), Masker())
+
+    def compared(number: int) -> str:
+        shown = Shown(attempt=number, text=pages[number], path=None, edited=False)
+        return known.compare(shown)[1]
+
+    assert compared(2) == ""
+    assert "+other words" in compared(3)
+    assert not re.search("[<>]{3}(data|text) [0-9a-f]{8}", compared(3))
 
 
 # --- decisions ----------------------------------------------------------------------------------
