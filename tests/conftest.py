@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tests.hygiene import (
     _leaves_nothing_behind,
     _own_surroundings,
@@ -10,3 +12,8 @@ from tests.hygiene import (
 )
 
 __all__ = ["_leaves_nothing_behind", "_own_surroundings", "clean_home", "pytest_configure"]
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Run more tests at once than there are cores: many wait for a process or a clock."""
+    return (os.cpu_count() or 1) * 3 // 2 or 1

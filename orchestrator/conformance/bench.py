@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from orchestrator.conformance import prompts, trial
 from orchestrator.errors import OrchestratorError
 from runtime.agents.adapter import McpServer, plan
-from runtime.environment import allowed
-from runtime.shortrun import run_to_end
+from runtime.errors import RuntimeFault
+from runtime.git import Git
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,6 @@ UNLISTED = "LOOPWRIGHT_CONFORMANCE_UNLISTED"
 """A variable of the runner that nobody let through."""
 TURN = 1
 _WHO = ("-c", "user.name=Loopwright", "-c", "user.email=conformance@localhost")
-_GIT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +163,13 @@ class Bench:
         return self.runs[-1]
 
     async def _git(self, folder: Path, *words: str) -> None:
-        env = allowed(self.subject.environ) | {"GIT_CONFIG_GLOBAL": os.devnull}
-        done = await run_to_end(
-            ("git", *words), cwd=folder, env=env, data=None, seconds=_GIT_SECONDS
-        )
-        if done.code:
-            said = done.stderr.decode("utf-8", "replace").strip()
+        try:
+            await Git().run(*words, cwd=folder)
+        except RuntimeFault as problem:
             raise OrchestratorError(
-                f"git could not make a repository in {folder}: {said}; `loopwright doctor` checks "
-                "git and the folder for temporary files"
-            )
+                f"git could not make a repository in {folder}: {problem}; `loopwright doctor` "
+                "checks git and the folder for temporary files"
+            ) from problem
 
 
 def _own(place: Place) -> dict[str, str]:

@@ -95,7 +95,7 @@ class HoardingParser(DemoParser):
         self.hoard: list[bytearray] = []
 
     def feed(self, line: bytes) -> Events:
-        self.hoard.append(bytearray(line * 120))
+        self.hoard.append(bytearray(line * 400))
         return super().feed(line)
 
 

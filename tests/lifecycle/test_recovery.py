@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+from lifecycle.errors import LifecycleError
 from lifecycle.machine import events as on
 from lifecycle.machine.states import BackingOff, Blocked, Working
 from lifecycle.result import LoopResultType
+from lifecycle.store.peek import read_rows
 from lifecycle.store.sqlite import SqliteStore
 from runtime import proctable
 from tests.lifecycle.world import (
@@ -27,6 +31,9 @@ from tests.lifecycle.world import (
     says,
     until,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DRAFT: Step = {"write": {"path": "draft.txt", "text": "half done"}}
 UP: Step = {"write": {"path": "up.txt", "text": "u"}}
@@ -137,6 +144,15 @@ asyncio.run(loop.run_agent_loop(agent, task))
 """
 
 
+def _works(database: Path) -> bool:
+    """Tell whether the runner has recorded that its agent works."""
+    with contextlib.suppress(LifecycleError):
+        return database.exists() and any(
+            row["work_kind"] == "Working" for row in read_rows(database)
+        )
+    return False
+
+
 async def _killed(world: World, steps: list[Step], sign: str) -> None:
     """Let a runner of its own start an agent, then kill the runner once the agent has acted."""
     agent = world.agent(steps).model_dump_json()
@@ -146,8 +162,9 @@ async def _killed(world: World, steps: list[Step], sign: str) -> None:
         [sys.executable, "-c", RUNNER, *words], env=environment
     ) as runner:
         await until((world.workspace / sign).exists)
+        # What the runner knows of a process that it has only just started is another story.
         database = world.paths.database
-        await until(database.exists)
+        await until(lambda: _works(database))
         runner.send_signal(signal.SIGKILL)
 
 
