@@ -6,12 +6,13 @@ Joins the accounts and the board with one lifecycle. Decides nothing about what 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lifecycle.accounts import Budgets
 from lifecycle.machine import events as on
+from lifecycle.masking import HIDDEN
 from lifecycle.plan import Agent, PlanMark
+from runtime.masking import holds_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +40,7 @@ class Board:
                 return
             for record in await store.unfinished():
                 if record.work is not None and record.work.tally.resting:
+                    # As stored, where a secret only shows that there was one.
                     agent = Agent.model_validate(record.facts["agent"])
                     self.note(agent, record.work.tally.resting)
             self._learned = True
@@ -56,23 +58,35 @@ class Board:
         if not self._rests:
             return ()
         names = agent.programs or ("",)
-        found = ((name, self._rests.get(_account(agent, name))) for name in names)
-        return tuple(
-            replace(rest, program=name)
-            for name, rest in found
-            if rest is not None and (rest.until or 0.0) > at
-        )
+        found = (self._rests.get(key) for name in names for key in _accounts(agent, name))
+        known = {
+            rest.program: rest for rest in found if rest is not None and (rest.until or 0.0) > at
+        }
+        return tuple(known.values())
 
     def forget(self, agent: Agent) -> None:
         """A person says that the limits are over."""
         for name in agent.programs or ("",):
-            self._rests.pop(_account(agent, name), None)
+            for key in _accounts(agent, name):
+                self._rests.pop(key, None)
 
 
 def _account(agent: Agent, program: str) -> tuple[object, ...]:
-    """Tell accounts apart as far as can be seen: by program or command, and by variables."""
-    name = agent.command or program.partition(":")[0]
-    return name, tuple(sorted(agent.env.items()))
+    """Tell accounts apart as far as can be seen: by program and model, and by variables."""
+    return agent.command or program, tuple(sorted(agent.env.items()))
+
+
+def _accounts(agent: Agent, program: str) -> tuple[tuple[object, ...], ...]:
+    """Return an account as it is, and as an earlier runner stored it."""
+    stored = tuple(
+        sorted(
+            (name, HIDDEN if holds_secret(name, value) else value)
+            for name, value in agent.env.items()
+        )
+    )
+    mine = _account(agent, program)
+    kept = (mine[0], stored)
+    return (mine,) if kept == mine else (mine, kept)
 
 
 class Admission:

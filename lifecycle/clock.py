@@ -39,12 +39,28 @@ class Clock(Protocol):
         ...
 
 
+SET_BACK = 2.0
+"""Seconds. A step back of the wall clock that is larger was no correction by the way."""
+
+
 class SystemClock:
-    """The real one."""
+    """The real one; set back, it goes on as if it were not, so that no wait grows by the step.
+
+    All of a process go alike.
+    """
+
+    _anchor = (0.0, 0.0)
+    """An instant of the wall clock, and of the one that nobody sets."""
 
     def now(self) -> float:
         """Return the present instant."""
-        return time.time()  # noqa: TID251  # this is the clock that all others are told to use
+        wall, steady = time.time(), time.monotonic()  # noqa: TID251  # the clock all others use
+        wall_then, steady_then = SystemClock._anchor
+        expected = wall_then + (steady - steady_then)
+        if wall < expected - SET_BACK and wall_then:
+            return expected
+        SystemClock._anchor = (wall, steady)
+        return wall
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
         """Call back when the instant has come, also after the wall clock was set."""

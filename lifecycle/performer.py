@@ -118,7 +118,14 @@ class Performer:
             word=word,
             swept=swept,
             report=self._told_before(case, attempt, spoke=word is not None),
+            last_sign=None if swept else self._last_sign(case, attempt),
         )
+
+    def _last_sign(self, case: Case, attempt: int) -> float | None:
+        try:
+            return self._parts.paths.log(case.agent_id, attempt).stat().st_mtime
+        except OSError:
+            return None
 
     def _told_before(self, case: Case, attempt: int, *, spoke: bool) -> on.Report | None:
         """Read what a lost attempt reported: what it used has to be paid all the same."""

@@ -95,7 +95,10 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
                 report=event.report,
             )
         case on.RunnerRestarted(report=report) if row is not None and _began(before):
-            return replace(row, ended_at=event.at, swept=event.swept, report=report)
+            # What passed while nobody ran was not worked.
+            sign = event.last_sign
+            ended = sign if sign is not None and row.started_at <= sign <= event.at else event.at
+            return replace(row, ended_at=ended, swept=event.swept, report=report)
         case on.RunnerRestarted(attempt=attempt, word=word, report=report, at=at) if word or report:
             # It lived, but its runner died before that could be written down.
             lived = _begun(row, record, attempt, at)

@@ -80,19 +80,12 @@ class Starter:
             with readable(texts.prompt, parts.paths.prompt(case.agent_id, attempt)) as stdin:
                 order = await self._order(case, workspace, mailbox, effect_id, stdin, program)
                 log_start = size(order.log)
+                monitor = _monitor(program, order, log_start, parts.clock.now, settings)
                 process = await parts.terminals.spawn(order)
         except (SpawnError, PlanError) as error:
             return self._unspawned(attempt, error, Fault.USER), None
         except (RuntimeFault, TemplateError, MailboxError, OSError) as error:
             return self._unspawned(attempt, error, Fault.ENVIRONMENT), None
-        monitor = Monitor(
-            program.adapter,
-            order.log,
-            log_start,
-            parts.clock.now,
-            Caps(settings.max_events, settings.max_tool_calls),
-            program.model,
-        )
         attendance = Attendance(
             process=process,
             attempt=attempt,
@@ -103,16 +96,22 @@ class Starter:
             monitor=monitor,
             afford=afford,
         )
-        attendance.begin(
-            parts.watcher.subscribe(
-                mailbox,
-                case.agent_id,
-                spawn_id=effect_id,
-                task_id=case.task.id,
-                on_reading=lambda reading: monitor.hold(partial(attendance.heard, reading)),
+        try:
+            attendance.begin(
+                parts.watcher.subscribe(
+                    mailbox,
+                    case.agent_id,
+                    spawn_id=effect_id,
+                    task_id=case.task.id,
+                    on_reading=lambda reading: monitor.hold(partial(attendance.heard, reading)),
+                )
             )
-        )
-        parts.rounds.add(attendance)
+            parts.rounds.add(attendance)
+        except BaseException:
+            # Nobody would notice its end, nor hold it to any limit.
+            attendance.close()
+            await process.stop(0.0)
+            raise
         keep(parts, case, snapshot, texts.prompt)
         identity = process.identity
         spawned = on.AgentSpawned(
@@ -213,6 +212,23 @@ def _refuse_markers(case: Case, settings: Settings) -> None:
     agent = case.agent
     refuse_markers(f"the command of {agent.agent_id}", (*agent.command, *agent.args))
     refuse_markers(f"a verify command of {case.task.id}", settings.verify_of(case.task))
+
+
+def _monitor(
+    program: Program,
+    order: SpawnOrder,
+    log_start: int,
+    now: Callable[[], float],
+    settings: Settings,
+) -> Monitor:
+    caps = Caps(settings.max_events, settings.max_tool_calls)
+    try:
+        return Monitor(program.adapter, order.log, log_start, now, caps, program.model)
+    except Exception as problem:  # any code may be behind an adapter
+        raise SpawnError(
+            f"the adapter {program.adapter.name} cannot read its program: {problem!r}; mend it, or "
+            "use another agent"
+        ) from problem
 
 
 def _chosen(case: Case) -> str:

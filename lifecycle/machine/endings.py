@@ -125,10 +125,17 @@ def _limited(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
 
 
 def _end_of(reset_at: float | None, at: float, policy: Policy, nth: int) -> float:
-    """Return when the nth limit in a row may be over; an end that is past is believed once."""
-    if reset_at is not None and (reset_at > at or nth == 1):
-        return after_reset(policy, at, reset_at)
-    return at + growing(policy.limit_interval, policy.limit_interval_cap, policy.seed, nth)
+    """Return when the nth limit in a row may be over.
+
+    An end that is past, or named just ahead again and again, is believed once.
+    """
+    first, cap = policy.limit_interval, policy.limit_interval_cap
+    if reset_at is None:
+        return at + growing(first, cap, policy.seed, nth)
+    named = after_reset(policy, at, reset_at)
+    if nth == 1:
+        return named
+    return max(named, at + growing(first, cap, policy.seed, nth - (reset_at > at)))
 
 
 def _troubled(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:

@@ -198,6 +198,8 @@ class RunnerRestarted(AttemptEvent):
     word: Word | None = None
     swept: int = 0
     report: Report | None = None
+    last_sign: float | None = None
+    """When it last wrote something, where nothing of it was alive any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

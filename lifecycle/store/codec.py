@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 VERSION = 1
 """Counted up when an older reader would misunderstand the form, not when a field is added."""
 
+RENAMED: dict[type[Enum], dict[str, str]] = {
+    states.Ended: {"crashed": "crash", "hung": "hang"},
+    states.Reason: {"no_progress": "error"},
+}
+"""Values that earlier versions wrote, and what they are now."""
+
 T = TypeVar("T")
 Convert = typing.Callable[[Any], Any]
 _PLAIN = (str, int, float, bool)
@@ -155,7 +161,8 @@ def _convert(hint: Any) -> Convert | None:
         each = _convert(arguments[0])
         return tuple if each is None else lambda items: tuple(map(each, items))
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint
+        renamed = RENAMED.get(hint)
+        return hint if renamed is None else lambda value: hint(renamed.get(value, value))
     if hint is State:
         return partial(_tagged, State)
     if is_dataclass(hint):

@@ -27,7 +27,8 @@ _PUT = (
 SUMS = (
     "SELECT agent_id, birth, plan, count(*), max(attempt), sum(tokens), total(cost_usd), "
     "total(seconds), max(tokens), coalesce(max(cost_usd), 0.0), max(seconds), sum(tokens > 0), "
-    "coalesce(sum(cost_usd > 0 OR (cost_usd = 0 AND tokens > 0)), 0), max(at) FROM spending GROUP BY agent_id, birth, plan"
+    "coalesce(sum(cost_usd > 0 OR (cost_usd = 0 AND tokens > 0)), 0), max(at) "
+    "FROM spending GROUP BY agent_id, birth, plan"
 )
 FORGET = "DELETE FROM spending WHERE at < min(?, (SELECT max(at) FROM spending) - ?)"
 

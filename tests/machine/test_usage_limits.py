@@ -6,14 +6,19 @@ import pytest
 
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
+from lifecycle.machine.endings import settle
+from lifecycle.machine.policy import Policy
 from lifecycle.machine.states import (
     BackingOff,
+    Capturing,
     Ended,
+    Outcome,
     Reason,
     Rejected,
     Resting,
     Spawning,
     Suspended,
+    Tally,
     Wanted,
 )
 from tests.machine.attempting import CRASHES, LIMITED, due, limited_until, started, until, whole
@@ -186,3 +191,17 @@ def test_an_attempt_that_its_program_says_is_limited_is_ended_and_waits_for_the_
     transcript.on(on.AgentStopped(at=70, attempt=2)).orders(do.TakeSnapshot(attempt=2))
     transcript.on(on.SnapshotTaken(at=71, attempt=2, tree="t1")).to(BackingOff, why=LIMIT)
     assert 530 <= until(transcript) <= 560
+
+
+def test_an_end_that_is_named_just_ahead_again_and_again_is_believed_once() -> None:
+    waits = []
+    for before in range(6):
+        tally = Tally(attempt=2, limits=before, limited_since=0.0)
+        outcome = Outcome(ended=Ended.RATE_LIMIT, text="soon", reset_at=1_002.0)
+        step = settle(Capturing(tally=tally, outcome=outcome), 1_000.0, Policy(), outcome)
+        assert isinstance(step.state, BackingOff)
+        waits.append(step.state.until - 1_000.0)
+    assert waits[0] < 70
+    assert waits[1] >= 300
+    assert waits[3] > waits[1]
+    assert max(waits) <= 3600
