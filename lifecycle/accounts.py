@@ -7,6 +7,9 @@ How a shared budget is held: an attempt under way counts with what it reported, 
 `GROWTH` times the largest attempt seen in that scope. Another may begin only if all those together
 leave something. So a budget is passed by the usage of one attempt at most, as long as programs
 report while they run, or none uses more than `GROWTH` times the largest before it.
+
+One that worked and told nothing is charged what its program is known to use; while nothing is known
+of it, a budget in tokens or dollars ends it after `SILENT` of those.
 """
 
 from __future__ import annotations
@@ -16,11 +19,11 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
-from lifecycle.machine.money import HOUR, NO_LIMIT, Budget, Spent
-from lifecycle.tallies import Past, Present
+from lifecycle.machine.money import HOUR, NO_LIMIT, Budget, Spent, unheld
+from lifecycle.tallies import Known, Past, Present
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from datetime import tzinfo
 
     from lifecycle.clock import Clock
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 GROWTH = 2
 """How much larger than the largest so far an attempt may turn out without harm."""
 SILENT = 3
-"""Attempts in a scope that reported nothing, after which its programs count as silent: to let them
-run one at a time would not hold the budget either."""
+"""Attempts of a program in a scope that worked and told nothing, while nothing is known of that
+program: after so many a budget in what they keep silent about cannot be held."""
 REMEMBERED_DAYS = 8
 """Days whose attempts tell how large one may be, and to which the clock may be set back."""
 KEPT = 400 * 86_400.0
@@ -108,6 +111,7 @@ class Accounts:
         self._now: Present = Present()
         self._of_plan: defaultdict[str, Present] = defaultdict(Present)
         self._plan_of: dict[str, str] = {}
+        self._known = Known()
         self._today: tuple[float, float, date] = (0.0, 0.0, date.min)
 
     async def load(self) -> None:
@@ -120,11 +124,13 @@ class Accounts:
         self._lives.clear()
         self._plans.clear()
         self._days.clear()
+        self._known = Known()
         for each in sorted(sums, key=lambda each: each.ended):
             life = self._life(each.agent_id, each.birth)
             life.attempt = max(life.attempt, each.last_attempt)
             life.past.add_sum(each)
             self._plans[each.plan].add_sum(each)
+            self._known.add_sum(each)
         for spending in spendings:
             self._days[self._day(spending.at)].add(spending)
             mine = self._lives[spending.agent_id]
@@ -140,14 +146,27 @@ class Accounts:
         self._now.begin(agent_id, now)
         self._of_plan[plan].begin(agent_id, now)
 
-    def reports(self, agent_id: str, so_far: Spent) -> None:
+    def reports(self, agent_id: str, so_far: Spent, *, program: str = "", model: str = "") -> None:
         """Take up what an attempt says it used so far, in place of what it said before.
 
-        How long it runs is known here; what is said about that is passed over.
+        How long it runs is known here; what is said about that is passed over. Where it names no
+        cost yet, its tokens count at the price they usually have.
         """
         if agent_id in self._plan_of:
+            if so_far.tokens and not so_far.cost_usd:
+                so_far = self._priced(agent_id, so_far, program, model)
             self._now.report(agent_id, so_far)
             self._of_plan[self._plan_of[agent_id]].report(agent_id, so_far)
+
+    def charged(self, spending: Spending) -> Spending:
+        """Return what an attempt used with what is reckoned for it if it kept silent.
+
+        To be asked once at each end of a process, before that is written down and booked.
+        """
+        life = self._lives.get(spending.agent_id)
+        before = life.last if life is not None and life.birth == spending.birth else None
+        again = before is not None and before.attempt == spending.attempt
+        return self._known.charged(spending, before if again else None)
 
     def booked(self, spending: Spending) -> None:
         """Count an attempt that ended; the same one again takes its own place."""
@@ -159,6 +178,7 @@ class Accounts:
             before = life.last
             for past in (life.past, self._plans[before.plan], self._past_of(before.at)):
                 past.take_off(before)
+            self._known.take_off(before)
             self._add(life, spending)
         self._freed()
 
@@ -167,17 +187,32 @@ class Accounts:
         if self._leave(agent_id):
             self._freed()
 
-    def admit(self, agent_id: str, budgets: Budgets, *, birth: str | None = None) -> Verdict:
+    def admit(
+        self,
+        agent_id: str,
+        budgets: Budgets,
+        *,
+        birth: str | None = None,
+        programs: Collection[str] = (),
+    ) -> Verdict:
         """Say whether an attempt may begin, and count it as under way if so."""
-        verdict = self.verdict(agent_id, budgets, birth=birth)
+        verdict = self.verdict(agent_id, budgets, birth=birth, programs=programs)
         if not verdict.over and not verdict.hold:
             self.started(agent_id, budgets.plan_name)
         return verdict
 
-    def verdict(self, agent_id: str, budgets: Budgets, *, birth: str | None = None) -> Verdict:
+    def verdict(
+        self,
+        agent_id: str,
+        budgets: Budgets,
+        *,
+        birth: str | None = None,
+        programs: Collection[str] = (),
+    ) -> Verdict:
         """Say what the budgets mean for the attempt under way, else for the next one.
 
-        Without `birth` the latest lifecycle of this agent is meant.
+        Without `birth` the latest lifecycle of this agent is meant. `programs` are those that the
+        next one may be; without, it may be any.
         """
         now, live = self._clock.now(), agent_id in self._plan_of
         name = self._plan_of[agent_id] if live else budgets.plan_name
@@ -193,11 +228,34 @@ class Accounts:
         for budget, past, present, scope in scopes:
             if over := budget.over(_used(past, present, now, live=live), scope):
                 return Verdict(over=over)
+            # One under way may be the first to tell: this only stops who is about to begin.
+            if not live and (over := self._unheld(budget, past, scope, programs)):
+                return Verdict(over=over)
         for budget, past, present, scope in () if live else scopes:
             known = past if present is not self._now else Past.joined(self._days.values())
             if present and _crowded(budget, past, known, present, now):
                 return _held(scope, present)
         return _GO
+
+    def _unheld(self, budget: Budget, past: Past, scope: str, programs: Collection[str]) -> str:
+        """Say of which budget nobody tells how much of it is used."""
+        known = self._known
+        for unit, limit, missing, told in (
+            ("tokens", budget.tokens, past.missing_tokens, known.most_tokens),
+            ("dollars", budget.cost_usd, past.missing_usd, known.most_usd),
+        ):
+            for program in () if limit is None else programs or missing:
+                if program not in told and missing.get(program, 0) >= SILENT:
+                    return unheld(scope, missing[program], unit)
+        return ""
+
+    def _priced(self, agent_id: str, so_far: Spent, program: str, model: str) -> Spent:
+        life = self._lives.get(agent_id)
+        last = life.last if life is not None else None
+        if last is not None and program in ("", last.program):
+            program, model = last.program, model or last.model
+        price = self._known.usual_price(program, model)
+        return so_far if price is None else replace(so_far, cost_usd=so_far.tokens * price)
 
     def _own(self, agent_id: str, birth: str | None) -> Past:
         life = self._lives.get(agent_id)
@@ -226,6 +284,7 @@ class Accounts:
         life.attempt, life.last = spending.attempt, spending
         for past in (life.past, self._plans[spending.plan], self._past_of(spending.at)):
             past.add(spending)
+        self._known.add(spending)
 
     def _leave(self, agent_id: str) -> bool:
         plan = self._plan_of.pop(agent_id, None)
@@ -274,10 +333,10 @@ def budget_of(own: Allowance | None, settings: Settings, prefix: str) -> Budget:
 
 def _crowded(budget: Budget, past: Past, known: Past, present: Present, now: float) -> bool:
     """Tell whether those under way could use up a budget before another one begins."""
-    if (budget.tokens is not None and _unknown(known, known.with_tokens)) or (
-        budget.cost_usd is not None and _unknown(known, known.with_cost)
+    if (budget.tokens is not None and not known.with_tokens) or (
+        budget.cost_usd is not None and not known.with_cost
     ):
-        return True
+        return True  # nothing is known yet of how much one may use
     floor = Spent(
         tokens=GROWTH * known.most_tokens,
         cost_usd=GROWTH * known.most_usd,
@@ -294,11 +353,6 @@ def _used(past: Past, present: Present, now: float, *, live: bool) -> Spent:
     used = past.spent + present.spent(now)
     # One under way was let in by the number of attempts; who begins counts those booked.
     return replace(used, attempts=0 if live else past.spent.attempts)
-
-
-def _unknown(known: Past, reporting: int) -> bool:
-    """Tell whether nothing is known yet of how much an attempt may use."""
-    return not reporting and known.spent.attempts < SILENT
 
 
 def _held(scope: str, present: Present) -> Verdict:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import traceback
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from communication.mailbox import Reading, ReadingKind
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from communication.subscription import Subscription
     from lifecycle.clock import Clock
     from lifecycle.monitor import Monitor
+    from lifecycle.parts import Report
     from lifecycle.settings import Settings
     from runtime.activity import Activity
     from runtime.process import AgentProcess, ProcessExit
@@ -37,6 +40,20 @@ def anything(spent: Spent) -> str:
     """Afford whatever is used."""
     del spent
     return ""
+
+
+def unsaid(event: str, /, **fields: object) -> None:
+    """Report to nobody."""
+    del event, fields
+
+
+def fault_of(problem: Exception) -> str:
+    """Name a fault and its place, without its text: that may quote what a program wrote."""
+    last = traceback.extract_tb(problem.__traceback__)[-1:]
+    where = "".join(
+        f" in {frame.name}, {Path(frame.filename).name}:{frame.lineno}" for frame in last
+    )
+    return f"{type(problem).__name__}{where}"
 
 
 def word_of(reading: Reading) -> Word | None:
@@ -68,6 +85,7 @@ class Attendance:
         tell: Callable[[on.Event], None],
         monitor: Monitor | None = None,
         afford: Callable[[Spent], str] = anything,
+        report_fault: Report = unsaid,
     ) -> None:
         self.process = process
         self.attempt = attempt
@@ -78,6 +96,7 @@ class Attendance:
         self._tell = tell
         self._monitor = monitor
         self._afford = afford
+        self._report_fault = report_fault
         self._mail: Subscription | None = None
         self._ending: asyncio.Task[None] | None = None
         self.quiet_since = self.since
@@ -194,7 +213,11 @@ class Attendance:
         if self._monitor is None:
             return None
         code, signal = (how.code, how.signal) if how is not None else (None, None)
-        self.report = self._monitor.finish(code, signal, ours, spoke=spoke)
+        try:
+            self.report = self._monitor.finish(code, signal, ours, spoke=spoke)
+        except Exception as problem:  # noqa: BLE001  # its end has to be told, whatever is wrong
+            mark = self.process.identity.mark
+            self._report_fault("attendance_failed", spawn_id=mark, problem=fault_of(problem))
         return self.report
 
     def measured(self, activity: Activity) -> None:

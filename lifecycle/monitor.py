@@ -2,7 +2,8 @@
 
 Reads the attempt's log from where its output begins, a bounded part at a time, and keeps what the
 adapter's parser makes of it. It decides nothing: it says what rules out that the attempt leads
-anywhere, and how the program's own words judge its end.
+anywhere, and how the program's own words judge its end. An adapter may be anybody's: where its
+parser fails, the line counts as garbled, and the end is judged by exit code and signal alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from lifecycle.machine.events import Report
 from lifecycle.machine.money import Spent
 from lifecycle.machine.states import Ended
+from runtime.agents.command import CommandParser
 from runtime.agents.events import Retry, ToolCall
+from runtime.agents.fields import line_of
 from runtime.agents.lines import LineCutter
 from runtime.agents.outcome import HOPELESS, Ending, with_breakpoint
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
     from runtime.agents.adapter import Adapter
     from runtime.agents.outcome import Outcome
-    from runtime.agents.parser import Clock
+    from runtime.agents.parser import Clock, Parser
 
 READ_AT_ONCE = 4 << 20
 """Bytes per look: a flood must not hold up the other loops."""
@@ -34,7 +37,7 @@ LATE_AT_MOST = 16 << 20
 loops wait meanwhile."""
 _CHUNK = 1 << 18
 _TAIL = 1 << 16
-"""Of the log of a program that writes no events, what is looked at when it failed."""
+"""Of the log of a program that writes no events, where its last line is looked for."""
 HOPELESS_AFTER = 120.0
 """Seconds that a program may go on after an error that trying again does not mend."""
 BRIEFLY = 60.0
@@ -82,7 +85,7 @@ class Monitor:
         caps: Caps = NO_CAPS,
         model: str = "",
     ) -> None:
-        self._parser = adapter.parser(now)
+        self._parser = _parser_of(adapter, now)
         self._structured = type(self._parser).structured
         self._log, self._at, self._start = log, start, start
         self._now, self._caps = now, caps
@@ -165,7 +168,7 @@ class Monitor:
             over = trouble.ending in PASSING and tried >= TROUBLED_AFTER
         if not over:
             return None
-        judged = self._parser.finish(None, our_reason=trouble.ending)
+        judged = self._judged(None, None, trouble.ending)
         return Doom(Ended(judged.outcome.value), judged.detail, judged.reset_at, judged.what_to_do)
 
     def _is_vain(self, ending: Ending, now: float) -> bool:
@@ -175,9 +178,11 @@ class Monitor:
         return ending is not Ending.RATE_LIMIT or self._parser.waits_until(now) > now + BRIEFLY
 
     def _lingers(self) -> Doom | None:
-        if not self._parser.finished or self._now() - self._moved_at < LINGERS_AFTER:
+        parser = self._parser
+        # What still works for it wakes it; the limits on idle programs and tools hold meanwhile.
+        if not parser.finished or parser.waits or self._now() - self._moved_at < LINGERS_AFTER:
             return None
-        judged = with_breakpoint(self._parser.finish(0), found=False)
+        judged = with_breakpoint(self._judged(0, None, None), found=False)
         text = f"its turn was over, but its process stayed. {judged.detail}".rstrip()
         return Doom(Ended(judged.outcome.value), text, judged.reset_at, judged.what_to_do)
 
@@ -189,17 +194,12 @@ class Monitor:
         """Read the rest and say how it ended; None where the program has nothing to say."""
         try:
             if self._structured:
-                self._read(READ_AT_ONCE)
-                self._pass_over(LATE_AT_MOST)
-                self._read(None)
-                for line in self._cutter.end():
-                    self._parser.feed(line)
-                self._parser.passed_over(self._cutter.too_long)
+                with contextlib.suppress(OSError):  # what was read until then is judged
+                    self._read_out()
                 return self._report(with_breakpoint(self._judged(code, signal, ours), found=spoke))
             if spoke or (code == 0 and signal is None):
                 return None
-            # Output and errors share the log; of a failed run its last lines are looked at.
-            return self._report(self._judged(code, signal, ours, self._tail()))
+            return self._report(self._plainly(code, signal, ours))
         finally:
             self.close()
 
@@ -214,10 +214,33 @@ class Monitor:
         report = report_of(outcome)
         return report if report.model else replace(report, model=self._model)
 
-    def _judged(
-        self, code: int | None, signal: int | None, ours: Ending | None, tail: str = ""
-    ) -> Outcome:
-        return self._parser.finish(code, signal, tail, ours)
+    def _judged(self, code: int | None, signal: int | None, ours: Ending | None) -> Outcome:
+        try:
+            return self._parser.finish(code, signal, our_reason=ours)
+        except Exception as problem:  # noqa: BLE001  # an adapter may be anybody's code
+            plain = CommandParser(self._now).finish(code, signal, our_reason=ours)
+            failed = f"its adapter failed to judge its output ({type(problem).__name__})"
+            tokens, cost = self._parser.used()
+            detail = f"{plain.detail}; {failed}" if plain.detail else failed
+            return replace(plain, detail=detail, usage=tokens, cost_usd=cost)
+
+    def _plainly(self, code: int | None, signal: int | None, ours: Ending | None) -> Outcome:
+        """Judge a program that writes no events by its end alone, and quote its last line.
+
+        Its output and its errors share the log, so any line may be the agent's own words.
+        """
+        judged, line = self._judged(code, signal, ours), self._last_line()
+        if not line or ours is not None:
+            return judged
+        return replace(judged, detail=line if signal is None else f"{judged.detail}: {line}")
+
+    def _read_out(self) -> None:
+        self._read(READ_AT_ONCE)
+        self._pass_over(LATE_AT_MOST)
+        self._read(None)
+        for line in self._cutter.end():
+            self._take(line)
+        self._parser.passed_over(self._cutter.too_long)
 
     def _read(self, most: int | None) -> None:
         """Read on; the file stays open, because at the end a shorter one takes its place."""
@@ -233,13 +256,21 @@ class Monitor:
             self._moved_at = self._now()
             for line in self._cutter.cut(chunk):
                 self._events += 1
-                for event in self._parser.feed(line):
-                    if isinstance(event, ToolCall):
-                        self._calls += 1
-                    elif isinstance(event, Retry):
-                        self._tried_at = self._now()
+                self._take(line)
             if left is not None:
                 left -= len(chunk)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            events = self._parser.feed(line)
+        except Exception:  # noqa: BLE001  # an adapter may be anybody's code; the next line may be read
+            self._parser.unreadable()
+            return
+        for event in events:
+            if isinstance(event, ToolCall):
+                self._calls += 1
+            elif isinstance(event, Retry):
+                self._tried_at = self._now()
 
     def _pass_over(self, kept: int) -> None:
         """Leave out the middle of what is unread; the line that is cut so counts as garbled."""
@@ -255,13 +286,26 @@ class Monitor:
                 )
         return self._file
 
-    def _tail(self) -> str:
+    def _last_line(self) -> str:
+        """Return the last line that says something, fit to be shown."""
         file = self._open()
         if file is None:
             return ""
-        size = os.fstat(file).st_size
-        data = os.pread(file, _TAIL, max(self._start, size - _TAIL))
-        return data.decode("utf-8", "replace")
+        try:
+            size = os.fstat(file).st_size
+            data = os.pread(file, _TAIL, max(self._start, size - _TAIL))
+        except OSError:
+            return ""
+        said = (line_of(line.decode("utf-8", "replace")) for line in reversed(data.splitlines()))
+        return next((line for line in said if line), "")
+
+
+def _parser_of(adapter: Adapter, now: Clock) -> Parser:
+    """Return what reads its output; what takes it for plain text where that cannot be made."""
+    try:
+        return adapter.parser(now)
+    except Exception:  # noqa: BLE001  # an adapter may be anybody's code; its process lives already
+        return CommandParser(now)
 
 
 def report_of(outcome: Outcome) -> Report:

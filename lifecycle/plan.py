@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from lifecycle.errors import PlanError
 
@@ -30,6 +30,32 @@ def checked_name(value: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(checked_name)]
+
+
+def check_words(words: Iterable[str]) -> None:
+    """Refuse words that no process can be given."""
+    if any("\0" in word for word in words):
+        raise ValueError("it holds a NUL character, which no program can be given; remove it")
+
+
+def check_variables(names: Iterable[str]) -> None:
+    """Refuse what is no name of a variable, without quoting what follows a `=`: it may be a key."""
+    for name in names:
+        before, equals, _ = name.partition("=")
+        if equals and before:
+            raise ValueError(
+                f"names of variables only, without their values: write {before!r}, and set its "
+                "value in the environment"
+            )
+        if not before or any(letter.isspace() or letter == "\0" for letter in name):
+            raise ValueError(f"{before!r} is no name of a variable")
+
+
+def check_chain(names: tuple[str, ...]) -> None:
+    """Refuse a chain of agent programs in which one stands twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} stands twice in the chain; name each program once")
 
 
 class Allowance(BaseModel):
@@ -92,6 +118,25 @@ class Agent(BaseModel):
     env: dict[str, str] = Field(default_factory=dict)
     """Variables to set for the agent, beside the fixed ones."""
 
+    @field_validator("command", "args")
+    @classmethod
+    def _can_be_arguments(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        check_words(words)
+        return words
+
+    @field_validator("env")
+    @classmethod
+    def _can_be_variables(cls, env: dict[str, str]) -> dict[str, str]:
+        check_variables(env)
+        check_words(env.values())
+        return env
+
+    @field_validator("agents")
+    @classmethod
+    def _is_a_chain(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        check_chain(names)
+        return names
+
     @model_validator(mode="after")
     def _says_what_to_start(self) -> Agent:
         ways = (bool(self.command), self.adapter is not None, bool(self.agents))
@@ -100,8 +145,6 @@ class Agent(BaseModel):
                 f"agent {self.agent_id}: give either command=[...] or adapter='NAME' or "
                 "agents=['NAME', ...], and only one of them"
             )
-        if len(set(self.agents)) < len(self.agents):
-            raise ValueError(f"agent {self.agent_id}: the same program stands twice in agents")
         return self
 
     @property

@@ -59,7 +59,13 @@ class Program(NamedTuple):
 
 def named(entry: str) -> Program:
     """Return the program that NAME or NAME:MODEL means; PlanError names those there are."""
-    name, _, model = entry.partition(":")
+    name, colon, model = entry.partition(":")
+    if not name:
+        raise PlanError(f"{entry!r} names no agent program; {_known()}")
+    if colon and not model:
+        raise PlanError(f"{entry!r} names no model; write {name!r}, or '{name}:MODEL'")
+    if model.startswith("-") or "\0" in model:
+        raise PlanError(f"{model!r} is no model of {name}")
     if name == SCRIPTED:
         return Program(catalogue.adapter(COMMAND), "", _SCRIPTED_COMMAND)
     if name == COMMAND:
@@ -68,14 +74,14 @@ def named(entry: str) -> Program:
         return Program(catalogue.adapter(name), model)
     except SpawnError as problem:
         raise PlanError(
-            f"there is no agent program {name!r}; known are {', '.join(known_names())}; for any "
-            "other give --command 'PROGRAM ARG', or `command` in loopwright.toml"
+            f"there is no agent program {name!r}; {_known()}; for any other give "
+            "--command 'PROGRAM ARG', or `command` in loopwright.toml"
         ) from problem
 
 
-def known_names() -> tuple[str, ...]:
-    """Name the agent programs that can be asked for."""
-    return (*(name for name in catalogue.adapters() if name != COMMAND), SCRIPTED)
+def _known() -> str:
+    """Name the agent programs that people ask for; the scripted one is for demos."""
+    return f"known are {', '.join(name for name in catalogue.adapters() if name != COMMAND)}"
 
 
 def programs_of(agent: Agent) -> tuple[Program, ...]:

@@ -11,6 +11,7 @@ from lifecycle.machine.states import (
     AwaitingHuman,
     Capturing,
     Completed,
+    Ended,
     PrPending,
     Reason,
     Rejected,
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 
 COMMAND = "command"
 """The program of attempts that a command of the user's makes."""
+TURNED_AWAY = frozenset(
+    {
+        *(Ended.RATE_LIMIT, Ended.QUOTA, Ended.BILLING, Ended.AUTH, Ended.OVERLOADED),
+        *(Ended.NETWORK, Ended.MODEL, Ended.ENVIRONMENT),
+    }
+)
+"""Endings of programs that nobody let work, if they did nothing before."""
 
 
 def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
@@ -99,11 +107,16 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             sign = event.last_sign
             ended = sign if sign is not None and row.started_at <= sign <= event.at else event.at
             return replace(row, ended_at=ended, swept=event.swept, report=report)
-        case on.RunnerRestarted(attempt=attempt, word=word, report=report, at=at) if word or report:
+        case on.RunnerRestarted(attempt=attempt, report=report, at=at) if _lived(event):
             # It lived, but its runner died before that could be written down.
-            lived = _begun(row, record, attempt, at)
-            program = after.tally.program
-            return replace(lived, ended_at=at, swept=event.swept, program=program, report=report)
+            return replace(
+                _begun(row, record, attempt, at),
+                ended_at=at,
+                swept=event.swept,
+                program=after.tally.program,
+                report=report,
+                outcome="" if event.word else str(Ended.INTERRUPTED),
+            )
         case on.SnapshotTaken() if row is not None and isinstance(before, Capturing):
             return _concluded(row, before, event, after)
         case on.GatesFinished() if row is not None and isinstance(before, Verifying):
@@ -117,6 +130,16 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             )
         case _:
             return None
+
+
+def _lived(event: on.RunnerRestarted) -> bool:
+    """Tell whether it is seen that a process began of which the record knows nothing."""
+    told = event.report
+    if event.word is not None or event.swept:
+        return True
+    return told is not None and bool(
+        told.session_id or told.tokens or told.cost_usd or told.tool_calls or told.last_words
+    )
 
 
 def _began(before: State) -> bool:
@@ -140,7 +163,10 @@ def _begun(
 
 
 def onto_books(row: AttemptRow, record: AgentLifecycle, event: Event) -> Spending | None:
-    """Return what an attempt used, at each end of a process of it."""
+    """Return what an attempt used, at each end of a process of it.
+
+    What that process kept to itself is only marked: who keeps the accounts reckons it.
+    """
     if not isinstance(event, (on.AgentExited, on.AgentStopped, on.RunnerRestarted)):
         return None
     used, told = row.used, row.report
@@ -158,8 +184,17 @@ def onto_books(row: AttemptRow, record: AgentLifecycle, event: Event) -> Spendin
         output_tokens=used.output_tokens,
         cached_tokens=used.cached_tokens,
         cost_usd=used.cost_usd,
+        silent_tokens=int(_worked(told) and not (told is not None and told.tokens)),
+        silent_usd=int(_worked(told) and (told is None or told.cost_usd is None)),
         seconds=used.seconds,
     )
+
+
+def _worked(told: on.Report | None) -> bool:
+    """Tell whether a process has used something, also where it says nothing of that."""
+    if told is None or told.ended not in TURNED_AWAY:
+        return True
+    return bool(told.tokens or told.cost_usd or told.tool_calls)
 
 
 def _concluded(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from lifecycle.attend import fault_of, unsaid
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lifecycle.attend import Attendance
     from lifecycle.clock import Clock, Timer
+    from lifecycle.parts import Report
     from lifecycle.ports import Terminals
 
 SAMPLE_INTERVAL = 2.0
@@ -19,11 +25,18 @@ class Rounds:
     """Measures all living agents in one pass; rests while there are none."""
 
     def __init__(
-        self, terminals: Terminals, clock: Clock, interval: float = SAMPLE_INTERVAL
+        self,
+        terminals: Terminals,
+        clock: Clock,
+        interval: float = SAMPLE_INTERVAL,
+        report: Report = unsaid,
     ) -> None:
         self._terminals = terminals
         self._clock = clock
         self._interval = interval
+        self._report = report
+        self._faulty: set[str] = set()
+        """Marks of agents of which a fault was reported."""
         self._attended: dict[str, Attendance] = {}
         self._timer: Timer | None = None
         self._due = 0.0
@@ -36,7 +49,9 @@ class Rounds:
 
     def drop(self, attendance: Attendance) -> None:
         """Measure this agent no more."""
-        self._attended.pop(attendance.process.identity.mark, None)
+        mark = attendance.process.identity.mark
+        self._attended.pop(mark, None)
+        self._faulty.discard(mark)
         if not self._attended and self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -56,16 +71,26 @@ class Rounds:
         try:
             # Before the logs are measured, which may also shorten them.
             for attendance in list(self._attended.values()):
-                attendance.listen()
+                self._guarded(attendance, attendance.listen)
             measured = self._terminals.sample()
             for mark, attendance in list(self._attended.items()):
                 if abs(slept) > SLEPT:
                     attendance.excuse(slept)
                 activity = measured.get(mark)
                 if activity is not None:
-                    attendance.measured(activity)
+                    self._guarded(attendance, partial(attendance.measured, activity))
         finally:
             # Also when the system could not be looked at: limits must not be off from then on.
             self._timer = None
             if self._attended:
                 self._arm()
+
+    def _guarded(self, attendance: Attendance, look: Callable[[], None]) -> None:
+        """Look at one agent; a fault there must not keep the limits of the others from holding."""
+        try:
+            look()
+        except Exception as problem:  # noqa: BLE001  # whatever it is, the others go on
+            mark = attendance.process.identity.mark
+            if mark not in self._faulty:  # the same comes again with every pass
+                self._faulty.add(mark)
+                self._report("attendance_failed", spawn_id=mark, problem=fault_of(problem))

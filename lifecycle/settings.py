@@ -8,9 +8,10 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from lifecycle.machine.policy import Policy
+from lifecycle.plan import check_chain, check_variables, check_words
 
 if TYPE_CHECKING:
     from lifecycle.plan import Task
@@ -199,6 +200,31 @@ class Settings(BaseModel):
     """Names of the runner's variables that agents get too, such as ANTHROPIC_API_KEY."""
     verify: tuple[str, ...] = ()
     """Verify commands of tasks that name none."""
+
+    @field_validator("command", "agent_args", "verify")
+    @classmethod
+    def _can_be_arguments(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        check_words(words)
+        return words
+
+    @field_validator("pass_env")
+    @classmethod
+    def _are_variables(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        check_variables(names)
+        return names
+
+    @field_validator("adapter")
+    @classmethod
+    def _is_one_program(cls, name: str | None) -> str | None:
+        if name is not None and "," in name:
+            raise ValueError("one agent program only; a chain of them is the setting `agents`")
+        return name
+
+    @field_validator("agents")
+    @classmethod
+    def _is_a_chain(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        check_chain(names)
+        return names
 
     @property
     def has_budget(self) -> bool:

@@ -54,9 +54,16 @@ class Installed:
             "versions_tested": list(self.adapter.tested),
             "tool_server": None if self.adapter.mcp is None else str(self.adapter.mcp.way),
             "problem": self.problem or None,
-            "install": self.adapter.install or None,
+            "install": install_of(self.adapter) or None,
             "login": self.adapter.login or None,
         }
+
+
+def install_of(adapter: Adapter) -> str:
+    """Say what a person does to get the version that was tested; other managers name none."""
+    if not adapter.tested or not adapter.install.startswith("npm "):
+        return adapter.install
+    return f"{adapter.install}@{adapter.tested[-1]}"
 
 
 async def look(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from lifecycle.errors import PlanError
 from lifecycle.settings import Settings
 from orchestrator.errors import ConfigError
 from orchestrator.tomltext import TomlText
@@ -42,8 +43,12 @@ NOT_SETTINGS = frozenset(
 which belong into no file and no listing."""
 REPO_FILE = "loopwright.toml"
 DEFAULT = "default"
+AGENT = ("command", "adapter", "agents")
+"""Ways to say which program works: one choice, so the strongest source that names any decides."""
 _SPLIT_INTO_WORDS = "command"
-"""The one list that a plain text stands for word by word; others take one line as one item."""
+_SPLIT_AT_COMMAS = "agents"
+"""Lists that a plain text stands for word by word, or as on the command line; others take one line
+as one item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +85,24 @@ def explain_settings(
     sources = dict.fromkeys(values, DEFAULT)
     for layer in _layers(repo, environ, overrides or {}):
         checked = _checked(layer)
+        for name in _ousted(layer, checked):
+            values[name], sources[name] = Settings.model_fields[name].default, DEFAULT
         values.update(checked)
         sources.update({name: layer.where(name) for name in checked})
     return [SettingRow(name, values[name], sources[name]) for name in values]
+
+
+def _ousted(layer: _Layer, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a source makes void of weaker ones: who names an agent names the only one."""
+    named = [name for name in AGENT if name in values]
+    said = [name for name in named if values[name]]
+    if len(said) > 1:
+        first, second = said[:2]
+        raise ConfigError(
+            f"{layer.where(second)}: {second} and {first} (from {layer.where(first)}) both say "
+            "which agent program works; keep one of them"
+        )
+    return AGENT if named else ()
 
 
 class SettingsReader:
@@ -196,9 +216,30 @@ def _checked(layer: _Layer) -> dict[str, Any]:
     try:
         settings = Settings.model_validate(prepared)
     except ValidationError as problem:
-        name = str(problem.errors(include_url=False)[0]["loc"][0])
+        first = problem.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        if first["type"] == "value_error":
+            # It says itself what is wrong, and leaves out what may be secret.
+            raise _refused(layer, name, first["ctx"]["error"]) from problem
         raise _bad(layer, name, layer.values[name]) from problem
-    return {name: getattr(settings, name) for name in prepared}
+    checked = {name: getattr(settings, name) for name in prepared}
+    _check_programs(layer, checked)
+    return checked
+
+
+def _check_programs(layer: _Layer, values: Mapping[str, Any]) -> None:
+    """Refuse names that no agent program has, where they are said."""
+    for setting in ("adapter", "agents"):
+        given = values.get(setting)
+        if given is None or given == ():
+            continue
+        from lifecycle.programs import named  # noqa: PLC0415  # most settings name no program
+
+        for name in (given,) if isinstance(given, str) else given:
+            try:
+                named(name)
+            except PlanError as problem:
+                raise _refused(layer, setting, problem) from problem
 
 
 def _prepared(layer: _Layer, name: str, value: Any) -> Any:
@@ -210,6 +251,8 @@ def _prepared(layer: _Layer, name: str, value: Any) -> Any:
     if isinstance(value, str) and field.annotation is float and _not_finite(value):
         raise _bad(layer, name, value)
     if _is_list(name) and isinstance(value, str):
+        if name == _SPLIT_AT_COMMAS:
+            return tuple(each.strip() for each in re.split(r"[,\n]", value.strip()))
         if name != _SPLIT_INTO_WORDS:
             return tuple(line for line in value.splitlines() if line.strip())
         try:
@@ -229,6 +272,10 @@ def _not_finite(text: str) -> bool:
 def _is_list(name: str) -> bool:
     field = Settings.model_fields.get(name)
     return field is not None and "tuple" in str(field.annotation)
+
+
+def _refused(layer: _Layer, name: str, problem: Exception) -> ConfigError:
+    return ConfigError(f"{layer.where(name)}: {name}: {problem}")
 
 
 def _bad(layer: _Layer, name: str, value: Any) -> ConfigError:

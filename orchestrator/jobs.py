@@ -16,6 +16,7 @@ from lifecycle.plan import Task
 from lifecycle.programs import programs_of
 from lifecycle.retention import RETIRED
 from lifecycle.store.walk import every
+from orchestrator.fitness import require_tools, unheld
 from orchestrator.plans import agent_for, chosen_agent, task_of
 from orchestrator.population import TURNS
 from orchestrator.service import Job, Work
@@ -23,7 +24,7 @@ from runtime.git import Git
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from lifecycle.engine import Engine
@@ -48,24 +49,35 @@ async def wished(
     engine: Engine, wish: Wish, settings: Settings, tell: Callable[[str], None]
 ) -> Work:
     """Return the task that was typed; the same words, or its id, mean the one that was begun."""
+    require_tools(settings)
     known = await _known(engine, wish)
     if known is None:
-        return Work((await _fresh(engine, wish, settings),))
+        fresh = await _fresh(engine, wish, settings)
+        _foretell((fresh,), settings, tell)
+        return Work((fresh,))
     job = await recorded(engine, known)
     agent, task = job.agent, _changed(job.task, wish)
-    if wish.adapter or wish.command or settings.command or settings.adapter or settings.agents:
+    typed = wish.adapter is not None or wish.command is not None
+    if typed or settings.command or settings.adapter or settings.agents:
         # The program may have been mended since; what is said now counts.
         chosen = chosen_agent(task.id, settings, adapter=wish.adapter, command=wish.command)
         agent = chosen.model_copy(update={"agent_id": agent.agent_id, "env": agent.env})
     if known.state in (Coarse.QUEUED, Coarse.RUNNING):
         tell(f"goes on with task {task.id}, which was begun before")
+    _foretell((Job(agent, task),), settings, tell)
     return Work((Job(agent, task),))
 
 
 async def planned(
-    engine: Engine, plan: Plan | None, settings: Settings, *, everything: bool
+    engine: Engine,
+    plan: Plan | None,
+    settings: Settings,
+    *,
+    everything: bool,
+    tell: Callable[[str], None] | None = None,
 ) -> Work:
     """Return the tasks of a plan and, with `everything`, all that is unfinished here."""
+    require_tools(settings)
     store = engine.parts.store
     jobs: dict[str, Job] = {}
     if plan is not None:
@@ -96,7 +108,23 @@ async def planned(
         else:
             held.append(record)
             del jobs[record.agent_id]
+    _foretell(jobs.values(), settings, tell, plan)
     return Work(tuple(jobs.values()), tuple(held))
+
+
+def _foretell(
+    jobs: Iterable[Job],
+    settings: Settings,
+    tell: Callable[[str], None] | None,
+    plan: Plan | None = None,
+) -> None:
+    """Tell, once each, what will not hold the programs that are about to work."""
+    if tell is None:
+        return
+    of_plan = plan.budget if plan is not None else None
+    told = (unheld(job.agent, settings, job.task.budget, of_plan) for job in jobs)
+    for line in dict.fromkeys(line for lines in told for line in lines):
+        tell(line)
 
 
 def startable(agent: Agent) -> None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from lifecycle.errors import PlanError
-from lifecycle.plan import Agent, Plan, Task, default_agent_id
+from lifecycle.plan import Agent, Plan, Task, check_chain, default_agent_id
 from lifecycle.programs import installed, named
+from orchestrator.planlines import BUDGET, line_of, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +59,7 @@ def load_plan(path: Path) -> Plan:
         raise PlanError(_explained(path, text, data, problem)) from problem
     if not plan.tasks:
         raise PlanError(f"{path}: the plan holds no task; add a [[tasks]] table with an id")
-    _check_agents(path, plan)
+    _check_agents(path, text, plan)
     return plan
 
 
@@ -85,10 +86,9 @@ def chosen_agent(
         return Agent(agent_id=agent_id, command=_words(command))
     if adapter is None and settings.command:
         return Agent(agent_id=agent_id, command=settings.command)
+    chain = settings.agents or ((settings.adapter,) if settings.adapter else ())
     if adapter is not None:
-        chain = tuple(name.strip() for name in adapter.split(","))
-    else:
-        chain = settings.agents or ((settings.adapter,) if settings.adapter else ())
+        chain = _chain(adapter)
     if not chain:
         raise PlanError(f"nothing says which agent program works on {task_id}; {_offer()}")
     for name in chain:
@@ -96,6 +96,22 @@ def chosen_agent(
     if len(chain) > 1:
         return Agent(agent_id=agent_id, agents=chain)
     return Agent(agent_id=agent_id, adapter=chain[0])
+
+
+def _chain(text: str) -> tuple[str, ...]:
+    """Return the programs that an option names, one or several with commas between them."""
+    chain = tuple(name.strip() for name in text.split(","))
+    if not all(chain):
+        raise PlanError(
+            f"--agent {text!r} lacks a name; give --agent NAME, or a chain: --agent NAME,NAME"
+        )
+    try:
+        check_chain(chain)
+        for name in chain:
+            named(name)
+    except (PlanError, ValueError) as problem:
+        raise PlanError(f"--agent {text}: {problem}") from problem
+    return chain
 
 
 def task_of(
@@ -114,7 +130,7 @@ def task_of(
             base=base,
         )
     except ValidationError as problem:
-        raise PlanError(f"task {task_id}: {_reason(problem.errors()[0])}") from problem
+        raise PlanError(f"task {task_id}: {wrong(problem.errors()[0])}") from problem
 
 
 def _text_of(path: Path) -> str:
@@ -151,7 +167,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     return data
 
 
-def _check_agents(path: Path, plan: Plan) -> None:
+def _check_agents(path: Path, text: str, plan: Plan) -> None:
     for task in plan.tasks:
         if task.agent is not None and task.agent not in plan.agents:
             known = ", ".join(plan.agents) or "none"
@@ -163,7 +179,9 @@ def _check_agents(path: Path, plan: Plan) -> None:
             try:
                 named(program)
             except PlanError as problem:
-                raise PlanError(f"{path}: agents.{name}: {problem}") from problem
+                key = "agents" if agent.agents else "adapter"
+                line = line_of(path, text, ("agents", name, key))
+                raise PlanError(f"{path}{line}: agents.{name}: {problem}") from problem
 
 
 def _explained(path: Path, text: str, data: dict[str, Any], problem: ValidationError) -> str:
@@ -176,16 +194,12 @@ def _explained(path: Path, text: str, data: dict[str, Any], problem: ValidationE
         line = _line_of_task(path, text, number)
         rest = ".".join(str(part) for part in place[2:])
         field = f"task {_id_of(data, number)}" + (f", {rest}" if rest else "")
+    if BUDGET in place or place[:1] == ["agents"]:
+        line = line_of(path, text, place) or line
     more = problem.error_count() - 1
     also = f" (and {more} more)" if more else ""
     where = f"{path}{line}: {field}" if field else f"{path}"
-    return f"{where}: {_reason(first)}{also}"
-
-
-def _reason(error: Any) -> str:
-    if error["type"] == "extra_forbidden":
-        return f"there is no field {error['loc'][-1]!r}"
-    return str(error["msg"]).removeprefix("Value error, ")
+    return f"{where}: {wrong(first)}{also}"
 
 
 def _id_of(data: dict[str, Any], number: int) -> str:

@@ -12,6 +12,7 @@ from runtime.agents.events import (
     Denied,
     Event,
     Failed,
+    Finished,
     Limit,
     Raw,
     Retry,
@@ -37,6 +38,9 @@ class Retelling:
         """Tools that run."""
         self._open = False
         """The text before may go on."""
+        self._silent = True
+        """Nothing was said since the turn began, or since its last words were told."""
+        self._last_words = ""
 
     def take(self, chunk: bytes) -> str:
         """Return what these bytes tell."""
@@ -52,12 +56,22 @@ class Retelling:
 
     def _one(self, event: Event) -> str:
         if isinstance(event, Text):
+            self._silent = False
             return self._text(event)
+        if isinstance(event, Finished):
+            return self._close(event)
         words = self._words(event)
         if not words:
             return ""
         before, self._open = "\n" if self._open else "", False
         return f"{before}{words}\n"
+
+    def _close(self, event: Finished) -> str:
+        """Tell what an agent says last, where its program reports that with the turn's end only."""
+        words = self._parser.finish(0 if event.ok else 1).last_words
+        told = self._text(Text(words)) if self._silent and words != self._last_words else ""
+        self._silent, self._last_words = True, words
+        return told
 
     def _text(self, event: Text) -> str:
         before = "\n" if self._open and not event.part else ""

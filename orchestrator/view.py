@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from lifecycle.machine.states import ACTIVE, Stopping, Suspended, Working
 from orchestrator import telling
 from orchestrator.cli.text import STATE_COLOURS, coloured, one_line, safe, span, state_name
+from orchestrator.lastwords import LastWords
 from orchestrator.waiting import waiting_for
-from runtime.output import tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from lifecycle.engine import Engine
-    from lifecycle.machine.states import State
+    from lifecycle.machine.states import State, Tally
     from lifecycle.parts import News
     from lifecycle.record import AgentLifecycle
 
@@ -34,7 +34,6 @@ DRAW_EVERY = 0.25
 """Seconds between two drawings at the least."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at ages and logs while nothing is told."""
-TAIL_BYTES = 1000
 ROOM_FOR_A_KEY = 4
 """Columns at the right that stay free."""
 Row = tuple[str, str, str, str, str]
@@ -117,13 +116,14 @@ class LiveView:
         self._shown: list[Row] = []
         self._over: dict[str, AgentLifecycle] = {}
         self._waits: dict[str, tuple[State, dict[str, object]]] = {}
-        self._logs: dict[str, tuple[tuple[int, int], str]] = {}
+        self._words: LastWords | None = None
 
     def attach(self, engine: Engine) -> None:
         """Begin."""
         from rich.live import Live  # noqa: PLC0415  # as above
 
         self._engine = engine
+        self._words = LastWords(engine.parts.clock.now)
         self._live = Live(
             console=self._console, auto_refresh=False, transient=True, redirect_stdout=False,
             redirect_stderr=False,
@@ -212,7 +212,7 @@ class LiveView:
 
     def _last(self, record: AgentLifecycle, state: State | None, now: float) -> str:
         if isinstance(state, (Working, Stopping)):
-            return self._last_words(record.agent_id, state.tally.attempt)
+            return self._last_words(record.agent_id, state.tally)
         if state is None:
             return ""
         known = self._waits.get(record.agent_id)
@@ -223,21 +223,12 @@ class LiveView:
         text = f"waits for {waits}" if waits else record.error or ""
         return one_line(text or record.submission_summary or "", 200)
 
-    def _last_words(self, agent_id: str, attempt: int) -> str:
-        if self._engine is None:
+    def _last_words(self, agent_id: str, tally: Tally) -> str:
+        owner = self._engine.owner(agent_id) if self._engine is not None else None
+        if self._engine is None or self._words is None or owner is None:
             return ""
-        log = self._engine.parts.paths.log(agent_id, attempt)
-        try:
-            found = log.stat()
-        except OSError:
-            return ""
-        stamp = (attempt, found.st_size)
-        known = self._logs.get(agent_id)
-        if known is None or known[0] != stamp:
-            lines = [line for line in tail(log, TAIL_BYTES).splitlines() if line.strip()]
-            known = (stamp, one_line(lines[-1], 200) if lines else "")
-            self._logs[agent_id] = known
-        return known[1]
+        log = self._engine.parts.paths.log(agent_id, tally.attempt)
+        return self._words.of(owner.case.agent, tally.attempt, tally.program, log)
 
     def _table(self, rows: list[Row]) -> RenderableType:
         from rich.table import Table  # noqa: PLC0415  # as above

@@ -2,7 +2,8 @@
 
 Owns how they are found fast in texts and in streams, and what stands in their place. Pure: it reads
 no environment and no file. Which values are secrets is `maskvalues`, the forms of each `maskforms`,
-base64 over the ends of lines `maskwraps`, what a cut left of a secret `maskcuts`.
+base64 over the ends of lines `maskwraps`, what a cut left of a secret `maskcuts`, what may stand
+inside one `maskveils`.
 It must not decide which texts are masked: whoever keeps a text does.
 """
 
@@ -11,8 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, AnyStr
 
 from runtime.maskcuts import Cuts
-from runtime.maskneedles import Forms, Needles, cores, merged
+from runtime.maskneedles import Forms, Needles, cores, merged, raw
 from runtime.maskvalues import holds_secret, is_secret_name, is_secret_value, secrets_of
+from runtime.maskveils import TAIL, begun, shape_of, unveiled, unveiled_end
 from runtime.maskwraps import NARROWEST
 
 if TYPE_CHECKING:
@@ -76,11 +78,19 @@ class Masker:
         """
         if self._text is None:
             return text
-        return _masked([*self._text.spans(text), *self._cuts.spans(text)], text, "")
+        whole = raw(text, "surrogatepass")
+        shape = shape_of(whole)
+        found = [*self._text.spans(text, shape), *self._cuts.spans(text)]
+        for bare in unveiled(text, whole, shape):
+            told = bare.text
+            seen = shape_of(raw(told, "surrogatepass"))
+            for start, end, marker in (*self._text.spans(told, seen), *self._cuts.spans(told)):
+                found.append((*bare.origin(start, end), marker))
+        return _masked(found, text, "")
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Return bytes without the secrets in them; the very same where there are none."""
-        return data if self._raw is None else _masked(self._raw.spans(data), data, b"")
+        return data if self._raw is None else _masked(_spans(self._raw, data, b""), data, b"")
 
     def stream(self) -> MaskStream:
         """Return what masks a stream, however it is cut into pieces."""
@@ -106,7 +116,7 @@ class MaskStream:
         if self._needles is None:
             return chunk
         data = self._held + chunk if self._held else chunk
-        return self._told(self._needles, data, self._needles.undecided(data, self._before))
+        return self._told(self._needles, data, _undecided(self._needles, data, self._before))
 
     def end(self) -> bytes:
         """Return the rest, once nothing more comes."""
@@ -122,7 +132,7 @@ class MaskStream:
     def _told(self, needles: Needles[bytes], data: bytes, upto: int) -> bytes:
         pieces: list[bytes] = []
         at = self._covered
-        for start, end, marker in merged(needles.spans(data, self._before)):
+        for start, end, marker in merged(_spans(needles, data, self._before)):
             if start >= upto:
                 break
             if start < at:  # goes on from one that was replaced
@@ -134,6 +144,32 @@ class MaskStream:
         self._held, self._covered = data[upto:], max(0, at - upto)
         self._before = (self._before + data[max(upto - NARROWEST, 0) : upto])[-NARROWEST:]
         return b"".join(pieces)
+
+
+def _spans(needles: Needles[bytes], data: bytes, before: bytes) -> list[tuple[int, int, bytes]]:
+    """Return where secrets are, also those that something stands inside of.
+
+    `before` is what stood in front of the data.
+    """
+    shape, ahead = shape_of(data), shape_of(before)
+    found = needles.spans(data, shape, ahead)
+    for bare in unveiled(data, data, shape):
+        for start, end, marker in needles.spans(bare.text, shape_of(bare.text), ahead):
+            found.append((*bare.origin(start, end), marker))
+    return found
+
+
+def _undecided(needles: Needles[bytes], data: bytes, before: bytes) -> int:
+    """Return where the longest end of the data begins that may be the start of a secret."""
+    whole = begun(data)
+    found = min(needles.undecided(data, before), whole)
+    last = max(whole - TAIL, 0)
+    ahead = (before + data[max(last - NARROWEST, 0) : last])[-NARROWEST:]
+    for bare in unveiled_end(data[last:whole]):
+        at = needles.undecided(bare.text, ahead)
+        if at < len(bare.text):
+            found = min(found, last + bare.origin(at, at + 1)[0])
+    return found if whole == len(data) else min(found, needles.undecided(data[:whole], before))
 
 
 def _masked(spans: list[tuple[int, int, AnyStr]], data: AnyStr, empty: AnyStr) -> AnyStr:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, AnyStr, Generic
 
 from runtime.maskforms import address_secrets, forms_of, lines_of
 from runtime.maskvalues import counts
+from runtime.maskveils import LONG, has_long_run, has_wide_row
 from runtime.maskwraps import (
-    NARROWEST,
     Wrap,
     found_around,
-    has_wide_row,
     last_run,
     may_go_on,
     width_of,
@@ -117,15 +116,21 @@ class Needles(Generic[AnyStr]):
         wordlike = {part: word for part, word in words.items() if _is_wordlike(word)}
         if len(wordlike) <= _FEW:
             wordlike = {}
-        self._alone: tuple[AnyStr, ...] = tuple(part for part in groups if part not in wordlike)
+        alone = [part for part in groups if part not in wordlike]
+        self._long: tuple[AnyStr, ...] = tuple(
+            part for part in alone if len(part) >= LONG and _is_wordlike(words[part])
+        )
+        self._alone: tuple[AnyStr, ...] = tuple(part for part in alone if part not in self._long)
         self._grams: dict[bytes, list[tuple[bytes, AnyStr]]] = {}
         for part, word in wordlike.items():
             self._grams.setdefault(word[:_WORDLIKE], []).append((word, part))
 
-    def spans(self, data: AnyStr, before: bytes = b"") -> list[tuple[int, int, AnyStr]]:
+    def spans(
+        self, data: AnyStr, shape: bytes, ahead: bytes = b""
+    ) -> list[tuple[int, int, AnyStr]]:
         """Return where secrets are, in any order, each with what to put there.
 
-        `before` is what stood in front of the data.
+        `shape` is that of the data, `ahead` the shape of what stood in front of it.
         """
         found: list[tuple[int, int, AnyStr]] = []
         for part in self._alone:
@@ -134,7 +139,11 @@ class Needles(Generic[AnyStr]):
         if self._grams:
             for part in self._met(data):
                 self._occurrences(data, part, found)
-        if len(before) + len(data) > NARROWEST and has_wide_row(before + raw(data, "replace")):
+        long = has_long_run(shape)
+        for part in self._long if long else ():
+            if part in data:
+                self._occurrences(data, part, found)
+        if (long or ahead) and has_wide_row(ahead + shape):
             self._wrapped(data, found)
         return found
 

@@ -23,8 +23,6 @@ _GAP = re.compile(r"[\r\n]|\\[rn]")
 _RAW_GAP = re.compile(rb"[\r\n]|\\[rn]")
 _ROW = re.compile(r"[A-Za-z0-9+/_-]*")
 _LETTERS = f"{string.ascii_letters}{string.digits}+/_-\r\n\\"
-_SHAPE = bytes(97 if chr(code) in _LETTERS[:-3] else 32 for code in range(256))
-_WIDE = b"a" * NARROWEST
 
 
 class Wrap(NamedTuple, Generic[AnyStr]):
@@ -82,11 +80,6 @@ def may_go_on(forms: list[AnyStr], data: AnyStr, at: int, before: AnyStr) -> boo
     if row[-1:] in {"\\", b"\\"}:  # of an escaped end of a line only the first half
         row = row[:-1]
     return any(len(form) > len(row) and form.startswith(row) for form in forms)
-
-
-def has_wide_row(data: bytes) -> bool:
-    """Tell whether a text has a row of base64 in it: few have, and only these need a search."""
-    return data.translate(_SHAPE).find(_WIDE) >= 0
 
 
 def last_run(data: str | bytes) -> int:

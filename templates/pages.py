@@ -37,7 +37,7 @@ def summary_page(renderer: Renderer, values: Values, max_bytes: int) -> Summary:
     left_out: list[str] = []
     page = bare = ""
     if values["person_summary"] is not None:
-        page = bare = values["person_summary"].rstrip("\n") + "\n"
+        page = bare = renderer.mask(values["person_summary"].rstrip("\n")) + "\n"
     else:
         for level in range(len(LEVELS)):
             shown = trim(values, level)

@@ -164,8 +164,14 @@ class Renderer:
         *,
         max_output: int = 1024 * 1024,
         nonce: Callable[[], str] = str,
+        mask: Callable[[str], str] = str,
     ) -> None:
-        """`nonce` gives for each page what nobody could know before; the fences are made of it."""
+        """`nonce` gives for each page what nobody could know before; the fences are made of it.
+
+        `mask` takes out of a finished page what must not be told: only there a text is cleaned of
+        what may stand inside of that.
+        """
+        self.mask = mask
         self._nonce = nonce
         self._max_output = max_output
         self._override_dir = override_dir
@@ -174,9 +180,10 @@ class Renderer:
     def render(self, name: str, values: Mapping[str, object]) -> str:
         """Render the template of that name; raises `TemplateError` naming file, line and remedy."""
         try:
-            return self._collect(self._template(name), values)
+            page = self._collect(self._template(name), values)
         except _FAULTS_OF_A_TEMPLATE as error:
             raise TemplateError(_explain(error, name, values)) from error
+        return self.mask(page)
 
     def _template(self, name: str) -> jinja2.Template:
         if self._overrides is not None and os.path.lexists(f"{self._override_dir}/{name}"):

@@ -57,6 +57,14 @@ class Budget:
         return f"budget of {scope_name}: {said} used" if said else ""
 
 
+def unheld(scope_name: str, attempts: int, unit: str) -> str:
+    """Say that a budget in tokens or dollars means nothing, because nobody tells what is used."""
+    return (
+        f"budget of {scope_name}: {attempts} attempts told nothing of their {unit}, "
+        "so it cannot be held; use hours or attempts"
+    )
+
+
 NO_LIMIT = Budget()
 
 

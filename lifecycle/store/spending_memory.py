@@ -40,14 +40,14 @@ class MemorySpendings:
     async def spent(
         self, since: float = 0.0, *, agent_id: str | None = None, plan: str | None = None
     ) -> Spent:
-        """Return what those attempts used together, as far as it is known."""
+        """Return what those attempts used together, told and reckoned."""
         return total(await self.spendings(since, agent_id=agent_id, plan=plan))
 
     async def spending_sums(self) -> list[SpendingSum]:
-        """Return the sums of each lifecycle in each plan."""
+        """Return the sums of each lifecycle, by plan, program and model."""
 
-        def whose(each: Spending) -> tuple[str, str, str]:
-            return each.agent_id, each.birth, each.plan
+        def whose(each: Spending) -> tuple[str, ...]:
+            return each.agent_id, each.birth, each.plan, each.program, each.model
 
         everything = sorted(await self.spendings(), key=whose)
         return [summed(list(group)) for _, group in groupby(everything, whose)]

@@ -38,33 +38,44 @@ def row_sum(row: Sequence[Any]) -> SpendingSum:
 
 
 def total(spendings: Iterable[Spending]) -> Spent:
-    """Add up what attempts used, as far as it is known."""
+    """Add up what attempts used, told and reckoned."""
     several = list(spendings)
     return Spent(
-        tokens=sum(each.tokens for each in several),
-        cost_usd=sum(each.cost_usd or 0.0 for each in several),
+        tokens=sum(each.all_tokens for each in several),
+        cost_usd=sum(each.all_usd for each in several),
         seconds=sum(each.seconds for each in several),
         attempts=len(several),
     )
 
 
 def summed(spendings: Sequence[Spending]) -> SpendingSum:
-    """Add up attempts of one lifecycle in one plan; there must be one."""
-    first, costs = spendings[0], [each.cost_usd for each in spendings if each.cost_usd is not None]
-    spent = total(spendings)
+    """Add up attempts of one lifecycle, plan, program and model; there must be one."""
+    first, spent = spendings[0], total(spendings)
+    whole = [each for each in spendings if each.processes == 1]
+    rated = [each for each in spendings if each.tells_rate]
     return SpendingSum(
         agent_id=first.agent_id,
         birth=first.birth,
         plan=first.plan,
+        program=first.program,
+        model=first.model,
         attempts=spent.attempts,
         last_attempt=max(each.attempt for each in spendings),
         tokens=spent.tokens,
         cost_usd=spent.cost_usd,
         seconds=spent.seconds,
-        most_tokens=max(each.tokens for each in spendings),
-        most_usd=max(costs, default=0.0),
+        most_tokens=max(each.all_tokens for each in spendings),
+        most_usd=max(each.all_usd for each in spendings),
         most_seconds=max(each.seconds for each in spendings),
-        with_tokens=sum(each.tokens > 0 for each in spendings),
-        with_cost=sum(each.tells_cost for each in spendings),
+        with_tokens=sum(each.all_tokens > 0 for each in spendings),
+        with_cost=sum(each.tells_cost or each.charged_usd > 0 for each in spendings),
+        missing_tokens=sum(each.misses_tokens for each in spendings),
+        missing_usd=sum(each.misses_usd for each in spendings),
+        told_most_tokens=max((each.tokens for each in whole if each.tokens), default=None),
+        told_most_usd=max(
+            (each.cost_usd or 0.0 for each in whole if each.tells_cost), default=None
+        ),
+        rated_tokens=sum(each.tokens for each in rated),
+        rated_usd=sum(each.cost_usd or 0.0 for each in rated),
         ended=max(each.at for each in spendings),
     )

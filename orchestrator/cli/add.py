@@ -44,8 +44,10 @@ def run(name: str, args: list[str]) -> int:
     import os  # noqa: PLC0415  # as above
 
     from orchestrator import members  # noqa: PLC0415  # as above
-    from orchestrator.cli.text import say, to_json  # noqa: PLC0415  # as above
+    from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
     from orchestrator.config import load_settings  # noqa: PLC0415  # as above
+    from orchestrator.fitness import require_tools, unheld  # noqa: PLC0415  # as above
+    from orchestrator.plans import chosen_agent  # noqa: PLC0415  # as above
     from orchestrator.steering import RUNS_ALL  # noqa: PLC0415  # as above
     from runtime.git import inspect_repository  # noqa: PLC0415  # as above
     from runtime.ownership import exclude_own_files  # noqa: PLC0415  # as above
@@ -63,7 +65,13 @@ def run(name: str, args: list[str]) -> int:
         by=options.by or user(),
     )
     settings = load_settings(repo, environ=os.environ)
+    require_tools(settings)
     added = asyncio.run(members.add(repo, addition, settings))
+    agent = chosen_agent(
+        added.task_id, settings, adapter=addition.adapter, command=addition.command
+    )
+    for line in unheld(agent, settings):
+        tell(line)
     runs = added.runner.startswith(RUNS_ALL)
     if options.json:
         say(to_json({"agent_id": added.agent_id, "task_id": added.task_id, "runner": added.runner}))

@@ -17,7 +17,8 @@ _MORE = """\
 outcome reads what a run wrote and tells how it ended: completed, rate_limit, quota, billing, auth,
 overloaded, network, context_overflow, model, refused, denied, max_turns, budget, loop, hang,
 timeout, crash, killed or error. The program's own events count first, then its exit code, then
-standard error of a failed run. A signal is a negative exit code, or 128 more than its number. A
+standard error of a failed run. What a loop calls by a finer name (environment, waiting, limit) is
+told beside it. A signal is a negative exit code, or 128 more than its number. A
 time of day without a date is read as seen from now.
 
 test starts a program again and again, in throw-away repositories, and tells whether it can be run
@@ -121,13 +122,18 @@ def _list(*, as_json: bool) -> int:
 
 
 def _row(each: Installed) -> tuple[str, ...]:
+    from orchestrator.agents import install_of  # noqa: PLC0415  # as above
+
     adapter = each.adapter
     if not adapter.programs:
         return adapter.name, "any program", "", "--command 'PROGRAM ARG'"
     if not each.path:
-        return adapter.name, "no", ", ".join(adapter.tested), adapter.install
+        return adapter.name, "no", ", ".join(adapter.tested), install_of(adapter)
     where = f"{each.path} ({each.problem})" if each.problem else each.path
-    return adapter.name, each.version or "yes", ", ".join(adapter.tested), where
+    version = each.version or "yes"
+    if each.version and adapter.tested and not each.tested:
+        version += " (not tested)"
+    return adapter.name, version, ", ".join(adapter.tested), where
 
 
 def _outcome(options: Any) -> int:
@@ -145,12 +151,14 @@ def _outcome(options: Any) -> int:
     )
     present = now()
     found = judged(adapter(options.adapter), recorded, lambda: present)
-    # A recorded run cannot tell everything that a runner can; the rest is in the detail.
-    shown = found.to_json() | {"outcome": str(PUBLIC.get(found.outcome, found.outcome))}
+    # The promised names are coarser than those of a loop; both are told.
+    public, ending = str(PUBLIC.get(found.outcome, found.outcome)), str(found.outcome)
+    shown = found.to_json() | {"outcome": public, "in_a_loop": ending}
     if options.json:
         say(to_json(shown))
         return 0
-    for line in _told(found, shown["outcome"], present):
+    words = public if public == ending else f"{public} (in a loop: {ending})"
+    for line in _told(found, words, present):
         say(line)
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from dataclasses import asdict
@@ -76,17 +77,22 @@ def _all(repo: Path | None, outside: str) -> list[Check]:
 
 
 def _outside(repo: Path) -> list[Check]:
-    from orchestrator.config import load_settings  # noqa: PLC0415  # only in a repository
+    from orchestrator.agentchecks import agents  # noqa: PLC0415  # only in a repository
+    from orchestrator.config import load_settings  # noqa: PLC0415  # as above
     from orchestrator.outsidechecks import providers  # noqa: PLC0415  # as above
     from orchestrator.providers import Makings  # noqa: PLC0415  # as above
     from runtime.errors import RuntimeFault  # noqa: PLC0415  # as above
 
     try:
         settings = load_settings(repo, environ=os.environ)
-        return list(providers(Makings(repo, lambda: settings, os.environ, now)))
-    except (ConfigError, RuntimeFault):
-        # What is wrong with the settings or the repository is told by its own check.
+    except ConfigError:
+        # What is wrong with the settings is told by their own check.
         return []
+    checks = list(agents(repo, settings, os.environ))
+    # What is wrong with the repository is told by its own check, too.
+    with contextlib.suppress(ConfigError, RuntimeFault):
+        checks += providers(Makings(repo, lambda: settings, os.environ, now))
+    return checks
 
 
 def _repository(given: str | None) -> tuple[Path | None, str]:

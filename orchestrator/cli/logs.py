@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from orchestrator.retelling import Retelling
+    from runtime.masking import Masker
 
 LOOK_EVERY = 0.2
 LIVE = ("Spawning", "Working", "Stopping")
@@ -71,22 +72,35 @@ def run(name: str, args: list[str]) -> int:
     _row(repo, paths, options.agent)
     in_words = options.words or (sys.stdout.isatty() and not options.raw and not options.gate)
     if options.follow:
-        _Follower(repo, paths, options.agent, in_words=in_words).follow(
-            options.attempt, options.tail
-        )
+        masker = _masker_of(repo, shown=in_words or sys.stdout.isatty())
+        follower = _Follower(repo, paths, options.agent, masker, in_words=in_words)
+        follower.follow(options.attempt, options.tail)
         return 0
     path, attempt = _chosen(paths, options)
     with _opened(path) as stream:
         if options.json:
-            _print_json(path, attempt, stream, options)
+            _print_json(path, attempt, stream, options, _masker_of(repo))
         else:
             if options.tail:
                 _to_tail(stream, options.tail)
             told = _retelling(paths, options.agent, attempt) if in_words else None
-            printer = _Printer(told)
+            shown = sys.stdout.isatty() or told is not None
+            printer = _Printer(_masker_of(repo, shown=shown), told)
             printer.take(stream)
             printer.finish()
     return 0
+
+
+def _masker_of(repo: Path, *, shown: bool = True) -> Masker:
+    """Return what masks the secrets that this process knows of, in what is not passed on as is."""
+    if not shown:
+        from runtime.masking import Masker  # noqa: PLC0415  # the parser needs none of it
+
+        return Masker()
+    from orchestrator.config import load_settings  # noqa: PLC0415  # the parser needs none of it
+    from orchestrator.secrecy import masker_of  # noqa: PLC0415  # as above
+
+    return masker_of(os.environ, load_settings(repo, environ=os.environ).pass_env)
 
 
 def _retelling(paths: Paths, agent_id: str, attempt: int) -> Retelling | None:
@@ -105,10 +119,14 @@ def _retelling(paths: Paths, agent_id: str, attempt: int) -> Retelling | None:
 
 
 class _Printer:
-    """Passes bytes on as they are, or line by line made safe if a terminal shows them."""
+    """Passes bytes on as they are, or line by line made safe if a terminal shows them.
 
-    def __init__(self, told: Retelling | None = None) -> None:
+    What is made safe is masked once more: without its escapes, a secret may stand there whole.
+    """
+
+    def __init__(self, masker: Masker, told: Retelling | None = None) -> None:
         self._safely = sys.stdout.isatty()
+        self._shown = masker.stream()
         self._told = told
         self._rest = b""
 
@@ -124,12 +142,13 @@ class _Printer:
         if self._told is not None:
             self._write_safely(self._told.end())
         if self._rest:
-            _write(safe(clean(self._rest.decode(errors="replace")), lines=True).encode())
+            self._write_safely(self._rest.decode(errors="replace"))
             self._rest = b""
+        _write(_safe(self._shown.end()))
         sys.stdout.flush()
 
     def _write_safely(self, text: str) -> None:
-        _write(safe(clean(text), lines=True).encode(errors="replace"))
+        _write(_safe(self._shown.feed(clean(text).encode(errors="replace"))))
 
     def _print(self, chunk: bytes) -> None:
         if self._told is not None:
@@ -139,7 +158,7 @@ class _Printer:
             _write(chunk)
             return
         whole, newline, self._rest = (self._rest + chunk).rpartition(b"\n")
-        _write(safe(clean((whole + newline).decode(errors="replace")), lines=True).encode())
+        self._write_safely((whole + newline).decode(errors="replace"))
         if len(self._rest) > _LONGEST_LINE:
             self.finish()
 
@@ -147,8 +166,11 @@ class _Printer:
 class _Follower:
     """Prints attempt after attempt while they happen."""
 
-    def __init__(self, repo: Path, paths: Paths, agent_id: str, *, in_words: bool) -> None:
+    def __init__(
+        self, repo: Path, paths: Paths, agent_id: str, masker: Masker, *, in_words: bool
+    ) -> None:
         self._repo, self._paths, self._agent_id = repo, paths, agent_id
+        self._masker = masker
         self._in_words = in_words
         self._is_over = False
         self._places: dict[int, int] = {}
@@ -170,7 +192,7 @@ class _Follower:
             raise UsageError(f"there is no log of attempt {attempt} of {self._agent_id}")
         tell(f"==> attempt {attempt}")
         told = _retelling(self._paths, self._agent_id, attempt) if self._in_words else None
-        printer = _Printer(told)
+        printer = _Printer(self._masker, told)
         with _opened(path) as stream:
             stream.seek(self._places.get(attempt, 0))
             if tail:
@@ -263,7 +285,7 @@ def _to_tail(stream: Any, lines: int) -> None:
     stream.seek(0)
 
 
-def _print_json(path: Path, attempt: int, stream: Any, options: Namespace) -> None:
+def _print_json(path: Path, attempt: int, stream: Any, options: Namespace, masker: Masker) -> None:
     if options.tail:
         _to_tail(stream, options.tail)
     text = stream.readall().replace(b"\0", b"").decode(errors="replace")
@@ -274,10 +296,14 @@ def _print_json(path: Path, attempt: int, stream: Any, options: Namespace) -> No
                 "attempt": attempt,
                 "gate": options.gate,
                 "path": str(path),
-                "text": text,
+                "text": masker.mask(text),
             }
         )
     )
+
+
+def _safe(data: bytes) -> bytes:
+    return safe(data.decode(errors="replace"), lines=True).encode(errors="replace")
 
 
 def _write(data: bytes) -> None:

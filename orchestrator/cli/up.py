@@ -67,7 +67,8 @@ def run(name: str, args: list[str]) -> int:
     async def work(engine: Engine) -> Work:
         everything = options.plan is None
         front = None if options.no_server else _front(bench, options.port, tell)
-        planned = jobs.planned(engine, plan, bench.settings(), everything=everything)
+        settings = bench.settings()
+        planned = jobs.planned(engine, plan, settings, everything=everything, tell=tell)
         return await fronted(front, planned)
 
     ending = asyncio.run(

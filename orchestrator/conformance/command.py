@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lifecycle.plan import check_variables
+from orchestrator.agents import install_of
 from orchestrator.cli import exits
 from orchestrator.cli.options import UsageError
 from orchestrator.cli.text import coloured, now, paint, say, table, tell, terminal_width, to_json
@@ -92,6 +94,10 @@ def _subject(name: str, options: Namespace, environ: Mapping[str, str]) -> Subje
     found = adapter(options.adapter or _COMMAND, _complain)
     if not options.adapter and options.command is None:
         raise UsageError(f"name an adapter, such as `loopwright {name} test claude`, or --command")
+    try:
+        check_variables(options.passes)
+    except ValueError as problem:
+        raise UsageError(f"--pass: {problem}") from problem
     request = Request(
         program=_program(found, environ),
         command=_words(options.command),
@@ -126,7 +132,7 @@ def _program(found: Adapter, environ: Mapping[str, str]) -> str:
     if not path:
         raise UsageError(
             f"{found.title} is not installed: {' or '.join(found.programs)} is not on the PATH"
-            + (f"; {found.install}" if found.install else "")
+            + (f"; {install_of(found)}" if found.install else "")
         )
     return path
 

@@ -174,6 +174,10 @@ class Adapter:
     settings_env: Callable[[Request], Mapping[str, str]] | None = None
     """Variables that hold settings, made for the request."""
     mcp: McpForm | None = None
+    tells_tokens: bool = False
+    """Whether its runs tell the tokens they used; else no budget of tokens holds it."""
+    tells_cost: bool = False
+    """Whether they tell what they cost; else no budget of money holds it."""
     stop: Stop = Stop()
     login: str = ""
     """What a person does to log in."""

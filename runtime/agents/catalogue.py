@@ -34,9 +34,9 @@ def adapters(complain: Complaint | None = None) -> Mapping[str, Adapter]:
     for point in metadata.entry_points(group=ENTRY_POINTS):
         try:
             _add(known, _offered(point.load()))
-        except Exception as problem:  # noqa: BLE001  # any code may be behind an entry point
+        except (Exception, SystemExit) as problem:  # noqa: BLE001  # any code may be behind one
             if complain is not None:
-                complain(point.name, str(problem))
+                complain(point.name, str(problem) or type(problem).__name__)
     return known
 
 

@@ -1,7 +1,8 @@
 """Claude Code: how it is started, and what its stream-json says.
 
 Its traps: `subtype` is "success" on API errors; one answer comes as several events with the same
-message id; money counts the session after a resume; an interrupt exits 0; tools of a server are
+message id; money counts the session after a resume; what runs in the background wakes it for a
+further turn, which ends with a result of its own; an interrupt exits 0; tools of a server are
 hidden behind a search unless that is turned off.
 """
 
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from runtime.agents import fields as f
 from runtime.agents import signs
 from runtime.agents.adapter import SERVER_ARGS, Adapter, McpForm, McpServer, McpWay, Stop, When
+from runtime.agents.claudecount import tokens_of, usages
 from runtime.agents.events import (
     Denied,
     Event,
@@ -26,10 +28,10 @@ from runtime.agents.events import (
     ToolResult,
     Usage,
 )
-from runtime.agents.outcome import Ending, Scope, Tokens
+from runtime.agents.outcome import Ending, Scope
 from runtime.agents.parser import NOTHING, Events, Handler, Parser
 from runtime.agents.resets import epoch, reset_time
-from runtime.agents.tally import ID, OPEN
+from runtime.agents.tally import ID, OPEN, added
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +46,12 @@ _REASONS = {
     "aborted_tools": Ending.KILLED,
 }
 _SUBTYPES = {"error_max_turns": Ending.MAX_TURNS, "error_max_budget_usd": Ending.BUDGET}
-_SILENT = frozenset({"task_progress", "status", "notification", "compact_boundary"})
+_SILENT = frozenset(
+    {
+        *("task_progress", "task_updated", "background_tasks_changed"),
+        *("status", "notification", "compact_boundary"),
+    }
+)
 _ASLEEP = "ScheduleWakeup"
 _TOOL_USE = b'"type":"tool_use"'
 _ERROR = b'"is_api_error_message":true'
@@ -62,10 +69,28 @@ class ClaudeParser(Parser):
     _message = ""
     _last_call = ""
     _asleep = False
+    _within = False
+    """Whether the event at hand is of an agent that this one started."""
+    _so_far: Usage | None = None
+    """What all turns until the latest result used."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # the very arguments of Parser
         self._background: dict[str, None] = {}
+
+    @property
+    def tools_running(self) -> int:
+        """How many tools have begun and not ended, those in the background included."""
+        return len(self._open.keys() | self._background.keys())
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is woken: by its own work in the background, or later."""
+        return self._asleep or super().waits
+
+    def _go_on(self) -> None:
+        if not self._within:  # those go on while it waits for them, its turn being over
+            super()._go_on()
 
     def _glance(self, kind: bytes, line: bytes) -> bool:
         if kind == b"user":
@@ -74,9 +99,10 @@ class ClaudeParser(Parser):
             self._progress(tool=True)
             return True
         if kind == b"assistant" and _TOOL_USE not in line and _ERROR not in line:
-            if not self._message or self._message.encode() not in line[:200]:
+            if not self._message or self._message.encode("utf-8", "replace") not in line[:200]:
                 return False  # the first of an answer; it has the usage
             if _MAIN in line:
+                self._within = False
                 self._keep(line)
             return True
         return False
@@ -96,6 +122,7 @@ class ClaudeParser(Parser):
         subtype = f.text(fields, "subtype")
         match subtype:
             case "init":
+                self._asleep = self._within = False
                 return (Started(f.text(fields, "session_id"), f.text(fields, "model")),)
             case "api_retry":
                 return (_retry(fields),)
@@ -103,6 +130,8 @@ class ClaudeParser(Parser):
                 return (Denied(f.text(fields, "tool_name"), f.text(fields, "tool_use_id")),)
             case "task_started" | "task_notification":
                 return self._task(subtype, fields)
+            case "background_tasks_changed" if fields.get("tasks") == []:
+                self._background.clear()
         known = subtype in _SILENT or subtype.startswith("hook_")
         return NOTHING if known else None
 
@@ -120,16 +149,17 @@ class ClaudeParser(Parser):
 
     def _assistant(self, fields: f.Fields) -> Iterator[Event]:
         message = f.section(fields, "message")
+        self._within = bool(f.text(fields, "parent_tool_use_id"))
         if fields.get("is_api_error_message") is True:
             yield self._api_error(fields, self._words_of(fields))
             return
         identity = f.text(message, "id")
         if (usage := f.section(message, "usage")) and (not identity or identity != self._message):
             self._message = identity
-            yield Usage(Scope.STEP, _tokens(usage))
+            yield Usage(Scope.STEP, tokens_of(usage))
         for block in f.sections(message, "content"):
             kind = f.text(block, "type")
-            if kind == "text" and not f.text(fields, "parent_tool_use_id"):
+            if kind == "text" and not self._within:
                 yield Text(f.text(block, "text"))
             elif kind == "tool_use":
                 yield self._tool(block)
@@ -167,7 +197,8 @@ class ClaudeParser(Parser):
             if identity not in self._denied and identity == self._last_call:
                 yield Denied(tool, identity)
             self._remember_denied(identity, tool)
-        yield from _usages(fields)
+        for usage in usages(fields):
+            yield self._since_the_start(usage)
         reason = f.text(fields, "terminal_reason")
         subtype = f.text(fields, "subtype")
         ok = fields.get("is_error") is not True and not subtype.startswith("error")
@@ -179,6 +210,13 @@ class ClaudeParser(Parser):
             ok = False
             yield Failed(Ending.REFUSED, "the model refused")
         yield Finished(ok, "" if ok else reason or subtype)
+
+    def _since_the_start(self, usage: Usage) -> Usage:
+        """Add up what results tell: each counts from the one before it, but for a session's."""
+        if usage.scope is not Scope.RUN:
+            return usage
+        self._so_far = usage if self._so_far is None else added(self._so_far, usage)
+        return self._so_far
 
     def _final_failure(self, fields: f.Fields, reason: str, subtype: str) -> Failed | None:
         """Return what the last event says more than the error before it."""
@@ -233,37 +271,6 @@ def _class_of(error: str, status: int | None, api_error: str, message: str) -> E
     return known or signs.judged(message, status, error)
 
 
-def _tokens(usage: Mapping[str, object]) -> Tokens:
-    fields = dict(usage)
-    read = f.count(fields, "cache_read_input_tokens")
-    made = f.count(fields, "cache_creation_input_tokens")
-    plain, out = f.count(fields, "input_tokens"), f.count(fields, "output_tokens")
-    thought = f.count(f.section(fields, "output_tokens_details"), "thinking_tokens")
-    return Tokens(plain, out, read, thought, plain + out + read + made)
-
-
-def _usages(fields: f.Fields) -> Iterator[Usage]:
-    """Return what this run used and cost, and what the session cost where that is all there is."""
-    since = f.section(fields, "model_usage_since_last_result")
-    per_model = [each for each in since.values() if isinstance(each, dict)]
-    cost = f.amount(fields, "total_cost_usd")
-    if per_model:
-        tokens = sum((_of_model(each) for each in per_model), Tokens())
-        yield Usage(Scope.RUN, tokens, sum(f.amount(each, "costUSD") or 0.0 for each in per_model))
-        return
-    known = isinstance(fields.get("model_usage_since_last_result"), dict)
-    usage = f.section(fields, "usage")
-    yield Usage(Scope.RUN, _tokens(usage) if usage else None, 0.0 if known else None)
-    if not known and cost is not None:
-        yield Usage(Scope.SESSION, None, cost)
-
-
-def _of_model(each: f.Fields) -> Tokens:
-    plain, out = f.count(each, "inputTokens"), f.count(each, "outputTokens")
-    read, made = f.count(each, "cacheReadInputTokens"), f.count(each, "cacheCreationInputTokens")
-    return Tokens(plain, out, read, f.count(each, "thinkingTokens"), plain + out + read + made)
-
-
 def _files(request: Request) -> dict[str, str]:
     if request.mcp is None:
         return {}
@@ -314,6 +321,8 @@ ADAPTER = Adapter(
         argv=_server_args,
         env={"ENABLE_TOOL_SEARCH": "false"},
     ),
+    tells_tokens=True,
+    tells_cost=True,
     stop=Stop(("TERM",), grace=2.0),
     login=ClaudeParser.login,
     install="npm install -g @anthropic-ai/claude-code",

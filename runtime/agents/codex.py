@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 
     from runtime.agents.adapter import Request
 
-_AGAIN = re.compile(r"Reconnecting\.\.\. (?:(\d+)/(\d+))?")
+_AGAIN = re.compile(r"Reconnecting\.\.\. (?:(\d{1,6})/(\d{1,6})\b)?")
 _STATUS = re.compile(r"\bstatus:? (\d{3})\b")
 _FORBIDDEN = re.compile(rb"ERROR codex_core::tools::router: .*\bRejected\(")
 """A command that a rule of the user forbids: no event tells of it, only its own log."""
 _STRAY = 1000
+_ROOM = 4000
+"""Characters of a message that are looked at for what stands at its end."""
 _ADDRESS = re.compile(r",? url: https?://\S+(?:, [\w-]+(?: id)?: \S+)*$")
 _NOT_TOOLS = frozenset({"agent_message", "reasoning", "error", "todo_list", "plan"})
 _BIG = (b"command_execution", b"mcp_tool_call")
@@ -157,7 +159,7 @@ def _class_of(message: str) -> Ending | None:
 def _worded(message: str) -> str:
     """Return the words of a body of JSON; others without the address and ids at their end."""
     told = f.text(f.section(f.parsed(message) or {}, "error"), "message")
-    return told or _ADDRESS.sub("", message)
+    return told or _ADDRESS.sub("", message[:_ROOM])
 
 
 def _status(message: str) -> int | None:
@@ -218,6 +220,7 @@ ADAPTER = Adapter(
     passes=("CODEX_HOME",),
     keys=("CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
     mcp=McpForm(way=McpWay.ARGV, tool="mcp__{server}__{tool}", argv=_server_args),
+    tells_tokens=True,
     stop=Stop(("TERM",), grace=2.0),
     login=CodexParser.login,
     install="npm install -g @openai/codex",

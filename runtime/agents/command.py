@@ -1,7 +1,7 @@
 """Any other program: the prompt on standard input, an exit code, and the mailbox.
 
 Its output is the agent's own text, so nothing is concluded from it; only what a failed run wrote to
-standard error is looked at.
+standard error is looked at, where that was kept apart.
 """
 
 from __future__ import annotations

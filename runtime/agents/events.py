@@ -49,7 +49,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and money; a later one of scope run or session replaces, steps are summed up."""
+    """Tokens and money: steps are summed up, a later one of scope run or session replaces.
+
+    One of scope run counts the steps before it, too.
+    """
 
     scope: Scope
     tokens: Tokens | None = None

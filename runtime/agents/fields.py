@@ -6,7 +6,6 @@ Owns the tolerance. Nothing here raises, whatever it is given.
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, TypeAlias
 
 from runtime.output import clean
@@ -63,7 +62,8 @@ def amount(fields: Fields, name: str) -> float | None:
     found = fields.get(name)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
-    return float(found) if math.isfinite(found) and 0 <= found < _HUGE else None
+    # Compared before it is made a float: there are whole numbers that no float can hold.
+    return float(found) if 0 <= found < _HUGE else None
 
 
 def tidy(words: str, room: int) -> str:

@@ -44,10 +44,10 @@ _NAMES = {
 }
 _REFUSALS = re.compile(r"permission requested|auto-?reject|rejected permission", re.IGNORECASE)
 _REJECTED = re.compile(r"rejected permission|a rule which prevents you from using")
-_LOGGED = re.compile(
-    rb'^timestamp=\S+ level=ERROR .*message="stream error".* small=false .*'
-    rb'error\.error="(?:AI_\w+: )?(.*)"$'
-)
+_LOG_HEAD = re.compile(rb"timestamp=\S{1,40} level=ERROR ")
+_LOG_SAID = b'error.error="'
+_LOG_CLASS = re.compile(r"AI_\w{1,60}: ")
+_LOG_SIGNS = (b'message="stream error"', b" small=false ")
 """A request for the work itself failed. Those for titles and summaries are `small`."""
 _OVERFLOWS = 3
 """Full contexts in a row after which shortening it is seen not to help."""
@@ -113,10 +113,9 @@ class OpencodeParser(Parser):
         return (Usage(Scope.STEP, _tokens(part), f.amount(part, "cost")),)
 
     def _odd(self, line: bytes) -> Events:
-        found = _LOGGED.match(line.rstrip())
-        if found is None:
+        message = _logged(line.rstrip())
+        if not message:
             return super()._odd(line)
-        message = found[1].decode("utf-8", "replace")
         retry = Retry(signs.judged(message) or Ending.NETWORK, message)
         self._note(retry)
         return (retry,)
@@ -190,6 +189,17 @@ class OpencodeParser(Parser):
     }
 
 
+def _logged(line: bytes) -> str:
+    """Return why a request for the work failed, as its log has it; '' for any other line."""
+    known = _LOG_HEAD.match(line) and all(sign in line for sign in _LOG_SIGNS)
+    _, found, said = line.rpartition(_LOG_SAID)
+    if not known or not found or not said.endswith(b'"'):
+        return ""
+    told = said[:-1].decode("utf-8", "replace")
+    kind = _LOG_CLASS.match(told)
+    return told[kind.end() :] if kind else told
+
+
 def _tokens(part: f.Fields) -> Tokens:
     tokens, cache = f.section(part, "tokens"), f.section(part, "tokens", "cache")
     plain, out = f.count(tokens, "input"), f.count(tokens, "output")
@@ -230,6 +240,8 @@ ADAPTER = Adapter(
     keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     settings_env=_env,
     mcp=McpForm(way=McpWay.ENV, tool="{server}_{tool}"),
+    tells_tokens=True,
+    tells_cost=True,
     stop=Stop(("TERM",), grace=2.0),
     login=OpencodeParser.login,
     install="npm install -g opencode-ai",

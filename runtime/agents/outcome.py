@@ -19,7 +19,7 @@ class Ending(StrEnum):
     NO_BREAKPOINT = "no_breakpoint"
     """It ended its turn well, but signalled nothing."""
     WAITING = "waiting"
-    """It ended its turn to be woken by work in the background, which nobody does."""
+    """It was over before the work in the background that it wanted to be woken by."""
     RATE_LIMIT = "rate_limit"
     """A limit that passes: requests per minute, or a subscription's window."""
     QUOTA = "quota"

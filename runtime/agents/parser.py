@@ -104,6 +104,10 @@ class Parser(Tally):
             self._note(event)
         return events
 
+    def unreadable(self) -> None:
+        """Say that reading a line failed, against all promises."""
+        self._unread["garbled"] += 1
+
     def passed_over(self, lines: int) -> None:
         """Say how many lines were too long to be fed."""
         self._unread["too_long"] = lines

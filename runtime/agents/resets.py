@@ -17,9 +17,12 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _LONGEST = 400 * 86400.0
 
+_ROOM = 4000
+"""Characters of a message that are looked at: who reads it must not be held up."""
+
 _EPOCH = re.compile(r"limit reached\|(\d{10,13})")
 _ISO = re.compile(
-    r"(?:reset\w*|again|until|after)\W+(?:\w+\W+){0,2}?"
+    r"(?:\breset\w{0,6}|again|until|after)\W{1,20}(?:\w{1,20}\W{1,20}){0,2}?"
     r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)",
     re.IGNORECASE,
 )
@@ -53,6 +56,7 @@ def reset_time(message: str, now: float, zone: tzinfo | None = None) -> float | 
 
     A time of day without a date is the next one, or the one that has just gone by.
     """
+    message = message[:_ROOM]
     if found := _EPOCH.search(message):
         return epoch(float(found[1]))
     if found := _ISO.search(message):

@@ -61,8 +61,13 @@ class Tally:
 
     @property
     def tools_running(self) -> int:
-        """How many tools have begun and not ended."""
+        """How many tools have begun and not ended, those in the background included."""
         return len(self._open)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it goes on by itself, also after the end of its turn."""
+        return self.tools_running > 0
 
     @property
     def finished(self) -> bool:
@@ -93,8 +98,13 @@ class Tally:
             noting(self, event)
 
     def _on_text(self, event: Text) -> None:
+        self._go_on()
         self._say(event)
         self._progress()
+
+    def _go_on(self) -> None:
+        """Note that it works: if its turn was over, a new one has begun."""
+        self._final = None
 
     def _on_call(self, event: ToolCall) -> None:
         self._call(event.call_id, event.name)
@@ -106,6 +116,7 @@ class Tally:
         self._progress(tool=True)
 
     def _on_start(self, event: Started) -> None:
+        self._go_on()
         self._session = event.session_id or self._session
         self._model = event.model or self._model
 
@@ -142,10 +153,12 @@ class Tally:
         if not part or len(line) > _LONG_LINE:
             self._words.clear()
             self._said = ""
+        self._go_on()
         self._words.append(line)
         self._progress()
 
     def _call(self, call_id: str = "", name: str = "", times: int = 1) -> None:
+        self._go_on()
         self._calls += times
         if call_id and len(call_id) <= ID and len(self._open) < OPEN:
             self._open[call_id] = name[:ID]
@@ -162,16 +175,21 @@ class Tally:
 
     def _count(self, usage: Usage) -> None:
         if usage.scope is not Scope.STEP:
+            if usage.scope is Scope.RUN:
+                self._steps = None  # it counts them, too
             before = self._totals.get(usage.scope)
             self._totals[usage.scope] = _merged(before, usage)
         elif self._steps is None:
             self._steps = usage
         else:
-            self._steps = _summed(self._steps, usage)
+            self._steps = added(self._steps, usage)
 
     def _used(self, wanted: Callable[[Usage], Tokens | float | None]) -> Usage | None:
         """Return the usage that says it best: of this run, else of the session, else summed up."""
-        ranked = (self._totals.get(Scope.RUN), self._totals.get(Scope.SESSION), self._steps)
+        run = self._totals.get(Scope.RUN)
+        if run is not None and self._steps is not None:
+            run = added(run, self._steps)
+        ranked = (run, self._totals.get(Scope.SESSION), self._steps)
         return next((each for each in ranked if each and wanted(each) is not None), None)
 
     _NOTES: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
@@ -195,7 +213,8 @@ def _merged(before: Usage | None, usage: Usage) -> Usage:
     return Usage(usage.scope, usage.tokens or before.tokens, cost)
 
 
-def _summed(one: Usage, two: Usage) -> Usage:
+def added(one: Usage, two: Usage) -> Usage:
+    """Return the sum of two usages of the same scope; what only one of them tells is its."""
     tokens = one.tokens + two.tokens if one.tokens and two.tokens else one.tokens or two.tokens
     costs = [each.cost_usd for each in (one, two) if each.cost_usd is not None]
-    return Usage(Scope.STEP, tokens, round(sum(costs), 12) if costs else None)
+    return Usage(one.scope, tokens, round(sum(costs), 12) if costs else None)

@@ -214,12 +214,13 @@ def test_installed_packages_add_adapters_and_broken_ones_do_no_harm(
     _package(
         tmp_path,
         "plug_qwen",
-        "\n".join(f"{name} = plug_qwen:{name}" for name in ("mine", "again", "bad", "odd")),
+        "\n".join(f"{name} = plug_qwen:{name}" for name in ("mine", "again", "bad", "odd", "out")),
         "from dataclasses import replace\n"
         "from runtime.agents.claude import ADAPTER\n"
         "mine = replace(ADAPTER, name='qwen', programs=('qwen',))\n"
         "def again():\n    return [ADAPTER]\n"
-        "odd = 5\n",
+        "odd = 5\n"
+        "def out():\n    raise SystemExit(3)\n",
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     complaints: list[tuple[str, str]] = []
@@ -231,4 +232,5 @@ def test_installed_packages_add_adapters_and_broken_ones_do_no_harm(
     assert tuple(found) == (*BUILT_IN, "qwen")
     assert isinstance(found["qwen"], Adapter)
     assert found["claude"] is built_in("claude")
-    assert {point for point, _ in complaints} == {"again", "bad", "odd"}
+    assert {point for point, _ in complaints} == {"again", "bad", "odd", "out"}
+    assert dict(complaints)["out"] == "3"

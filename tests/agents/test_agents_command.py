@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from orchestrator.agents import install_of
 from orchestrator.cli.agents import run
 from orchestrator.cli.boundary import guarded
+from runtime.agents.adapter import Adapter
+from runtime.agents.parser import Parser
 from tests.agents.recorded import ALL, CODES, FOLDER
 
 if TYPE_CHECKING:
@@ -94,9 +97,28 @@ def test_the_list_for_people_says_how_to_get_what_is_missing(programs: Path) -> 
     done, out, _ = agents()
     assert done == 0
     rows = {line.split()[0]: line for line in out.splitlines()}
-    assert "npm install -g @openai/codex" in rows["codex"]
+    assert rows["codex"].endswith(" npm install -g @openai/codex@0.169.0")
     assert "1.18.33" in rows["opencode"]
     assert str(programs) in rows["opencode"]
+
+
+def test_a_version_that_was_not_tested_is_marked(programs: Path) -> None:
+    program(programs, "claude", "echo '2.1.197 (Claude Code)'")
+    program(programs, "opencode", "echo 1.18.33")
+    _, out, _ = agents()
+    rows = {line.split()[0]: line for line in out.splitlines()}
+    assert "2.1.197 (not tested)" in rows["claude"]
+    assert "not tested" not in rows["opencode"]
+
+
+def test_how_to_install_names_the_tested_version(programs: Path) -> None:
+    del programs
+    _, out, _ = agents("--json")
+    found = {each["name"]: each["install"] for each in json.loads(out)}
+    assert found["claude"] == "npm install -g @anthropic-ai/claude-code@2.1.326"
+    assert found["command"] is None
+    pip = Adapter(name="x", title="X", parser=Parser, tested=("1.2",), install="pip install x")
+    assert install_of(pip) == "pip install x"
 
 
 def test_asking_for_a_version_gives_no_secret_and_prints_nothing_dangerous(
@@ -119,9 +141,22 @@ def test_a_recorded_run_is_judged_with_the_promised_words(name: str, case: str) 
 def test_what_only_a_runner_can_tell_is_not_claimed(tmp_path: Path) -> None:
     said = tmp_path / "out"
     said.write_text("")
-    assert outcome("command", said, 127)["outcome"] == "error"
-    assert outcome("gemini", said, 44)["outcome"] == "error"
-    assert outcome("command", said, 0)["outcome"] == "completed"
+    for name, code, public, fine in (
+        ("command", 127, "error", "environment"),
+        ("gemini", 44, "error", "environment"),
+        ("command", 1, "error", "error"),
+        ("command", 0, "completed", "completed"),
+    ):
+        found = outcome(name, said, code)
+        assert (found["outcome"], found["in_a_loop"]) == (public, fine)
+
+
+def test_the_finer_name_that_a_loop_uses_is_told_beside_the_promised_one(tmp_path: Path) -> None:
+    said = tmp_path / "out"
+    said.write_text("")
+    args = ("outcome", "command", "--stdout", str(said), "--exit-code")
+    assert agents(*args, "127")[1].startswith("outcome     error (in a loop: environment)\n")
+    assert agents(*args, "1")[1].startswith("outcome     error\n")
 
 
 def test_standard_error_of_a_failed_run_is_read(tmp_path: Path) -> None:

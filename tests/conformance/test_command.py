@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -161,10 +163,15 @@ def test_a_signal_ends_what_was_started_before_it_ends_the_test(
     [
         ((), "name an adapter"),
         (("nope", "--yes"), "There is no agent adapter 'nope'"),
-        (("claude", "--yes"), "Claude Code is not installed: claude is not on the PATH"),
+        (
+            ("claude", "--yes"),
+            "claude is not on the PATH; npm install -g @anthropic-ai/claude-code@",
+        ),
         (("claude", "--command", "x", "--yes"), "makes its own command line"),
         (("--command", "'", "--yes"), "is no command line"),
         (("--command", "", "--yes"), "--command is empty"),
+        (("--command", "true", "--pass", "A=sesame", "--yes"), "--pass: names of variables only"),
+        (("--command", "true", "--pass", "", "--yes"), "--pass: '' is no name of a variable"),
         (("--command", "true", "--only", "nope", "--yes"), "there is no case nope; there are: "),
         (("--command", "true", "--exit-code", "1"), "judged by `outcome`"),
         (("--command", "no-such-program-here", "--yes"), "was not found"),
@@ -180,6 +187,7 @@ def test_what_cannot_be_tested_is_a_usage_error(
     code, out, err = agents(*words)
     assert (code, out) == (2, "")
     assert said in err
+    assert "sesame" not in err
 
 
 def test_options_of_test_belong_to_test() -> None:
@@ -189,7 +197,28 @@ def test_options_of_test_belong_to_test() -> None:
     assert "--only, --pass belongs to" in err.getvalue()
 
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "agents" / "conformance.md"
+
+
+def test_the_example_of_the_page_is_in_the_page_and_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = PAGE.read_text("utf-8")
+    [script] = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "good.json").write_text(script)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    [typed] = re.findall(r"^\$ loopwright agents test (.*)$", text, re.MULTILINE)
+    # The silence of `hang` takes its time; the kit has tests of its own for it.
+    quick = [each.name for each in CASES if each.name != "hang"]
+    only = [word for name in quick for word in ("--only", name)]
+    code, out, _ = agents(*shlex.split(typed), *only, "--json")
+    found = {each["case"]: each["verdict"] for each in json.loads(out)["cases"]}
+    shown = dict(re.findall(r"^([\w-]+) +(pass|not provoked|fail) ", text, re.MULTILINE)[:13])
+    assert code == 0
+    assert found == {name: shown[name] for name in quick}
+
+
 def test_the_page_of_the_kit_tells_every_case() -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "agents" / "conformance.md"
-    text = page.read_text("utf-8")
+    text = PAGE.read_text("utf-8")
     assert [case.name for case in CASES if f"| `{case.name}` |" not in text] == []

@@ -1,11 +1,16 @@
-"""What agents reported to have used, summed up once more, against the budgets of the script."""
+"""What agents reported to have used, summed up once more, against the budgets of the script.
+
+Those that worked and reported nothing are reckoned as the documentation says.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+from tests.lifecycle.night_lines import PRICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,8 +21,10 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 SILENT = 3
-"""Attempts that report nothing, after which it is no use to wait for a report."""
+"""Attempts in a row of which nothing is known, after which a budget cannot be held."""
+TURNED_AWAY = ("rate_limit", "overloaded", "network", "auth")
 HAIR = 1e-6
+CENT = 0.01
 
 
 class Used(NamedTuple):
@@ -59,7 +66,14 @@ class Entry:
 
     ran: Ran
     used: Used
+    """Told and reckoned."""
     seen_at: float
+    kind: str
+    charged: Used = field(default_factory=Used)
+    missing: tuple[bool, bool] = (False, False)
+    """Whether it used tokens, and money, that nobody told or reckoned."""
+    tells: tuple[bool, bool] = (False, False)
+    """Whether it taught how many tokens, and how much money, its program uses."""
 
 
 class Books:
@@ -69,15 +83,76 @@ class Books:
         self._settings, self._lives = night.settings, turns.diary.lives
         self._jobs = {job.agent.agent_id: job for job in night.jobs}
         self.entries = [
-            Entry(ran, _used(ran, again=index > 0, noted=turns.was_noted(ran)), turns.seen_at(ran))
+            Entry(
+                ran,
+                _used(ran, again=index > 0, noted=turns.was_noted(ran)),
+                turns.seen_at(ran),
+                turn.kinds[index],
+            )
             for mine in turns.of.values()
             for turn in mine
             for index, ran in enumerate(turn.runs)
         ]
-
+        seen = Counter((entry.ran.program, entry.seen_at) for entry in self.entries)
+        self._torn = {
+            (entry.ran.agent_id, entry.ran.attempt)
+            for entry in self.entries
+            if turns.is_torn(entry.ran) or seen[entry.ran.program, entry.seen_at] > 1
+        }
+        self._last = {(entry.ran.agent_id, entry.ran.attempt): entry.ran for entry in self.entries}
+        self._charges = {
+            (agent_id, each.attempt): Used(each.charged_tokens, each.charged_usd)
+            for agent_id in self._jobs
+            for each in turns.booked(agent_id)
+        }
+        self._reckon()
+        self._settle()
         self._seen: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
         for entry in self.entries:
             self._seen[entry.ran.agent_id, entry.ran.attempt].append(entry.seen_at)
+
+    def _reckon(self) -> None:
+        """Charge those that kept silent with what is known of their program by then."""
+        known: defaultdict[str, Used] = defaultdict(Used)
+        for entry in sorted(self.entries, key=lambda each: each.seen_at):
+            ran, used = entry.ran, entry.used
+            if ran.tokens or entry.kind not in TURNED_AWAY:
+                most = known[ran.program]
+                tokens = 0.0 if used.tokens else most.tokens
+                usd = used.tokens * PRICE if used.tokens and most.usd else most.usd
+                entry.charged = Used(tokens, 0.0 if ran.cost is not None else usd)
+                entry.missing = (
+                    not used.tokens and not tokens,
+                    ran.cost is None and not entry.charged.usd,
+                )
+            if used.attempts:  # what a repeated one told is told of several processes
+                entry.tells = used.tokens > 0, used.usd > 0
+                known[ran.program] = known[ran.program].largest(used)
+            entry.used = used.plus(entry.charged)
+
+    def _settle(self) -> None:
+        """Where several things fell together, the books alone know in which order."""
+        for entry in self.entries:
+            key = entry.ran.agent_id, entry.ran.attempt
+            if key in self._torn:
+                pairs = zip(entry.used, entry.charged, strict=True)
+                told = Used(*(both - charged for both, charged in pairs))
+                is_last = entry.ran is self._last[key]
+                entry.charged = self._charges.get(key, Used()) if is_last else Used()
+                entry.used = told.plus(entry.charged)
+
+    def faults(self) -> list[str]:
+        """Say where the books reckon otherwise."""
+        due: defaultdict[tuple[str, int], Used] = defaultdict(Used)
+        for entry in self.entries:
+            key = entry.ran.agent_id, entry.ran.attempt
+            due[key] = due[key].plus(entry.charged)
+        return [
+            f"attempt {key[1]} of {key[0]} is charged {one.tokens} tokens and ${one.usd:.2f}, "
+            f"not {due[key].tokens:.0f} and ${due[key].usd:.2f}"
+            for key, one in self._charges.items()
+            if one.tokens != due[key].tokens or abs(one.usd - due[key].usd) > CENT
+        ]
 
     # --- scopes -------------------------------------------------------------------------------
 
@@ -126,11 +201,32 @@ class Books:
                     f"attempt {ran.attempt} of {ran.agent_id} began, the budget of {name} was over"
                 )
                 found.append(text)
+            if self._is_unheld(limit, entries, ran.agent_id, ran.began - HAIR):
+                found.append(f"{ran.agent_id} began, although nobody tells what {name} uses")
         return found
 
     def _is_booked(self, entry: Entry, ran: Ran) -> bool:
         sooner = entry.seen_at < ran.began - HAIR
         return sooner or (entry.ran.life < ran.life and entry.seen_at <= ran.began)
+
+    def _is_unheld(
+        self, limit: Limit, entries: list[Entry], agent_id: str, at: float, slack: float = 0.0
+    ) -> bool:
+        """Tell whether one of its programs was let work often enough while nothing was known."""
+        for index, budget in enumerate((limit.tokens, limit.usd)):
+            silent = defaultdict[str, set[tuple[str, int]]](set)
+            for each in entries:
+                if each.missing[index] and each.seen_at <= at + slack:
+                    silent[each.ran.program].add((each.ran.agent_id, each.ran.attempt))
+            known = {
+                each.ran.program
+                for each in self.entries
+                if each.seen_at <= at - slack and each.tells[index]
+            }
+            mine = set(self._jobs[agent_id].programs) - known
+            if budget is not None and any(len(silent[each]) >= SILENT for each in mine):
+                return True
+        return False
 
     # --- whether a wait is explained ----------------------------------------------------------
 
@@ -167,7 +263,7 @@ class Books:
             return False
         known = [e for e in similar if e.seen_at <= at]
         told = [e for e in known if (e.used.tokens if limit.tokens else e.used.usd)]
-        if (limit.tokens or limit.usd) and not told and total(known).attempts < SILENT:
+        if (limit.tokens or limit.usd) and not told:
             return True
         floor = largest(known).times(2)._replace(attempts=1)
         used = total(past)
@@ -200,6 +296,10 @@ class Books:
             for name, (limit, entries) in self.scopes(agent_id, at).items():
                 told = sum(entry.ran.tokens for entry in entries)
                 used = total(entries)
+                if "told nothing" in text:
+                    if name in text and self._is_unheld(limit, entries, agent_id, at, HAIR):
+                        return True
+                    continue
                 if name in text and limit.reached(used._replace(tokens=max(told, used.tokens))):
                     return True
         return False

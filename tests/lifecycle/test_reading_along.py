@@ -11,7 +11,7 @@ import pytest
 
 from lifecycle.clock import SteppedClock
 from lifecycle.machine.states import Ended
-from lifecycle.monitor import ENDS_WITHIN, TROUBLED_AFTER, Monitor
+from lifecycle.monitor import ENDS_WITHIN, LINGERS_AFTER, TROUBLED_AFTER, Monitor
 from lifecycle.programs import git_settings
 from runtime.agents.catalogue import built_in
 
@@ -112,6 +112,128 @@ def test_what_a_program_does_not_name_is_the_model_that_was_asked_for(heard: Lis
     report = heard.monitor.finish(0, None, None, spoke=True)
     assert report is not None
     assert (report.model, report.tokens) == ("the-one-asked-for", 10)
+
+
+# --- several turns ----------------------------------------------------------------------------
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "m"}
+BEHIND = {
+    "type": "system",
+    "subtype": "task_started",
+    "tool_use_id": "t1",
+    "is_backgrounded": True,
+}
+ENDED = {"type": "system", "subtype": "task_notification", "tool_use_id": "t1"}
+OVER = {
+    "type": "result",
+    "subtype": "success",
+    "is_error": False,
+    "result": "I wait.",
+    "model_usage_since_last_result": {"m": {"inputTokens": 900, "costUSD": 9.0}},
+}
+TOOL = {
+    "type": "assistant",
+    "message": {
+        "id": "m2",
+        "usage": {"input_tokens": 70},
+        "content": [{"type": "tool_use", "id": "t2", "name": "Bash", "input": {}}],
+    },
+}
+
+
+@pytest.fixture
+def woken(tmp_path: Path) -> Any:
+    listener = Listener(tmp_path, "claude")
+    yield listener
+    listener.monitor.close()
+
+
+def test_a_program_that_stays_after_its_turn_is_ended(woken: Listener) -> None:
+    woken.says(INIT, OVER)
+    assert woken.monitor.listen() is None
+    woken.later(LINGERS_AFTER)
+    doom = woken.monitor.listen()
+    assert doom is not None
+    assert doom.ended is Ended.NO_BREAKPOINT
+
+
+def test_a_program_that_waits_for_its_own_work_is_let_wait_until_that_ends(woken: Listener) -> None:
+    woken.says(INIT, BEHIND, OVER)
+    assert woken.monitor.listen() is None
+    woken.later(10 * LINGERS_AFTER)
+    assert (woken.monitor.listen(), woken.monitor.tools_running) == (None, 1)
+    woken.says(ENDED)
+    assert (woken.monitor.listen(), woken.monitor.tools_running) == (None, 0)
+    woken.later(LINGERS_AFTER)
+    assert woken.monitor.listen() is not None
+
+
+def test_a_program_that_was_woken_works_and_what_it_uses_is_added_up(woken: Listener) -> None:
+    woken.says(INIT, OVER)
+    assert woken.monitor.listen() is None
+    woken.says(INIT, TOOL)
+    assert woken.monitor.listen() is None
+    assert (woken.monitor.spent().tokens, woken.monitor.spent().cost_usd) == (970, 9.0)
+    woken.later(10 * LINGERS_AFTER)
+    assert (woken.monitor.listen(), woken.monitor.tools_running) == (None, 1)
+    woken.says(OVER)
+    report = woken.monitor.finish(0, None, None, spoke=False)
+    assert report is not None
+    assert (report.tokens, report.cost_usd) == (1800, 18.0)
+
+
+# --- a program without events -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "FAILED tests/test_http.py::test_401 - assert 401 == 200",
+        "I added the authentication middleware.",
+        "3 passed, 502 deselected, 1 failed",
+        "usage limit: try again in 3 hours, quota exceeded, no space left on device",
+    ],
+)
+def test_nothing_is_concluded_from_what_a_plain_command_says(tmp_path: Path, words: str) -> None:
+    listener = Listener(tmp_path, "command")
+    listener.log.write_text(f"before\n{words}\n\n \n")
+    report = listener.monitor.finish(1, None, None, spoke=False)
+    assert report is not None
+    assert (report.ended, report.detail, report.reset_at) == (Ended.ERROR, words, None)
+
+
+@pytest.mark.parametrize(
+    ("code", "signal", "ended", "detail"),
+    [
+        (3, None, Ended.ERROR, "its last words"),
+        (127, None, Ended.ENVIRONMENT, "its last words"),
+        (None, 11, Ended.CRASH, "ended by SIGSEGV: its last words"),
+        (None, 15, Ended.KILLED, "ended by SIGTERM: its last words"),
+    ],
+)
+def test_a_plain_command_is_judged_by_its_end(
+    tmp_path: Path, code: int | None, signal: int | None, ended: Ended, detail: str
+) -> None:
+    listener = Listener(tmp_path, "command")
+    listener.log.write_text("its last words")
+    report = listener.monitor.finish(code, signal, None, spoke=False)
+    assert report is not None
+    assert (report.ended, report.detail) == (ended, detail)
+
+
+def test_a_plain_command_that_said_nothing_is_judged_all_the_same(tmp_path: Path) -> None:
+    report = Listener(tmp_path, "command").monitor.finish(3, None, None, spoke=False)
+    assert report is not None
+    assert report.detail == "it ended with exit code 3 and said nothing"
+
+
+def test_words_of_an_earlier_process_in_the_same_log_are_not_its(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("earlier\n")
+    monitor = Monitor(built_in("command"), log, log.stat().st_size, SteppedClock().now)
+    report = monitor.finish(3, None, None, spoke=False)
+    assert report is not None
+    assert "earlier" not in report.detail
 
 
 def test_who_commits_is_known_where_no_settings_of_git_are(tmp_path: Path) -> None:

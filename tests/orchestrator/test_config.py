@@ -9,6 +9,7 @@ import pytest
 
 from lifecycle.settings import Settings
 from orchestrator.config import (
+    AGENT,
     NOT_SETTINGS,
     SettingsReader,
     allowed_values,
@@ -114,6 +115,14 @@ def test_the_user_file_follows_xdg_config_home(repo: Path, home: Path, tmp_path:
         ("verify = [1]\n", 1, "verify must be a list of texts, not [1]"),
         ('command = "claude \'x"\n', 1, "No closing quotation"),
         ("test_command = 1979-05-27\n", 1, "must be a text"),
+        ('\nadapter = "cloude"\n', 2, "adapter: there is no agent program 'cloude'; known are"),
+        ('adapter = ""\n', 1, "'' names no agent program"),
+        ('agents = ["claude", "claude"]\n', 1, "'claude' stands twice in the chain"),
+        ('agents = ["claude",\n"cloude"]\n', 1, "no agent program 'cloude'"),
+        ('agent_args = ["a\\u0000"]\n', 1, "agent_args: it holds a NUL character"),
+        ('pass_env = ["FOO=sesame"]\n', 1, "write 'FOO', and set its value in the environment"),
+        ('pass_env = ["A B"]\n', 1, "'A B' is no name of a variable"),
+        ('pass_env = ["=sesame"]\n', 1, "'' is no name of a variable"),
         ("max_retries = 1\nmax_retries = 2\n", 2, "no TOML"),
         ("a = 1\nb = \n", 2, "no TOML"),
         ("x = 'open", 1, "no TOML"),
@@ -128,6 +137,77 @@ def test_a_bad_file_is_refused_with_its_line(
     assert said in problem
     where = f"{repo / 'loopwright.toml'}, line {line}: "
     assert problem.startswith(where) or "x = [" in text
+
+
+def test_a_refusal_quotes_no_value_of_a_variable_and_offers_no_scripted_agent(
+    repo: Path, home: Path
+) -> None:
+    (repo / "loopwright.toml").write_text('pass_env = ["FOO=sesame"]\n')
+    assert "sesame" not in refusal(repo, environ(home))
+    (repo / "loopwright.toml").write_text('adapter = "cloude"\n')
+    assert "scripted" not in refusal(repo, environ(home))
+
+
+LAYERS = ("user", "pyproject", "repo", "variable")
+
+
+def say_in(layer: str, repo: Path, home: Path, name: str) -> dict[str, str]:
+    """Name the agent in one source, by one of the three ways."""
+    text = {"command": "['./mine']", "adapter": "'claude'", "agents": "['claude', 'codex']"}[name]
+    if layer == "user":
+        user_file(home, f"{name} = {text}\n")
+    elif layer == "pyproject":
+        (repo / "pyproject.toml").write_text(f"[tool.loopwright]\n{name} = {text}\n")
+    elif layer == "repo":
+        (repo / "loopwright.toml").write_text(f"{name} = {text}\n")
+    else:
+        value = {"command": "./mine", "adapter": "claude", "agents": "claude,codex"}[name]
+        return {f"LOOPWRIGHT_{name.upper()}": value}
+    return {}
+
+
+@pytest.mark.parametrize("strong", ["command", "adapter", "agents"])
+@pytest.mark.parametrize("weak", ["command", "adapter", "agents"])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_the_strongest_source_that_names_an_agent_names_the_only_one(
+    repo: Path, home: Path, weak: str, strong: str, at: int
+) -> None:
+    more = say_in(LAYERS[at - 1], repo, home, weak) | say_in(LAYERS[at], repo, home, strong)
+    rows = {row.name: row for row in explain_settings(repo, environ=environ(home, **more))}
+    named = [name for name in AGENT if rows[name].value]
+    assert named == [strong]
+    assert [rows[name].source for name in AGENT if name != strong] == ["default"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("adapter = 'claude'\n\ncommand = ['x']\n", "line 1: adapter and command (from "),
+        ("command = 'x'\nagents = ['claude', 'codex']\n", "line 2: agents and command (from "),
+        ("agents = ['claude']\nadapter = 'codex'\n", "line 1: agents and adapter (from "),
+    ],
+)
+def test_one_source_that_names_two_agents_is_refused_with_both_places(
+    repo: Path, home: Path, text: str, said: str
+) -> None:
+    (repo / "loopwright.toml").write_text(text)
+    problem = refusal(repo, environ(home))
+    assert said in problem
+    assert "keep one of them" in problem
+    assert problem.count("loopwright.toml, line ") == 2
+
+
+def test_two_variables_that_name_an_agent_are_refused_by_name(repo: Path, home: Path) -> None:
+    env = environ(home, LOOPWRIGHT_COMMAND="x", LOOPWRIGHT_ADAPTER="claude")
+    problem = refusal(repo, env)
+    assert problem.startswith("LOOPWRIGHT_ADAPTER: adapter and command (from LOOPWRIGHT_COMMAND)")
+
+
+def test_an_empty_command_takes_back_who_a_weaker_source_names(repo: Path, home: Path) -> None:
+    user_file(home, "adapter = 'claude'\n")
+    (repo / "loopwright.toml").write_text("command = []\n")
+    settings = load_settings(repo, environ=environ(home))
+    assert (settings.command, settings.adapter, settings.agents) == ((), None, ())
 
 
 def test_bytes_that_are_no_text_are_refused_with_their_line(repo: Path, home: Path) -> None:
@@ -174,6 +254,10 @@ def test_a_pyproject_without_our_table_is_none_of_our_business(repo: Path, home:
         ("ADAPTER", "", None),
         ("COMMAND", "claude -p 'two words'", ("claude", "-p", "two words")),
         ("COMMAND", '["claude", "-p"]', ("claude", "-p")),
+        ("AGENTS", "claude,codex", ("claude", "codex")),
+        ("AGENTS", " claude:opus , codex\n", ("claude:opus", "codex")),
+        ("AGENTS", "claude\ncodex", ("claude", "codex")),
+        ("AGENTS", '["claude", "codex"]', ("claude", "codex")),
         ("VERIFY", "pytest -q", ("pytest -q",)),
         ("VERIFY", "pytest -q\nruff check", ("pytest -q", "ruff check")),
         ("VERIFY", '["pytest -q", "ruff check"]', ("pytest -q", "ruff check")),
@@ -194,6 +278,13 @@ def test_a_variable_is_read_as_its_setting_wants(
         ("LOOPWRIGHT_WALL_LIMIT", "inf", "a number from 0"),
         ("LOOPWRIGHT_VERIFY", "[pytest", "JSON list"),
         ("LOOPWRIGHT_BASELINE", "perhaps", "true or false"),
+        ("LOOPWRIGHT_ADAPTER", "cloude", "no agent program 'cloude'; known are claude, codex"),
+        ("LOOPWRIGHT_ADAPTER", "claude:", "names no model; write 'claude'"),
+        ("LOOPWRIGHT_ADAPTER", "claude:--resume", "'--resume' is no model of claude"),
+        ("LOOPWRIGHT_ADAPTER", "claude,codex", "is the setting `agents`"),
+        ("LOOPWRIGHT_AGENTS", "claude,cloude", "no agent program 'cloude'"),
+        ("LOOPWRIGHT_AGENTS", "claude,", "'' names no agent program"),
+        ("LOOPWRIGHT_AGENTS", "claude,claude", "'claude' stands twice in the chain"),
     ],
 )
 def test_a_bad_variable_is_refused_by_its_name(

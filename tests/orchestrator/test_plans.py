@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -86,6 +87,40 @@ def test_a_circle_and_an_unknown_id_are_refused_by_name(toml: Path) -> None:
             "task A wants agent 'fast'; the plan names: none",
         ),
         ('[agents.x]\nadapter = "cloude"\n[[tasks]]\nid = "A"\n', "agents.x: there is no agent"),
+        ('[agents.x]\n\nadapter = "cloude"\n[[tasks]]\nid = "A"\n', "plan.toml:3: agents.x: there"),
+        (
+            '[agents.x]\nagents = [\n"claude",\n"cloude"]\n[[tasks]]\nid = "A"\n',
+            "plan.toml:2: agents.x: there is no agent program 'cloude'",
+        ),
+        (
+            '[agents.x]\nagents = ["claude", "claude"]\n[[tasks]]\nid = "A"\n',
+            "plan.toml:2: agents.x.agents: 'claude' stands twice",
+        ),
+        (
+            '[agents.x]\nargs = ["\\u0000"]\nadapter="claude"\n[[tasks]]\nid = "A"\n',
+            "plan.toml:2: agents.x.args: it holds a NUL",
+        ),
+        (
+            '[agents.x]\nadapter="claude"\nenv = {"A=B" = "c"}\n[[tasks]]\nid = "A"\n',
+            "plan.toml:3: agents.x.env: names of variables only",
+        ),
+        (
+            '[budget]\n\nusd = 0\n[[tasks]]\nid = "A"\n',
+            "plan.toml:3: budget.usd: must be a number above 0, not 0",
+        ),
+        (
+            '[[tasks]]\nid = "A"\n[[tasks]]\nid = "B"\n\nbudget = { tokens = 1.5 }\n',
+            "plan.toml:6: task B, budget.tokens: must be a whole number above 0, not 1.5",
+        ),
+        (
+            'budget = 5\n[[tasks]]\nid = "A"\n',
+            "plan.toml:1: budget: must be a table of tokens, usd, hours, attempts, such as",
+        ),
+        (
+            '[[tasks]]\nid = "A"\n[tasks.budget]\ndollars = 5\n',
+            ":4: task A, budget.dollars: there is no field 'dollars'; it may hold tokens, usd",
+        ),
+        ("tasks = [5]\n", "task number 1: must be a table"),
         ("tasks = []\n", "holds no task"),
         ("", "tasks: Field required"),
     ],
@@ -95,6 +130,8 @@ def test_a_mistake_is_told_with_file_and_line_or_field(toml: Path, text: str, to
     refusal = _refusal(toml)
     assert told in refusal
     assert str(toml) in refusal
+    assert "Allowance" not in refusal
+    assert "Input should" not in refusal or "verify" in told
 
 
 def test_a_file_that_is_no_plan_is_refused(tmp_path: Path) -> None:
@@ -129,12 +166,24 @@ def test_what_is_typed_counts_more_than_settings() -> None:
     for wrong, told in (
         ({"command": "a 'b"}, "cannot be split"),
         ({"command": " "}, "is empty"),
-        ({"adapter": "x"}, "no agent program 'x'"),
+        ({"adapter": "x"}, "--agent x: there is no agent program 'x'"),
+        ({"adapter": ""}, "--agent '' lacks a name"),
+        ({"adapter": "claude,"}, "--agent 'claude,' lacks a name"),
+        ({"adapter": "claude, claude"}, "'claude' stands twice"),
+        ({"adapter": "claude:"}, "names no model"),
     ):
         with pytest.raises(PlanError, match=told):
             chosen_agent("T1", settings, **wrong)
     with pytest.raises(PlanError, match="nothing says which agent program works on T1"):
         chosen_agent("T1", Settings())
+
+
+def test_the_line_of_a_budget_is_found_quickly_in_a_long_plan(toml: Path) -> None:
+    task = '[[tasks]]\nid = "T{}"\ndescription = """\n[budget]\nusd = 1\n"""\n'
+    toml.write_text("".join(map(task.format, range(1000))) + "budget = { usd = -1 }\n")
+    begun = time.process_time()
+    assert "plan.toml:6001: task T999, budget.usd: " in _refusal(toml)
+    assert time.process_time() - begun < 5
 
 
 def test_a_few_words_become_a_title_and_many_a_description() -> None:

@@ -54,6 +54,25 @@ def test_a_terminal_shows_a_live_table_with_last_words_and_is_left_clean(world: 
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is shown again"
 
 
+def test_of_a_program_that_writes_reports_the_table_shows_what_they_say(world: World) -> None:
+    said = (
+        '{"type":"assistant","message":{"id":"a","content":[{"type":"text","text":"Reading it"}]}}'
+    )
+    programs = world.folder / "programs"
+    programs.mkdir()
+    (programs / "claude").write_text(
+        f"#!/bin/sh\ncat > /dev/null\necho '{said}'\nsleep 1.5\n"
+        f"'{BIN / 'loopwright'}' signal task_complete --summary done\n"
+        'echo \'{"type":"result","subtype":"success","is_error":false,"result":"Done"}\'\n'
+    )
+    (programs / "claude").chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    shown = _on_a_terminal(world, "run", "x", "--agent", "claude", PATH=path)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert re.search(r"agent-T001 +1 +working +\d+ s +Reading it", plain)
+    assert '"type"' not in plain
+
+
 def test_no_color_and_plain_give_dated_lines_also_on_a_terminal(world: World) -> None:
     agent = world.script("agent", [DONE])
     for number, (args, env) in enumerate((((), {"NO_COLOR": "1"}), (("--plain",), {}))):

@@ -1,0 +1,130 @@
+"""What `doctor` finds out about the agent programs that settings and plan of a repository name.
+
+Asks programs for their version. Changes nothing; what is wrong with the settings is told elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from lifecycle.errors import PlanError
+from lifecycle.programs import programs_of
+from orchestrator.agents import install_of, look
+from orchestrator.checks import BAD, OK, WARN, Check
+from orchestrator.fitness import TOOLS, lacks_tools, unheld
+from orchestrator.plans import agent_for, chosen_agent, find_plan, load_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from lifecycle.plan import Agent, Allowance, Plan
+    from lifecycle.settings import Settings
+    from orchestrator.agents import Installed
+
+Chosen: TypeAlias = "tuple[Agent, Allowance | None]"
+"""Who is to work, and the budget of the task."""
+
+
+def agents(repo: Path, settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Check who is to work here: there, of a tested version, and held by what is set."""
+    if lacks_tools(settings):
+        yield Check(
+            BAD, "tool server", 'tool_server = "on", and the tool server is not installed', TOOLS
+        )
+    unset = [name for name in settings.pass_env if name not in environ]
+    if unset:
+        yield Check(
+            WARN,
+            "pass_env",
+            f"not set here: {', '.join(unset)}",
+            "set it where loopwright is started, or take it out of pass_env",
+        )
+    plan, chosen = None, list[Chosen]()
+    try:
+        path = find_plan(repo)
+        plan = load_plan(path) if path is not None else None
+        chosen = _chosen(plan, settings)
+    except PlanError as problem:
+        found, _, mend = str(problem).rpartition("; ")
+        yield Check(BAD, "plan", found or str(problem), mend if found else "mend it there")
+    yield from _programs([agent for agent, _ in chosen], environ)
+    yield from _commands([agent for agent, _ in chosen], settings, environ)
+    lines = (
+        line
+        for agent, allowance in chosen
+        for line in unheld(agent, settings, allowance, plan.budget if plan else None)
+    )
+    for line in dict.fromkeys(lines):
+        found, _, mend = line.rpartition("; ")
+        yield Check(WARN, "budget", found, mend)
+
+
+def _chosen(plan: Plan | None, settings: Settings) -> list[Chosen]:
+    """Return who is to work, and what for; none where nobody is named yet."""
+    if plan is not None:
+        return [(agent_for(task, plan, settings), task.budget) for task in plan.tasks]
+    if settings.command or settings.adapter or settings.agents:
+        return [(chosen_agent("T001", settings), None)]
+    return []
+
+
+def _programs(agents: Iterable[Agent], environ: Mapping[str, str]) -> Iterator[Check]:
+    """Check that each agent has a program that works; of a chain others may be missing."""
+    chains = {
+        agent.programs: [each.adapter for each in programs_of(agent) if each.adapter.programs]
+        for agent in agents
+    }
+    wanted = {each.name: each for chain in chains.values() for each in chain}
+    if not wanted:
+        return
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+        looked = asyncio.run(look(wanted.values(), environ, Path(folder)))
+    there = {each.adapter.name: each for each in looked}
+    needed = {
+        each.name
+        for chain in chains.values()
+        for each in chain
+        if not any(there[other.name].path for other in chain)
+    }
+    for name, found in there.items():
+        yield _program(found, BAD if name in needed else WARN)
+
+
+def _commands(
+    agents: Iterable[Agent], settings: Settings, environ: Mapping[str, str]
+) -> Iterator[Check]:
+    """Check the commands of a plan's agents; one with a folder in it may be part of the work."""
+    programs = {
+        agent.command[0]
+        for agent in agents
+        if agent.command and agent.command[:1] != settings.command[:1]
+    }
+    for program in sorted(programs):
+        if "/" not in program and shutil.which(program, path=environ.get("PATH", "")) is None:
+            yield Check(BAD, "agent", f"{program} is not on PATH", "install it or mend the plan")
+
+
+def _program(found: Installed, missing: str) -> Check:
+    adapter = found.adapter
+    if not found.path:
+        return Check(
+            missing,
+            "agent",
+            f"{adapter.name} is not on PATH",
+            install_of(adapter) or "install it, or name another program",
+        )
+    at = f"{adapter.name} {found.version} at {found.path}".replace("  ", " ")
+    if found.problem:
+        return Check(WARN, "agent", f"{at}: {found.problem}", "mend or reinstall it")
+    if adapter.tested and not found.tested:
+        return Check(
+            WARN,
+            "agent",
+            f"{at}; tested is {', '.join(adapter.tested)}",
+            install_of(adapter) or f"loopwright agents test {adapter.name}",
+        )
+    return Check(OK, "agent", at)

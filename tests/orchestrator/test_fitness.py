@@ -1,0 +1,246 @@
+"""Whether agent programs and settings fit: told or refused at a start, and found by the doctor."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lifecycle.plan import Agent, Allowance
+from lifecycle.settings import Settings
+from orchestrator.fitness import unheld
+from runtime.agents.catalogue import BUILT_IN, built_in
+from tests.agents.recorded import ALL, replay
+from tests.orchestrator.loopkit import DONE, SETTINGS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.orchestrator.filled import Cli
+    from tests.orchestrator.loopkit import World
+
+NO_COST = "codex names no cost: budget_usd does not hold it; use budget_tokens, budget_hours or"
+INSTALL_TOOLS = "pip install 'loopwright[mcp]'"
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder on the PATH for agent programs; git and what else is needed stays."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/local/bin:/usr/bin:/bin")
+    return folder
+
+
+def program(folder: Path, name: str, version: str, does: str = "exit 1") -> None:
+    path = folder / name
+    path.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo {version}; exit; fi\n{does}\n')
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the tool server's extra away."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+
+# --- budgets ----------------------------------------------------------------------------------
+
+
+def test_an_adapter_tells_what_its_recorded_runs_tell() -> None:
+    runs: dict[str, list[Any]] = {name: [] for name in BUILT_IN}
+    for name, case in ALL:
+        runs[name].append(replay(name, case, live=False))
+    tokens = {name: any(run.usage is not None for run in runs[name]) for name in BUILT_IN}
+    cost = {name: any(run.cost_usd is not None for run in runs[name]) for name in BUILT_IN}
+    assert {name: built_in(name).tells_tokens for name in BUILT_IN} == tokens
+    assert {name: built_in(name).tells_cost for name in BUILT_IN} == cost
+
+
+def test_a_budget_that_cannot_hold_a_program_is_told_with_what_to_use() -> None:
+    codex = Agent(agent_id="a", adapter="codex")
+    assert list(unheld(codex, Settings(budget_usd=1.0))) == [f"{NO_COST} budget_attempts"]
+    both = Settings(plan_budget_usd=1.0, day_budget_usd=1.0)
+    assert "plan_budget_usd, day_budget_usd do not hold it" in next(unheld(codex, both))
+    [line] = unheld(codex, Settings(), Allowance(usd=1.0), Allowance(usd=1.0, tokens=5))
+    assert "usd in the budget of the task, usd in the budget of the plan do not hold it" in line
+
+
+def test_a_command_tells_neither_cost_nor_tokens() -> None:
+    mine, use = Agent(agent_id="a", command=("./mine",)), "use budget_hours or budget_attempts"
+    assert list(unheld(mine, Settings(budget_usd=1.0, budget_tokens=5))) == [
+        f"command names no {word}: budget_{unit} does not hold it; {use}"
+        for word, unit in (("cost", "usd"), ("tokens", "tokens"))
+    ]
+
+
+def test_budgets_that_hold_are_not_spoken_of() -> None:
+    every = {
+        f"{scope}budget_{unit}": 5
+        for scope in ("", "plan_", "day_")
+        for unit in ("tokens", "usd", "hours", "attempts")
+    }
+    claude = Agent(agent_id="a", agents=("claude:opus", "opencode"))
+    assert list(unheld(claude, Settings.model_validate(every))) == []
+    held = Settings(budget_tokens=5, budget_hours=1.0, budget_attempts=5)
+    assert list(unheld(Agent(agent_id="a", adapter="codex"), held)) == []
+
+
+@pytest.mark.parametrize("command", ["run", "up", "add"])
+def test_a_start_tells_once_what_will_not_hold(world: World, command: str) -> None:
+    agent = world.script("agent", [DONE])
+    world.settings(f"{SETTINGS}budget_usd = 5.0\nverify = []\n")
+    plan = world.plan(
+        f'[agents.default]\ncommand = {json.dumps(agent.split())}\n[[tasks]]\nid = "T001"\n'
+        '[[tasks]]\nid = "T002"\n'
+    )
+    words = {
+        "run": ("run", "Do it", "--command", agent),
+        "up": ("up", plan, "--no-server"),
+        "add": ("add", "Do it", "--command", agent),
+    }
+    done = world.call(*words[command])
+    assert done.stderr.count("command names no cost: budget_usd does not hold it") == 1
+    assert "names no" not in done.stdout
+
+
+# --- the tool server --------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_tools")
+@pytest.mark.parametrize("command", ["run", "up", "add"])
+def test_a_tool_server_that_is_not_there_is_refused_where_it_is_asked_for(
+    world: World, command: str
+) -> None:
+    world.settings(f'{SETTINGS}tool_server = "on"\n')
+    agent = world.script("agent", [DONE])
+    plan = world.plan('[agents.default]\nadapter = "claude"\n[[tasks]]\nid = "T001"\n')
+    words = {
+        "run": ("run", "Do it", "--command", agent),
+        "up": ("up", plan, "--no-server"),
+        "add": ("add", "Do it", "--command", agent),
+    }
+    done = world.call(*words[command], code=2)
+    assert INSTALL_TOOLS in done.stderr
+    assert world.row() == {}
+
+
+# --- what is typed ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "add"])
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("claude,claude", "'claude' stands twice"),
+        ("", "lacks a name"),
+        ("claude,", "lacks a name"),
+        ("claude:", "names no model"),
+        ("cloude", "--agent cloude: there is no agent program"),
+    ],
+)
+def test_an_agent_that_cannot_be_is_refused_before_anything_is_made(
+    world: World, command: str, given: str, told: str
+) -> None:
+    done = world.call(command, "Do it", "--agent", given, code=2)
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "scripted" not in done.stderr
+    assert world.row() == {}
+
+
+def test_an_agent_named_in_a_strong_source_replaces_a_command_of_a_weak_one(
+    world: World, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.settings(f'{SETTINGS}command = ["./never"]\n')
+    monkeypatch.setenv("LOOPWRIGHT_ADAPTER", "codex")
+    assert list(programs.iterdir()) == []
+    done = world.call("run", "Do it", code=2)
+    assert "codex is not on PATH" in done.stderr
+
+
+# --- the doctor -------------------------------------------------------------------------------
+
+
+def found(cli: Cli, settings: str, what: str) -> list[dict[str, Any]]:
+    (cli.repo / "loopwright.toml").write_text(settings)
+    checks = json.loads(cli("doctor", "--json"))["checks"]
+    return [check for check in checks if check["what"] == what]
+
+
+def test_the_doctor_finds_the_agent_that_is_set_and_its_version(empty: Cli, programs: Path) -> None:
+    [check] = found(empty, 'adapter = "codex"\n', "agent")
+    assert (check["level"], empty.code) == ("bad", 2)
+    assert check["found"] == "codex is not on PATH"
+    assert check["mend"] == "npm install -g @openai/codex@0.169.0"
+    program(programs, "codex", "codex-cli 0.169.0")
+    [check] = found(empty, 'adapter = "codex"\n', "agent")
+    assert check["level"] == "ok"
+    assert check["found"] == f"codex 0.169.0 at {programs / 'codex'}"
+    program(programs, "codex", "codex-cli 0.170.0")
+    [check] = found(empty, 'adapter = "codex:o9"\n', "agent")
+    assert (check["level"], empty.code) == ("warn", 0)
+    assert "codex 0.170.0" in check["found"]
+    assert "tested is 0.169.0" in check["found"]
+
+
+def test_the_doctor_looks_at_each_program_of_a_chain(empty: Cli, programs: Path) -> None:
+    program(programs, "codex", "codex-cli 0.169.0")
+    checks = found(empty, 'agents = ["claude", "codex"]\n', "agent")
+    assert [check["level"] for check in checks] == ["warn", "ok"]
+    assert empty.code == 0
+    (programs / "codex").unlink()
+    checks = found(empty, 'agents = ["claude", "codex"]\n', "agent")
+    assert [check["level"] for check in checks] == ["bad", "bad"]
+
+
+def test_the_doctor_names_an_unknown_program_with_its_place(empty: Cli) -> None:
+    [check] = found(empty, '\nadapter = "cloude"\n', "settings")
+    assert check["level"] == "bad"
+    assert "loopwright.toml, line 2: adapter: there is no agent program 'cloude'" in check["found"]
+
+
+def test_the_doctor_reads_the_plan_at_the_top(empty: Cli, programs: Path) -> None:
+    plan = empty.repo / "loopwright.plan.toml"
+    plan.write_text('[agents.x]\nadapter = "codex"\n[[tasks]]\nid = "A"\nbudget = {usd = 1.0}\n')
+    assert found(empty, "", "agent")[0]["found"] == "codex is not on PATH"
+    [check] = found(empty, "", "budget")
+    assert check["level"] == "warn"
+    assert check["found"] == "codex names no cost: usd in the budget of the task does not hold it"
+    plan.write_text('[agents.x]\ncommand = ["no-such-program"]\n[[tasks]]\nid = "A"\n')
+    assert found(empty, "", "agent")[0]["found"] == "no-such-program is not on PATH"
+    plan.write_text('[agents.x]\nadapter = "cloude"\n[[tasks]]\nid = "A"\n')
+    [check] = found(empty, "", "plan")
+    assert (check["level"], empty.code) == ("bad", 2)
+    assert "loopwright.plan.toml:2: agents.x: there is no agent program" in check["found"]
+    del programs
+
+
+def test_the_doctor_names_variables_that_are_not_set(
+    empty: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_SET_KEY", "sesame")
+    [check] = found(empty, 'pass_env = ["MY_SET_KEY", "MY_UNSET_KEY"]\n', "pass_env")
+    assert check["level"] == "warn"
+    assert check["found"] == "not set here: MY_UNSET_KEY"
+    assert "sesame" not in empty.out
+    assert found(empty, 'pass_env = ["MY_SET_KEY"]\n', "pass_env") == []
+
+
+def test_the_doctor_tells_of_a_tool_server_that_is_not_there(
+    empty: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    assert found(empty, "", "tool server") == []
+    [check] = found(empty, 'tool_server = "on"\n', "tool server")
+    assert (check["level"], check["mend"]) == ("bad", INSTALL_TOOLS)
+    assert empty.code == 2
+
+
+def test_the_doctor_tells_of_a_budget_that_will_not_hold(empty: Cli, programs: Path) -> None:
+    program(programs, "codex", "codex-cli 0.169.0")
+    [check] = found(empty, 'adapter = "codex"\nbudget_usd = 1.0\n', "budget")
+    assert check["level"] == "warn"
+    assert f"{check['found']}; {check['mend']}" == f"{NO_COST} budget_attempts"
