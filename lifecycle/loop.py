@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from communication.watcher import MailboxWatcher
 from lifecycle.accounts import Accounts
+from lifecycle.attend import unsaid
 from lifecycle.bases import Bases
 from lifecycle.clock import Clock, SystemClock
 from lifecycle.confine import ConfinedCommands, Confiner
@@ -228,7 +229,7 @@ class AgentLifecycleLoop:
             branches=self._branches,
             commands=commands,
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
-            rounds=Rounds(self._terminals, self._clock),
+            rounds=Rounds(self._terminals, self._clock, report=self._report or unsaid),
             builder=ContextBuilder(Renderer(self._paths.templates, nonce=lambda: token_hex(16))),
             places=places,
             bases=Bases(self._store, self._branches),

@@ -95,6 +95,7 @@ class Starter:
             tell=tell,
             monitor=monitor,
             afford=afford,
+            report_fault=parts.report,
         )
         try:
             attendance.begin(

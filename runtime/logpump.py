@@ -21,6 +21,11 @@ PAUSE = 0.02
 and whoever floods waits."""
 _PIPE = 1 << 18
 """Bytes; of larger ones a user may have too few for a hundred agents."""
+_BURST = 8 << 20
+"""Bytes that are carried without a pause from a full pipe on: some programs drop what nobody took
+when they exit. Only who goes on for longer is made to wait."""
+_LEAST = 1 << 16
+"""Bytes of a burst that a read uses up at least, so that it is soon over where little comes."""
 _DRAINED = 3
 _ENLARGE = getattr(fcntl, "F_SETPIPE_SZ", None)
 
@@ -35,6 +40,8 @@ class LogPump:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pause: asyncio.TimerHandle | None = None
         self._lost = 0
+        self._left = _BURST
+        """Of the burst at hand; all of it where there is none."""
         self._over = False
         self._source, self.sink = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         os.set_blocking(self._source, False)
@@ -78,9 +85,11 @@ class LogPump:
         loop = self._loop
         if loop is None:
             return
+        carried = self._carry()
+        if self._in_burst(carried) and not self._over:
+            return
         loop.remove_reader(self._source)
         self._pause = None
-        self._carry()
         if not self._over:
             self._pause = loop.call_later(PAUSE, self._again)
 
@@ -89,16 +98,27 @@ class LogPump:
         if self._loop is not None:
             self._loop.add_reader(self._source, self._ready)
 
-    def _carry(self) -> bool:
-        """Carry one pipe full; False when there is nothing."""
+    def _in_burst(self, carried: int) -> bool:
+        """Tell whether to go on at once; a burst used up is refilled when the pipe is not full."""
+        if self._left == _BURST and carried < _PIPE:
+            return False
+        if self._left > 0:
+            self._left -= max(carried, _LEAST)
+            return True
+        if carried < _PIPE:
+            self._left = _BURST
+        return False
+
+    def _carry(self) -> int:
+        """Carry one pipe full at most; return how much that was."""
         try:
             data = os.read(self._source, _PIPE)
         except BlockingIOError:
-            return False
+            return 0
         # All that held the pipe are gone when it says nothing instead of "not now".
         self._over = not data
         self._write(self._stream.feed(data))
-        return bool(data)
+        return len(data)
 
     def _write(self, data: bytes) -> None:
         """Append to the log; what a full disk does not take is dropped, and that is said once."""

@@ -17,7 +17,8 @@ SHOWN = 20
 """Budgets of lifecycles that a table holds."""
 _MORE = """\
 Counted are attempts that ended, kept for 400 days. What no program named is unknown; a sum with
-such attempts in it says `at least`. Budgets are those of now: see docs/budgets.md."""
+such attempts in it says `at least`, and `about` what is reckoned for them. Budgets count that, and
+are those of now: see docs/budgets.md."""
 
 
 def parser(name: str) -> Parser:
@@ -99,16 +100,25 @@ def _print_lines(by: str, lines: list[Line]) -> None:
 
 
 def _tokens(line: Line) -> str:
-    return f"{line.tokens:,}" if line.with_tokens else "unknown"
+    told = f"{line.tokens:,}" if line.with_tokens else "unknown"
+    if not line.charged_tokens:
+        return told
+    return _with_estimates(told, bool(line.with_tokens), f"{line.spent.tokens:,}")
 
 
 def _cost(line: Line) -> str:
     from lifecycle.machine.money import dollars  # noqa: PLC0415  # not for --help
 
-    if not line.with_cost:
-        return "unknown"
-    partly = "at least " if line.with_cost < line.attempts else ""
-    return partly + dollars(line.cost_usd)
+    told = dollars(line.cost_usd) if line.with_cost else "unknown"
+    if line.charged_usd:
+        return _with_estimates(told, bool(line.with_cost), dollars(line.spent.cost_usd))
+    partly = line.with_cost and line.with_cost < line.attempts
+    return f"at least {told}" if partly else told
+
+
+def _with_estimates(told: str, is_known: bool, about: str) -> str:  # noqa: FBT001  # two callers
+    """Say what is told, and with what is reckoned; both are right in their way."""
+    return f"{'at least ' * is_known}{told}, about {about} with estimates"
 
 
 def _print_budgets(parts: list[Part]) -> None:
@@ -123,7 +133,7 @@ def _print_budgets(parts: list[Part]) -> None:
         (
             part.scope,
             part.name,
-            ("" if part.exact else "at least ") + _amount(part, part.used),
+            _used(part),
             _amount(part, part.budget),
             "used up" if _is_used_up(part) else _left(part),
         )
@@ -141,7 +151,15 @@ def _is_used_up(part: Part) -> bool:
     return part.left < (HAIR if part.what == "usd" else 1e-9)
 
 
+def _used(part: Part) -> str:
+    if part.used > part.told:
+        return _with_estimates(_amount(part, part.told), True, _amount(part, part.used))  # noqa: FBT003  # as there
+    return ("" if part.exact else "at least ") + _amount(part, part.used)
+
+
 def _left(part: Part) -> str:
+    if part.used > part.told:
+        return f"about {_amount(part, part.left)}"
     return ("" if part.exact else "at most ") + _amount(part, part.left)
 
 

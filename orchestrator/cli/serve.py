@@ -51,7 +51,7 @@ def run(name: str, args: list[str]) -> int:
 
     from orchestrator import jobs  # noqa: PLC0415  # as above
     from orchestrator.cli import looping  # noqa: PLC0415  # as above
-    from orchestrator.cli.text import say, to_json  # noqa: PLC0415  # as above
+    from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
     from orchestrator.web.front import Front, bind, fronted  # noqa: PLC0415  # as above
     from orchestrator.web.token import VARIABLE, find_token  # noqa: PLC0415  # as above
 
@@ -63,7 +63,7 @@ def run(name: str, args: list[str]) -> int:
     port = options.port if options.port is not None else settings.port
     token = find_token(bench.environ, repo=repo, given=options.token_file, variable=given)
 
-    def tell(url: str) -> None:
+    def listens(url: str) -> None:
         shown = {"token": token.value} if options.show_token else {}
         if options.json:
             say(to_json({"url": url, "token_place": token.place, "pid": os.getpid(), **shown}))
@@ -74,8 +74,8 @@ def run(name: str, args: list[str]) -> int:
 
     async def work(engine: Engine) -> Work:
         # The repository is ours: now nobody else of it can have the address.
-        front = Front(bind(host, port, token), host, token, stays=True, say=tell)
-        planned = jobs.planned(engine, None, bench.settings(), everything=True)
+        front = Front(bind(host, port, token), host, token, stays=True, say=listens)
+        planned = jobs.planned(engine, None, bench.settings(), everything=True, tell=tell)
         return await fronted(front, planned)
 
     ending = asyncio.run(

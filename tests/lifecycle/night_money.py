@@ -99,7 +99,6 @@ class Books:
             for entry in self.entries
             if turns.is_torn(entry.ran) or seen[entry.ran.program, entry.seen_at] > 1
         }
-        self._last = {(entry.ran.agent_id, entry.ran.attempt): entry.ran for entry in self.entries}
         self._charges = {
             (agent_id, each.attempt): Used(each.charged_tokens, each.charged_usd)
             for agent_id in self._jobs
@@ -132,14 +131,17 @@ class Books:
 
     def _settle(self) -> None:
         """Where several things fell together, the books alone know in which order."""
+        mine: defaultdict[tuple[str, int], list[Entry]] = defaultdict(list)
         for entry in self.entries:
-            key = entry.ran.agent_id, entry.ran.attempt
-            if key in self._torn:
-                pairs = zip(entry.used, entry.charged, strict=True)
-                told = Used(*(both - charged for both, charged in pairs))
-                is_last = entry.ran is self._last[key]
-                entry.charged = self._charges.get(key, Used()) if is_last else Used()
-                entry.used = told.plus(entry.charged)
+            mine[entry.ran.agent_id, entry.ran.attempt].append(entry)
+        for key in self._torn & set(self._charges):
+            reckoned = Used()
+            for each in mine[key]:
+                reckoned = reckoned.plus(each.charged)
+            missed = self._charges[key].plus(reckoned.times(-1))
+            silent = [each for each in mine[key] if any(each.charged) or any(each.missing)]
+            entry = (silent or mine[key])[0]
+            entry.charged, entry.used = entry.charged.plus(missed), entry.used.plus(missed)
 
     def faults(self) -> list[str]:
         """Say where the books reckon otherwise."""

@@ -192,3 +192,20 @@ async def test_without_secrets_no_output_comes_through_the_runner(stage: Stage) 
     process = await stage.sh("[ -p /dev/fd/1 ] && echo pipe || echo file")
     await process.sweep(GRACE)
     assert stage.log.read_text() == "file\n"
+
+
+async def test_what_is_written_just_before_the_exit_is_not_kept_waiting(stage: Stage) -> None:
+    """Some programs drop, when they exit, what nobody has taken from them by then."""
+    drops = (
+        "import fcntl, os, sys, time\n"
+        "fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_NONBLOCK)\n"
+        "end = time.monotonic() + 0.15\n"
+        "data = memoryview((b'x' * 79 + b'\\n') * 40_000 + b'the end\\n')\n"
+        "while data and time.monotonic() < end:\n"
+        "    try:\n"
+        "        data = data[os.write(1, data):]\n"
+        "    except BlockingIOError:\n"
+        "        time.sleep(0.0005)\n"
+    )
+    said = await swept(stage, f"exec '{sys.executable}' -S -c \"{drops}\"", KEY=PLANTED)
+    assert said.endswith("the end\n")
