@@ -230,7 +230,13 @@ class AgentLifecycleLoop:
             commands=commands,
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
             rounds=Rounds(self._terminals, self._clock, report=self._report or unsaid),
-            builder=ContextBuilder(Renderer(self._paths.templates, nonce=lambda: token_hex(16))),
+            builder=ContextBuilder(
+                Renderer(
+                    self._paths.templates,
+                    nonce=lambda: token_hex(16),
+                    mask=self._masker.mask,
+                )
+            ),
             places=places,
             bases=Bases(self._store, self._branches),
             confiner=confiner,

@@ -132,7 +132,9 @@ class Service:
             engine,
             self._start,
             audit=self.audit,
-            settings=SettingTrail(self.audit, parts.store, parts.settings, by=who),
+            settings=SettingTrail(
+                self.audit, parts.store, parts.settings, by=who, masker=parts.masker
+            ),
             by=who,
         )
         if revives:

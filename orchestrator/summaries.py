@@ -160,7 +160,7 @@ class Summaries:
         case = await load(self._store, self._record)
         mailbox = await self._look(case)
         edited = self._paths.edited(self._record.agent_id, attempt)
-        builder = ContextBuilder(Renderer(self._paths.templates))
+        builder = ContextBuilder(Renderer(self._paths.templates, mask=self._masker.mask))
         snapshot = snapshot_of(
             case,
             builder=builder,

@@ -263,7 +263,7 @@ def test_without_the_waiting_the_same_night_passes_its_budget_by_three_attempts(
     assert books.accounts.spent(plan="night").tokens == 500 > 250 + 100
 
 
-SILENT_ONE = {"program": "codex", "silent_tokens": 1, "silent_usd": 1}
+SILENT_ONE: dict[str, Any] = {"program": "codex", "silent_tokens": 1, "silent_usd": 1}
 
 
 @pytest.mark.parametrize(
@@ -531,10 +531,10 @@ def night(
         if not as_it_goes:
             wanted = draw.choice((1, 10, 100, 1000)) * draw.random()
             tokens = max(1, int(min(wanted, bounds[agent_id])))
-        if draw.random() < kills:
-            tokens = 0
+        killed = draw.random() < kills
         attempts[agent_id] = attempts.get(agent_id, 0) + 1
-        made = books.end(agent_id, attempts[agent_id], tokens=tokens, silent_tokens=int(not tokens))
+        told = {"silent_tokens": 1} if killed else {"tokens": tokens}
+        made = books.end(agent_id, attempts[agent_id], **told)
         used.append(made.all_tokens)
 
     for _ in range(120):

@@ -149,14 +149,20 @@ def test_what_is_reckoned_is_shown_as_such_and_counts_for_the_budgets(world: Wor
     lines, limits = world.call("costs", "--by", "program").stdout.split("\n\n")
     assert squeezed(lines.splitlines())[1:] == [
         "codex  1  5  unknown, about $3.00 with estimates  0 s",
-        "claude  2  at least 1,000, about 2,000 with estimates"
-        "  at least $1.20, about $3.40 with estimates  0 s",
-        "total  3  at least 1,005, about 2,005 with estimates"
-        "  at least $1.20, about $6.40 with estimates  0 s",
+        (
+            "claude  2  at least 1,000, about 2,000 with estimates"
+            "  at least $1.20, about $3.40 with estimates  0 s"
+        ),
+        (
+            "total  3  at least 1,005, about 2,005 with estimates"
+            "  at least $1.20, about $6.40 with estimates  0 s"
+        ),
     ]
     assert squeezed(limits.splitlines())[1:] == [
-        "plan  night  at least 1,005 tokens, about 2,005 tokens with estimates"
-        "  3,000 tokens  about 995 tokens",
+        (
+            "plan  night  at least 1,005 tokens, about 2,005 tokens with estimates"
+            "  3,000 tokens  about 995 tokens"
+        ),
         "plan  night  at least $1.20, about $6.40 with estimates  $10.00  about $3.60",
     ]
     told = world.json("costs", "--by", "program")
