@@ -12,6 +12,7 @@ from lifecycle.accounts import Budgets
 from lifecycle.machine import events as on
 from lifecycle.masking import HIDDEN
 from lifecycle.plan import Agent, PlanMark
+from lifecycle.project import COMMAND
 from runtime.masking import holds_secret
 
 if TYPE_CHECKING:
@@ -101,7 +102,10 @@ class Admission:
         if budgets is None:
             return True
         accounts, record = self._parts.accounts, self._case.record
-        return not accounts.verdict(record.agent_id, budgets, birth=record.birth).hold
+        verdict = accounts.verdict(
+            record.agent_id, budgets, birth=record.birth, programs=self._programs
+        )
+        return not verdict.hold
 
     def ticket(self) -> on.Admitted:
         """Return the fact that a place was given, with what stands against using it."""
@@ -110,7 +114,9 @@ class Admission:
         if budgets is None:
             self.begun()
         else:
-            admitted = self._parts.accounts.admit(record.agent_id, budgets, birth=record.birth)
+            admitted = self._parts.accounts.admit(
+                record.agent_id, budgets, birth=record.birth, programs=self._programs
+            )
             over = admitted.over
         return on.Admitted(
             at=now, over=over, resting=self._parts.board.resting(self._case.agent, now)
@@ -124,6 +130,10 @@ class Admission:
     def begun(self) -> None:
         """Count an attempt as under way, also while no budget asks for it: one may be set soon."""
         self._parts.accounts.started(self._case.agent_id, plan_of(self._case).name)
+
+    def charged(self, spending: Spending) -> Spending:
+        """Return what an attempt used, with what is reckoned where its program kept silent."""
+        return self._parts.accounts.charged(spending)
 
     def booked(self, spending: Spending, *, goes_on: bool) -> None:
         """Count what an attempt used, of which the next may have begun in the same breath."""
@@ -141,8 +151,14 @@ class Admission:
         if budgets is None:
             return ""
         accounts, record = self._parts.accounts, self._case.record
-        accounts.reports(record.agent_id, so_far)
+        program = record.work.tally.program if record.work is not None else ""
+        accounts.reports(record.agent_id, so_far, program=program)
         return accounts.verdict(record.agent_id, budgets, birth=record.birth).over
+
+    @property
+    def _programs(self) -> tuple[str, ...]:
+        """Return which programs the next attempt may be, by the names that the books know."""
+        return self._case.agent.programs or (COMMAND,)
 
     def _budgets(self) -> Budgets | None:
         case = self._case

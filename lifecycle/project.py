@@ -107,7 +107,7 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             sign = event.last_sign
             ended = sign if sign is not None and row.started_at <= sign <= event.at else event.at
             return replace(row, ended_at=ended, swept=event.swept, report=report)
-        case on.RunnerRestarted(attempt=attempt, report=report, at=at) if _lived(event):
+        case on.RunnerRestarted(attempt=attempt, report=report, at=at) if event.lived:
             # It lived, but its runner died before that could be written down.
             return replace(
                 _begun(row, record, attempt, at),
@@ -116,6 +116,7 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
                 program=after.tally.program,
                 report=report,
                 outcome="" if event.word else str(Ended.INTERRUPTED),
+                error="" if event.word else "the runner ended while the agent was being started",
             )
         case on.SnapshotTaken() if row is not None and isinstance(before, Capturing):
             return _concluded(row, before, event, after)
@@ -130,16 +131,6 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             )
         case _:
             return None
-
-
-def _lived(event: on.RunnerRestarted) -> bool:
-    """Tell whether it is seen that a process began of which the record knows nothing."""
-    told = event.report
-    if event.word is not None or event.swept:
-        return True
-    return told is not None and bool(
-        told.session_id or told.tokens or told.cost_usd or told.tool_calls or told.last_words
-    )
 
 
 def _began(before: State) -> bool:

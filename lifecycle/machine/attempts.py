@@ -128,8 +128,7 @@ def spawn_again(state: Spawning, event: on.RunnerRestarted, policy: Policy) -> S
         if state.tally.wanted in (Wanted.STOP, Wanted.HOLD, Wanted.REJECT):
             return capture(state, Outcome(ended=Ended.INTERRUPTED, text="stopped by a person"))
         why = "the runner ended while the agent was being started"
-        if event.report is not None:
-            # It lived long enough to say something.
+        if event.lived:
             lived = max(state.tally.spawn_count, event.attempt)
             cut_short = state.tally.interruptions + 1
             state = counted(state, spawn_count=lived, interruptions=cut_short)

@@ -201,6 +201,16 @@ class RunnerRestarted(AttemptEvent):
     last_sign: float | None = None
     """When it last wrote something, where nothing of it was alive any more."""
 
+    @property
+    def lived(self) -> bool:
+        """Tell whether it is seen that a process began, though nothing of it may be on record."""
+        told = self.report
+        if self.word is not None or self.swept:
+            return True
+        return told is not None and bool(
+            told.session_id or told.tokens or told.cost_usd or told.tool_calls or told.last_words
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotTaken(AttemptEvent):

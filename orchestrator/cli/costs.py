@@ -153,7 +153,8 @@ def _is_used_up(part: Part) -> bool:
 
 def _used(part: Part) -> str:
     if part.used > part.told:
-        return _with_estimates(_amount(part, part.told), True, _amount(part, part.used))  # noqa: FBT003  # as there
+        told = _amount(part, part.told) if part.told else "unknown"
+        return _with_estimates(told, bool(part.told), _amount(part, part.used))
     return ("" if part.exact else "at least ") + _amount(part, part.used)
 
 

@@ -123,4 +123,4 @@ COMMAND_ERRORS = {
     "context_overflow": "error: prompt is too long",
     "error": "error: something went wrong",
 }
-"""What a program without events writes when it fails; its tail is looked at."""
+"""What a program without events writes when it fails."""

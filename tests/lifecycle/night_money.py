@@ -294,7 +294,8 @@ class Books:
         """Tell whether the budget that a text names is used up indeed."""
         last = max((e.seen_at for e in self.entries), default=0.0)
         instants = sorted({e.seen_at for e in self.entries} | {last})
-        for at in instants if "the day" in text else [last]:
+        passing = "the day" in text or "told nothing" in text
+        for at in instants if passing else [last]:
             for name, (limit, entries) in self.scopes(agent_id, at).items():
                 told = sum(entry.ran.tokens for entry in entries)
                 used = total(entries)

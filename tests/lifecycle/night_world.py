@@ -244,6 +244,8 @@ class NightWorld(World):
         elif ran.program == "codex":
             lines = said.codex_fails(kind, reset)
         else:
+            # Its words are its own: only its exit code tells.
+            ran.told, ran.met = "error", None
             lines = [said.COMMAND_ERRORS[kind]]
         self._write(actor, ran, lines)
 
