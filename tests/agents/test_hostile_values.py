@@ -27,7 +27,7 @@ ODD = (
     *('"try again at Feb 31 0000 11:11 PM (/etc)"', '"rate limit until 0001-01-01 00:00+14:00"'),
     *(f'"Reconnecting... {HUGE * 20}/5"', f'"usage limit, again in {HUGE * 20} days"'),
 )
-AT_ONCE = 0.05
+AT_ONCE = 0.5
 
 
 def spoilt(event: Any, pick: Callable[[], str]) -> str:
