@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from lifecycle.store.rows import Row
 
 
-class MemorySpendings:
+class MemorySpendings(ABC):
     """The part of the store that tells what attempts used."""
 
     _spendings: dict[tuple[str, str, int], Row]
 
+    @abstractmethod
     def _open(self) -> None:
-        raise NotImplementedError
+        """The store gives it."""
 
     def _put_spending(self, row: Row) -> None:
         spending = row_spending(row)

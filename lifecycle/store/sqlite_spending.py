@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,13 +63,14 @@ def picked(
     return f"SELECT {columns} FROM spending WHERE {' AND '.join(conditions)}", tuple(wanted)  # noqa: S608  # our own text
 
 
-class SqliteSpendings:
+class SqliteSpendings(ABC):
     """The part of the store that tells what attempts used."""
 
     _writer: Writer
 
+    @abstractmethod
     async def _read(self, expected: int, read: Callable[[sqlite3.Connection], T]) -> T:
-        raise NotImplementedError
+        """The store gives it."""
 
     async def spendings(
         self, since: float = 0.0, *, agent_id: str | None = None, plan: str | None = None
