@@ -71,7 +71,7 @@ class Confiner:
         # Probing starts programs and waits for them, and reading git's pointers reads the disk.
         box = await asyncio.to_thread(self._box, settings, seen)
         in_a_box = settings.isolation == "container"
-        env = await self._identity() if in_a_box else {}
+        env = await self.identity() if in_a_box else {}
         weaker = self._choice(settings).weaker
         return Confinement(limits, box, env, told(limits, box), (weaker,) if weaker else ())
 
@@ -117,8 +117,8 @@ class Confiner:
             self._home / each[2:] if each.startswith("~/") else self._repo / each for each in named
         )
 
-    async def _identity(self) -> dict[str, str]:
-        """Tell git who commits: a person's own settings are hidden inside."""
+    async def identity(self) -> dict[str, str]:
+        """Return variables that tell git who commits, where a person's own settings are hidden."""
         if self._author is None:
             from runtime.git import Git  # noqa: PLC0415  # as above
 

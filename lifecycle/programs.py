@@ -32,8 +32,6 @@ SCRIPTED = "scripted"
 """The agent program that ships, for demos and tests."""
 PROGRAMS = tuple(name for name in catalogue.BUILT_IN if name != COMMAND)
 _SCRIPTED_COMMAND = ("loopwright-agent",)
-HIDES_GIT_SETTINGS = frozenset({"gemini"})
-"""Programs whose tools see neither the user's git settings nor the machine's, only variables."""
 SERVER = "loopwright"
 """Under which name agents see our tools."""
 TOOL = "report_breakpoint"
@@ -169,14 +167,6 @@ def launch(  # noqa: PLR0913  # all by name
         extra=(*settings.agent_args, *agent.args),
     )
     return plan(adapter, request)
-
-
-def git_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return variables by which git takes these settings."""
-    found = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (name, value) in enumerate(settings.items()):
-        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-    return found
 
 
 def offers_tools(settings: Settings, around: Surroundings) -> bool:

@@ -21,14 +21,7 @@ from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Process, Spawning
 from lifecycle.masking import refuse_markers, with_secrets
 from lifecycle.monitor import Caps, Monitor
-from lifecycle.programs import (
-    HIDES_GIT_SETTINGS,
-    Program,
-    git_settings,
-    launch,
-    program_of,
-    ways_to_signal,
-)
+from lifecycle.programs import Program, launch, program_of, ways_to_signal
 from runtime.errors import RuntimeFault, SpawnError
 from runtime.output import size
 from runtime.process import SpawnOrder
@@ -80,7 +73,14 @@ class Starter:
             with readable(texts.prompt, parts.paths.prompt(case.agent_id, attempt)) as stdin:
                 order = await self._order(case, workspace, mailbox, effect_id, stdin, program)
                 log_start = size(order.log)
-                monitor = _monitor(program, order, log_start, parts.clock.now, settings)
+                monitor = Monitor(
+                    program.adapter,
+                    order.log,
+                    log_start,
+                    parts.clock.now,
+                    Caps(settings.max_events, settings.max_tool_calls),
+                    program.model,
+                )
                 process = await parts.terminals.spawn(order)
         except (SpawnError, PlanError) as error:
             return self._unspawned(attempt, error, Fault.USER), None
@@ -164,6 +164,7 @@ class Starter:
             config=config if start.files or settings.private_config else None,
         )
         confined = await parts.confiner.around(settings, seen)
+        who = await parts.confiner.identity() if program.adapter.hides_git_settings else {}
         return SpawnOrder(
             agent_id=case.agent_id,
             attempt=attempt,
@@ -174,7 +175,7 @@ class Starter:
             log=parts.paths.log(case.agent_id, attempt),
             env={
                 **confined.env,
-                **await self._committer(program),
+                **who,
                 **start.env,
                 **with_secrets(case.agent, settings.pass_env),
                 **identity,
@@ -191,17 +192,6 @@ class Starter:
             weaker=confined.weaker,
         )
 
-    async def _committer(self, program: Program) -> dict[str, str]:
-        """Tell git who commits where the program hides a person's own settings from it."""
-        if program.adapter.name not in HIDES_GIT_SETTINGS:
-            return {}
-        from runtime.git import Git  # noqa: PLC0415  # only where it is needed
-
-        said = await Git().run("var", "GIT_COMMITTER_IDENT", cwd=self._parts.repo, check=False)
-        name, _, rest = said.text.partition(" <")
-        email = rest.partition(">")[0]
-        return git_settings({"user.name": name, "user.email": email}) if name and email else {}
-
     def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
         return on.SpawnFailed(
             at=self._parts.clock.now(), attempt=attempt, text=str(error), fault=fault
@@ -213,23 +203,6 @@ def _refuse_markers(case: Case, settings: Settings) -> None:
     agent = case.agent
     refuse_markers(f"the command of {agent.agent_id}", (*agent.command, *agent.args))
     refuse_markers(f"a verify command of {case.task.id}", settings.verify_of(case.task))
-
-
-def _monitor(
-    program: Program,
-    order: SpawnOrder,
-    log_start: int,
-    now: Callable[[], float],
-    settings: Settings,
-) -> Monitor:
-    caps = Caps(settings.max_events, settings.max_tool_calls)
-    try:
-        return Monitor(program.adapter, order.log, log_start, now, caps, program.model)
-    except Exception as problem:  # any code may be behind an adapter
-        raise SpawnError(
-            f"the adapter {program.adapter.name} cannot read its program: {problem!r}; mend it, or "
-            "use another agent"
-        ) from problem
 
 
 def _chosen(case: Case) -> str:

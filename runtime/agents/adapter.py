@@ -174,6 +174,9 @@ class Adapter:
     settings_env: Callable[[Request], Mapping[str, str]] | None = None
     """Variables that hold settings, made for the request."""
     mcp: McpForm | None = None
+    hides_git_settings: bool = False
+    """Its tools see neither a person's git settings nor the machine's; only variables tell git who
+    commits."""
     tells_tokens: bool = False
     """Whether its runs tell the tokens they used; else no budget of tokens holds it."""
     tells_cost: bool = False

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from lifecycle.clock import SteppedClock
 from lifecycle.machine.states import Ended
 from lifecycle.monitor import ENDS_WITHIN, LINGERS_AFTER, TROUBLED_AFTER, Monitor
-from lifecycle.programs import git_settings
 from runtime.agents.catalogue import built_in
 
 if TYPE_CHECKING:
@@ -236,18 +233,11 @@ def test_words_of_an_earlier_process_in_the_same_log_are_not_its(tmp_path: Path)
     assert "earlier" not in report.detail
 
 
-def test_who_commits_is_known_where_no_settings_of_git_are(tmp_path: Path) -> None:
-    hidden = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    ask = ["git", "var", "GIT_COMMITTER_IDENT"]
-
-    def said(settings: dict[str, str]) -> str:
-        env = {"PATH": os.environ["PATH"], **hidden, **git_settings(settings)}
-        settled = ["git", "-c", "user.useConfigOnly=true", *ask[1:]]
-        done = subprocess.run(
-            settled, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-        )
-        return done.stdout
-
-    assert said({}) == ""
-    known = said({"user.name": "Ada L", "user.email": "ada@example.org"})
-    assert known.startswith("Ada L <ada@example.org>")
+def test_a_time_in_which_it_could_not_work_counts_for_no_limit(heard: Listener) -> None:
+    heard.says(TURN_OVER)
+    assert heard.monitor.listen() is None
+    heard.later(10 * LINGERS_AFTER)
+    heard.monitor.excuse(10 * LINGERS_AFTER)
+    assert heard.monitor.listen() is None
+    heard.later(LINGERS_AFTER)
+    assert heard.monitor.listen() is not None

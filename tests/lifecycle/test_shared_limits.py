@@ -12,7 +12,6 @@ from lifecycle.clock import SystemClock
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Process, Resting, Tally, Working
 from lifecycle.masking import HIDDEN
-from lifecycle.monitor import Monitor
 from lifecycle.plan import Agent
 from lifecycle.project import onto_ledger
 from lifecycle.record import AgentLifecycle, AttemptRow
@@ -83,19 +82,6 @@ async def test_a_wait_does_not_grow_by_what_the_clock_is_set_back(
         ahead = 0.0
         result = await running.result()
     assert result.result_type is LoopResultType.TASK_COMPLETE
-
-
-async def test_an_adapter_that_cannot_read_its_program_starts_none(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise RuntimeError("no such form")
-
-    monkeypatch.setattr(Monitor, "__init__", broken)
-    result = await world.run([HANG])
-    assert (result.result_type, result.spawn_count) == (LoopResultType.ERROR, 0)
-    assert "cannot read its program" in str(result.error)
-    assert world.marked() == []
 
 
 async def test_a_process_that_nobody_can_attend_is_ended(
