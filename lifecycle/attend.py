@@ -14,6 +14,7 @@ from lifecycle.machine import events as on
 from lifecycle.machine.money import Spent
 from lifecycle.machine.states import Ended, Word
 from lifecycle.monitor import Doom
+from lifecycle.parts import silent
 from runtime.activity import newest_change
 from runtime.agents.outcome import Ending
 
@@ -40,11 +41,6 @@ def anything(spent: Spent) -> str:
     """Afford whatever is used."""
     del spent
     return ""
-
-
-def unsaid(event: str, /, **fields: object) -> None:
-    """Report to nobody."""
-    del event, fields
 
 
 def fault_of(problem: Exception) -> str:
@@ -85,7 +81,7 @@ class Attendance:
         tell: Callable[[on.Event], None],
         monitor: Monitor | None = None,
         afford: Callable[[Spent], str] = anything,
-        report_fault: Report = unsaid,
+        report_fault: Report = silent,
     ) -> None:
         self.process = process
         self.attempt = attempt
@@ -180,10 +176,12 @@ class Attendance:
         """Leave out a time in which nobody could work."""
         self.since += seconds
         self.quiet_since += seconds
+        if self._monitor is not None:
+            self._monitor.excuse(seconds)
 
     def listen(self) -> None:
         """Take what the program reports; tell when that rules out that the attempt succeeds."""
-        if self._monitor is None or self._limit_told:
+        if self._monitor is None or self._limit_told or self._frozen_at is not None:
             return
         doom = self._monitor.listen()
         if doom is None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from communication.watcher import MailboxWatcher
 from lifecycle.accounts import Accounts
-from lifecycle.attend import unsaid
 from lifecycle.bases import Bases
 from lifecycle.clock import Clock, SystemClock
 from lifecycle.confine import ConfinedCommands, Confiner
@@ -23,7 +22,7 @@ from lifecycle.context import ContextBuilder
 from lifecycle.engine import Engine
 from lifecycle.errors import LifecycleError
 from lifecycle.joints import surroundings
-from lifecycle.parts import Parts
+from lifecycle.parts import Parts, silent
 from lifecycle.paths import Paths
 from lifecycle.places import Places
 from lifecycle.programs import here
@@ -229,7 +228,7 @@ class AgentLifecycleLoop:
             branches=self._branches,
             commands=commands,
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
-            rounds=Rounds(self._terminals, self._clock, report=self._report or unsaid),
+            rounds=Rounds(self._terminals, self._clock, report=self._report or silent),
             builder=ContextBuilder(
                 Renderer(
                     self._paths.templates,

@@ -133,6 +133,13 @@ class Monitor:
             self._held = None
             held()
 
+    def excuse(self, seconds: float) -> None:
+        """Leave out a time in which the program could not work."""
+        self._moved_at += seconds
+        self._trouble_since += seconds
+        self._tried_at += seconds
+        self._held_until += seconds
+
     @property
     def tools_running(self) -> int:
         """How many tools have begun and not ended."""

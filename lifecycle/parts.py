@@ -47,7 +47,8 @@ class Report(Protocol):
         ...
 
 
-def _silent(event: str, /, **fields: object) -> None:
+def silent(event: str, /, **fields: object) -> None:
+    """Report to nobody."""
     del event, fields
 
 
@@ -109,7 +110,7 @@ class Parts:
     completed: dict[str, str] = field(default_factory=dict)
     """Tasks that are done, with their titles."""
     observers: list[Observer] = field(default_factory=list)
-    report: Report = _silent
+    report: Report = silent
     """Where log events go."""
     scribe: Executor = field(default_factory=_scribe)
     """Writes what only people read, one after the other."""

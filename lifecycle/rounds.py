@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lifecycle.attend import fault_of, unsaid
+from lifecycle.attend import fault_of
+from lifecycle.parts import silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ class Rounds:
         terminals: Terminals,
         clock: Clock,
         interval: float = SAMPLE_INTERVAL,
-        report: Report = unsaid,
+        report: Report = silent,
     ) -> None:
         self._terminals = terminals
         self._clock = clock

@@ -14,7 +14,17 @@ from lifecycle.plan import Allowance
 from lifecycle.result import LoopResult, LoopResultType
 from tests.lifecycle import reporting as claude
 from tests.lifecycle.reporting import Programs, agent
-from tests.lifecycle.world import AGENT, DONE, HANG, PATIENCE, Running, World, commit, says
+from tests.lifecycle.world import (
+    AGENT,
+    DONE,
+    HANG,
+    PATIENCE,
+    Running,
+    World,
+    commit,
+    says,
+    until,
+)
 
 if TYPE_CHECKING:
     import contextlib
@@ -300,3 +310,23 @@ async def test_words_and_later_failures_do_not_hide_a_word_that_was_written(
     async with running(world, agent("claude")) as loop:
         await loop.at("Blocked")
         assert await world.outcomes() == ["blocked"]
+
+
+async def test_a_frozen_program_is_not_ended_for_what_it_cannot_get_past_meanwhile(
+    world: World, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lifecycle.monitor.HOPELESS_AFTER", 0.6)
+    go = world.folder / "go"
+    trouble = claude.asks_again("rate_limit", 429)
+    programs.plays("claude", [claude.starts(), trouble, {"wait_file": str(go)}, DONE])
+    async with running(world, agent("claude"), idle_limit=0.4) as loop:
+        await loop.at("Working")
+        await until(lambda: b"api_retry" in world.paths.log(AGENT, 1).read_bytes())
+        await loop.ask(on.PauseRequested, now=True)
+        go.touch()
+        frozen = time.monotonic()
+        await until(lambda: time.monotonic() > frozen + 1.5)
+        assert type(await world.work()).__name__ == "Working"
+        await loop.ask(on.ResumeRequested)
+        result = await loop.result()
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
