@@ -61,7 +61,7 @@ class Row:
     ended: str
     """As the ledger calls it."""
     told: str
-    """A piece of what the user reads of it."""
+    """A pattern of what the user reads of it."""
     resets: float | None = None
     """Seconds after which the limit is over, where the program told."""
     env: Mapping[str, str] = field(default_factory=lambda: FEW)
@@ -78,6 +78,7 @@ FULL = Fault("context")
 CUT = answer("half of a sentence that is long enough", broken="cut")
 CUT_CALL = answer(Shell("true"), broken="cut")
 """Half of a text counts as getting on, so opencode would be left to try for longer."""
+CLOSED = "onnection (was closed unexpectedly|reset by server)"
 TRIES: tuple[Turn, ...] = (Shell(FORBIDDEN), Say("I could not do it."))
 SILENT = {"idle_limit": 2.5}
 HUNG = "no output, no file change and no CPU use for 2.5 s"
@@ -143,7 +144,7 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
         "auth": Row(WRONG_KEY, "auth", "Run `opencode auth login`"),
         "context": Row(FULL, "context_overflow", "exceeds the context window"),
         "denied": Row(Hang(), "denied", "not permitted: bash"),
-        "cut": Row(CUT_CALL, "network", "connection was closed unexpectedly", patience=SOON),
+        "cut": Row(CUT_CALL, "network", CLOSED, patience=SOON),
         "down": Row(Hang(), "network", "Cannot connect to API", unreachable=True, patience=SOON),
         "hang": Row(Hang(), "hang", HUNG, settings=SILENT),
     },
