@@ -61,14 +61,14 @@ class Ledger:
         """Add to the end, within the caller's transaction."""
         if not acts:
             return ()
-        seq, last = self._end(connection, acts[0].at)
+        end = self._end(connection, acts[0].at)
         entries = []
         for act in acts:
-            entry = seal(act, seq + 1, last)
+            entry = seal(act, end.seq + 1, end.hash)
             _insert(connection, entry)
             entries.append(entry)
-            seq, last = entry.seq, entry.hash
-        self._added = Head(seq, last)
+            end = Head(entry.seq, entry.hash)
+        self._added = end
         return tuple(entries)
 
     def along(
@@ -107,13 +107,17 @@ class Ledger:
         added, self._added = self._added, None
         if added is None:
             return
-        if not self._is_sound(connection):
-            return  # what was added was taken back, and the note is still to be compared
-        if _holds(connection, added):
-            self._kept = added
         # All is committed already; the check names a note that could not be written.
         with contextlib.suppress(OSError, sqlite3.Error):
-            self._write(Head(*connection.execute(_TAIL).fetchone()))
+            end = _tail(connection)
+            if end == added and self._is_whole:
+                self._kept = added  # found sound when it was added, under the same lock
+            elif not self._is_sound(connection):
+                return  # what was added was taken back, and the note is still to be compared
+            elif _holds(connection, added):
+                self._kept = added
+            if end is not None:
+                self._write(end)
 
     def close(self) -> None:
         """Close the file; harmless when called again."""
@@ -121,27 +125,27 @@ class Ledger:
         if note is not None:
             os.close(note)
 
-    def _end(self, connection: sqlite3.Connection, at: float) -> tuple[int, str]:
-        """Return number and hash of the newest entry, after noting a trail that was cut off."""
-        seq, last = connection.execute(_TAIL).fetchone() or (0, BEGINNING)
-        if self._is_sound(connection):
-            return int(seq), str(last)
+    def _end(self, connection: sqlite3.Connection, at: float) -> Head:
+        """Return the newest entry, after noting a trail that was cut off."""
+        end = _tail(connection) or Head(0, BEGINNING)
+        if (self._is_whole and end in (self._kept, self._added)) or self._is_sound(connection):
+            return end
         noted = read_note(self._path)
-        if noted is None and not seq:
+        if noted is None and not end.seq:
             # Before the first entry, so that a trail without a note has lost it.
-            self._write(Head(0, BEGINNING))
-        found = self._cut(connection) or _difference(connection, noted, int(seq))
+            self._write(end)
+        found = self._cut(connection) or _difference(connection, noted, end.seq)
         if not found:
             self._compared, self._break = True, None
-            self._kept = Head(int(seq), str(last)) if seq else None
-            return int(seq), str(last)
+            self._kept = end if end.seq else None
+            return end
         known = max(filter(None, (noted, self._kept)), key=lambda head: head.seq, default=None)
         # Begun anew behind what was there, so that the gap stays to be seen.
-        if known is not None and known.seq > seq:
-            seq, last = known.seq, known.hash
-        self._break = seal(break_noted(known, at, found), seq + 1, last)
+        if known is not None and known.seq > end.seq:
+            end = known
+        self._break = seal(break_noted(known, at, found), end.seq + 1, end.hash)
         _insert(connection, self._break)
-        return self._break.seq, self._break.hash
+        return Head(self._break.seq, self._break.hash)
 
     def _write(self, head: Head) -> None:
         if self._note is None:
@@ -149,6 +153,11 @@ class Ledger:
             self._note = os.open(self._path, flags, 0o600)
         text = json.dumps({"seq": head.seq, "hash": head.hash})
         os.pwrite(self._note, f"{text:<{_NOTE_LENGTH - 1}}\n".encode(), 0)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Tell whether the trail was found to end as it was left."""
+        return self._compared and self._break is None
 
     def _is_sound(self, connection: sqlite3.Connection) -> bool:
         if self._break is None:
@@ -164,6 +173,11 @@ class Ledger:
         if self._kept is None or _holds(connection, self._kept):
             return ""
         return f"entry {self._kept.seq} was taken out or changed while the runner wrote"
+
+
+def _tail(connection: sqlite3.Connection) -> Head | None:
+    row = connection.execute(_TAIL).fetchone()
+    return None if row is None else Head(int(row[0]), str(row[1]))
 
 
 def _holds(connection: sqlite3.Connection, head: Head) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lifecycle.store.rows import (
@@ -12,6 +13,7 @@ from lifecycle.store.rows import (
     BIRTH,
     COARSE,
     COLUMNS,
+    CURSOR,
     TAGS,
     TASK,
     VERSION,
@@ -24,7 +26,7 @@ from lifecycle.store.rows import (
 from lifecycle.store.sqlite_spending import put_spending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lifecycle.store.rows import Row
 
@@ -37,6 +39,11 @@ _UPDATE = (
     f"UPDATE lifecycles SET {', '.join(f'{name} = ?' for name in COLUMNS[VERSION:])} "  # noqa: S608  # our own column names
     "WHERE cursor = ?"
 )
+_UPDATE_AT_ONCE = (
+    f"{_UPDATE} AND agent_id = ? AND version = ? AND birth = ? "
+    "AND task_id = ? AND coarse = ? AND tags = ?"
+)
+"""Does it all where neither of what rows are found by has changed, which is nearly always."""
 _UPSERT_ATTEMPT = (
     f"INSERT OR REPLACE INTO attempts ({', '.join(ATTEMPT_COLUMNS)}) "  # noqa: S608  # our own column names
     f"VALUES ({', '.join('?' * len(ATTEMPT_COLUMNS))})"
@@ -62,10 +69,10 @@ def write_decision(connection: sqlite3.Connection, decision: Decision) -> int:
     cursor = write_record(connection, decision.record)
     add_journal(connection, decision.journal)
     if decision.done:
-        agent_id = decision.record[AGENT]
-        connection.executemany(
-            "DELETE FROM outbox WHERE agent_id = ? AND effect_id = ?",
-            [(agent_id, effect_id) for effect_id in decision.done],
+        some = ", ".join("?" * len(decision.done))
+        connection.execute(
+            f"DELETE FROM outbox WHERE agent_id = ? AND effect_id IN ({some})",  # noqa: S608  # question marks
+            (decision.record[AGENT], *decision.done),
         )
     add_effects(connection, decision.effects)
     if decision.attempt is not None:
@@ -79,6 +86,9 @@ def write_decision(connection: sqlite3.Connection, decision: Decision) -> int:
 
 def write_record(connection: sqlite3.Connection, row: Row) -> int:
     """Insert a first version, or replace the version before this one; returns the cursor."""
+    same = (row[CURSOR], row[AGENT], row[VERSION] - 1, row[BIRTH], row[TASK], row[COARSE])
+    if connection.execute(_UPDATE_AT_ONCE, (*row[VERSION:], *same, row[TAGS])).rowcount:
+        return int(row[CURSOR])
     found = connection.execute(
         "SELECT cursor, task_id, coarse, version, birth, tags FROM lifecycles WHERE agent_id = ?",
         (row[AGENT],),
@@ -110,22 +120,32 @@ def _write_tags(connection: sqlite3.Connection, cursor: int, row: Row) -> None:
     )
 
 
-def add_journal(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
+def add_journal(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Append journal entries; a number that is taken shows that somebody else wrote."""
-    for row in rows:
-        try:
-            connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        except sqlite3.IntegrityError as problem:
-            raise _taken(problem, f"journal entry {row[1]} of {row[0]}") from problem
+    _add(connection, "journal", rows, lambda row: f"journal entry {row[1]} of {row[0]}")
 
 
-def add_effects(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
+def add_effects(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Append orders to the outbox: agent, id, place, kind and body."""
-    for row in rows:
-        try:
-            connection.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", row)
-        except sqlite3.IntegrityError as problem:
-            raise _taken(problem, f"effect {row[1]} of {row[0]}") from problem
+    _add(connection, "outbox", rows, lambda row: f"effect {row[1]} of {row[0]}")
+
+
+def _add(
+    connection: sqlite3.Connection, table: str, rows: Sequence[Row], name: Callable[[Row], str]
+) -> None:
+    """Insert rows by one statement: between two of them the other threads want their turn."""
+    if not rows:
+        return
+    one = f"({', '.join('?' * len(rows[0]))})"
+    insert = f"INSERT INTO {table} VALUES {one}"  # noqa: S608  # our own names and question marks
+    try:
+        connection.execute(insert + f", {one}" * (len(rows) - 1), tuple(chain.from_iterable(rows)))
+    except sqlite3.IntegrityError:
+        for row in rows:  # none was taken; one by one they show which is refused
+            try:
+                connection.execute(insert, row)
+            except sqlite3.IntegrityError as problem:
+                raise _taken(problem, name(row)) from problem
 
 
 def drop_effects(connection: sqlite3.Connection, effect_ids: Iterable[str]) -> None:

@@ -138,15 +138,17 @@ class Writer:
     def _commit(self, connection: sqlite3.Connection, orders: Sequence[_Order]) -> None:
         try:
             connection.execute("BEGIN IMMEDIATE")
-            if len(orders) == 1:
-                _alone(connection, orders[0])
-            else:
+            try:
+                for order in orders:
+                    order.result = order.run(connection)
+            except _REFUSED:
+                connection.execute("ROLLBACK")
+                connection.execute("BEGIN IMMEDIATE")
                 for order in orders:
                     _among_others(connection, order)
-            if connection.in_transaction:
-                connection.execute("COMMIT")
-                if self._committed is not None:
-                    self._committed(connection)
+            connection.execute("COMMIT")
+            if self._committed is not None:
+                self._committed(connection)
         except sqlite3.Error as problem:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -166,16 +168,8 @@ class Writer:
             self._loop.call_soon_threadsafe(call, *arguments)
 
 
-def _alone(connection: sqlite3.Connection, order: _Order) -> None:
-    """Save the cost of a savepoint when nobody else is in the transaction."""
-    try:
-        order.result = order.run(connection)
-    except _REFUSED as problem:
-        order.problem = problem
-        connection.execute("ROLLBACK")
-
-
 def _among_others(connection: sqlite3.Connection, order: _Order) -> None:
+    """Carry an order out so that its refusal harms no other; that takes two statements more."""
     connection.execute("SAVEPOINT one")
     try:
         order.result = order.run(connection)
