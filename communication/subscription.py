@@ -38,7 +38,7 @@ class WatchedFile:
         self._mailbox = mailbox
         self._loop = loop
         self._settle_s = settle_s
-        self._stamp = mailbox.stamp()
+        self._stamp: tuple[int, int, int] | None = None
         self._next_look: asyncio.TimerHandle | None = None
         self._rested_at = 0.0
 

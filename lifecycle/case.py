@@ -18,6 +18,7 @@ from runtime.masking import Masker
 
 if TYPE_CHECKING:
     from communication.mailbox import Mailbox
+    from lifecycle.context import LedgerEntry
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
     from lifecycle.store.port import LifecycleStore
     from runtime.tree import ChangedFile, Commit
@@ -49,6 +50,8 @@ class Case:
     """The journal since the latest agent was spawned, that one included, and what was too late for
     its summary."""
     ledger: list[AttemptRow] = field(default_factory=list)
+    told: dict[int, tuple[AttemptRow, LedgerEntry]] = field(default_factory=dict)
+    """What the latest summary told of each row; by its identity, for to compare rows is slow."""
     workspace: Workspace | None = None
     mailbox: Mailbox | None = None
     head: Head = field(default_factory=Head)

@@ -5,7 +5,6 @@ Reads what the case remembers; asks nothing of git, disk or clock.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 from lifecycle.context import (
@@ -68,7 +67,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         next_attempt=case.attempt,
         completed=tuple(completed),
         titles=dict(completed),
-        ledger=[_ledger_entry(row) for row in case.ledger if row.outcome],  # each made once
+        ledger=_ledger(case),
         status=type(work).__name__,
         branch=str(facts.get("branch", "")),
         base_branch=str(facts.get("base_branch", "")),
@@ -274,7 +273,16 @@ def _failed(event: on.CiReported | on.PullRequestMoved) -> tuple[FailedCheck, ..
     return (FailedCheck(name="checks", summary=event.text, excerpt=event.excerpt, url=event.url),)
 
 
-@functools.lru_cache(maxsize=4096)
+def _ledger(case: Case) -> list[LedgerEntry]:
+    """Return the entries of all attempts that ended; each is made once."""
+    before, case.told = case.told, {}
+    for row in case.ledger:
+        if row.outcome:
+            known = before.get(id(row))
+            case.told[id(row)] = known or (row, _ledger_entry(row))
+    return [entry for _, entry in case.told.values()]
+
+
 def _ledger_entry(row: AttemptRow) -> LedgerEntry:
     signals = ("task_complete", "blocked", "pr_created", "question")
     return LedgerEntry(

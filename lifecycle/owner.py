@@ -65,6 +65,9 @@ SLACK = 60.0
 """Seconds before the last commit of an earlier runner in which it may not have heard all."""
 LOOK_AHEAD = 0.02
 """Seconds that the commit of an attempt's end waits for what it left, to go with it."""
+AT_ONCE = 0.02
+"""Seconds that the commit of an attempt's start waits for its end: what is over at once is written
+down once."""
 NOTES = (on.Guided, on.Reviewed, on.MailboxInvalid, on.WorkspaceRemoved)
 """Facts that change no state and are kept all the same."""
 
@@ -202,10 +205,12 @@ class Owner:
         """Commit what was decided on a fact, with what follows from it at once, and order it."""
         draft = Draft(self.case, self.state)
         draft.add(item.event, step)
-        if item.effect_id:
-            self._done_ids.append(item.effect_id)
+        if isinstance(item.event, on.AgentSpawned):
+            await self._await_quick_end(draft)
         begun = await self._look_ahead(draft)
         self._go_straight_on(draft)
+        if item.effect_id:
+            self._done_ids.append(item.effect_id)
         await self._commit(draft, item)
         await self._break_off()
         orders = tuple(order for order in draft.orders if order is not begun)
@@ -226,21 +231,47 @@ class Owner:
         if not isinstance(order.effect, do.TakeSnapshot):
             return None
         self._acts.begin((order,), draining=False)
-        self._wake.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_AHEAD):
-                await self._wake.wait()
-        if not self._inbox or self._inbox[0].effect_id != order.effect_id or self._draining:
+        await self._listen(LOOK_AHEAD)
+        if not self._inbox or self._inbox[0].effect_id != order.effect_id:
             return order
+        if not self._take_along(draft):
+            return order
+        draft.carried_out(order)
+        return None
+
+    async def _await_quick_end(self, draft: Draft) -> None:
+        """Wait a moment for the end of an agent whose start is not committed yet.
+
+        After a crash in between it counts as interrupted, as one whose start nobody wrote down.
+        """
+        await self._listen(AT_ONCE)
+        if self._inbox and isinstance(self._inbox[0].event, on.AgentExited):
+            self._take_along(draft)
+
+    async def _listen(self, seconds: float) -> None:
+        """Wait for a fact, for so long at most."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        timer = loop.call_at(deadline, self._wake.set)
+        try:
+            while not self._inbox and loop.time() < deadline:
+                self._wake.clear()
+                await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    def _take_along(self, draft: Draft) -> bool:
+        """Let the next fact go into the same transaction; False when it has to stand by itself."""
+        if self._draining:
+            return False
         event = self._inbox[0].event
         try:
             step = decide(draft.state, event, self._policy())
         except IllegalTransition:
-            return order
+            return False
         self._inbox.popleft()
-        draft.carried_out(order)
         draft.add(event, step)
-        return None
+        return True
 
     def _go_straight_on(self, draft: Draft) -> None:
         """Go into the next attempt, in the same transaction, if nothing is in the way."""

@@ -27,6 +27,7 @@ from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Capturing, Ended, Process, Spawning, Stopping, Working
 from lifecycle.monitor import Monitor
 from lifecycle.programs import program_of
+from lifecycle.project import head_now
 from lifecycle.starting import Starter
 from runtime.agents.outcome import Ending
 from runtime.errors import RuntimeFault, WorkspaceError
@@ -259,7 +260,7 @@ class Performer:
                 if status.dirty
                 else ""
             )
-            commits = await self._look_up(case, workspace, status)
+            commits = await self._look_up(case, workspace, status, attendance)
             elsewhere = await self._elsewhere(workspace, status)
         except (RuntimeFault, OSError) as error:
             return on.SnapshotFailed(at=self._now(), attempt=attempt, text=str(error))
@@ -285,7 +286,13 @@ class Performer:
         where = f"branch {status.branch}" if status.branch else "a detached HEAD"
         return f"{where}, not on {workspace.branch}"
 
-    async def _look_up(self, case: Case, workspace: Workspace, status: TreeStatus) -> int:
+    async def _look_up(
+        self,
+        case: Case,
+        workspace: Workspace,
+        status: TreeStatus,
+        attendance: Attendance | None,
+    ) -> int:
         """Ask git about a new head, once; return how many commits the attempt made."""
         case.dirty = status.dirty
         if case.head.sha != status.head:
@@ -297,7 +304,7 @@ class Performer:
                 ),
                 files=await workspaces.changed_files(workspace, head=status.head),
             )
-        before = case.ledger[-1].head_before if case.ledger else ""
+        before = _head_before(case, attendance)
         shas = [commit.sha for commit in case.head.commits]
         return shas.index(before) if before in shas else len(shas) * (before != status.head)
 
@@ -315,3 +322,13 @@ class Performer:
 
     def _now(self) -> float:
         return self._parts.clock.now()
+
+
+def _head_before(case: Case, attendance: Attendance | None) -> str:
+    """Return where the attempt began; its own row may not be written yet."""
+    last = case.ledger[-1] if case.ledger else None
+    if attendance is not None and (
+        last is None or last.spawn_id != attendance.process.identity.mark
+    ):
+        return head_now(last, case.record)
+    return last.head_before if last is not None else ""

@@ -24,7 +24,7 @@ from lifecycle.record import AttemptRow, Spending
 
 if TYPE_CHECKING:
     from lifecycle.machine.events import Event
-    from lifecycle.machine.states import State
+    from lifecycle.machine.states import Process, State
     from lifecycle.record import AgentLifecycle
 
 
@@ -91,8 +91,8 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
     """Return the attempt's row as it shall be, or None when nothing about it changed."""
     match event:
         case on.AgentSpawned(attempt=attempt, process=process, at=at):
-            fresh = replace(_begun(row, record, attempt, at), program=after.tally.program)
-            return replace(fresh, spawn_id=process.spawn_id, pid=process.pid)
+            program = after.tally.program
+            return _begun(row, record, attempt, at, program=program, process=process)
         case on.AgentExited() | on.AgentStopped() if row is not None:
             return replace(
                 row,
@@ -110,10 +110,9 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
         case on.RunnerRestarted(attempt=attempt, report=report, at=at) if event.lived:
             # It lived, but its runner died before that could be written down.
             return replace(
-                _begun(row, record, attempt, at),
+                _begun(row, record, attempt, at, program=after.tally.program),
                 ended_at=at,
                 swept=event.swept,
-                program=after.tally.program,
                 report=report,
                 outcome="" if event.word else str(Ended.INTERRUPTED),
                 error="" if event.word else "the runner ended while the agent was being started",
@@ -138,18 +137,32 @@ def _began(before: State) -> bool:
     return isinstance(before, (Working, Stopping))
 
 
-def _begun(
-    before: AttemptRow | None, record: AgentLifecycle, attempt: int, at: float
+def head_now(row: AttemptRow | None, record: AgentLifecycle) -> str:
+    """Return the commit that the workspace is at, as far as it is written down."""
+    if row is None:
+        return str(record.facts.get("base_commit", ""))
+    return row.head_after or row.head_before
+
+
+def _begun(  # noqa: PLR0913  # by name, but for the facts
+    before: AttemptRow | None,
+    record: AgentLifecycle,
+    attempt: int,
+    at: float,
+    *,
+    program: str,
+    process: Process | None = None,
 ) -> AttemptRow:
-    base = str(record.facts.get("base_commit", ""))
-    head = before.head_after or before.head_before if before is not None else base
     again = before is not None and before.attempt == attempt
     return AttemptRow(
         agent_id=record.agent_id,
         attempt=attempt,
+        spawn_id=process.spawn_id if process is not None else "",
+        pid=process.pid if process is not None else 0,
         started_at=at,
-        head_before=head,
+        head_before=head_now(before, record),
         before=before.used if again and before is not None else None,
+        program=program,
     )
 
 

@@ -191,9 +191,12 @@ class Renderer:
         return _built_in().get_template(name)
 
     def _collect(self, template: jinja2.Template, values: Mapping[str, object]) -> str:
+        values = {**values, _NONCE: self._nonce()}
+        if template.environment is _built_in():
+            return template.render(values)  # ours end; to count their pieces is a fifth of the work
         pieces: list[str] = []
         size = 0
-        for piece in template.generate(values, **{_NONCE: self._nonce()}):
+        for piece in template.generate(values):
             size += len(piece)
             if size > self._max_output:
                 raise TemplateError(

@@ -95,13 +95,14 @@ def settle(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
 def without_streaks(tally: Tally, ended: Ended) -> Tally:
     """Return the counters with the streaks over that this ending does not continue."""
     then = TREATMENTS[ended].then if ended in TREATMENTS else None
-    if then is not Then.LIMIT:
-        tally = replace(tally, limits=0, limited_since=None)
-    if then is not Then.TROUBLE:
-        tally = replace(tally, troubles=0)
-    if then is not Then.SURROUNDINGS:
-        tally = replace(tally, unfit=0)
-    return tally
+    limited = then is Then.LIMIT
+    return replace(
+        tally,
+        limits=tally.limits if limited else 0,
+        limited_since=tally.limited_since if limited else None,
+        troubles=tally.troubles if then is Then.TROUBLE else 0,
+        unfit=tally.unfit if then is Then.SURROUNDINGS else 0,
+    )
 
 
 def broken(state: State, at: float, policy: Policy, text: str, *, approved: bool = False) -> Step:

@@ -52,6 +52,8 @@ def land(state: State, at: float, *effects: Effect) -> Step:
     tally = state.tally
     if tally.wanted is Wanted.REJECT:
         return reject(state, Reason.PERSON, "")
+    if tally.wanted is Wanted.NOTHING:
+        return Step(state, effects)
     quiet = replace(state, tally=replace(tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why=""))
     if tally.wanted in (Wanted.PAUSE, Wanted.HOLD):
         return Step(suspend(quiet, at), effects)

@@ -67,6 +67,14 @@ STORIES = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True, params=["written down first", "over at once"])
+def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether the start of an agent is committed by itself, or together with its quick end."""
+    if request.param == "written down first":
+        monkeypatch.setattr("lifecycle.owner.AT_ONCE", 0.0)
+    return str(request.param)
+
+
 async def _played(folder: Path, story: Story, *crashes: int, goes_on: bool = False) -> Play:
     play = await Play(story, folder).to_the_end(*crashes, goes_on=goes_on)
     await play.check()
@@ -124,16 +132,23 @@ async def test_the_demo_passes_each_kind_of_place(tmp_path: Path) -> None:
     assert (play.result.spawn_count, play.result.retry_count) == (3, 0)
 
 
+async def test_a_start_and_its_quick_end_are_committed_together(tmp_path: Path, start: str) -> None:
+    play = await _played(tmp_path / "whole", STORIES["an agent that always fails"])
+    apart = "before commit of AgentExited" in play.lives[0].passed
+    assert apart == (start == "written down first")
+
+
 async def test_an_agent_that_was_interrupted_starts_again_under_its_own_number(
-    tmp_path: Path,
+    tmp_path: Path, start: str
 ) -> None:
     whole = await _played(tmp_path / "whole", STORIES["an agent that always fails"])
-    at = whole.lives[0].passed.index("after commit of AgentSpawned") + 1
+    when = "before" if start == "over at once" else "after"
+    at = whole.lives[0].passed.index(f"{when} commit of AgentSpawned") + 1
     play = await _played(tmp_path / "crashed", STORIES["an agent that always fails"], at)
     attempts = [actor.attempt for actor in play.world.actors.values()]
     assert attempts == [1, 1, 2, 3]
     record = await play.store.get(AGENT)
     assert record is not None
     assert record.work is not None
-    assert record.work.tally.interruptions == 1
+    assert record.work.tally.interruptions == (start == "written down first")
     assert record.work.tally.spawn_count == record.work.tally.retry_count == 3

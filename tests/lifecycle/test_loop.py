@@ -89,6 +89,21 @@ async def test_retries_used_up_end_with_max_retries(world: World) -> None:
     assert await world.outcomes() == ["error", "error"]
 
 
+@pytest.mark.parametrize("at_once", [0.0, PATIENCE])
+async def test_the_ledger_tells_who_committed_what_also_of_agents_that_are_over_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, at_once: float
+) -> None:
+    monkeypatch.setattr("lifecycle.owner.AT_ONCE", at_once)
+    fails: Step = {"exit": 1}
+    both = [*commit("b.txt"), *commit("c.txt"), fails]
+    await world.run({1: [*commit("a.txt"), fails], 2: both, 3: [fails], 4: [DONE]}, max_retries=9)
+    rows = await world.attempts()
+    assert [row.commits for row in rows] == [1, 2, 0, 0]
+    assert [row.head_before for row in rows[1:]] == [row.head_after for row in rows[:-1]]
+    told = [entry.event for entry in await world.journal()]
+    assert [type(event).__name__ for event in told].count("AgentSpawned") == len(rows)
+
+
 async def test_a_command_that_does_not_exist_ends_with_an_error_at_once(world: World) -> None:
     loop = world.loop()
     agent = Agent(agent_id=AGENT, command=("/no/such/agent",))
