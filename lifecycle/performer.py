@@ -99,6 +99,7 @@ class Performer:
         """Make sure that nothing of a lost attempt is alive; return what it left to say."""
         swept = 0
         for mark in marks:
+            swept += self._parts.strays.pop(mark, 0)
             for identity in self._parts.terminals.find_marked(mark):
                 await end(self._parts, identity)
                 swept += 1
@@ -120,7 +121,13 @@ class Performer:
             swept=swept,
             report=self._told_before(case, attempt, spoke=word is not None),
             last_sign=None if swept else self._last_sign(case, attempt),
+            began=self._began(case, attempt),
         )
+
+    def _began(self, case: Case, attempt: int) -> bool:
+        """Tell whether the log shows that a process began, of which nothing else may be left."""
+        again = any(row.attempt == attempt for row in case.ledger[-1:])
+        return not again and self._parts.paths.log(case.agent_id, attempt).exists()
 
     def _last_sign(self, case: Case, attempt: int) -> float | None:
         try:

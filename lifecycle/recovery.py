@@ -30,6 +30,7 @@ async def end_strays(parts: Parts) -> None:
         for stray in strays
         if stray.mark not in attended and any(stray.mark.startswith(birth) for birth in births)
     ]
+    parts.strays.update(stray.mark for stray in ours)
     await asyncio.gather(*(parts.terminals.stop_identity(stray, grace) for stray in ours))
 
 

@@ -200,12 +200,14 @@ class RunnerRestarted(AttemptEvent):
     report: Report | None = None
     last_sign: float | None = None
     """When it last wrote something, where nothing of it was alive any more."""
+    began: bool = False
+    """Its log is there, and of no earlier process: it is made just before the process."""
 
     @property
     def lived(self) -> bool:
         """Tell whether it is seen that a process began, though nothing of it may be on record."""
         told = self.report
-        if self.word is not None or self.swept:
+        if self.word is not None or self.swept or self.began:
             return True
         return told is not None and bool(
             told.session_id or told.tokens or told.cost_usd or told.tool_calls or told.last_words

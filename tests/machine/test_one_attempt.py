@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lifecycle.machine import effects as do
@@ -327,6 +329,16 @@ def test_a_breakpoint_of_a_lost_spawn_proves_that_it_lived() -> None:
         .to(Capturing, outcome=Outcome(ended=Ended.BREAKPOINT, word=DONE))
         .orders(SNAPSHOT)
         .counts(spawn_count=1)
+    )
+
+
+@pytest.mark.parametrize("seen", [{"began": True}, {"swept": 1}])
+def test_a_lost_spawn_that_lived_counts_as_an_attempt(seen: dict[str, Any]) -> None:
+    (
+        play(spawning())
+        .on(on.RunnerRestarted(at=9, attempt=1, **seen))
+        .to(BackingOff, until=9)
+        .counts(attempt=1, spawn_count=1, interruptions=1)
     )
 
 
