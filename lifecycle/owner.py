@@ -63,11 +63,6 @@ UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent, do.FreezeAgent, do.ThawAgent)
 SLACK = 60.0
 """Seconds before the last commit of an earlier runner in which it may not have heard all."""
-LOOK_AHEAD = 0.02
-"""Seconds that the commit of an attempt's end waits for what it left, to go with it."""
-AT_ONCE = 0.02
-"""Seconds that the commit of an attempt's start waits for its end: what is over at once is written
-down once."""
 NOTES = (on.Guided, on.Reviewed, on.MailboxInvalid, on.WorkspaceRemoved)
 """Facts that change no state and are kept all the same."""
 
@@ -231,7 +226,7 @@ class Owner:
         if not isinstance(order.effect, do.TakeSnapshot):
             return None
         self._acts.begin((order,), draining=False)
-        await self._listen(LOOK_AHEAD)
+        await self._listen(self._parts.end_waits)
         if not self._inbox or self._inbox[0].effect_id != order.effect_id:
             return order
         if not self._take_along(draft):
@@ -244,12 +239,12 @@ class Owner:
 
         After a crash in between it counts as interrupted, as one whose start nobody wrote down.
         """
-        await self._listen(AT_ONCE)
+        await self._listen(self._parts.start_waits)
         if self._inbox and isinstance(self._inbox[0].event, on.AgentExited):
             self._take_along(draft)
 
     async def _listen(self, seconds: float) -> None:
-        """Wait for a fact, for so long at most."""
+        """Wait a moment for a fact that may go into the same transaction."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         timer = loop.call_at(deadline, self._wake.set)

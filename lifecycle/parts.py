@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from lifecycle.rounds import Rounds
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
+
+
+AT_ONCE = 0.02
+"""Seconds within which what follows from a fact is written down with it."""
 
 
 class Observer(Protocol):
@@ -109,9 +114,15 @@ class Parts:
     """One communications.json for all agents; one in each workspace if None."""
     completed: dict[str, str] = field(default_factory=dict)
     """Tasks that are done, with their titles."""
+    strays: Counter[str] = field(default_factory=Counter)
+    """How many processes were ended when this runner began, by mark, until they are told of."""
     observers: list[Observer] = field(default_factory=list)
     report: Report = silent
     """Where log events go."""
+    start_waits: float = field(default_factory=lambda: AT_ONCE)
+    """Seconds, whatever the clock says, that the commit of an agent's start waits for its end."""
+    end_waits: float = field(default_factory=lambda: AT_ONCE)
+    """Seconds that the commit of its end waits for what it left."""
     scribe: Executor = field(default_factory=_scribe)
     """Writes what only people read, one after the other."""
     appeared: Callable[[Watch], None] = _unseen

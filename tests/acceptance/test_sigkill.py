@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 COMMITS = {
     "Admitted": 3, "WorkspaceReady": 1, "AgentSpawned": 3, "BreakpointReached": 3,
-    "AgentStopped": 3, "SnapshotTaken": 3, "BlockersLooked": 1, "CiReported": 1,
+    "AgentStopped": 3, "BlockersLooked": 1, "CiReported": 1,
     "PullRequestOpened": 1, "PullRequestMoved": 1, "GatesFinished": 1,
 }  # fmt: skip
 PERFORMS = {
@@ -32,7 +32,7 @@ SAME_AS_A_COMMIT = tuple(
     f"{when} {name}#"
     for name in PERFORMS
     for when in ("before", "after")
-    if name != "PublishBranch"
+    if name not in ("PublishBranch", "TakeSnapshot")
 )
 """Nothing happens between these and the commit that orders them or tells what came of them."""
 KILLED_AT = tuple(place for place in PLACES if not place.startswith(SAME_AS_A_COMMIT))

@@ -179,6 +179,7 @@ class NightPlay(Play):
         parts.rounds = Rounds(parts.terminals, clock, LOOKS_AT_AGENTS_EVERY)
         parts.accounts = Accounts(parts.store, clock, zone=UTC, freed=parts.places.serve)
         parts.plans = {job.task.id: job.plan for job in self.night.jobs}
+        parts.start_waits = 0.0  # hours pass here in the moment that a start would wait
         return parts
 
     # --- people -------------------------------------------------------------------------------

@@ -69,9 +69,9 @@ STORIES = {
 
 @pytest.fixture(autouse=True, params=["written down first", "over at once"])
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Whether the start of an agent is committed by itself, or together with its quick end."""
+    """Whether each fact is committed by itself, or together with what follows at once."""
     if request.param == "written down first":
-        monkeypatch.setattr("lifecycle.owner.AT_ONCE", 0.0)
+        monkeypatch.setattr("lifecycle.parts.AT_ONCE", 0.0)
     return str(request.param)
 
 

@@ -89,7 +89,7 @@ def test_a_signal_while_everything_waits_ends_it_at_once(world: World) -> None:
     assert world.row("agent-B")["work_kind"] == "Queued"
 
 
-@pytest.mark.parametrize("place", ["after SpawnAgent", "before commit of AgentExited#2"])
+@pytest.mark.parametrize("place", ["after SpawnAgent", "after commit of AgentSpawned#2"])
 def test_a_killed_runner_is_followed_by_one_that_goes_on(world: World, place: str) -> None:
     steps = {"attempts": {"1": [{"exit": 1}], "default": [{"sleep": 0.3}, DONE]}}
     agent = world.script("agent", steps)
@@ -98,3 +98,17 @@ def test_a_killed_runner_is_followed_by_one_that_goes_on(world: World, place: st
     result = world.json("run", "x", "--command", agent)
     assert (result["result_type"], result["retry_count"]) == ("task_complete", 1)
     assert result["spawn_count"] == 2
+
+
+@pytest.mark.parametrize("step", [{"exit": 1}, {"sleep": 60}])
+def test_an_attempt_of_which_the_killed_runner_wrote_down_nothing_is_counted(
+    world: World, step: dict[str, float]
+) -> None:
+    agent = world.script("agent", {"attempts": {"1": [step], "default": [DONE]}})
+    place = "before commit of AgentSpawned"
+    with world.live("run", "x", "--command", agent, LOOPWRIGHT_CRASH_AT=place) as runner:
+        runner.ends(-signal.SIGKILL)
+    again = world.script("agent", {"attempts": {"default": [DONE]}})
+    result = world.json("run", "x", "--command", again)
+    assert (result["result_type"], result["spawn_count"]) == ("task_complete", 1)
+    assert world.row()["work"]["tally"]["interruptions"] == 1
