@@ -153,7 +153,9 @@ class Model:
         trouble = ran.met
         if trouble is not None and trouble.named and (trouble.until > at or self.limits == 1):
             end = max(at, trouble.until)
-            return Span(end + MARGIN, end + 2 * MARGIN)
+            # Of limits in a row, one that ends just ahead may be waited for as if it named no end.
+            grown = doubling(300.0, 3600.0, self.limits - 1).latest if self.limits > 1 else 0.0
+            return Span(end + MARGIN, max(end + 2 * MARGIN, at + grown))
         return _from(at, doubling(300.0, 3600.0, self.limits))
 
     def _talks(self, kind: str, at: float, *, new: bool) -> None:

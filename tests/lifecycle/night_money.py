@@ -6,74 +6,19 @@ Those that worked and reported nothing are reckoned as the documentation says.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from tests.lifecycle.night_lines import PRICE
+from tests.lifecycle.night_entries import HAIR, Entry, Limit, Used, by_attempt, largest, total
+from tests.lifecycle.night_lore import Lore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tests.lifecycle.night_script import Night
     from tests.lifecycle.night_turns import Turns
     from tests.lifecycle.night_world import Ran
 
 DAY = 86_400.0
-SILENT = 3
-"""Attempts in a row of which nothing is known, after which a budget cannot be held."""
-TURNED_AWAY = ("rate_limit", "overloaded", "network", "auth")
-HAIR = 1e-6
 CENT = 0.01
-
-
-class Used(NamedTuple):
-    """What one attempt, or several, used."""
-
-    tokens: float = 0
-    usd: float = 0.0
-    attempts: float = 0
-
-    def plus(self, other: Used) -> Used:
-        """Return both together."""
-        return Used(*(one + two for one, two in zip(self, other, strict=True)))
-
-    def largest(self, other: Used) -> Used:
-        """Return the larger of each."""
-        return Used(*(max(one, two) for one, two in zip(self, other, strict=True)))
-
-    def times(self, factor: float) -> Used:
-        """Return so many times that."""
-        return Used(*(factor * each for each in self))
-
-
-class Limit(NamedTuple):
-    """A budget; None for none."""
-
-    tokens: float | None = None
-    usd: float | None = None
-    attempts: float | None = None
-
-    def reached(self, used: Used) -> bool:
-        """Tell whether one of them is used up."""
-        pairs = zip(self, used, strict=True)
-        return any(most is not None and each >= most - HAIR for most, each in pairs)
-
-
-@dataclass
-class Entry:
-    """One process in the books."""
-
-    ran: Ran
-    used: Used
-    """Told and reckoned."""
-    seen_at: float
-    kind: str
-    charged: Used = field(default_factory=Used)
-    missing: tuple[bool, bool] = (False, False)
-    """Whether it used tokens, and money, that nobody told or reckoned."""
-    tells: tuple[bool, bool] = (False, False)
-    """Whether it taught how many tokens, and how much money, its program uses."""
 
 
 class Books:
@@ -85,9 +30,11 @@ class Books:
         self.entries = [
             Entry(
                 ran,
-                _used(ran, again=index > 0, noted=turns.was_noted(ran)),
+                _told(ran, again=index > 0, noted=turns.was_noted(ran)),
                 turns.seen_at(ran),
                 turn.kinds[index],
+                turns.is_torn(ran),
+                turns.seen_at(ran) > turns.died(ran),
             )
             for mine in turns.of.values()
             for turn in mine
@@ -95,60 +42,39 @@ class Books:
         ]
         seen = Counter((entry.ran.program, entry.seen_at) for entry in self.entries)
         self._torn = {
-            (entry.ran.agent_id, entry.ran.attempt)
+            entry.key
             for entry in self.entries
-            if turns.is_torn(entry.ran) or seen[entry.ran.program, entry.seen_at] > 1
+            if entry.torn or seen[entry.ran.program, entry.seen_at] > 1
         }
         self._charges = {
             (agent_id, each.attempt): Used(each.charged_tokens, each.charged_usd)
             for agent_id in self._jobs
             for each in turns.booked(agent_id)
         }
-        self._reckon()
-        self._settle()
-        self._seen: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+        self._attempts = by_attempt(self.entries)
+        self._lore = Lore(self.entries, self._lives)
         for entry in self.entries:
-            self._seen[entry.ran.agent_id, entry.ran.attempt].append(entry.seen_at)
-
-    def _reckon(self) -> None:
-        """Charge those that kept silent with what is known of their program by then."""
-        known: defaultdict[str, Used] = defaultdict(Used)
-        for entry in sorted(self.entries, key=lambda each: each.seen_at):
-            ran, used = entry.ran, entry.used
-            if ran.tokens or entry.kind not in TURNED_AWAY:
-                most = known[ran.program]
-                tokens = 0.0 if used.tokens else most.tokens
-                usd = used.tokens * PRICE if used.tokens and most.usd else most.usd
-                entry.charged = Used(tokens, 0.0 if ran.cost is not None else usd)
-                entry.missing = (
-                    not used.tokens and not tokens,
-                    ran.cost is None and not entry.charged.usd,
-                )
-            if used.attempts:  # what a repeated one told is told of several processes
-                entry.tells = used.tokens > 0, used.usd > 0
-                known[ran.program] = known[ran.program].largest(used)
-            entry.used = used.plus(entry.charged)
+            entry.charged = self._lore.reckoned(entry)
+        self._settle()
 
     def _settle(self) -> None:
         """Where several things fell together, the books alone know in which order."""
-        mine: defaultdict[tuple[str, int], list[Entry]] = defaultdict(list)
-        for entry in self.entries:
-            mine[entry.ran.agent_id, entry.ran.attempt].append(entry)
         for key in self._torn & set(self._charges):
-            reckoned = Used()
-            for each in mine[key]:
-                reckoned = reckoned.plus(each.charged)
-            missed = self._charges[key].plus(reckoned.times(-1))
-            silent = [each for each in mine[key] if any(each.charged) or any(each.missing)]
-            entry = (silent or mine[key])[0]
-            entry.charged, entry.used = entry.charged.plus(missed), entry.used.plus(missed)
+            mine = self._attempts[key]
+            missed = self._charges[key]
+            for each in mine:
+                missed = missed.plus(each.charged.times(-1))
+            silent = [each for each in mine if any(each.silent)]
+            # No process is charged less than nothing.
+            fit = [each for each in silent if min(each.charged.plus(missed)) >= -HAIR]
+            entry = (fit or silent or mine)[0]
+            entry.charged = entry.charged.plus(missed)
 
     def faults(self) -> list[str]:
         """Say where the books reckon otherwise."""
         due: defaultdict[tuple[str, int], Used] = defaultdict(Used)
         for entry in self.entries:
-            key = entry.ran.agent_id, entry.ran.attempt
-            due[key] = due[key].plus(entry.charged)
+            due[entry.key] = due[entry.key].plus(entry.charged)
         return [
             f"attempt {key[1]} of {key[0]} is charged {one.tokens} tokens and ${one.usd:.2f}, "
             f"not {due[key].tokens:.0f} and ${due[key].usd:.2f}"
@@ -184,8 +110,8 @@ class Books:
 
     def _is_of_day(self, entry: Entry, at: float, until: float) -> bool:
         """Tell whether it counts for that day: with all of its attempt, as known until then."""
-        key = entry.ran.agent_id, entry.ran.attempt
-        ends = [each for each in self._seen[key] if each <= max(until, entry.seen_at)]
+        seen = [each.seen_at for each in self._attempts[entry.key]]
+        ends = [each for each in seen if each <= max(until, entry.seen_at)]
         return max(ends) // DAY == at // DAY or entry.ran.began <= at < entry.seen_at
 
     # --- at each start ------------------------------------------------------------------------
@@ -203,7 +129,7 @@ class Books:
                     f"attempt {ran.attempt} of {ran.agent_id} began, the budget of {name} was over"
                 )
                 found.append(text)
-            if self._is_unheld(limit, entries, ran.agent_id, ran.began - HAIR):
+            if self._is_unheld(limit, entries, ran.agent_id, ran.began, sure=True):
                 found.append(f"{ran.agent_id} began, although nobody tells what {name} uses")
         return found
 
@@ -212,23 +138,10 @@ class Books:
         return sooner or (entry.ran.life < ran.life and entry.seen_at <= ran.began)
 
     def _is_unheld(
-        self, limit: Limit, entries: list[Entry], agent_id: str, at: float, slack: float = 0.0
+        self, limit: Limit, entries: list[Entry], agent_id: str, at: float, *, sure: bool
     ) -> bool:
-        """Tell whether one of its programs was let work often enough while nothing was known."""
-        for index, budget in enumerate((limit.tokens, limit.usd)):
-            silent = defaultdict[str, set[tuple[str, int]]](set)
-            for each in entries:
-                if each.missing[index] and each.seen_at <= at + slack:
-                    silent[each.ran.program].add((each.ran.agent_id, each.ran.attempt))
-            known = {
-                each.ran.program
-                for each in self.entries
-                if each.seen_at <= at - slack and each.tells[index]
-            }
-            mine = set(self._jobs[agent_id].programs) - known
-            if budget is not None and any(len(silent[each]) >= SILENT for each in mine):
-                return True
-        return False
+        programs = self._jobs[agent_id].programs
+        return self._lore.is_unheld(limit, entries, programs, at, sure=sure)
 
     # --- whether a wait is explained ----------------------------------------------------------
 
@@ -293,14 +206,16 @@ class Books:
     def is_used_up(self, agent_id: str, text: str) -> bool:
         """Tell whether the budget that a text names is used up indeed."""
         last = max((e.seen_at for e in self.entries), default=0.0)
-        instants = sorted({e.seen_at for e in self.entries} | {last})
+        instants = sorted(
+            {e.seen_at for e in self.entries} | {last, *(at for at, _ in self._lives)}
+        )
         passing = "the day" in text or "told nothing" in text
         for at in instants if passing else [last]:
             for name, (limit, entries) in self.scopes(agent_id, at).items():
                 told = sum(entry.ran.tokens for entry in entries)
                 used = total(entries)
                 if "told nothing" in text:
-                    if name in text and self._is_unheld(limit, entries, agent_id, at, HAIR):
+                    if name in text and self._is_unheld(limit, entries, agent_id, at, sure=False):
                         return True
                     continue
                 if name in text and limit.reached(used._replace(tokens=max(told, used.tokens))):
@@ -308,27 +223,7 @@ class Books:
         return False
 
 
-def total(entries: Iterable[Entry]) -> Used:
-    """Return what they used together."""
-    used = Used()
-    for each in entries:
-        used = used.plus(each.used)
-    return used
-
-
-def largest(entries: Iterable[Entry]) -> Used:
-    """Return the most that any one attempt used."""
-    attempts: defaultdict[tuple[str, int], Used] = defaultdict(Used)
-    for each in entries:
-        key = each.ran.agent_id, each.ran.attempt
-        attempts[key] = attempts[key].plus(each.used)
-    found = Used()
-    for used in attempts.values():
-        found = found.largest(used)
-    return found
-
-
-def _used(ran: Ran, *, again: bool, noted: bool) -> Used:
+def _told(ran: Ran, *, again: bool, noted: bool) -> Used:
     return Used(ran.tokens * noted, (ran.cost or 0.0) * noted, 0 if again else 1)
 
 

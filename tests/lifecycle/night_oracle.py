@@ -99,6 +99,7 @@ class Oracle:
     def _ended(self, at: float, ran: Ran, kind: str) -> None:
         model = self.models[ran.agent_id]
         rest = model.ends(ran, kind, at)
+        model.due = model.due._replace(latest=model.due.latest + self.turns.gap_after(ran))
         if model.state == "completed":
             self._completed[model.job.task.id] = at
         if rest is not None and rest.over is not None:
@@ -118,7 +119,7 @@ class Oracle:
             self.say(ran.agent_id, at, f"it began before {', '.join(sorted(missing))} was done")
         if not self._was_let_in_before(ran):
             self._program(model, ran)
-        self.wrong += self.books.begins(ran)
+            self.wrong += self.books.begins(ran)
         model.starts()
 
     def _was_let_in_before(self, ran: Ran) -> bool:

@@ -79,6 +79,11 @@ class Turns:
         """
         return self.died(ran) in (ran.began, ran.ended)
 
+    def gap_after(self, ran: Ran) -> float:
+        """Return how much later what follows may be decided: not before another runner lives."""
+        again = self.died(ran) == self.seen_at(ran)
+        return self.diary.lives[ran.life + 1][0] - self.died(ran) if again else 0.0
+
     def was_noted(self, ran: Ran) -> bool:
         """Tell whether what it used is in the books; of those that are not torn it has to be."""
         if not self.is_torn(ran):
