@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lifecycle.store.port import LifecycleStore
 
 
-AT_ONCE = 0.02
+START_WAITS, END_WAITS = 0.01, 0.02
 """Seconds within which what follows from a fact is written down with it."""
 
 
@@ -119,9 +119,9 @@ class Parts:
     observers: list[Observer] = field(default_factory=list)
     report: Report = silent
     """Where log events go."""
-    start_waits: float = field(default_factory=lambda: AT_ONCE)
+    start_waits: float = field(default_factory=lambda: START_WAITS)
     """Seconds, whatever the clock says, that the commit of an agent's start waits for its end."""
-    end_waits: float = field(default_factory=lambda: AT_ONCE)
+    end_waits: float = field(default_factory=lambda: END_WAITS)
     """Seconds that the commit of its end waits for what it left."""
     scribe: Executor = field(default_factory=_scribe)
     """Writes what only people read, one after the other."""

@@ -71,7 +71,8 @@ STORIES = {
 def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Whether each fact is committed by itself, or together with what follows at once."""
     if request.param == "written down first":
-        monkeypatch.setattr("lifecycle.parts.AT_ONCE", 0.0)
+        monkeypatch.setattr("lifecycle.parts.START_WAITS", 0.0)
+        monkeypatch.setattr("lifecycle.parts.END_WAITS", 0.0)
     return str(request.param)
 
 

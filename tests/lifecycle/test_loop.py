@@ -93,7 +93,7 @@ async def test_retries_used_up_end_with_max_retries(world: World) -> None:
 async def test_the_ledger_tells_who_committed_what_also_of_agents_that_are_over_at_once(
     world: World, monkeypatch: pytest.MonkeyPatch, at_once: float
 ) -> None:
-    monkeypatch.setattr("lifecycle.parts.AT_ONCE", at_once)
+    monkeypatch.setattr("lifecycle.parts.START_WAITS", at_once)
     fails: Step = {"exit": 1}
     both = [*commit("b.txt"), *commit("c.txt"), fails]
     await world.run({1: [*commit("a.txt"), fails], 2: both, 3: [fails], 4: [DONE]}, max_retries=9)
