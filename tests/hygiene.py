@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -94,6 +95,9 @@ def pytest_configure(config: pytest.Config) -> None:
         cancel_all(loop)
 
     asyncio.runners._cancel_all_tasks = noticed  # type: ignore[attr-defined]  # as above
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Begun in the background by a script, where nobody hears Ctrl-C: what we start would not.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

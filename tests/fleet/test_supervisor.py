@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -584,10 +585,12 @@ def test_one_ctrl_c_ends_everything_in_order() -> None:
         text=True,
     ) as program:
         assert program.stdout is not None
-        lines = [program.stdout.readline() for _ in range(3)]
-        program.send_signal(signal.SIGINT)
-        lines += program.stdout.readlines()
-        assert program.wait(PATIENCE) == 130
+        with contextlib.ExitStack() as undo:
+            undo.callback(program.kill)  # else a program that does not end is waited for
+            lines = [program.stdout.readline() for _ in range(3)]
+            program.send_signal(signal.SIGINT)
+            lines += program.stdout.readlines()
+            assert program.wait(PATIENCE) == 130
     said = [line.split()[0] for line in lines]
     assert said == ["up"] * 3 + ["tidied"] * 3 + ["supervisor_stopped"]
 
