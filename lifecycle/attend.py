@@ -169,11 +169,15 @@ class Attendance:
         async with self._freezing:
             await self.process.resume()
             if self._frozen_at is not None:
-                self.excuse(self._clock.now() - self._frozen_at)
+                self._excuse(self._clock.now() - self._frozen_at)
                 self._frozen_at = None
 
-    def excuse(self, seconds: float) -> None:
-        """Leave out a time in which nobody could work."""
+    def slept(self, seconds: float) -> None:
+        """Leave out a time for which the machine stood still; a thaw leaves out all of a freeze."""
+        if self._frozen_at is None:
+            self._excuse(seconds)
+
+    def _excuse(self, seconds: float) -> None:
         self.since += seconds
         self.quiet_since += seconds
         if self._monitor is not None:
@@ -181,9 +185,10 @@ class Attendance:
 
     def listen(self) -> None:
         """Take what the program reports; tell when that rules out that the attempt succeeds."""
-        if self._monitor is None or self._limit_told or self._frozen_at is not None:
+        if self._monitor is None or self._limit_told:
             return
-        doom = self._monitor.listen()
+        # What is frozen reports nothing, but others may use up the budget that it shares.
+        doom = self._monitor.listen() if self._frozen_at is None else None
         if doom is None:
             over = self._afford(self._spent())
             doom = Doom(Ended.BUDGET, over) if over else None

@@ -26,6 +26,7 @@ class Draft:
         """The work state after the facts so far."""
         self.record = copy(case.record)
         self.journal: list[JournalEntry] = []
+        self._passed: list[State] = []
         self.row: AttemptRow | None = None
         self.spending: Spending | None = None
         self.orders: tuple[PendingEffect, ...] = ()
@@ -42,6 +43,7 @@ class Draft:
                 self.spending = onto_books(row, self.record, event) or self.spending
             onto_record(self.record, event, step.state)
             self.state = step.state
+        self._passed.append(self.state)
         self.orders = (*self.orders, *orders_of(case, step.effects))
 
     def carried_out(self, order: PendingEffect) -> None:
@@ -53,6 +55,7 @@ class Draft:
         return Commit(
             record=self.record,
             journal=tuple(self.journal),
+            passed=tuple(self._passed),
             effects=self.orders,
             done=done,
             attempt=self.row,

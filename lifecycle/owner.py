@@ -164,7 +164,7 @@ class Owner:
                     break
                 self._arm()
                 self._wake.clear()
-                if not self._inbox:
+                if not self._inbox and self._failure is None:
                     await self._wake.wait()
         finally:
             await self._let_go()
@@ -249,7 +249,7 @@ class Owner:
         deadline = loop.time() + seconds
         timer = loop.call_at(deadline, self._wake.set)
         try:
-            while not self._inbox and loop.time() < deadline:
+            while not self._inbox and self._failure is None and loop.time() < deadline:
                 self._wake.clear()
                 await self._wake.wait()
         finally:

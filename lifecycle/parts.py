@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lifecycle.rounds import Rounds
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
+    from runtime.process import ProcessIdentity
 
 
 START_WAITS, END_WAITS = 0.01, 0.02
@@ -114,8 +115,8 @@ class Parts:
     """One communications.json for all agents; one in each workspace if None."""
     completed: dict[str, str] = field(default_factory=dict)
     """Tasks that are done, with their titles."""
-    strays: Counter[str] = field(default_factory=Counter)
-    """How many processes were ended when this runner began, by mark, until they are told of."""
+    strays: defaultdict[str, set[ProcessIdentity]] = field(default_factory=lambda: defaultdict(set))
+    """Processes that were ended when this runner began, by mark, until they are told of."""
     observers: list[Observer] = field(default_factory=list)
     report: Report = silent
     """Where log events go."""

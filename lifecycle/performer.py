@@ -34,7 +34,7 @@ from runtime.errors import RuntimeFault, WorkspaceError
 from runtime.output import tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from lifecycle.case import Case
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.machine.money import Spent
     from lifecycle.parts import Parts
+    from runtime.process import ProcessIdentity
     from runtime.tree import TreeStatus
     from runtime.workspace import Workspace
 
@@ -97,12 +98,12 @@ class Performer:
 
     async def reclaim(self, case: Case, attempt: int, marks: tuple[str, ...]) -> Event:
         """Make sure that nothing of a lost attempt is alive; return what it left to say."""
-        swept = 0
+        swept: set[ProcessIdentity] = set()
         for mark in marks:
-            swept += self._parts.strays.pop(mark, 0)
+            swept |= self._parts.strays.pop(mark, set())
             for identity in self._parts.terminals.find_marked(mark):
                 await end(self._parts, identity)
-                swept += 1
+                swept.add(identity)
         word = None
         workspace = await opened(self._parts, case)
         if workspace is not None:
@@ -118,9 +119,9 @@ class Performer:
             at=self._now(),
             attempt=attempt,
             word=word,
-            swept=swept,
+            swept=len(swept),
             report=self._told_before(case, attempt, spoke=word is not None),
-            last_sign=None if swept else self._last_sign(case, attempt),
+            last_sign=None if _lives(case, swept) else self._last_sign(case, attempt),
             began=self._began(case, attempt),
         )
 
@@ -329,6 +330,15 @@ class Performer:
 
     def _now(self) -> float:
         return self._parts.clock.now()
+
+
+def _lives(case: Case, found: Collection[ProcessIdentity]) -> bool:
+    """Tell whether the agent itself was among what was found, not only what it had left behind."""
+    work = case.record.work
+    if not isinstance(work, (Working, Stopping)):
+        return bool(found)
+    known = work.process.pid, work.process.start_time
+    return any((each.pid, each.start_time) == known for each in found)
 
 
 def _head_before(case: Case, attendance: Attendance | None) -> str:

@@ -30,7 +30,8 @@ async def end_strays(parts: Parts) -> None:
         for stray in strays
         if stray.mark not in attended and any(stray.mark.startswith(birth) for birth in births)
     ]
-    parts.strays.update(stray.mark for stray in ours)
+    for stray in ours:
+        parts.strays[stray.mark].add(stray)
     await asyncio.gather(*(parts.terminals.stop_identity(stray, grace) for stray in ours))
 
 

@@ -72,11 +72,11 @@ class Rounds:
         try:
             # Before the logs are measured, which may also shorten them.
             for attendance in list(self._attended.values()):
+                if abs(slept) > SLEPT:
+                    attendance.slept(slept)
                 self._guarded(attendance, attendance.listen)
             measured = self._terminals.sample()
             for mark, attendance in list(self._attended.items()):
-                if abs(slept) > SLEPT:
-                    attendance.excuse(slept)
                 activity = measured.get(mark)
                 if activity is not None:
                     self._guarded(attendance, partial(attendance.measured, activity))

@@ -103,7 +103,10 @@ async def start(
         else:
             with _files(order) as files:
                 started = _start(order, command, env, files)
-    except (OSError, ValueError) as error:
+    except (SpawnError, OSError, ValueError) as error:
+        _drop_empty(order.log)
+        if isinstance(error, SpawnError):
+            raise
         raise SpawnError(_explain(order, command[0], error)) from error
     return started._replace(cleanup=cleanup) if cleanup else started
 
@@ -152,6 +155,13 @@ async def _start_limited(
                 )
         undo.pop_all()
     return started._replace(group=group, weaker=weaker)
+
+
+def _drop_empty(log: Path) -> None:
+    """A log shows that a process began; it must not stay of one that did not."""
+    with contextlib.suppress(OSError):
+        if not log.stat().st_size:
+            log.unlink()
 
 
 @contextlib.contextmanager

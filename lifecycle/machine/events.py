@@ -201,7 +201,7 @@ class RunnerRestarted(AttemptEvent):
     last_sign: float | None = None
     """When it last wrote something, where nothing of it was alive any more."""
     began: bool = False
-    """Its log is there, and of no earlier process: it is made just before the process."""
+    """It has a log, made just before its process, and no earlier process had its number."""
 
     @property
     def lived(self) -> bool:

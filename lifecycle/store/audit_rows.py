@@ -5,7 +5,7 @@ Called for every decision, so a fact that is not held costs one look into a tabl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lifecycle.audit import RUNNER, Act
 from lifecycle.machine import events as on
@@ -15,6 +15,7 @@ from lifecycle.store.codec import decode_event
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lifecycle.machine.states import State
     from lifecycle.record import Commit, JournalEntry
 
 _ASKED: dict[type[on.Event], tuple[str, str]] = {
@@ -29,6 +30,16 @@ _ASKED: dict[type[on.Event], tuple[str, str]] = {
     on.SummaryApproved: ("approve", ""),
 }
 """What people ask for: the action, and the field that says why."""
+
+
+class _Whose(NamedTuple):
+    """The lifecycle that a fact is about, and the work state it led to."""
+
+    agent_id: str
+    task_id: str
+    work: State | None
+
+
 _AT_ONCE = ("resume", "unblock", "answer", "guide", "approve")
 """Actions that are done with the decision itself."""
 
@@ -36,12 +47,19 @@ _AT_ONCE = ("resume", "unblock", "answer", "guide", "approve")
 def audit_rows(commit: Commit) -> tuple[Act, ...]:
     """Return what the audit holds of one decision."""
     acts: list[Act] = []
-    for entry in commit.journal:
+    record = commit.record
+    # Facts that are committed together: each is told with the state that it led to.
+    states = commit.passed or (record.work,) * len(commit.journal)
+    for entry, work in zip(commit.journal, states, strict=True):
         told = _TOLD.get(type(entry.event))
+        reached = entry.after != entry.before and entry.after in _REACHED
+        if told is None and not reached:
+            continue
+        whose = _Whose(record.agent_id, record.task_id, work)
         if told is not None:
-            acts.append(told(entry, commit))
-        if entry.after != entry.before and entry.after in _REACHED:
-            acts += _reached(entry, commit)
+            acts.append(told(entry, whose))
+        if reached:
+            acts += _reached(entry, whose)
     return tuple(acts)
 
 
@@ -60,7 +78,7 @@ def refused_row(agent_id: str, body: str, at: float, problem: str) -> Act:
     )
 
 
-def _person(entry: JournalEntry, commit: Commit) -> Act:
+def _person(entry: JournalEntry, whose: _Whose) -> Act:
     event: Any = entry.event
     action, why = _ASKED[type(event)]
     done = action in _AT_ONCE or entry.after in ("Suspended", "Rejected")
@@ -68,22 +86,20 @@ def _person(entry: JournalEntry, commit: Commit) -> Act:
         at=entry.at,
         actor=event.by or "somebody",
         action=action,
-        subject=commit.record.agent_id,
+        subject=whose.agent_id,
         outcome="late" if entry.late else "done" if done else "asked",
         reason=getattr(event, why) if why else "",
         details={"while": entry.before, **({"now": True} if getattr(event, "now", False) else {})},
     )
 
 
-def _runner(
-    entry: JournalEntry, commit: Commit, action: str, outcome: str, reason: str = ""
-) -> Act:
+def _runner(entry: JournalEntry, whose: _Whose, action: str, outcome: str, reason: str = "") -> Act:
     event = entry.event
     return Act(
         at=entry.at,
         actor=RUNNER,
         action=action,
-        subject=commit.record.agent_id,
+        subject=whose.agent_id,
         outcome="late" if entry.late else outcome,
         reason=reason,
         details={name: getattr(event, name) for name in _DETAILS if hasattr(event, name)},
@@ -93,18 +109,16 @@ def _runner(
 _DETAILS = ("attempt", "forced", "swept", "commit")
 
 
-def _spawned(entry: JournalEntry, commit: Commit) -> Act:
+def _spawned(entry: JournalEntry, whose: _Whose) -> Act:
     event: Any = entry.event
     process = event.process
     return Act(
         at=entry.at,
         actor=RUNNER,
         action="spawn",
-        subject=commit.record.agent_id,
+        subject=whose.agent_id,
         outcome="late" if entry.late else "done",
-        reason="; ".join(
-            (f"attempt {event.attempt} of task {commit.record.task_id}", *event.weaker)
-        ),
+        reason="; ".join((f"attempt {event.attempt} of task {whose.task_id}", *event.weaker)),
         details={
             "attempt": event.attempt,
             "pid": process.pid,
@@ -115,34 +129,34 @@ def _spawned(entry: JournalEntry, commit: Commit) -> Act:
     )
 
 
-def _failed(action: str) -> Callable[[JournalEntry, Commit], Act]:
-    def told(entry: JournalEntry, commit: Commit) -> Act:
+def _failed(action: str) -> Callable[[JournalEntry, _Whose], Act]:
+    def told(entry: JournalEntry, whose: _Whose) -> Act:
         event: Any = entry.event
-        return _runner(entry, commit, action, "failed", event.text)
+        return _runner(entry, whose, action, "failed", event.text)
 
     return told
 
 
-def _limit(entry: JournalEntry, commit: Commit) -> Act:
+def _limit(entry: JournalEntry, whose: _Whose) -> Act:
     event: Any = entry.event
-    return _runner(entry, commit, "stop", "asked", event.text)
+    return _runner(entry, whose, "stop", "asked", event.text)
 
 
-def _stopped(entry: JournalEntry, commit: Commit) -> Act:
-    work = commit.record.work
+def _stopped(entry: JournalEntry, whose: _Whose) -> Act:
+    work = whose.work
     reason = work.outcome.text if isinstance(work, Capturing) else ""
-    return _runner(entry, commit, "stop", "done", reason)
+    return _runner(entry, whose, "stop", "done", reason)
 
 
-def _restarted(entry: JournalEntry, commit: Commit) -> Act:
-    return _runner(entry, commit, "stop", "done", "the runner that attended it is gone")
+def _restarted(entry: JournalEntry, whose: _Whose) -> Act:
+    return _runner(entry, whose, "stop", "done", "the runner that attended it is gone")
 
 
-def _merged(entry: JournalEntry, commit: Commit) -> Act:
-    return _runner(entry, commit, "accept", "done")
+def _merged(entry: JournalEntry, whose: _Whose) -> Act:
+    return _runner(entry, whose, "accept", "done")
 
 
-_TOLD: dict[type[on.Event], Callable[[JournalEntry, Commit], Act]] = {
+_TOLD: dict[type[on.Event], Callable[[JournalEntry, _Whose], Act]] = {
     **dict.fromkeys(_ASKED, _person),
     on.AgentSpawned: _spawned,
     on.SpawnFailed: _failed("spawn"),
@@ -156,14 +170,14 @@ _TOLD: dict[type[on.Event], Callable[[JournalEntry, Commit], Act]] = {
 _REACHED = ("Suspended", "Rejected")
 
 
-def _reached(entry: JournalEntry, commit: Commit) -> list[Act]:
+def _reached(entry: JournalEntry, whose: _Whose) -> list[Act]:
     """Hold that a lifecycle was held or ended later than somebody asked, or by the rules alone."""
     if isinstance(entry.event, on.PersonEvent):
         return []
-    work = commit.record.work
+    work = whose.work
     if isinstance(work, Rejected):
         reason = f"{work.reason}: {work.text}"
-        return [_runner(entry, commit, "reject", "done", reason)]
+        return [_runner(entry, whose, "reject", "done", reason)]
     if isinstance(work, Suspended):
-        return [_runner(entry, commit, "suspend", "done", "its attempt has ended")]
+        return [_runner(entry, whose, "suspend", "done", "its attempt has ended")]
     return []

@@ -156,6 +156,8 @@ class Terminals:
         actor = Actor(order.spawn_id, order.agent_id, order.attempt, pid, order, deque(steps))
         assert order.spawn_id not in world.actors, "an order was performed twice under one id"
         world.actors[order.spawn_id] = actor
+        order.log.parent.mkdir(parents=True, exist_ok=True)
+        order.log.touch()
         world.living[actor] = None
         world.most_alive = max(world.most_alive, len(world.alive()))
         self._life.checkpoint("after the process was started")

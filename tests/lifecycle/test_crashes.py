@@ -151,5 +151,5 @@ async def test_an_agent_that_was_interrupted_starts_again_under_its_own_number(
     record = await play.store.get(AGENT)
     assert record is not None
     assert record.work is not None
-    assert record.work.tally.interruptions == (start == "written down first")
+    assert record.work.tally.interruptions == 1
     assert record.work.tally.spawn_count == record.work.tally.retry_count == 3

@@ -111,6 +111,7 @@ async def test_a_command_that_does_not_exist_ends_with_an_error_at_once(world: W
     assert result.result_type is LoopResultType.ERROR
     assert "/no/such/agent was not found" in str(result.error)
     assert result.spawn_count == 0
+    assert not world.paths.log(AGENT, 1).exists(), "a log shows that a process began"
 
 
 async def test_a_person_who_is_not_there_ends_with_blocked(world: World) -> None:

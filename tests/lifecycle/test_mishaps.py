@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -29,6 +30,8 @@ from runtime.process import AgentProcess, TerminalManager
 from tests.lifecycle.world import AGENT, DONE, HANG, Step, World, commit, says, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lifecycle.record import Commit
     from runtime.activity import Activity
     from runtime.process import StopReport
@@ -199,6 +202,18 @@ async def test_a_defect_of_the_runner_is_told_in_the_record(
     assert (await world.run([DONE])).result_type is LoopResultType.TASK_COMPLETE
 
 
+async def test_a_defect_in_what_runs_ahead_of_its_commit_is_told_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("lifecycle.performer.Performer._last_words", broken)
+    with pytest.raises(ZeroDivisionError):
+        await world.run([{"exit": 1}])
+    assert (await world.record()).error == "the runner failed: ZeroDivisionError: a defect"
+
+
 async def test_a_request_that_cannot_be_carried_out_is_answered_and_holds_up_no_other(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,3 +351,27 @@ async def test_people_are_heard_also_after_the_clock_was_set_back(
         await running.ask(Answered, text="yes")
         result = await running.result()
     assert result.result_type is LoopResultType.TASK_COMPLETE
+
+
+def test_what_a_machine_sleeps_is_left_out_before_anybody_looks() -> None:
+    told: list[str] = []
+    due: list[Callable[[], None]] = []
+    now = 1000.0
+
+    class Attended:
+        process = SimpleNamespace(identity=SimpleNamespace(mark="m"))
+        settings = SimpleNamespace(wall_limit=0.0, idle_limit=0.0)
+
+        def slept(self, seconds: float) -> None:
+            told.append(f"slept {seconds:g} s")
+
+        def listen(self) -> None:
+            told.append("listens")
+
+    clock = SimpleNamespace(now=lambda: now, call_at=lambda _, call: due.append(call))
+    passes = rounds.Rounds(cast("Any", SimpleNamespace(sample=dict)), cast("Any", clock))
+    passes.add(cast("Any", Attended()))
+    for late in (0.0, 600.0):
+        now += rounds.SAMPLE_INTERVAL + late
+        due.pop()()
+    assert told == ["listens", "slept 600 s", "listens"]

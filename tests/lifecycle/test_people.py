@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from lifecycle.errors import LifecycleError
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Accepted, BackingOff, Completed, Rejected, Suspended
 from lifecycle.result import LoopResultType
-from tests.lifecycle.world import AGENT, DONE, HANG, World, commit, git, says, until
+from tests.lifecycle.world import AGENT, DONE, HANG, World, commit, git, rests, says, until
 
 UP = {"write": {"path": "up.txt", "text": "u"}}
 
@@ -184,11 +183,11 @@ async def test_a_freeze_holds_the_agent_and_its_clocks_until_it_is_resumed(world
         await running.at("Working")
         pid = running.loop.engine.parts.terminals.live()[0].identity.pid
         await running.ask(on.PauseRequested, now=True)
-        await until(lambda: _rests(pid))
+        await until(lambda: rests(pid))
         go.touch()
         frozen = time.monotonic()
         await until(lambda: time.monotonic() > frozen + 2 * wall)
-        assert _rests(pid)
+        assert rests(pid)
         await running.ask(on.ResumeRequested)
         result = await running.result()
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
@@ -199,14 +198,8 @@ async def test_a_frozen_agent_is_ended_by_a_stop(world: World) -> None:
         await running.at("Working")
         pid = running.loop.engine.parts.terminals.live()[0].identity.pid
         await running.ask(on.PauseRequested, now=True)
-        await until(lambda: _rests(pid))
+        await until(lambda: rests(pid))
         await running.ask(on.StopRequested, pause=True)
         result = await running.result()
     assert result.result_type is LoopResultType.SHUTDOWN
     assert world.marked() == []
-
-
-def _rests(pid: int) -> bool:
-    """A process that signals stopped has state T; the freezer shows in the way it waits."""
-    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return state in "Tt" or "freez" in Path(f"/proc/{pid}/wchan").read_text()

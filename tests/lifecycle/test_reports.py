@@ -22,6 +22,7 @@ from tests.lifecycle.world import (
     Running,
     World,
     commit,
+    rests,
     says,
     until,
 )
@@ -323,6 +324,8 @@ async def test_a_frozen_program_is_not_ended_for_what_it_cannot_get_past_meanwhi
         await loop.at("Working")
         await until(lambda: b"api_retry" in world.paths.log(AGENT, 1).read_bytes())
         await loop.ask(on.PauseRequested, now=True)
+        pid = loop.loop.engine.parts.terminals.live()[0].identity.pid
+        await until(lambda: rests(pid))
         go.touch()
         frozen = time.monotonic()
         await until(lambda: time.monotonic() > frozen + 1.5)
@@ -330,3 +333,13 @@ async def test_a_frozen_program_is_not_ended_for_what_it_cannot_get_past_meanwhi
         await loop.ask(on.ResumeRequested)
         result = await loop.result()
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+
+
+async def test_a_budget_that_is_used_up_meanwhile_ends_also_what_is_frozen(world: World) -> None:
+    async with world.running([HANG], budget_hours=0.8 / 3600) as loop:
+        await loop.at("Working")
+        await loop.ask(on.PauseRequested, now=True)
+        result = await loop.result()
+    assert result.result_type is LoopResultType.ERROR
+    assert str(result.error).startswith("budget of the lifecycle")
+    assert world.marked() == []

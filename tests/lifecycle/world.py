@@ -76,6 +76,12 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.005)
 
 
+def rests(pid: int) -> bool:
+    """A process that signals stopped has state T; the freezer shows in the way it waits."""
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state in "Tt" or "freez" in Path(f"/proc/{pid}/wchan").read_text()
+
+
 class World:
     """One user's repository, and the loops that run in it."""
 

@@ -173,3 +173,15 @@ def test_a_refused_request_is_held_with_who_asked_and_why_not() -> None:
     assert (act.actor, act.action, act.subject, act.outcome, act.reason) == (
         "ada", "accept", "agent-1", "refused", "only completed work can be accepted",
     )  # fmt: skip
+
+
+def test_why_an_agent_was_stopped_is_held_also_where_more_was_committed_with_that() -> None:
+    stopped = commit(on.AgentStopped(at=5.0, attempt=1), CAPTURING, before="Stopping")
+    after = st.BackingOff(until=9.0, why="interrupted")
+    snapshot = commit(on.SnapshotTaken(at=6.0, attempt=1), after, before="Capturing")
+    both = Commit(
+        record=snapshot.record,
+        journal=(*stopped.journal, *snapshot.journal),
+        passed=(CAPTURING, after),
+    )
+    assert [(act.action, act.reason) for act in audit_rows(both)] == [("stop", "stopped by ada")]
