@@ -116,8 +116,11 @@ class Round:
         )
         result = await loop.run_agent_loop(agent, task)
         picture = {"result": result.to_json(), **await self._picture()}
-        self.outcome.write_text(json.dumps(picture))
         self.places.write_text(json.dumps(names))
+        # Whole or not at all: a runner may be killed while it writes this, too.
+        fresh = self.outcome.with_suffix(".new")
+        fresh.write_text(json.dumps(picture))
+        fresh.replace(self.outcome)
 
     async def _picture(self) -> dict[str, Any]:
         async with await SqliteStore.open(self.repo / ".loopwright" / "state.db") as store:
