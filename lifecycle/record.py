@@ -262,7 +262,7 @@ class Commit:
     """As it shall be, with the version it was read at; the store counts it up."""
     journal: tuple[JournalEntry, ...] = ()
     passed: tuple[State, ...] = ()
-    """The work state after each entry of the journal; where there is one entry, the record's."""
+    """The work state after each entry of the journal; left out, the record's stands for all."""
     effects: tuple[PendingEffect, ...] = ()
     done: tuple[str, ...] = ()
     """Ids of effects that are carried out, or overtaken."""

@@ -160,7 +160,7 @@ async def _start_limited(
 def _drop_empty(log: Path) -> None:
     """A log shows that a process began; it must not stay of one that did not."""
     with contextlib.suppress(OSError):
-        if not log.stat().st_size:
+        if not log.lstat().st_size:
             log.unlink()
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -185,6 +186,23 @@ async def test_an_agent_that_outlived_its_runner_is_ended_and_its_dirty_work_sav
     )  # fmt: skip
     assert world.marked() == []
     assert world.saved(1) == {"draft.txt": "half done", "up.txt": "u"}
+
+
+async def test_what_an_agent_left_behind_does_not_lengthen_its_hours(world: World) -> None:
+    go = world.folder / "go"
+    last = [{"say": "good bye"}, {"exit": 1}]
+    await _killed(world, [{"daemon": 600}, UP, {"wait_file": str(go)}, *last], "up.txt")
+    log = world.paths.log(AGENT, 1)
+    go.touch()
+    await until(lambda: b"good bye" in log.read_bytes())
+    said, later = log.stat().st_mtime, time.monotonic() + 2.0
+    await until(lambda: time.monotonic() > later)
+    assert world.marked() != [], "the daemon lives on"
+    async with await SqliteStore.open(world.paths.database) as store:
+        await world.loop(store=store).recover_agents()
+        (row,) = await store.attempts(AGENT)
+    assert row.ended_at == pytest.approx(said, abs=0.5)
+    assert world.marked() == []
 
 
 async def test_a_breakpoint_written_while_no_runner_lived_counts(world: World) -> None:
