@@ -190,7 +190,7 @@ async def test_an_agent_that_outlived_its_runner_is_ended_and_its_dirty_work_sav
 
 async def test_what_an_agent_left_behind_does_not_lengthen_its_hours(world: World) -> None:
     go = world.folder / "go"
-    last = [{"say": "good bye"}, {"exit": 1}]
+    last: list[Step] = [{"say": "good bye"}, {"exit": 1}]
     await _killed(world, [{"daemon": 600}, UP, {"wait_file": str(go)}, *last], "up.txt")
     log = world.paths.log(AGENT, 1)
     go.touch()
