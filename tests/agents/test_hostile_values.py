@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,7 @@ from runtime.agents.fields import amount, count
 from runtime.agents.outcome import Ending
 from runtime.agents.resets import reset_time
 from tests.agents.recorded import ALL, NOON, lines, parser
+from tests.pace import shortest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,27 +126,16 @@ def test_half_a_character_in_an_identity_does_no_harm() -> None:
 def test_a_long_message_about_a_limit_is_read_at_once(words: str) -> None:
     said = f"You hit your usage limit {words}"
     line = json.dumps({"type": "error", "message": said}, separators=(",", ":")).encode()
-    assert _seconds(lambda: parser("codex").feed(line)) < AT_ONCE
-    assert _seconds(lambda: reset_time(said, NOON)) < AT_ONCE
+    assert shortest(lambda: parser("codex").feed(line), AT_ONCE) < AT_ONCE
+    assert shortest(lambda: reset_time(said, NOON), AT_ONCE) < AT_ONCE
 
 
 def test_a_long_line_of_opencodes_log_is_read_at_once() -> None:
     head = b"timestamp=2026 level=ERROR "
     line = head + b'message="stream error" ' * 2_000 + b" small=false " * 3_000 + b'error.error="'
-    assert _seconds(lambda: parser("opencode").feed(line)) < AT_ONCE
+    assert shortest(lambda: parser("opencode").feed(line), AT_ONCE) < AT_ONCE
 
 
 def test_the_end_of_a_limit_is_found_after_other_words_that_begin_alike() -> None:
     said = "The presets were resetting. Your limit resets at 2026-11-18T13:00:00Z."
     assert reset_time(said, NOON) == NOON + 3600
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    """Return the shortest of a few tries; others may use the processor meanwhile."""
-    return min(_once(work) for _ in range(3))
-
-
-def _once(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began

@@ -87,7 +87,7 @@ async def test_a_server_that_never_answers_does_not_hold_us(server: ForgeServer)
         begun = time.monotonic()
         with pytest.raises(UnreachableError, match=r"no (whole )?answer in"):
             await web.get("/x")
-        assert time.monotonic() - begun < SHORT * 8
+        assert time.monotonic() - begun < 10
 
 
 async def test_a_server_that_drips_does_not_hold_us(server: ForgeServer) -> None:

@@ -27,7 +27,7 @@ def test_the_demo_tells_its_three_attempts_and_what_to_try_next(
         check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 40
     story = (
         "attempt 1 started",
         "attempt 1 says blocked",

@@ -71,7 +71,7 @@ def test_a_second_signal_kills_what_does_not_listen(world: World) -> None:
         assert "killing" not in runner.err
         runner.signal(signal.SIGINT)
         runner.ends(130)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
         assert "killing the agents" in runner.err
     assert not _alive(pid)
     assert world.row()["work_kind"] == "BackingOff"

@@ -64,7 +64,7 @@ async def test_the_limit_ends_the_whole_tree(stage: Stage) -> None:
     assert result.timed_out
     assert not result.ok
     assert result.signal == 15
-    assert 0.5 <= result.seconds < 5
+    assert 0.5 <= result.seconds < 20
     assert result.excerpt == "working\n"
     assert not alive(await stage.number("near"))
     assert not alive(await stage.number("far"))

@@ -72,7 +72,7 @@ async def test_an_agent_that_ignores_term_is_killed_after_the_grace(stage: Stage
     await until(lambda: stage.log.exists() and "up" in stage.log.read_text())
     began = time.monotonic()
     report = await process.stop(GRACE)
-    assert GRACE <= time.monotonic() - began < 5
+    assert GRACE <= time.monotonic() - began < 20
     assert report.exit == ProcessExit(None, 9)
     assert report.forced
     assert report.killed >= 1
