@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 PROGRAMS = ("/bin/sh", "/bin/true", "/bin/cat", "/bin/ls", "/bin/sleep")
 
+TRIES = 10
+"""Podman that is told to end before it passes on what it is told ends alone, without a word."""
+
 
 def fill(root: Path) -> None:
     """Copy some programs and the libraries they name."""
@@ -106,17 +109,24 @@ def test_a_container_holds_its_claims(contained: Box | None) -> None:
     assert (contained.workspace / "f").stat().st_uid == os.getuid()
 
 
+def told_to_end(box: Box) -> tuple[str, int]:
+    """Tell a container that has begun to end; return its last word and its exit."""
+    line = line_for(box, POLITE)
+    with subprocess.Popen(line.command, env=line.env, stdout=subprocess.PIPE, text=True) as polite:
+        assert heard(polite) == "up"
+        polite.terminate()
+        ends = heard(polite), polite.wait(PATIENCE)
+    assert clean_up(line) == ""
+    return ends
+
+
 def test_a_container_ends_when_told_and_is_removed_when_its_starter_was_killed(
     contained: Box | None,
 ) -> None:
     if contained is None:
         return
-    line = line_for(contained, POLITE)
-    with subprocess.Popen(line.command, env=line.env, stdout=subprocess.PIPE, text=True) as polite:
-        assert heard(polite) == "up"
-        polite.terminate()
-        assert heard(polite) == "bye"
-        assert polite.wait(PATIENCE) == 7
+    told = (told_to_end(contained) for _ in range(TRIES))
+    assert next(ends for ends in told if ends[0]) == ("bye", 7)
     line = line_for(contained, POLITE)
     with subprocess.Popen(line.command, env=line.env, stdout=subprocess.PIPE, text=True) as killed:
         assert heard(killed) == "up"
