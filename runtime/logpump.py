@@ -22,12 +22,14 @@ and whoever floods waits."""
 _PIPE = 1 << 18
 """Bytes; of larger ones a user may have too few for a hundred agents."""
 _BURST = 8 << 20
-"""Bytes that are carried without a pause from a full pipe on: some programs drop what nobody took
-when they exit. Only who goes on for longer is made to wait."""
+"""Bytes that are carried without a pause once a pipe was found full: some programs drop what nobody
+took when they exit. Only who goes on for longer is made to wait."""
 _LEAST = 1 << 16
 """Bytes of a burst that a read uses up at least, so that it is soon over where little comes."""
 _DRAINED = 3
 _ENLARGE = getattr(fcntl, "F_SETPIPE_SZ", None)
+_SMALL = 1 << 16
+"""Bytes that a pipe holds which was not enlarged."""
 
 
 class LogPump:
@@ -45,9 +47,12 @@ class LogPump:
         self._over = False
         self._source, self.sink = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         os.set_blocking(self._source, False)
+        holds = _SMALL
         if _ENLARGE is not None:
             with contextlib.suppress(OSError):  # the user's pipes may hold no more
-                fcntl.fcntl(self._source, _ENLARGE, _PIPE)
+                holds = fcntl.fcntl(self._source, _ENLARGE, _PIPE)
+        # It holds pages, and what is written in pieces need not fill them.
+        self._full = holds // 2
 
     def started(self) -> None:
         """Close our end for writing, once the process has its own."""
@@ -100,12 +105,12 @@ class LogPump:
 
     def _in_burst(self, carried: int) -> bool:
         """Tell whether to go on at once; a burst used up is refilled when the pipe is not full."""
-        if self._left == _BURST and carried < _PIPE:
+        if self._left == _BURST and carried < self._full:
             return False
         if self._left > 0:
             self._left -= max(carried, _LEAST)
             return True
-        if carried < _PIPE:
+        if carried < self._full:
             self._left = _BURST
         return False
 

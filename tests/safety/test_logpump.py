@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import resource
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime import logpump
 from runtime.commands import CommandRunner
 from runtime.errors import SpawnError
 from runtime.limits import Limits
@@ -194,18 +196,27 @@ async def test_without_secrets_no_output_comes_through_the_runner(stage: Stage) 
     assert stage.log.read_text() == "file\n"
 
 
-async def test_what_is_written_just_before_the_exit_is_not_kept_waiting(stage: Stage) -> None:
+@pytest.mark.parametrize("begins", [b"", b"its first page is not filled\n"])
+async def test_a_pipe_that_was_full_is_read_again_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: bytes
+) -> None:
     """Some programs drop, when they exit, what nobody has taken from them by then."""
-    drops = (
-        "import fcntl, os, sys, time\n"
-        "fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_NONBLOCK)\n"
-        "end = time.monotonic() + 0.15\n"
-        "data = memoryview((b'x' * 79 + b'\\n') * 40_000 + b'the end\\n')\n"
-        "while data and time.monotonic() < end:\n"
-        "    try:\n"
-        "        data = data[os.write(1, data):]\n"
-        "    except BlockingIOError:\n"
-        "        time.sleep(0.0005)\n"
-    )
-    said = await swept(stage, f"exec '{sys.executable}' -S -c \"{drops}\"", KEY=PLANTED)
-    assert said.endswith("the end\n")
+    monkeypatch.setattr(logpump, "PAUSE", 3600)
+    path = tmp_path / "a.log"
+    pump = LogPump(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), MASKER)
+    os.set_blocking(pump.sink, False)
+    said = begins + b"a line of ordinary length\n" * 200_000
+    left = memoryview(said)[os.write(pump.sink, begins) :]
+    left = left[os.write(pump.sink, left) :]
+    pump.begin(asyncio.get_running_loop())
+
+    def all_taken() -> bool:
+        nonlocal left
+        with contextlib.suppress(BlockingIOError):
+            while left:
+                left = left[os.write(pump.sink, left) :]
+        return not left
+
+    await until(all_taken)
+    pump.close()
+    assert path.read_bytes() == said
