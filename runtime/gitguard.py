@@ -75,7 +75,7 @@ def _read_by_git(place: Place) -> Iterator[str]:
         yield from (f"{place.root}/{name}" for name in _OF_THE_CHECKOUT)
     yield from (f"{place.git_dir}/{name}" for name in _OF_THE_WORKTREE)
     yield from (f"{place.common_dir}/{name}" for name in _OF_THE_REPOSITORY)
-    head = read_small(place.git_dir / "HEAD") or b""
+    head = read_small(f"{place.git_dir}/HEAD") or b""
     if head.startswith(b"ref: refs/") and b"\0" not in head:
         ref = os.fsdecode(head[5:].strip())
         yield f"{place.common_dir}/{ref}"

@@ -104,15 +104,23 @@ def misleads(place: Place) -> Path | None:
 
     Git follows it also where the common folder is given.
     """
-    file = place.git_dir / "commondir"
+    file = f"{place.git_dir}/commondir"
     if place.git_dir == place.common_dir:
-        return file if os.path.lexists(file) else None
+        return Path(file) if os.path.lexists(file) else None
     said = os.fsdecode((read_small(file) or b"").strip())
-    leads = os.path.realpath(place.git_dir / said)
-    return None if said and leads == os.path.realpath(place.common_dir) else file
+    there = bool(said) and is_same(os.path.join(place.git_dir, said), place.common_dir)  # noqa: PTH118  # on the way of every git command
+    return None if there else Path(file)
 
 
-def read_small(path: Path) -> bytes | None:
+def is_same(path: str, folder: Path) -> bool:
+    """Tell whether a path, as the kernel follows it, leads to this folder."""
+    try:
+        return os.path.samefile(path, folder)  # noqa: PTH121  # on the way of every git command
+    except (OSError, ValueError):
+        return False
+
+
+def read_small(path: Path | str) -> bytes | None:
     """Read what should be a small file, whatever was put in its place; None when it is none."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -127,9 +135,9 @@ def read_small(path: Path) -> bytes | None:
 
 
 def _is_git_dir(folder: Path) -> bool:
-    if not os.path.lexists(folder / "HEAD"):
+    if not os.path.lexists(f"{folder}/HEAD"):
         return False
-    return (folder / "refs").is_dir() or (folder / "commondir").is_file()
+    return os.path.isdir(f"{folder}/refs") or os.path.isfile(f"{folder}/commondir")  # noqa: PTH112, PTH113  # as in `locate`
 
 
 def _common(git_dir: Path) -> Path:

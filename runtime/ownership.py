@@ -11,14 +11,14 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.errors import WorkspaceError
-from runtime.gitview import Place, misleads, pinned, read_small
+from runtime.gitview import Place, is_same, misleads, pinned, read_small
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 BASE_REFS = "refs/loopwright/base/"
 SAVED_REFS = "refs/loopwright/saved/"
@@ -167,12 +167,12 @@ def checkouts(here: Place) -> dict[str, Place]:
 
 def points_to(folder: Path, git_dir: Path) -> bool:
     """Tell whether git, asked in the folder, comes to this git folder and from there to ours."""
-    pointer = folder / ".git"
-    said = None if pointer.is_symlink() else read_small(pointer)
+    pointer = f"{folder}/.git"
+    said = None if os.path.islink(pointer) else read_small(pointer)  # noqa: PTH114  # every attempt
     if said is None or misleads(pinned(git_dir, folder)):
         return False
     target = os.fsdecode(said.removeprefix(b"gitdir: ").rstrip(b"\n"))
-    return said.startswith(b"gitdir: ") and (folder / target).resolve() == git_dir.resolve()
+    return said.startswith(b"gitdir: ") and is_same(os.path.join(folder, target), git_dir)  # noqa: PTH118  # as above
 
 
 def point_to(folder: Path, git_dir: Path) -> Path | None:
@@ -200,10 +200,12 @@ def straighten(git_dir: Path) -> None:
 
 
 def _checkout_of(git_dir: Path) -> Path | None:
-    said = read_small(git_dir / "gitdir")
-    if said is None or git_dir.is_symlink():
+    said = read_small(f"{git_dir}/gitdir")
+    if said is None or os.path.islink(git_dir):  # noqa: PTH114  # several times for each attempt
         return None
     pointer = os.fsdecode(said).rstrip("\n")
+    if not pointer or "\0" in pointer:
+        return None
     # git may write this pointer relative to its own folder
-    checkout = (git_dir / pointer).parent
-    return checkout.resolve() if pointer else None
+    checkout = os.path.dirname(os.path.join(git_dir, pointer))  # noqa: PTH118, PTH120  # as above
+    return Path(os.path.realpath(checkout))

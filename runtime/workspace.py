@@ -8,6 +8,8 @@ removes work before it is saved under a ref.
 from __future__ import annotations
 
 import asyncio
+import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -133,9 +135,10 @@ class WorkspaceManager:
         git_dir = ownership.registration(common, workspace.path)
         if git_dir is None:
             return
-        branch = common / "refs" / "heads" / f"{workspace.branch}.lock"
-        for lock in (git_dir / "index.lock", git_dir / "HEAD.lock", branch):
-            lock.unlink(missing_ok=True)
+        branch = f"{common}/refs/heads/{workspace.branch}.lock"
+        for lock in (f"{git_dir}/index.lock", f"{git_dir}/HEAD.lock", branch):
+            with suppress(FileNotFoundError):
+                os.unlink(lock)  # noqa: PTH108  # for each attempt, and hardly ever there
 
     async def recent_commits(
         self, workspace: Workspace, limit: int = 10, *, head: str | None = None
