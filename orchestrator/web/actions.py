@@ -76,8 +76,8 @@ def _adding(made: APIRouter, office: Office) -> None:
             base=asked.base,
             by=actor_of(actor),
         )
-        record = await people.add(office, addition)
-        return json_answer({"lifecycle": record_form(record)}, 201)
+        record, warnings = await people.add(office, addition)
+        return json_answer({"lifecycle": record_form(record), "warnings": warnings}, 201)
 
 
 def _holding(made: APIRouter, office: Office) -> None:

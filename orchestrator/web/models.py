@@ -176,6 +176,10 @@ class Added(BaseModel):
     """What was added."""
 
     lifecycle: Record
+    warnings: list[str] = Field(
+        description="budgets that cannot hold its program, which does not tell what it uses, and "
+        "what to use instead; as `loopwright add` says on standard error"
+    )
 
 
 class Outcome(_Told):

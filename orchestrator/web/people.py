@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from lifecycle.errors import LifecycleError
 from lifecycle.masking import masked
+from lifecycle.plan import Agent
 from orchestrator.cli import exits
+from orchestrator.fitness import unheld
 from orchestrator.jobs import startable_from
 from orchestrator.members import add_alone, added_as
 from orchestrator.population import TURNS, is_held
@@ -83,8 +85,8 @@ async def steer(office: Office, wish: Wish) -> Outcome:
     return outcome
 
 
-async def add(office: Office, addition: Addition) -> AgentLifecycle:
-    """Add a lifecycle and let it begin."""
+async def add(office: Office, addition: Addition) -> tuple[AgentLifecycle, list[str]]:
+    """Add a lifecycle and let it begin; also returns which budgets will not hold it, as told."""
     engine, settings = office.engine, office.settings()
     by, name = addition.by, addition.name or addition.text
     if addition.base is not None:
@@ -97,9 +99,12 @@ async def add(office: Office, addition: Addition) -> AgentLifecycle:
             await office.audit.record("add", by, name, "refused", str(refusal))
             raise
     await office.audit.record("add", by, record.agent_id, "done", record.task)
+    warnings = list(unheld(Agent.model_validate(record.facts["agent"]), settings))
+    for text in warnings:
+        office.report("budget_unheld", agent_id=record.agent_id, text=text)
     if engine.revive is not None:
         engine.revive(record)
-    return record
+    return record, warnings
 
 
 async def _send(office: Office, wish: Wish, event: PersonEvent) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.states import About, AwaitingHuman, Completed, Queued
 from lifecycle.record import AgentLifecycle
-from tests.orchestrator.loopkit import ASK, BLOCK, DONE
+from tests.orchestrator.loopkit import ASK, BLOCK, DONE, SETTINGS
 from tests.web.webkit import Site, site
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORK = [{"say": "one"}, {"say": "two"}, {"write": "new.txt"}, {"commit": "new"}, DONE]
+HANGS = {"text": "Do it", "command": "sleep 60"}
 ASKS = {"attempts": {"1": [{"say": "hm"}, ASK], "default": WORK}}
 
 
@@ -275,6 +276,33 @@ async def test_what_cannot_be_run_is_refused_and_nothing_is_recorded(tmp_path: P
             assert answer.json()["error"]["code"] == "invalid"
         assert (await found.get("/lifecycles"))["items"] == []
         await found.post("/lifecycles", {"text": "x", "command": "true"}, 201)
+
+
+async def test_a_budget_that_will_not_hold_is_told_in_the_answer_and_in_the_log(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found:
+        found.world.settings(f"{SETTINGS}budget_usd = 5.0\nday_budget_tokens = 9\n")
+        added = await found.post("/lifecycles", HANGS | {"name": "a"}, 201)
+        found.world.settings(f"{SETTINGS}budget_hours = 5.0\n")
+        held = await found.post("/lifecycles", HANGS | {"name": "b"}, 201)
+        logged = [fields for event, fields in found.reports if event == "budget_unheld"]
+    use = "use budget_hours or budget_attempts"
+    assert added["warnings"] == [
+        f"command names no cost: budget_usd does not hold it; {use}",
+        f"command names no tokens: day_budget_tokens does not hold it; {use}",
+    ]
+    assert held["warnings"] == []
+    assert logged == [{"agent_id": "a", "text": text} for text in added["warnings"]]
+
+
+async def test_the_warnings_are_those_that_the_command_tells(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        found.world.settings(f"{SETTINGS}plan_budget_usd = 5.0\n")
+        [text] = (await found.post("/lifecycles", HANGS, 201))["warnings"]
+    # In a thread: commands have event loops of their own.
+    done = await asyncio.to_thread(found.world.call, "add", "Do it", "--command", "sleep 60")
+    assert text in done.stderr.splitlines()
 
 
 async def test_many_are_added_at_once_and_each_has_its_own_name(tmp_path: Path) -> None:
