@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.acts import SETTLING, Acts
@@ -18,6 +16,7 @@ from lifecycle.alarm import Alarm
 from lifecycle.bases import is_done
 from lifecycle.draft import Draft
 from lifecycle.errors import LifecycleError, StoreError
+from lifecycle.inbox import Inbox, Item
 from lifecycle.looks import Looks
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -28,7 +27,6 @@ from lifecycle.machine.states import (
     Capturing,
     Preparing,
     PrPending,
-    Queued,
     Spawning,
     Stopping,
     Suspended,
@@ -39,9 +37,10 @@ from lifecycle.machine.states import (
 from lifecycle.machine.table import IllegalTransition, decide
 from lifecycle.masking import masked
 from lifecycle.minutes import keep
-from lifecycle.outside import facts_from, missed, watch_of
+from lifecycle.outside import facts_from, watch_of
 from lifecycle.parts import News
 from lifecycle.result import LoopResult, ended, interrupted
+from lifecycle.takeover import left_of, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -60,20 +59,8 @@ if TYPE_CHECKING:
 
 UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 """States in which a loop that shuts down has something to bring to safety first."""
-SUPERSEDED_BY_RESTART = (do.SpawnAgent, do.StopAgent, do.FreezeAgent, do.ThawAgent)
-SLACK = 60.0
-"""Seconds before the last commit of an earlier runner in which it may not have heard all."""
 NOTES = (on.Guided, on.Reviewed, on.MailboxInvalid, on.WorkspaceRemoved)
 """Facts that change no state and are kept all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A fact in the inbox and what it settles."""
-
-    event: Event
-    effect_id: str = ""
-    request_id: int = 0
 
 
 class Owner:
@@ -83,25 +70,23 @@ class Owner:
         self.case = case
         self._parts = parts
         self._performer = performer
-        self._inbox: deque[Item] = deque()
-        self._wake = asyncio.Event()
+        self._inbox = inbox = Inbox(parts.masker)
         self._done_ids: list[str] = []
-        self._acts = Acts(parts, perform=self._perform, done=self._performed, ended=self._act_ended)
-        self._failure: BaseException | None = None
+        self._acts = Acts(parts, perform=self._perform, done=self._performed, ended=inbox.fail)
         self._draining = False
         self._running = False
         self._stopped = False
         self._known_policy: tuple[Settings, Policy] | None = None
         self.admission = Admission(parts, case)
         self._alarm = Alarm(
-            parts, case.agent_id, tell=self.tell, wake=self._wake.set, admission=self.admission
+            parts, case.agent_id, tell=self.tell, wake=inbox.wake, admission=self.admission
         )
         self._looks = Looks(
             parts,
             state=lambda: self.state,
             ask=self._look,
             found=self._found,
-            failed=self._act_ended,
+            failed=inbox.fail,
             watch=lambda state: watch_of(case, state),
         )
         self.gone = asyncio.Event()
@@ -111,21 +96,12 @@ class Owner:
 
     def tell(self, event: Event, *, effect_id: str = "", request_id: int = 0) -> None:
         """Put a fact into the inbox."""
-        event = masked(event, self._parts.masker)
-        self._inbox.append(Item(event, effect_id, request_id))
-        self._wake.set()
+        self._inbox.put(event, effect_id, request_id)
 
     def hear(self, event: CIEvent) -> None:
         """Take what CI says about this lifecycle's branch."""
         for fact in facts_from(event, self._now()):
             self.tell(fact)
-
-    def _hear_again(self, event: CIEvent) -> None:
-        """Take what was told around the end of an earlier runner, unless that one took it."""
-        taken = [replace(entry.event, at=0.0) for entry in self.case.recent]
-        for fact in masked(tuple(facts_from(event, self._now())), self._parts.masker):
-            if replace(fact, at=0.0) not in taken:
-                self.tell(fact)
 
     def drain(self) -> None:
         """End soon: bring a living agent's work to safety, start nothing any more."""
@@ -136,11 +112,11 @@ class Owner:
             self.tell(on.StopRequested(at=self._now(), by="shutdown"))
         if not isinstance(self.state, UNTIL_CAPTURED):
             self._acts.cancel(settling=False)
-        self._wake.set()
+        self._inbox.wake()
 
     def unread(self) -> set[int]:
         """Return the requests that came too late for it; somebody else has to answer them."""
-        return {item.request_id for item in self._inbox if item.request_id}
+        return self._inbox.requests()
 
     @property
     def state(self) -> State:
@@ -156,16 +132,13 @@ class Owner:
         try:
             await self._take_over()
             while True:
-                if self._failure is not None:
-                    raise self._failure
+                self._inbox.check()
                 while self._inbox:
-                    await self._take(self._inbox.popleft())
+                    await self._take(self._inbox.take())
                 if self._is_over():
                     break
                 self._arm()
-                self._wake.clear()
-                if not self._inbox and self._failure is None:
-                    await self._wake.wait()
+                await self._inbox.wait()
         finally:
             await self._let_go()
         return ended(self.case.record) or interrupted(self.case.record)
@@ -226,10 +199,9 @@ class Owner:
         if not isinstance(order.effect, do.TakeSnapshot):
             return None
         self._acts.begin((order,), draining=False)
-        await self._listen(self._parts.end_waits)
-        if not self._inbox or self._inbox[0].effect_id != order.effect_id:
-            return order
-        if not self._take_along(draft):
+        await self._inbox.wait_a_moment(self._parts.end_waits)
+        first = self._inbox.first
+        if first is None or first.effect_id != order.effect_id or not self._take_along(draft):
             return order
         draft.carried_out(order)
         return None
@@ -239,32 +211,22 @@ class Owner:
 
         After a crash in between it counts as interrupted, as one whose start nobody wrote down.
         """
-        await self._listen(self._parts.start_waits)
-        if self._inbox and isinstance(self._inbox[0].event, on.AgentExited):
+        await self._inbox.wait_a_moment(self._parts.start_waits)
+        first = self._inbox.first
+        if first is not None and isinstance(first.event, on.AgentExited):
             self._take_along(draft)
-
-    async def _listen(self, seconds: float) -> None:
-        """Wait a moment for a fact that may go into the same transaction."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        timer = loop.call_at(deadline, self._wake.set)
-        try:
-            while not self._inbox and self._failure is None and loop.time() < deadline:
-                self._wake.clear()
-                await self._wake.wait()
-        finally:
-            timer.cancel()
 
     def _take_along(self, draft: Draft) -> bool:
         """Let the next fact go into the same transaction; False when it has to stand by itself."""
-        if self._draining:
+        first = self._inbox.first
+        if self._draining or first is None:
             return False
-        event = self._inbox[0].event
+        event = first.event
         try:
             step = decide(draft.state, event, self._policy())
         except IllegalTransition:
             return False
-        self._inbox.popleft()
+        self._inbox.take()
         draft.add(event, step)
         return True
 
@@ -366,11 +328,6 @@ class Owner:
         else:
             self.tell(event, effect_id=order.effect_id)
 
-    def _act_ended(self, problem: BaseException | None) -> None:
-        if problem is not None:
-            self._failure = problem
-        self._wake.set()
-
     # --- waiting ------------------------------------------------------------------------------
 
     def _is_over(self) -> bool:
@@ -413,38 +370,23 @@ class Owner:
 
     async def _take_over(self) -> None:
         """Go on where the record says: what was ordered and is not known to be done is done now."""
-        case = self.case
-        pending = await self._parts.store.pending(case.agent_id)
-        state = self.state
-        if isinstance(state, (Spawning, Working, Stopping)):
-            marks = tuple(
-                order.effect_id for order in pending if isinstance(order.effect, do.SpawnAgent)
-            )
-            if isinstance(state, (Working, Stopping)):
-                marks = (*marks, state.process.spawn_id)
-            self._done_ids.extend(
-                order.effect_id
-                for order in pending
-                if isinstance(order.effect, SUPERSEDED_BY_RESTART)
-            )
-            pending = tuple(
-                order for order in pending if not isinstance(order.effect, SUPERSEDED_BY_RESTART)
-            )
-            self.tell(await self._performer.reclaim(case, state.tally.attempt, marks))
+        case, state = self.case, self.state
+        left = await left_of(case, state, self._parts, self._performer)
+        self._done_ids.extend(left.settled)
+        if left.lost is not None:
+            self.tell(left.lost)
         await self._catch_up(state)
+        orders = left.orders
         if self._draining:
-            pending = tuple(order for order in pending if isinstance(order.effect, SETTLING))
-        if pending:
-            self._acts.begin(pending, draining=self._draining)
+            orders = tuple(order for order in orders if isinstance(order.effect, SETTLING))
+        if orders:
+            self._acts.begin(orders, draining=self._draining)
         if self._draining:
             return
-        if not pending and isinstance(state, (Blocked, PrPending)):
+        if not orders and isinstance(state, (Blocked, PrPending)):
             self._looks.now()
-        if self._parts.ci is not None and not isinstance(state, Queued):
-            since = state.since if isinstance(state, Blocked) else case.record.updated_at - SLACK
-            branch = str(case.record.facts.get("branch", ""))
-            for event in await missed(self._parts.ci, branch, since):
-                self._hear_again(event)
+        for fact in await unheard(case, state, self._parts.ci, self._parts):
+            self.tell(fact)
 
     async def _catch_up(self, state: State) -> None:
         """Learn of limits; wait for a place for what is under way: others may have been quicker."""
@@ -454,10 +396,9 @@ class Owner:
         if not isinstance(state, ACTIVE) or isinstance(state, Spawning):
             return
         places, agent_id = self._parts.places, self.case.agent_id
-        places.ask(agent_id, self._wake.set)
+        places.ask(agent_id, self._inbox.wake)
         while not places.holds(agent_id) and not self._draining:
-            self._wake.clear()
-            await self._wake.wait()
+            await self._inbox.woken()
         if isinstance(state, Preparing) and not self._draining:
             self.admission.begun()
 
