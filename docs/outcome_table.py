@@ -77,7 +77,7 @@ FOLLOWS: dict[Then, Follows] = {
         "wait for the machine",
         "nobody",
         "`retry_interval`, growing",
-        "more than `max_environment_failures` in a row",
+        "more than `max_environment_failures` in a row, unless another program can work",
         Reason.ENVIRONMENT,
         ("retry_interval", "retry_interval_cap", "max_environment_failures"),
     ),

@@ -31,6 +31,11 @@ def rest(tally: Tally, at: float, why: str, until: float | None) -> Tally:
     return replace(tally, resting=(*others, Resting(program=tally.program, why=why, until=until)))
 
 
+def is_choice(policy: Policy) -> bool:
+    """Tell whether another program could take over from one."""
+    return len(policy.programs) > 1
+
+
 def chosen(tally: Tally, policy: Policy) -> str | None:
     """Return the best program that does not rest; None when all do."""
     resting = {each.program for each in tally.resting}

@@ -31,7 +31,7 @@ class Then(StrEnum):
     MEND = "mend"
     """Only a person can mend it: it stops at once, unless another program can take over."""
     SURROUNDINGS = "surroundings"
-    """Nobody pays: the machine is waited for, so many times in a row."""
+    """Nobody pays: another program takes over, else the machine is waited for, so many times."""
     STOP = "stop"
     """A budget is used up: it stops at once."""
     AGAIN = "again"
@@ -152,11 +152,18 @@ def _troubled(state: State, at: float, policy: Policy, outcome: Outcome) -> Step
 def _unfit(state: State, at: float, policy: Policy, text: str) -> Step:
     # Not counted with the faults: each such attempt was started and saved, which ends theirs.
     moved = counted(state, unfit=state.tally.unfit + 1)
-    tally = moved.tally
-    if tally.unfit > policy.max_faults:
+    tally, until = moved.tally, at + delay(policy, moved.tally.unfit)
+    given_up = tally.unfit > policy.max_faults
+    if chain.is_choice(policy):
+        # Not for good at first: an upgrade or a full disk may be all there is to it.
+        moved = replace(moved, tally=chain.rest(tally, at, text, None if given_up else until))
+        if chain.next_at(moved.tally, at, policy) is not None:
+            return _when_one_can(moved, at, policy, text)
+        text = chain.reasons(moved.tally, policy)
+    if given_up:
         text = f"{tally.unfit} times in a row the surroundings failed: {text}"
         return reject(moved, Reason.ENVIRONMENT, text)
-    return land(BackingOff(tally=tally, until=at + delay(policy, tally.unfit), why=text), at)
+    return land(BackingOff(tally=tally, until=until, why=text), at)
 
 
 def _when_one_can(

@@ -185,7 +185,7 @@ class Tally:
     program: str = ""
     """Which program of the chain the attempt under way, or the latest, is."""
     resting: tuple[Resting, ...] = ()
-    """Programs of the chain that are limited or broken."""
+    """Programs of the chain that are limited, broken or not fit to run."""
     limits: int = 0
     """Attempts in a row that met a usage limit; they cost no retry."""
     limited_since: float | None = None

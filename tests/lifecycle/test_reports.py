@@ -148,6 +148,17 @@ async def test_a_broken_program_is_replaced_and_a_missing_one_too(
     assert [row.program for row in await world.attempts()] == ["claude", "codex"]
 
 
+async def test_a_program_that_could_not_be_run_leaves_the_work_to_the_next_at_once(
+    world: World, programs: Programs
+) -> None:
+    programs.plays("claude", [{"exit": 127}])
+    programs.plays("codex", [DONE])
+    result = await run(world, agent("claude", "codex"), retry_interval=10 * PATIENCE)
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+    ended = [(row.program, row.outcome) for row in await world.attempts()]
+    assert ended == [("claude", "environment"), ("codex", "task_complete")]
+
+
 async def test_trouble_of_the_provider_is_tried_again_and_costs_nothing(
     world: World, programs: Programs
 ) -> None:

@@ -18,6 +18,8 @@ CRASHES = on.Report(ended=Ended.CRASH, detail="cut off")
 LIMITED = on.Report(ended=Ended.RATE_LIMIT, detail="no more for now")
 TROUBLED = on.Report(ended=Ended.OVERLOADED, detail="529")
 BROKEN = on.Report(ended=Ended.AUTH, detail="not signed in", advice="Log in.")
+UNFIT = on.Report(ended=Ended.ENVIRONMENT, detail="no space left")
+NOT_RUN = on.Report(ended=Ended.ENVIRONMENT, detail="exit code 127: it could not be run")
 
 
 def limited_until(reset_at: float) -> on.Report:

@@ -24,7 +24,9 @@ from tests.machine.attempting import (
     BROKEN,
     CRASHES,
     LIMITED,
+    NOT_RUN,
     TROUBLED,
+    UNFIT,
     due,
     limited_until,
     over,
@@ -52,8 +54,10 @@ MISSING = on.SpawnFailed(at=9, attempt=1, text="no such program: a", fault=on.Fa
 RESUME = on.ResumeRequested(at=60, by="ada")
 
 
-@pytest.mark.parametrize("report", [LIMITED, TROUBLED, BROKEN], ids=lambda each: str(each.ended))
-def test_the_next_takes_over_at_once_from_one_that_is_limited_or_broken(report: on.Report) -> None:
+@pytest.mark.parametrize(
+    "report", [LIMITED, TROUBLED, BROKEN, NOT_RUN], ids=lambda each: str(each.ended)
+)
+def test_the_next_takes_over_at_once_from_one_that_cannot_work(report: on.Report) -> None:
     transcript = started(due(programs=AB)).counts(program="a")
     over(transcript, report, at=5).to(BackingOff, until=5, fixed=False).counts(retry_count=0)
     started(transcript).counts(program="b", attempt=3)
@@ -181,6 +185,52 @@ def test_an_attempt_that_is_held_for_its_review_may_get_another_program() -> Non
         .orders(do.SpawnAgent(attempt=2))
         .counts(program="b")
     )
+
+
+# --- not fit to run it ------------------------------------------------------------------------
+
+
+def test_one_that_could_not_be_run_is_tried_again_when_its_wait_is_over() -> None:
+    transcript = whole(due(programs=AB, retry_interval=30), NOT_RUN)
+    over(started(transcript, at=0), CRASHES, at=20).counts(program="b", retry_count=1, unfit=0)
+    started(transcript, at=50).counts(program="a", resting=())
+
+
+def test_where_none_could_be_run_the_soonest_is_waited_for_longer_each_time() -> None:
+    transcript = due(programs=AB, retry_interval=30)
+    whole(transcript, NOT_RUN).to(BackingOff, until=0)
+    whole(transcript, NOT_RUN).to(BackingOff, until=30).counts(program="b", unfit=2, retry_count=0)
+    whole(transcript, NOT_RUN).counts(program="a")
+    assert 30 + 15 <= until(transcript) <= 30 + 45
+    whole(transcript, NOT_RUN).counts(program="b", unfit=4)
+
+
+def test_where_none_could_be_run_too_often_it_stops_with_all_reasons() -> None:
+    transcript = whole(whole(due(programs=AB, max_faults=2), NOT_RUN), NOT_RUN)
+    whole(transcript, NOT_RUN).to(BackingOff).counts(program="a", unfit=3)
+    (
+        whole(transcript, UNFIT)
+        .to(Rejected, reason=Reason.ENVIRONMENT)
+        .says("4 times in a row the surroundings failed: a: environment: exit code 127")
+        .says("b: environment: no space left")
+        .on(on.ResumeRequested(at=9999))
+        .to(BackingOff)
+        .counts(resting=(), unfit=0)
+    )
+
+
+def test_one_that_could_never_be_run_does_not_end_the_wait_for_one_that_is_limited() -> None:
+    transcript = whole(due(programs=AB, max_faults=1), limited_until(90_000.0))
+    whole(transcript, NOT_RUN).to(BackingOff).counts(program="b")
+    whole(transcript, NOT_RUN).to(BackingOff, fixed=True).counts(program="b", unfit=2)
+    assert until(transcript) >= 90_000
+    started(transcript).counts(program="a")
+
+
+def test_without_another_program_the_machine_is_waited_for_without_a_rest() -> None:
+    for programs in ((), ("a",)):
+        transcript = whole(due(programs=programs, retry_interval=30), NOT_RUN)
+        transcript.to(BackingOff, until=30, fixed=False).counts(resting=(), unfit=1)
 
 
 # --- the board --------------------------------------------------------------------------------

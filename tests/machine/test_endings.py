@@ -9,12 +9,11 @@ from lifecycle.machine import events as on
 from lifecycle.machine.endings import TREATMENTS, Then
 from lifecycle.machine.states import BackingOff, Ended, Reason, Rejected, Spawning, Wanted
 from runtime.agents.outcome import Ending
-from tests.machine.attempting import BROKEN, CRASHES, LIMITED, TROUBLED, due, until, whole
+from tests.machine.attempting import BROKEN, CRASHES, LIMITED, TROUBLED, UNFIT, due, until, whole
 from tests.machine.playbook import DONE, ended, play, stopping
 
 TAKEN = on.SnapshotTaken(at=10, attempt=1, head="h1", tree="t1")
 RESUME = on.ResumeRequested(at=20, by="ada")
-UNFIT = on.Report(ended=Ended.ENVIRONMENT, detail="no space left")
 
 
 def those(*thens: Then) -> list[Ended]:
