@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
-from lifecycle.machine.money import HOUR, NO_LIMIT, Budget, Spent, unheld
+from lifecycle.machine.money import NO_LIMIT, UNITS, Budget, Spent, unheld
 from lifecycle.tallies import Known, Past, Present
 
 if TYPE_CHECKING:
@@ -317,17 +317,9 @@ class Accounts:
 
 def budget_of(own: Allowance | None, settings: Settings, prefix: str) -> Budget:
     """Return a budget: each part as the plan file gives it, else as the settings do."""
-
-    def part(name: str) -> float | None:
-        said: float | None = getattr(own, name, None)
-        return said if said is not None else getattr(settings, f"{prefix}budget_{name}")
-
-    tokens, cost, time_, attempts = (part(name) for name in ("tokens", "usd", "hours", "attempts"))
-    return Budget(
-        tokens=None if tokens is None else int(tokens),
-        cost_usd=cost,
-        seconds=None if time_ is None else time_ * HOUR,
-        attempts=None if attempts is None else int(attempts),
+    return Budget.of(
+        {unit: getattr(own, unit, None) for unit in UNITS},
+        {unit: getattr(settings, f"{prefix}budget_{unit}") for unit in UNITS},
     )
 
 

@@ -1,8 +1,8 @@
-"""Where settings come from, and which source wins.
+"""Which source of settings wins, and what is refused.
 
 Command line > LOOPWRIGHT_* > loopwright.toml > [tool.loopwright] in pyproject.toml > user file. A
 name nobody knows or a value out of range is refused with its place. What a setting means is decided
-in `lifecycle.settings`; files are only read here, never written.
+in `lifecycle.settings`, where the sources are in `sources`; files are only read, never written.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import json
 import math
 import re
 import shlex
-import sys
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -22,26 +20,14 @@ from pydantic import ValidationError
 from lifecycle.errors import PlanError
 from lifecycle.settings import Settings
 from orchestrator.errors import ConfigError
-from orchestrator.tomltext import TomlText
+from orchestrator.sources import PREFIX, Layer, layers, settings_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from pydantic.fields import FieldInfo
 
-PREFIX = "LOOPWRIGHT_"
-NOT_SETTINGS = frozenset(
-    PREFIX + name
-    for name in (
-        *("AGENT_ID", "TASK_ID", "ATTEMPT", "SPAWN_ID", "COMM_FILE", "SUMMARY_FILE"),
-        *("DEBUG", "CRASH_AT", "AGENT_SCRIPT", "HYPOTHESIS"),
-        *("TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN"),
-        *(f"{name}_HOOK_SECRET" for name in ("GITHUB", "GITLAB", "GITEA", "GENERIC")),
-    )
-)
-"""Variables of ours that are no settings: what agents get, what shows our inside, and secrets,
-which belong into no file and no listing."""
-REPO_FILE = "loopwright.toml"
 DEFAULT = "default"
 AGENT = ("command", "adapter", "agents")
 """Ways to say which program works: one choice, so the strongest source that names any decides."""
@@ -58,14 +44,6 @@ class SettingRow:
     name: str
     value: Any
     source: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """What one source says, and how to name the place of each of its values."""
-
-    values: dict[str, Any]
-    where: Callable[[str], str]
 
 
 def load_settings(
@@ -92,7 +70,7 @@ def explain_settings(
     return [SettingRow(name, values[name], sources[name]) for name in values]
 
 
-def _ousted(layer: _Layer, values: Mapping[str, Any]) -> tuple[str, ...]:
+def _ousted(layer: Layer, values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what a source makes void of weaker ones: who names an agent names the only one."""
     named = [name for name in AGENT if name in values]
     said = [name for name in named if values[name]]
@@ -145,11 +123,6 @@ class SettingsReader:
         return tuple(_stamp(path) for path in self._files)
 
 
-def settings_files(repo: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Name the files that are read, the weakest first; they need not be there."""
-    return (*_user_files(environ), repo / "pyproject.toml", repo / REPO_FILE)
-
-
 def allowed_values(name: str) -> str:
     """Say in words what a setting may be."""
     field = Settings.model_fields[name]
@@ -168,32 +141,15 @@ def allowed_values(name: str) -> str:
 
 def _layers(
     repo: Path, environ: Mapping[str, str], overrides: Mapping[str, object]
-) -> Iterator[_Layer]:
-    for path in _user_files(environ):
-        yield from _file_layer(path)
-    yield from _file_layer(repo / "pyproject.toml", "tool", "loopwright")
-    yield from _file_layer(repo / REPO_FILE)
-    yield _environment_layer(environ)
+) -> Iterator[Layer]:
+    for layer in layers(repo, environ):
+        if layer.is_text:
+            values = {name: _from_text(name, text) for name, text in layer.values.items()}
+            yield replace(layer, values=values)
+        else:
+            yield layer
     given = {name: value for name, value in overrides.items() if value is not None}
-    yield _Layer(given, lambda name: f"--{name.replace('_', '-')}")
-
-
-def _file_layer(path: Path, *table: str) -> Iterator[_Layer]:
-    text = TomlText.read(path)
-    if text is not None:
-        yield _Layer(dict(text.table(*table)), lambda name: text.where((*table, name)))
-
-
-def _environment_layer(environ: Mapping[str, str]) -> _Layer:
-    values = {
-        variable.removeprefix(PREFIX).lower(): text
-        for variable, text in environ.items()
-        if variable.startswith(PREFIX) and variable not in NOT_SETTINGS and text.strip()
-    }
-    return _Layer(
-        {name: _from_text(name, text) for name, text in values.items()},
-        lambda name: PREFIX + name.upper(),
-    )
+    yield Layer(given, lambda name: f"--{name.replace('_', '-')}")
 
 
 def _from_text(name: str, text: str) -> Any:
@@ -208,7 +164,7 @@ def _from_text(name: str, text: str) -> Any:
     return text
 
 
-def _checked(layer: _Layer) -> dict[str, Any]:
+def _checked(layer: Layer) -> dict[str, Any]:
     for name in layer.values:
         if name not in Settings.model_fields:
             raise ConfigError(f"{layer.where(name)}: {_unknown(name)}")
@@ -227,7 +183,7 @@ def _checked(layer: _Layer) -> dict[str, Any]:
     return checked
 
 
-def _check_programs(layer: _Layer, values: Mapping[str, Any]) -> None:
+def _check_programs(layer: Layer, values: Mapping[str, Any]) -> None:
     """Refuse names that no agent program has, where they are said."""
     for setting in ("adapter", "agents"):
         given = values.get(setting)
@@ -242,7 +198,7 @@ def _check_programs(layer: _Layer, values: Mapping[str, Any]) -> None:
                 raise _refused(layer, setting, problem) from problem
 
 
-def _prepared(layer: _Layer, name: str, value: Any) -> Any:
+def _prepared(layer: Layer, name: str, value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise _bad(layer, name, value)
     field = Settings.model_fields[name]
@@ -274,11 +230,11 @@ def _is_list(name: str) -> bool:
     return field is not None and "tuple" in str(field.annotation)
 
 
-def _refused(layer: _Layer, name: str, problem: Exception) -> ConfigError:
+def _refused(layer: Layer, name: str, problem: Exception) -> ConfigError:
     return ConfigError(f"{layer.where(name)}: {name}: {problem}")
 
 
-def _bad(layer: _Layer, name: str, value: Any) -> ConfigError:
+def _bad(layer: Layer, name: str, value: Any) -> ConfigError:
     shown = json.dumps(value, default=str)
     return ConfigError(f"{layer.where(name)}: {name} must be {allowed_values(name)}, not {shown}")
 
@@ -299,19 +255,6 @@ def _range_of(field: FieldInfo) -> str:
     low = f" above {bounds['gt']}" if "gt" in bounds else low
     high = f" to {bounds['le']}" if "le" in bounds else ""
     return low + high
-
-
-def _user_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    home = environ.get("HOME", "")
-    given = environ.get("XDG_CONFIG_HOME", "")
-    folders = []
-    if sys.platform == "darwin" and home:
-        folders.append(Path(home, "Library", "Application Support"))
-    if given and Path(given).is_absolute():
-        folders.append(Path(given))
-    elif home:
-        folders.append(Path(home, ".config"))
-    return tuple(folder / "loopwright" / "config.toml" for folder in folders)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

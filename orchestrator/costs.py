@@ -11,22 +11,20 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.accounts import budget_of
-from lifecycle.machine.money import HOUR, Spent
-from lifecycle.plan import LOOSE, Allowance, PlanMark
+from lifecycle.machine.money import HOUR, UNITS, Budget, Spent
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import tzinfo
-
-    from lifecycle.machine.money import Budget
-    from lifecycle.settings import Settings
 
 Rows = list[dict[str, Any]]
 Facts = list[tuple[str, str, str, dict[str, Any]]]
 
 UNKNOWN = "unknown"
+LOOSE = "run"
+"""As `lifecycle.plan` has it, which would take longer to import than all of this takes to run; a
+test compares them."""
 _SPAN = re.compile(r"([1-9][0-9]{0,4})([hd])")
 _OVER = "accepted"
 """The coarse state of a lifecycle whose budget is nobody's concern any more."""
@@ -163,21 +161,24 @@ def total(rows: Rows) -> Line:
 
 
 def budgets(
-    rows: Rows, facts: Facts, settings: Settings, now: float, zone: tzinfo | None = None
+    rows: Rows, facts: Facts, limits: Mapping[str, float], now: float, zone: tzinfo | None = None
 ) -> list[Part]:
-    """Return every limit that holds now: of this day, of each plan, of each lifecycle at hand."""
+    """Return every limit that holds now: of this day, of each plan, of each lifecycle at hand.
+
+    `limits` are those of the settings, by their names there.
+    """
     today = _day(now, zone)
     start = _start(today, zone)
     end = _start(today + timedelta(days=1), zone)
     of_day = total([row for row in rows if start <= row["at"] < end])
-    parts = list(_parts("day", str(today), budget_of(None, settings, "day_"), of_day))
+    parts = list(_parts("day", str(today), _budget(None, limits, "day_"), of_day))
     plans = {line.name: line for line in grouped(rows, "plan", zone)}
-    marks = {name: PlanMark(name=name) for name in plans if name != UNKNOWN}
+    marks: dict[str, dict[str, Any]] = {name: {} for name in plans if name != UNKNOWN}
     for _, _, _, known in facts:
-        mark = PlanMark.model_validate(known.get("plan") or {})
-        marks[mark.name] = mark
+        mark = known.get("plan") or {}
+        marks[mark.get("name", LOOSE)] = mark
     for name, mark in sorted(marks.items()):
-        budget = budget_of(mark.budget, settings, "plan_")
+        budget = _budget(mark.get("budget"), limits, "plan_")
         parts += _parts("plan", name, budget, plans.get(name) or Line(name))
     lives: dict[tuple[str, str], Line] = {}
     for row in rows:
@@ -185,11 +186,14 @@ def budgets(
         lives.setdefault(key, Line(row["agent_id"])).add(row)
     for agent_id, birth, state, known in sorted(facts, key=lambda each: each[0]):
         if state != _OVER:
-            own = known.get("task", {}).get("budget")
-            budget = budget_of(None if own is None else Allowance(**own), settings, "")
+            budget = _budget(known.get("task", {}).get("budget"), limits, "")
             line = lives.get((agent_id, birth)) or Line(agent_id)
             parts += _parts("lifecycle", agent_id, budget, line)
     return parts
+
+
+def _budget(own: dict[str, Any] | None, limits: Mapping[str, float], prefix: str) -> Budget:
+    return Budget.of(own or {}, {unit: limits.get(f"{prefix}budget_{unit}") for unit in UNITS})
 
 
 def _parts(scope: str, name: str, budget: Budget, line: Line) -> Iterator[Part]:

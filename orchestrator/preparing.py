@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from ci.remoteurl import kind_of, parse
 from lifecycle.programs import installed
 from lifecycle.settings import Settings
-from orchestrator.config import REPO_FILE, allowed_values
+from orchestrator.config import allowed_values
 from orchestrator.fielddocs import field_docs
+from orchestrator.sources import REPO_FILE
 from orchestrator.tomltext import TomlText
 from runtime.git import inspect_repository
 from runtime.ownership import exclude_own_files

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNITS = ("tokens", "usd", "hours", "attempts")
+"""The parts of a budget as people name them."""
 CENT = 0.01
 HAIR = 0.0000005
 """Dollars by which sums of fractions may miss a budget."""
@@ -39,6 +45,20 @@ class Budget:
     cost_usd: float | None = None
     seconds: float | None = None
     attempts: int | None = None
+
+    @classmethod
+    def of(cls, own: Mapping[str, float | None], other: Mapping[str, float | None]) -> Budget:
+        """Return it from its parts by their `UNITS`: each as `own` has it, else as `other` does."""
+        said = {unit: own.get(unit) for unit in UNITS}
+        tokens, cost, time, attempts = (
+            other.get(unit) if said[unit] is None else said[unit] for unit in UNITS
+        )
+        return cls(
+            tokens=None if tokens is None else int(tokens),
+            cost_usd=cost,
+            seconds=None if time is None else time * HOUR,
+            attempts=None if attempts is None else int(attempts),
+        )
 
     def __bool__(self) -> bool:
         return (self.tokens, self.cost_usd, self.seconds, self.attempts) != (None,) * 4

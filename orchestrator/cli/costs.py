@@ -49,18 +49,18 @@ def run(name: str, args: list[str]) -> int:
 
     from lifecycle.store.peek import read_facts, read_spending  # noqa: PLC0415  # not for --help
     from orchestrator import costs  # noqa: PLC0415  # as above
+    from orchestrator.budgetlimits import limits_of  # noqa: PLC0415  # as above
     from orchestrator.cli.text import now, say, to_json  # noqa: PLC0415  # as above
-    from orchestrator.config import load_settings  # noqa: PLC0415  # as above
 
     present = now()
     since = costs.instant_of(options.since, present)
-    settings = load_settings(repo, environ=os.environ)
+    limits = limits_of(repo, os.environ)
     database = repo / STATE_FOLDER / "state.db"
     there = database.exists()
     everything, facts = (read_spending(database), read_facts(database)) if there else ([], [])
     rows: Rows = [row for row in everything if row["at"] >= since]
     lines = costs.grouped(rows, options.by)
-    parts = costs.budgets(everything, facts, settings, present)
+    parts = costs.budgets(everything, facts, limits, present)
     if options.json:
         value = {
             "since": since,

@@ -10,13 +10,13 @@ import pytest
 from lifecycle.settings import Settings
 from orchestrator.config import (
     AGENT,
-    NOT_SETTINGS,
     SettingsReader,
     allowed_values,
     explain_settings,
     load_settings,
 )
 from orchestrator.errors import ConfigError
+from orchestrator.sources import NOT_SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lifecycle.plan import Allowance, PlanMark, Task
+from lifecycle.plan import LOOSE, Allowance, PlanMark, Task
 from lifecycle.record import AgentLifecycle, Commit, Spending
-from lifecycle.settings import Settings
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from orchestrator import costs
@@ -207,6 +206,13 @@ def test_a_time_that_is_none_is_refused(world: World, wrong: str) -> None:
     assert f"--since '{wrong}' is no time; give days (7d)" in told.stderr
 
 
+def test_tasks_that_came_with_no_plan_belong_to_the_same_one_everywhere() -> None:
+    assert costs.LOOSE == LOOSE == PlanMark().name
+    [line] = costs.grouped([row(NOON, plan="")], "plan", UTC)
+    [part] = costs.budgets([], [("a", "b1", "running", {})], {"plan_budget_usd": 1.0}, NOON, UTC)
+    assert line.name == part.name == LOOSE
+
+
 def test_days_are_calendar_days_and_hours_are_not() -> None:
     east = timezone(timedelta(hours=13))
 
@@ -236,7 +242,7 @@ def test_budgets_of_plan_and_task_come_before_the_settings() -> None:
         ("a", "b1", "running", {"task": task, "plan": marks[0]}),
         ("b", "b9", "accepted", {"task": task, "plan": marks[1]}),
     ]
-    chosen = Settings(plan_budget_tokens=7, budget_hours=1.0)
+    chosen = {"plan_budget_tokens": 7, "budget_hours": 1.0}
     rows = [row(NOON - 400 * DAY, birth="b0"), row(NOON), row(NOON, plan="other")]
 
     parts = costs.budgets(rows, facts, chosen, NOON, UTC)

@@ -20,6 +20,8 @@ HEAVY = frozenset(
     )
 )
 """The first line may never come; the second costs more than these commands do."""
+SUMS = frozenset(("dataclasses", "inspect", "tomllib"))
+"""What adding up and a file of settings need all the same."""
 BARE = frozenset(("argparse", "typing", "pathlib", "json", "re", "sqlite3"))
 
 
@@ -51,6 +53,19 @@ def test_ps_imports_nothing_heavy(filled: Cli, options: tuple[str, ...]) -> None
     names = imported("ps", *options, cwd=filled.repo)
     assert "lifecycle.store.peek" in names
     assert not names & HEAVY
+
+
+@pytest.mark.parametrize("options", [(), ("--by", "plan", "--json")])
+def test_costs_imports_nothing_heavy_also_where_budgets_are_set(
+    filled: Cli, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    settings = tmp_path / "loopwright" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text('adapter = "claude"\nbudget_attempts = 9\nday_budget_usd = 2.5\n')
+    env = {"LOOPWRIGHT_PLAN_BUDGET_TOKENS": "5000", "XDG_CONFIG_HOME": str(tmp_path)}
+    names = imported("costs", *options, cwd=filled.repo, env=env)
+    assert {"lifecycle.store.peek", "orchestrator.budgetlimits"} <= names
+    assert not names & (HEAVY - SUMS)
 
 
 def test_signal_imports_nothing_heavy(tmp_path: Path) -> None:
