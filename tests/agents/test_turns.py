@@ -8,34 +8,13 @@ import pytest
 
 from runtime.agents.outcome import Ending, Scope, Tokens
 from tests.agents.recorded import compact, parser, part_of, ran
+from tests.agents.turns import BEHIND, INIT, NOTIFIED, result
 
 if TYPE_CHECKING:
     from runtime.agents.parser import Parser
 
 BOTH = pytest.mark.parametrize("live", [True, False], ids=["live", "afterwards"])
-INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "m"}
-BEHIND = {
-    "type": "system",
-    "subtype": "task_started",
-    "tool_use_id": "t1",
-    "is_backgrounded": True,
-}
-NOTIFIED = {"type": "system", "subtype": "task_notification", "tool_use_id": "t1"}
 NONE_LEFT = {"type": "system", "subtype": "background_tasks_changed", "tasks": []}
-
-
-def result(tokens: int = 100, cost: float = 1.0, **more: Any) -> dict[str, Any]:
-    since = {"m": {"inputTokens": tokens, "costUSD": cost}} if tokens else {}
-    return {
-        "type": "result",
-        "subtype": "success",
-        "is_error": False,
-        "result": "I wait.",
-        "usage": {"input_tokens": tokens},
-        "model_usage_since_last_result": since,
-        "total_cost_usd": cost,
-        **more,
-    }
 
 
 def calls(tool: str, parent: str | None = None, **given: Any) -> dict[str, Any]:

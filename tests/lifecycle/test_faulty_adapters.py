@@ -15,6 +15,7 @@ from lifecycle.machine.states import Ended
 from lifecycle.monitor import LINGERS_AFTER, Monitor
 from lifecycle.result import LoopResultType
 from runtime.agents import claude
+from tests.agents.turns import result
 from tests.lifecycle import reporting
 from tests.lifecycle.reporting import Programs, agent
 from tests.lifecycle.world import DONE, HANG, PATIENCE, World
@@ -29,12 +30,7 @@ if TYPE_CHECKING:
     from runtime.agents.parser import Events
 
 BAD = {"type": "worse"}
-OVER = {
-    "type": "result",
-    "subtype": "success",
-    "is_error": False,
-    "model_usage_since_last_result": {"m": {"inputTokens": 5, "costUSD": 1.5}},
-}
+OVER = result(5, 1.5)
 
 
 class CannotRead(claude.ClaudeParser):

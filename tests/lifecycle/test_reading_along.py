@@ -11,6 +11,7 @@ from lifecycle.clock import SteppedClock
 from lifecycle.machine.states import Ended
 from lifecycle.monitor import ENDS_WITHIN, LINGERS_AFTER, TROUBLED_AFTER, Monitor
 from runtime.agents.catalogue import built_in
+from tests.agents.turns import BEHIND, INIT, NOTIFIED, result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,21 +114,7 @@ def test_what_a_program_does_not_name_is_the_model_that_was_asked_for(heard: Lis
 
 # --- several turns ----------------------------------------------------------------------------
 
-INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "m"}
-BEHIND = {
-    "type": "system",
-    "subtype": "task_started",
-    "tool_use_id": "t1",
-    "is_backgrounded": True,
-}
-ENDED = {"type": "system", "subtype": "task_notification", "tool_use_id": "t1"}
-OVER = {
-    "type": "result",
-    "subtype": "success",
-    "is_error": False,
-    "result": "I wait.",
-    "model_usage_since_last_result": {"m": {"inputTokens": 900, "costUSD": 9.0}},
-}
+OVER = result(900, 9.0)
 TOOL = {
     "type": "assistant",
     "message": {
@@ -159,7 +146,7 @@ def test_a_program_that_waits_for_its_own_work_is_let_wait_until_that_ends(woken
     assert woken.monitor.listen() is None
     woken.later(10 * LINGERS_AFTER)
     assert (woken.monitor.listen(), woken.monitor.tools_running) == (None, 1)
-    woken.says(ENDED)
+    woken.says(NOTIFIED)
     assert (woken.monitor.listen(), woken.monitor.tools_running) == (None, 0)
     woken.later(LINGERS_AFTER)
     assert woken.monitor.listen() is not None
