@@ -6,6 +6,7 @@ Joins the accounts and the board with one lifecycle. Decides nothing about what 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lifecycle.accounts import Budgets
@@ -41,9 +42,11 @@ class Board:
                 return
             for record in await store.unfinished():
                 if record.work is not None and record.work.tally.resting:
-                    # As stored, where a secret only shows that there was one.
-                    agent = Agent.model_validate(record.facts["agent"])
-                    self.note(agent, record.work.tally.resting)
+                    # One whose facts are damaged tells nothing; it keeps no other from learning.
+                    with suppress(KeyError, ValueError):
+                        # As stored, where a secret only shows that there was one.
+                        agent = Agent.model_validate(record.facts["agent"])
+                        self.note(agent, record.work.tally.resting)
             self._learned = True
 
     def note(self, agent: Agent, resting: Iterable[Resting]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine.states import Accepted, Completed, State
 from lifecycle.record import Filter
+from lifecycle.store.damage import RecordDamagedError
 from runtime.errors import WorkspaceError
 
 if TYPE_CHECKING:
@@ -23,8 +24,13 @@ class Bases:
         self._branches = branches
 
     async def of_task(self, task_id: str) -> AgentLifecycle | None:
-        """Return the newest lifecycle of a task."""
+        """Return the newest lifecycle of a task; RecordDamagedError when it cannot be read.
+
+        An older one, or none, in its place would have others start without its work.
+        """
         page = await self._store.list(Filter(task_id=task_id), limit=1)
+        for damaged in page.damaged:
+            raise RecordDamagedError(damaged)
         return page.records[0] if page.records else None
 
     async def start_of(self, task: Task) -> str | None:

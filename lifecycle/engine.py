@@ -116,6 +116,10 @@ class Engine:
 
     async def recover_agents(self) -> tuple[str, ...]:
         """Bring to safety what a crash left in the middle of an attempt; returns whom."""
+        for damaged in await self.parts.store.damaged():
+            self.parts.report(
+                "lifecycle_record_damaged", agent_id=damaged.agent_id, reason=damaged.problem
+            )
         lost = [
             record
             for record in await self.parts.store.unfinished()

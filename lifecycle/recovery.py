@@ -10,7 +10,7 @@ from lifecycle.machine.states import Coarse
 from lifecycle.record import Filter
 from lifecycle.retention import RETIRED
 from lifecycle.store.instances import instances_of
-from lifecycle.store.walk import every
+from lifecycle.store.walk import every, pages
 
 if TYPE_CHECKING:
     from lifecycle.parts import Parts
@@ -22,7 +22,12 @@ async def end_strays(parts: Parts) -> None:
     strays = parts.terminals.find_all_marked()
     if not strays:
         return
-    births = {f"{record.agent_id}.{record.birth}." async for record in every(parts.store)}
+    births = {
+        f"{known.agent_id}.{known.birth}."
+        async for page in pages(parts.store)
+        # Nobody will attend one whose record is damaged, either.
+        for known in page.named
+    }
     attended = {process.identity.mark for process in parts.terminals.live()}
     grace = parts.settings().stop_grace
     ours = [

@@ -6,16 +6,18 @@ Reads the records of a repository that is ours already; changes none.
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.case import load
-from lifecycle.errors import PlanError
+from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.machine.states import Coarse, Completed, Suspended
 from lifecycle.plan import Task
 from lifecycle.programs import programs_of
 from lifecycle.retention import RETIRED
-from lifecycle.store.walk import every
+from lifecycle.store.damage import RecordDamagedError, damage_of
+from lifecycle.store.walk import pages
 from orchestrator.fitness import require_tools, unheld
 from orchestrator.plans import agent_for, chosen_agent, task_of
 from orchestrator.population import TURNS
@@ -24,13 +26,15 @@ from runtime.git import Git
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from lifecycle.engine import Engine
     from lifecycle.plan import Agent, Plan
     from lifecycle.record import AgentLifecycle
     from lifecycle.settings import Settings
+    from lifecycle.store.damage import Damaged
+    from lifecycle.store.port import LifecycleStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,8 @@ async def wished(
 ) -> Work:
     """Return the task that was typed; the same words, or its id, mean the one that was begun."""
     require_tools(settings)
+    for damaged in await engine.parts.store.damaged():
+        tell(_named(damaged))
     known = await _known(engine, wish)
     if known is None:
         fresh = await _fresh(engine, wish, settings)
@@ -79,23 +85,20 @@ async def planned(
     """Return the tasks of a plan and, with `everything`, all that is unfinished here."""
     require_tools(settings)
     store = engine.parts.store
-    jobs: dict[str, Job] = {}
-    if plan is not None:
-        retired = await store.all(RETIRED)
-        engine.parts.plans.update((task.id, plan.mark()) for task in plan.tasks)
-        for task in plan.tasks:
-            agent = agent_for(task, plan, settings)
-            startable(agent)
-            # Accepted long ago: its record is gone, its work is in the base.
-            if task.id not in retired or await store.get(agent.agent_id) is not None:
-                jobs[agent.agent_id] = Job(agent, task)
+    damaged: dict[str, Damaged] = {}
+    jobs = {} if plan is None else await _of_plan(engine, plan, settings, damaged)
     unfinished = await store.unfinished()
     if everything:
+        damaged |= {each.agent_id: each for each in await store.damaged()}
         for record in unfinished:
             # Completed work waits for a person; only a merge that was cut short needs a runner.
             over = isinstance(record.work, Completed) and not record.work.merging
             if record.agent_id not in jobs and not over:
-                jobs[record.agent_id] = await recorded(engine, record)
+                with _setting_aside(damaged):
+                    jobs[record.agent_id] = await recorded(engine, record)
+    if tell is not None:
+        for each in damaged.values():
+            tell(_named(each))
     turns = await store.all(TURNS)
     held = []
     for record in unfinished:
@@ -109,7 +112,37 @@ async def planned(
             held.append(record)
             del jobs[record.agent_id]
     _foretell(jobs.values(), settings, tell, plan)
-    return Work(tuple(jobs.values()), tuple(held))
+    return Work(tuple(jobs.values()), tuple(held), damaged=tuple(damaged.values()))
+
+
+async def _of_plan(
+    engine: Engine, plan: Plan, settings: Settings, damaged: dict[str, Damaged]
+) -> dict[str, Job]:
+    store, jobs = engine.parts.store, dict[str, Job]()
+    retired = await store.all(RETIRED)
+    engine.parts.plans.update((task.id, plan.mark()) for task in plan.tasks)
+    for task in plan.tasks:
+        agent = agent_for(task, plan, settings)
+        startable(agent)
+        with _setting_aside(damaged):
+            known = await store.get(agent.agent_id)
+            # Accepted long ago: its record is gone, its work is in the base.
+            if task.id not in retired or known is not None:
+                jobs[agent.agent_id] = Job(agent, task)
+    return jobs
+
+
+@contextmanager
+def _setting_aside(damaged: dict[str, Damaged]) -> Iterator[None]:
+    """Go on without a lifecycle whose record cannot be read, and remember which."""
+    try:
+        yield
+    except RecordDamagedError as found:
+        damaged[found.damaged.agent_id] = found.damaged
+
+
+def _named(damaged: Damaged) -> str:
+    return f"Note: {RecordDamagedError(damaged)}"
 
 
 def _foretell(
@@ -142,8 +175,11 @@ def startable(agent: Agent) -> None:
 
 
 async def recorded(engine: Engine, record: AgentLifecycle) -> Job:
-    """Return a lifecycle as it was last run."""
-    case = await load(engine.parts.store, record)
+    """Return a lifecycle as it was last run; RecordDamagedError when that cannot be read."""
+    try:
+        case = await load(engine.parts.store, record)
+    except (LifecycleError, LookupError, ValueError) as problem:
+        raise damage_of(record, problem) from problem
     return Job(case.agent, case.task)
 
 
@@ -152,9 +188,10 @@ async def _known(engine: Engine, wish: Wish) -> AgentLifecycle | None:
         return await engine.parts.bases.of_task(wish.task_id)
     same = task_of(wish.text, "T000")
     for record in await engine.parts.store.unfinished():
-        task = Task.model_validate(record.facts["task"])
-        if (task.title, task.description) == (same.title, same.description):
-            return record
+        with suppress(KeyError, ValueError):  # one whose facts are damaged is not the one meant
+            task = Task.model_validate(record.facts["task"])
+            if (task.title, task.description) == (same.title, same.description):
+                return record
     return None
 
 
@@ -189,12 +226,17 @@ async def startable_from(repo: Path, base: str) -> None:
 async def _free_id(engine: Engine) -> str:
     store = engine.parts.store
     taken = set(await store.all(RETIRED))
-    async for record in every(store):
-        taken |= {record.task_id, record.agent_id.removeprefix("agent-")}
+    for agent_id, task_id in await names(store):
+        taken |= {task_id, agent_id.removeprefix("agent-")}
     number = 1
     while f"T{number:03d}" in taken:
         number += 1
     return f"T{number:03d}"
+
+
+async def names(store: LifecycleStore) -> list[tuple[str, str]]:
+    """Return agent and task of all records, also of those that cannot be read."""
+    return [(known.agent_id, known.task_id) async for page in pages(store) for known in page.named]
 
 
 def _changed(task: Task, wish: Wish) -> Task:

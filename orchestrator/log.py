@@ -34,7 +34,7 @@ OPERATIONS: dict[type[on.Event], str] = {
 }
 _BY_POPULATION = (on.PauseRequested, on.ResumeRequested)
 """Logged by the population, which knows turns and counters."""
-_WARNINGS = ("_failed", "_illegal_transition", "_refused")
+_WARNINGS = ("_damaged", "_failed", "_illegal_transition", "_refused")
 
 
 class RunnerLog:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,8 @@ from lifecycle.plan import Agent, checked_name, default_agent_id
 from lifecycle.record import AgentLifecycle
 from lifecycle.retention import RETIRED
 from lifecycle.store.sqlite import SqliteStore
-from lifecycle.store.walk import every
 from orchestrator import requests, steering
-from orchestrator.jobs import startable, startable_from
+from orchestrator.jobs import names, startable, startable_from
 from orchestrator.plans import chosen_agent, task_of
 from orchestrator.population import TURNS, LiveState, is_held
 from orchestrator.reading import known, runner_of, store_of
@@ -152,11 +151,12 @@ async def added_as(store: LifecycleStore, addition: Addition, settings: Settings
 async def _population(store: LifecycleStore) -> tuple[set[str], LiveState]:
     """Return all names on record, and those that are members still."""
     taken, state = set[str](), LiveState()
-    async for record in every(store):
-        taken |= {record.agent_id, record.task_id}
+    for pair in await names(store):
+        taken.update(pair)
     for record in await store.unfinished():
         if not isinstance(record.work, Completed):
-            state.agents[record.agent_id] = Agent.model_validate(record.facts["agent"])
+            with suppress(KeyError, ValueError):  # one whose facts are damaged stops no addition
+                state.agents[record.agent_id] = Agent.model_validate(record.facts["agent"])
     return taken, state
 
 

@@ -42,8 +42,8 @@ async def known(store: LifecycleStore, agent_id: str, repo: Path) -> AgentLifecy
         return record
     page = await store.list(limit=1000)
     # People type the task's id as often as the agent's.
-    of_task = [each.agent_id for each in page.records if each.task_id == agent_id]
-    names = [each.agent_id for each in page.records]
+    of_task = [each.agent_id for each in page.named if each.task_id == agent_id]
+    names = [each.agent_id for each in page.named]
     near = of_task or difflib.get_close_matches(agent_id, names, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`loopwright ps --all` lists all"
     raise UnknownLifecycleError(f"there is no lifecycle {agent_id!r} in {repo}; {hint}")

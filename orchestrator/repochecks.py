@@ -6,12 +6,14 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from lifecycle.errors import LifecycleError
 from lifecycle.paths import Paths
 from lifecycle.store.lock import holder
 from lifecycle.store.peek import read_rows
+from lifecycle.store.sqlite_listing import damaged_in
 from orchestrator.checks import BAD, OK, WARN, Check
 from orchestrator.config import DEFAULT, explain_settings
 from orchestrator.errors import ConfigError
@@ -141,6 +143,25 @@ def _permissions(root: Path) -> Check:
     return Check(OK, "permissions", f"{root} is yours alone")
 
 
+def _damaged(database: Path) -> Iterator[Check]:
+    """Name each record that cannot be read: it is kept as it is, and all others go on."""
+    try:
+        found = damaged_in(database)
+    except LifecycleError as problem:
+        what, _, mend = str(problem).rpartition("; ")
+        yield Check(BAD, "records", what or str(problem), mend)
+        return
+    for each in found:
+        query = f"PRAGMA foreign_keys = ON; DELETE FROM lifecycles WHERE cursor = {each.cursor}"  # noqa: S608  # shown, not run, and a number
+        yield Check(
+            BAD,
+            "records",
+            f"the record of {each.agent_id} is damaged ({each.problem}); no other is held up by it",
+            f"with no runner alive, put a backup of {database} in its place; or give this record "
+            f"up (its branch and saved work stay): sqlite3 {quote(str(database))} {quote(query)}",
+        )
+
+
 def _records(paths: Paths, now: float) -> Iterator[Check]:
     if not paths.database.exists():
         yield Check(OK, "records", "none yet")
@@ -151,6 +172,7 @@ def _records(paths: Paths, now: float) -> Iterator[Check]:
         what, _, mend = str(problem).rpartition("; ")
         yield Check(BAD, "records", what or str(problem), mend)
         return
+    yield from _damaged(paths.database)
     number = f"{_MANY} or more" if len(rows) == _MANY else str(len(rows))
     yield Check(OK, "records", f"{number} in {paths.database}")
     for aside in sorted(paths.root.glob("state.db.damaged-*")):

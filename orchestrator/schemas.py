@@ -163,7 +163,14 @@ def _export() -> dict[str, Any]:
         attempts=_list(_attempt()),
         pending=_list(_pending()),
     )
-    return _object(form=_COUNT, loopwright=_TEXT, exported_at=_NUMBER, lifecycles=_list(one))
+    lost = _object(agent_id=_TEXT, task_id=_TEXT, problem=_TEXT)
+    return _object(
+        form=_COUNT,
+        loopwright=_TEXT,
+        exported_at=_NUMBER,
+        lifecycles=_list(one),
+        damaged=_list(lost),
+    )
 
 
 def _ps() -> dict[str, Any]:
@@ -183,6 +190,7 @@ def _ps() -> dict[str, Any]:
         tags=_TEXTS,
         error=_MAYBE_TEXT,
         cursor=_COUNT,
+        damaged={**_TEXT, "description": "what is wrong with a record that cannot be read"},
     )
     return _object(lifecycles=_list(row), next_cursor=_MAYBE_COUNT, runner=_runner())
 

@@ -7,7 +7,7 @@ loop that ends, however it ends, never disturbs the others.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from lifecycle.machine.states import Accepted, Reason, Suspended
 from lifecycle.plan import Agent, Task
 from lifecycle.result import LoopResult, LoopResultType, broken
 from lifecycle.retention import RETIRED
+from lifecycle.store.damage import RecordDamagedError
 from orchestrator.cli import exits
 from orchestrator.cli.options import user
 from orchestrator.crew import Crew
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lifecycle.engine import Engine
     from lifecycle.loop import AgentLifecycleLoop
     from lifecycle.record import AgentLifecycle
+    from lifecycle.store.damage import Damaged
     from orchestrator.providers import Outside
     from orchestrator.view import View
     from orchestrator.web.office import Beside
@@ -80,6 +82,8 @@ class Work:
     held: tuple[AgentLifecycle, ...] = ()
     beside: Beside | None = None
     """What runs beside the loops; it may keep the runner alive when none is left."""
+    damaged: tuple[Damaged, ...] = ()
+    """Lifecycles that cannot be run: nobody can read their records."""
 
     @property
     def stays(self) -> bool:
@@ -94,6 +98,7 @@ class Ending:
     results: dict[str, LoopResult] = field(default_factory=dict)
     records: dict[str, AgentLifecycle] = field(default_factory=dict)
     held: tuple[AgentLifecycle, ...] = ()
+    damaged: tuple[Damaged, ...] = ()
     defects: dict[str, str] = field(default_factory=dict)
     signal_code: int = 0
 
@@ -103,7 +108,7 @@ class Ending:
         if self.signal_code:
             return self.signal_code
         codes = {code_of(result) for result in self.results.values()}
-        if self.held:
+        if self.held or self.damaged:
             codes.add(exits.BLOCKED)
         if self.defects:
             codes.add(exits.INTERNAL_ERROR)
@@ -181,7 +186,14 @@ class Service:
     async def _settle(
         self, agent_id: str, result: LoopResult | None, problem: Exception | None
     ) -> None:
-        record = await self._engine.parts.store.get(agent_id)
+        try:
+            record = await self._engine.parts.store.get(agent_id)
+        except RecordDamagedError as found:
+            # Damaged while it ran: the others run on.
+            self.population.left(agent_id, None)
+            self.ending.damaged += (found.damaged,)
+            self._view.note(str(found), agent_id)
+            return
         self.population.left(agent_id, record)
         if record is None and result is not None:
             # Accepted long ago, and retired just now.
@@ -249,13 +261,15 @@ async def conduct(
                     Desk(engine.parts.store, outside.provider, view.note, engine.parts.masker),
                     _beside(given.beside, office, service.crew),
                 ):
+                    service.ending.damaged = given.damaged
                     await service.run(given)
                 # What a person asked for at the last moment shows in the records.
                 ending = service.ending
                 for agent_id in ending.results:
-                    record = await engine.parts.store.get(agent_id)
-                    if record is not None:
-                        ending.records[agent_id] = record
+                    with suppress(RecordDamagedError):  # it stays known as it was
+                        record = await engine.parts.store.get(agent_id)
+                        if record is not None:
+                            ending.records[agent_id] = record
                 ending.held = tuple(
                     record for record in given.held if record.agent_id not in ending.results
                 )

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 A_PLACE = "a place"
 """It could go on at once if fewer agents were alive."""
 
+UNREADABLE = "you; its record cannot be read: see `loopwright doctor`"
+"""Its state may be any."""
+
 
 def waiting_for(kind: str, work: Mapping[str, Any] | None, present: float, span: Span) -> str:
     """Say in a few words what has to happen next; nothing when an attempt is simply under way."""

@@ -21,6 +21,7 @@ from lifecycle.machine import effects, events, states
 from lifecycle.machine.effects import Effect
 from lifecycle.machine.events import Event
 from lifecycle.machine.states import State
+from lifecycle.store.lenient import Garbled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +112,8 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), default=_pairs, check_circula
 
 
 def _decode(base: type[T], text: str) -> T:
+    if type(text) is Garbled:
+        raise StoreDamagedError(f"a stored {base.__name__.lower()} is no UTF-8: {text[:200]}")
     try:
         value: T = _tagged(base, json.loads(text))
     except (KeyError, TypeError, ValueError, RecursionError) as problem:

@@ -15,6 +15,7 @@ from lifecycle.record import Filter
 from lifecycle.store.audit_rows import audit_rows, refused_row
 from lifecycle.store.audit_trail import MemoryTrail
 from lifecycle.store.codec import encode
+from lifecycle.store.damage import as_page, record_of, sift
 from lifecycle.store.deliveries_memory import MemoryDeliveries
 from lifecycle.store.rows import (
     BIRTH,
@@ -25,7 +26,6 @@ from lifecycle.store.rows import (
     UPDATED,
     VERSION,
     WORK_KIND,
-    as_page,
     attempt_row,
     check_count,
     check_limit,
@@ -41,7 +41,6 @@ from lifecycle.store.rows import (
     row_attempt,
     row_effect,
     row_journal,
-    row_record,
     row_request,
     stamp,
     storable,
@@ -60,10 +59,10 @@ if TYPE_CHECKING:
         AttemptRow,
         Commit,
         JournalEntry,
-        Page,
         PendingEffect,
         Request,
     )
+    from lifecycle.store.damage import Damaged, Listed, Sifted
     from lifecycle.store.rows import Row
 
 _ENDED = ("accepted", "rejected")
@@ -142,10 +141,10 @@ class MemoryStore(MemorySpendings):
         record.cursor, record.version = row[0], row[VERSION]
 
     async def get(self, agent_id: str) -> AgentLifecycle | None:
-        """Return the agent's record, or None."""
+        """Return the agent's record, or None; RecordDamagedError when it cannot be read."""
         self._open()
         row = self._records.get(agent_id)
-        return None if row is None else row_record(row)
+        return None if row is None else record_of(row)
 
     async def delete(self, agent_id: str) -> bool:
         """Remove the record and all rows around it; says whether there was one."""
@@ -158,7 +157,7 @@ class MemoryStore(MemorySpendings):
 
     async def list(
         self, which: Filter | None = None, *, cursor: int | None = None, limit: int = 50
-    ) -> Page:
+    ) -> Listed:
         """Return a page of records, newest created first."""
         self._open()
         check_limit(limit)
@@ -318,12 +317,17 @@ class MemoryStore(MemorySpendings):
         self._documents.get(collection, {}).pop(key, None)
 
     async def unfinished(self) -> tuple[AgentLifecycle, ...]:
-        """Return all records that a loop drives and that have not ended, oldest first."""
+        """Return all readable records that a loop drives and that have not ended, oldest first."""
+        return tuple(self._unfinished()[0])
+
+    async def damaged(self) -> tuple[Damaged, ...]:
+        """Return what of the unfinished cannot be read."""
+        return tuple(self._unfinished()[1])
+
+    def _unfinished(self) -> Sifted:
         self._open()
-        return tuple(
-            row_record(row)
-            for row in self._records.values()
-            if row[WORK_KIND] and row[COARSE] not in _ENDED
+        return sift(
+            row for row in self._records.values() if row[WORK_KIND] and row[COARSE] not in _ENDED
         )
 
 

@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import StoreDamagedError, StoreError, StoreFromNewerVersionError
+from lifecycle.store.lenient import Garbled, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,13 +35,14 @@ _COLUMNS = (
     "error",
     "tags",
     "work",
+    "facts",
 )
 _SPENDING = (
     *("agent_id", "birth", "attempt", "task_id", "plan", "at", "program", "model"),
     *("tokens", "input_tokens", "output_tokens", "cached_tokens", "cost_usd"),
     *("charged_tokens", "charged_usd", "silent_tokens", "silent_usd", "processes", "seconds"),
 )
-_AS_JSON = ("tags", "work")
+_FORMS: dict[str, type] = {"tags": list, "work": dict, "facts": dict}
 
 
 def read_rows(  # noqa: PLR0913  # all but the path by name
@@ -52,7 +54,11 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
     agent_id: str | None = None,
     limit: int = 1000,
 ) -> list[dict[str, Any]]:
-    """Return lifecycles as plain values, newest created first; `work` as it is stored, decoded."""
+    """Return lifecycles as plain values, newest created first; `work` as it is stored, decoded.
+
+    `damaged` says what is wrong with a record that cannot be read, else it is empty. Only what can
+    be seen at a glance is: the store itself may refuse more.
+    """
     conditions, values = ["1"], list[Any]()
     for column, value in (("task_id", task_id), ("agent_id", agent_id)):
         if value is not None:
@@ -85,10 +91,13 @@ def read_spending(path: Path) -> list[dict[str, Any]]:
 
 
 def read_facts(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Return agent, birth, coarse state and facts of all lifecycles, the latest moved last."""
+    """Return agent, birth, coarse state and facts of all lifecycles, the latest moved last.
+
+    Facts that cannot be read are empty.
+    """
     query = "SELECT agent_id, birth, coarse, facts FROM lifecycles ORDER BY updated_at, cursor"
     rows = _fetch(path, query, ())
-    return [(agent_id, birth, state, json.loads(facts)) for agent_id, birth, state, facts in rows]
+    return [(*row[:3], _decoded("facts", row[3])[0] or {}) for row in rows]
 
 
 def _fetch(path: Path, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -99,7 +108,7 @@ def _fetch(path: Path, query: str, values: tuple[Any, ...]) -> list[tuple[Any, .
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as connection:
             _check_version(connection, path)
-            return connection.execute(query, values).fetchall()
+            return fetch(connection, query, values)
     except sqlite3.DatabaseError as problem:
         if getattr(problem, "sqlite_errorcode", 0) & 0xFF in (
             sqlite3.SQLITE_CORRUPT,
@@ -130,7 +139,25 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
 
 def _plain(row: tuple[Any, ...]) -> dict[str, Any]:
     values = dict(zip(_COLUMNS, row, strict=True))
-    for name in _AS_JSON:
-        if values[name] is not None:
-            values[name] = json.loads(values[name])
-    return values
+    problems = [f"no UTF-8 in {name}" for name in _COLUMNS if type(values[name]) is Garbled]
+    for name in _FORMS:
+        values[name], problem = _decoded(name, values[name])
+        problems += [problem] if problem else []
+    values["tags"] = values["tags"] or []
+    if values["work"] is not None and values["work"].get("kind") != values["work_kind"]:
+        problems.append("its state has two names")
+    del values["facts"]
+    return {**values, "damaged": "; ".join(problems)}
+
+
+def _decoded(name: str, text: str | None) -> tuple[Any, str]:
+    """Return the value of a column that holds JSON, and what is wrong with it."""
+    if text is None or type(text) is Garbled:
+        return None, ""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        return None, f"{name} is no JSON: {problem}"
+    if not isinstance(value, _FORMS[name]):
+        return None, f"{name} is no {_FORMS[name].__name__}"
+    return value, ""

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
         Commit,
         Filter,
         JournalEntry,
-        Page,
         PendingEffect,
         Request,
         Spending,
         SpendingSum,
     )
+    from lifecycle.store.damage import Damaged, Listed
 
 
 class Inbox(Deliveries, Protocol):
@@ -87,7 +87,7 @@ class LifecycleStore(Spendings, Protocol):
         ...
 
     async def get(self, agent_id: str) -> AgentLifecycle | None:
-        """Return the agent's record, or None."""
+        """Return the agent's record, or None; RecordDamagedError when it cannot be read."""
         ...
 
     async def delete(self, agent_id: str) -> bool:
@@ -96,8 +96,11 @@ class LifecycleStore(Spendings, Protocol):
 
     async def list(
         self, which: Filter | None = None, *, cursor: int | None = None, limit: int = 50
-    ) -> Page:
-        """Return a page of records, newest created first, by keyset (limit 1 to 1000)."""
+    ) -> Listed:
+        """Return a page of records, newest created first, by keyset (limit 1 to 1000).
+
+        Records that cannot be read are named in its `damaged`, and keep no other from being read.
+        """
         ...
 
     async def commit(self, commit: Commit) -> None:
@@ -163,7 +166,11 @@ class LifecycleStore(Spendings, Protocol):
         ...
 
     async def unfinished(self) -> tuple[AgentLifecycle, ...]:
-        """Return all records that a loop drives and that have not ended."""
+        """Return all records that a loop drives and that have not ended, but for the damaged."""
+        ...
+
+    async def damaged(self) -> tuple[Damaged, ...]:
+        """Return those unfinished ones that cannot be read; nothing ever changes them."""
         ...
 
     async def aclose(self) -> None:

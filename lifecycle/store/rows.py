@@ -18,7 +18,6 @@ from lifecycle.record import (
     AgentState,
     AttemptRow,
     JournalEntry,
-    Page,
     PendingEffect,
     Request,
     Used,
@@ -31,6 +30,7 @@ from lifecycle.store.codec import (
     encode,
     encode_part,
 )
+from lifecycle.store.lenient import Garbled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,8 +119,11 @@ def record_row(record: AgentLifecycle, *, version: int, facts: str | None = None
 
 
 def row_record(row: Sequence[Any]) -> AgentLifecycle:
-    """Return the record of a row."""
+    """Return the record of a row; StoreError or ValueError when it cannot be read."""
     values = dict(zip(COLUMNS, row, strict=True))
+    if Garbled in map(type, row):
+        names = ", ".join(name for name, value in values.items() if type(value) is Garbled)
+        raise StoreDamagedError(f"no UTF-8 in {names}")
     files, work = values["changed_files"], values["work"]
     return AgentLifecycle(
         agent_id=values["agent_id"],
@@ -131,15 +134,22 @@ def row_record(row: Sequence[Any]) -> AgentLifecycle:
         updated_at=values["updated_at"],
         generated_code=values["generated_code"],
         submission_summary=values["submission_summary"],
-        changed_files=None if files is None else from_json(files),
+        changed_files=None if files is None else _checked(files, list),
         error=values["error"],
-        tags=tuple(from_json(values["tags"])),
+        tags=tuple(_checked(values["tags"], list)),
         work=None if work is None else decode_state(work),
-        facts=from_json(values["facts"]),
+        facts=_checked(values["facts"], dict),
         birth=values["birth"],
         version=values["version"],
         cursor=values["cursor"],
     )
+
+
+def _checked(text: str, form: type) -> Any:
+    value = from_json(text)
+    if not isinstance(value, form):
+        raise StoreDamagedError(f"a stored value is no {form.__name__}: {text[:200]}")
+    return value
 
 
 def journal_row(entry: JournalEntry) -> Row:
@@ -211,12 +221,6 @@ def row_request(row: Sequence[Any]) -> Request:
     return Request(request_id=request_id, agent_id=agent_id, at=at, event=decode_event(body))
 
 
-def as_page(rows: Sequence[Sequence[Any]], limit: int) -> Page:
-    """Return the page of these rows, of which there is one too many if another page follows."""
-    records = tuple(row_record(row) for row in rows[:limit])
-    return Page(records=records, next_cursor=records[-1].cursor if len(rows) > limit else None)
-
-
 def to_json(value: Any) -> str:
     """Return plain values as JSON."""
     return _to_json(value)
@@ -224,6 +228,8 @@ def to_json(value: Any) -> str:
 
 def from_json(text: str) -> Any:
     """Return what was kept as JSON."""
+    if type(text) is Garbled:
+        raise StoreDamagedError(f"a stored value is no UTF-8: {text[:200]}")
     try:
         return json.loads(text)
     except ValueError as problem:

@@ -20,12 +20,13 @@ from lifecycle.store import sqlite_statements as sql
 from lifecycle.store.audit_rows import audit_rows
 from lifecycle.store.audit_trail import Ledger, SqliteTrail
 from lifecycle.store.codec import encode
+from lifecycle.store.damage import as_page, record_of, sift
 from lifecycle.store.deliveries_sqlite import Flush, SqliteDeliveries
+from lifecycle.store.lenient import fetch
 from lifecycle.store.rows import (
     ATTEMPT_COLUMNS,
     NO_REQUEST,
     VERSION,
-    as_page,
     attempt_row,
     check_count,
     check_limit,
@@ -38,7 +39,6 @@ from lifecycle.store.rows import (
     row_attempt,
     row_effect,
     row_journal,
-    row_record,
     row_request,
     stamp,
     storable,
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
         AttemptRow,
         Commit,
         JournalEntry,
-        Page,
         PendingEffect,
         Request,
     )
+    from lifecycle.store.damage import Damaged, Listed, Sifted
 
 T = TypeVar("T")
 
@@ -158,9 +158,9 @@ class SqliteStore(SqliteSpendings):
         )
 
     async def get(self, agent_id: str) -> AgentLifecycle | None:
-        """Return the agent's record, or None."""
-        rows = await self._rows(1, sqlite_listing.ONE, (agent_id,))
-        return row_record(rows[0]) if rows else None
+        """Return the agent's record, or None; RecordDamagedError when it cannot be read."""
+        rows = await self._read(1, partial(fetch, query=sqlite_listing.ONE, values=(agent_id,)))
+        return record_of(rows[0]) if rows else None
 
     async def delete(self, agent_id: str) -> bool:
         """Remove the record and all rows around it; says whether there was one."""
@@ -173,7 +173,7 @@ class SqliteStore(SqliteSpendings):
 
     async def list(
         self, which: Filter | None = None, *, cursor: int | None = None, limit: int = 50
-    ) -> Page:
+    ) -> Listed:
         """Return a page of records, newest created first."""
         check_limit(limit)
         query = partial(sqlite_listing.page, which=which or Filter(), cursor=cursor, limit=limit)
@@ -234,7 +234,7 @@ class SqliteStore(SqliteSpendings):
         )
 
         def read(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
-            rows = connection.execute(query, (agent_id, after, limit)).fetchall()
+            rows = fetch(connection, query, (agent_id, after, limit))
             return tuple(row_journal(row) for row in (reversed(rows) if newest else rows))
 
         return await self._read(limit, read)
@@ -312,17 +312,20 @@ class SqliteStore(SqliteSpendings):
         await self._writer.write(partial(sql.remove_document, collection=collection, key=key))
 
     async def unfinished(self) -> tuple[AgentLifecycle, ...]:
-        """Return all records that a loop drives and that have not ended, oldest first."""
+        """Return all readable records that a loop drives and that have not ended, oldest first."""
+        return tuple((await self._unfinished())[0])
 
-        def read(connection: sqlite3.Connection) -> tuple[AgentLifecycle, ...]:
-            return tuple(row_record(row) for row in connection.execute(sqlite_listing.UNFINISHED))
+    async def damaged(self) -> tuple[Damaged, ...]:
+        """Return what of the unfinished cannot be read."""
+        return tuple((await self._unfinished())[1])
 
-        return await self._read(_LONG, read)
+    async def _unfinished(self) -> Sifted:
+        return await self._read(
+            _LONG, lambda connection: sift(fetch(connection, sqlite_listing.UNFINISHED))
+        )
 
     async def _rows(self, expected: int, query: str, values: tuple[Any, ...]) -> Sequence[Any]:
-        return await self._read(
-            expected, lambda connection: connection.execute(query, values).fetchall()
-        )
+        return await self._read(expected, lambda connection: fetch(connection, query, values))
 
     async def _read(self, expected: int, read: Callable[[sqlite3.Connection], T]) -> T:
         """Read here if that is quick, else in the thread."""

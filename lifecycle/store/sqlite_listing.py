@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.record import AgentState
+from lifecycle.record import AgentState, Filter
+from lifecycle.store.damage import as_page
+from lifecycle.store.lenient import fetch
 from lifecycle.store.rows import COLUMNS
+from lifecycle.store.sqlite_file import open_reader
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from pathlib import Path
 
-    from lifecycle.record import Filter
+    from lifecycle.store.damage import Damaged
 
+_LOOK = 1000
 _FEW = 200
 """Up to so many records in a span of time, it is quicker to sort them than to look for them."""
 _ALL = ", ".join(f"l.{name}" for name in COLUMNS)
@@ -25,15 +30,28 @@ ONE = f"SELECT {_ALL} FROM lifecycles AS l WHERE l.agent_id = ?"  # noqa: S608  
 
 def page(
     connection: sqlite3.Connection, which: Filter, cursor: int | None, limit: int
-) -> list[Sequence[Any]]:
+) -> list[tuple[Any, ...]]:
     """Return the rows of one page and one more, if there is one, newest first."""
     few = _timed(which) and _few_in_span(connection, which)
     picked, values = _pick(which, cursor, limit + 1, by_update=few)
-    return connection.execute(
+    return fetch(
+        connection,
         f"SELECT {_ALL} FROM ({picked}) AS p CROSS JOIN lifecycles AS l ON l.cursor = p.cursor "  # noqa: S608  # our own text
         "ORDER BY p.cursor DESC",
         values,
-    ).fetchall()
+    )
+
+
+def damaged_in(path: Path) -> list[Damaged]:
+    """Look through a whole database, beside whoever writes it, for records that cannot be read."""
+    found, cursor = list[Any](), None
+    with closing(open_reader(path)) as connection:
+        while True:
+            looked = as_page(page(connection, Filter(), cursor, _LOOK), _LOOK)
+            found += looked.damaged
+            cursor = looked.next_cursor
+            if cursor is None:
+                return found
 
 
 def _timed(which: Filter) -> bool:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lifecycle.record import AgentLifecycle, Filter
+    from lifecycle.store.damage import Listed
     from lifecycle.store.port import LifecycleStore
 
 PAGE = 1000
@@ -16,12 +17,18 @@ PAGE = 1000
 async def every(
     store: LifecycleStore, which: Filter | None = None
 ) -> AsyncIterator[AgentLifecycle]:
-    """Give all records that fit, the newest first."""
+    """Give all readable records that fit, the newest first."""
+    async for page in pages(store, which):
+        for record in page.records:
+            yield record
+
+
+async def pages(store: LifecycleStore, which: Filter | None = None) -> AsyncIterator[Listed]:
+    """Give all pages, with what of them is damaged."""
     cursor: int | None = None
     while True:
         page = await store.list(which, cursor=cursor, limit=PAGE)
-        for record in page.records:
-            yield record
+        yield page
         cursor = page.next_cursor
         if cursor is None:
             return

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lifecycle.store.walk import every
+from lifecycle.store.damage import RecordDamagedError
+from lifecycle.store.walk import pages
+from orchestrator.cli import exits
 from orchestrator.cli.options import Parser, UsageError, find_repo
 from orchestrator.cli.text import now, tell, to_json
 from orchestrator.forms import FORM_VERSION, export_form
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from lifecycle.record import AgentLifecycle, JournalEntry
+    from lifecycle.store.damage import Damaged
     from lifecycle.store.port import LifecycleStore
 
 PAGE = 1000
@@ -33,7 +36,8 @@ def parser(name: str) -> Parser:
         name,
         "Write lifecycles with journal, attempts and open orders as JSON.",
         example=f"loopwright {name} agent-T001\nloopwright {name} --all --output records.json",
-        more="See `loopwright schema export`. Values of variables set for agents are hidden.",
+        more="See `loopwright schema export`. Values of variables set for agents are hidden.\n\n"
+        "Exit code: 0, or 6 where records are damaged; all others are written, these are named.",
     )
     made.add_argument("agent", nargs="?", metavar="AGENT", help="agent id")
     made.add_argument("--all", action="store_true", help="all lifecycles of the repository")
@@ -48,16 +52,20 @@ def run(name: str, args: list[str]) -> int:
         raise UsageError("give either an AGENT or --all")
     repo = find_repo(options.repo)
     with _target(options.output) as stream:
-        count = asyncio.run(_write(repo, options, stream))
+        count, lost = asyncio.run(_write(repo, options, stream))
     if options.output:
         tell(f"{count} lifecycle{'' if count == 1 else 's'} written to {options.output}")
-    return 0
+    return exits.FAILED if lost else exits.COMPLETE
 
 
-async def _write(repo: Path, options: Namespace, stream: TextIO) -> int:
+async def _write(repo: Path, options: Namespace, stream: TextIO) -> tuple[int, int]:
     count = 0
     async with store_of(repo) as store:
-        found = every(store) if options.all else _one(await known(store, options.agent, repo))
+        lost: list[Damaged] = []
+        if options.all:
+            found = _every(store, lost)
+        else:
+            found = _one(await known(store, options.agent, repo))
         head = {"form": FORM_VERSION, "loopwright": version(), "exported_at": now()}
         stream.write(to_json(head).removesuffix("\n}") + ',\n  "lifecycles": [')
         async for record in found:
@@ -70,8 +78,21 @@ async def _write(repo: Path, options: Namespace, stream: TextIO) -> int:
             stream.write(",\n" if count else "\n")
             stream.write(to_json(form, compact=True))
             count += 1
-        stream.write("\n  ]\n}\n")
-    return count
+        named = [
+            {"agent_id": each.agent_id, "task_id": each.task_id, "problem": each.problem}
+            for each in lost
+        ]
+        stream.write(f'\n  ],\n  "damaged": {to_json(named, compact=True)}\n}}\n')
+    for each in lost:
+        tell(f"Not written: {RecordDamagedError(each)}")
+    return count, len(lost)
+
+
+async def _every(store: LifecycleStore, lost: list[Damaged]) -> AsyncIterator[AgentLifecycle]:
+    async for page in pages(store):
+        lost += page.damaged
+        for record in page.records:
+            yield record
 
 
 async def _one(record: AgentLifecycle) -> AsyncIterator[AgentLifecycle]:

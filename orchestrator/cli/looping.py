@@ -124,6 +124,8 @@ def tell_ending(ending: Ending, bench: Bench, *, hints: bool = True) -> None:
     if not hints:
         return
     repo = _repo_option(bench)
+    if ending.damaged:
+        say(f"Next: loopwright doctor{repo}   (says how to mend a damaged record)")
     waiting: dict[tuple[str, str], list[str]] = {}
     for record in sorted((*ending.records.values(), *ending.held), key=lambda each: each.cursor):
         waiting.setdefault(_next(record), []).append(record.agent_id)
@@ -165,6 +167,9 @@ def _table(ending: Ending, environ: Mapping[str, str]) -> list[str]:
         counts = (str(tally.spawn_count), str(tally.retry_count)) if tally else ("", "")
         rows.append((record.agent_id, record.task_id, state_name("Suspended"), *counts, ""))
         kinds.append("Suspended")
+    for each in ending.damaged:
+        rows.append((each.agent_id, each.task_id, "damaged", "", "", each.problem))
+        kinds.append("")
     if not rows:
         return []
     width = terminal_width(sys.stdout, environ)

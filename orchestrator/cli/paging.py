@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.record import AgentLifecycle
+    from lifecycle.store.damage import Damaged
 
 _PAGE = 1000
 
@@ -44,7 +45,9 @@ async def _read(
     async with await SqliteStore.open(database) as store:
         while place is not None and len(rows) < limit:
             page = await store.list(which, cursor=place, limit=_PAGE)
-            rows += [row for row in map(_row, page.records) if fits(row)]
+            found = [*map(_row, page.records), *map(_damaged, page.damaged)]
+            found.sort(key=lambda row: row["cursor"], reverse=True)
+            rows += [row for row in found if fits(row)]
             place = page.next_cursor
     return rows[:limit]
 
@@ -67,4 +70,13 @@ def _row(record: AgentLifecycle) -> dict[str, Any]:
         "error": record.error,
         "tags": list(record.tags),
         "work": json.loads(encode(work)) if work is not None else None,
+        "damaged": "",
     }
+
+
+def _damaged(found: Damaged) -> dict[str, Any]:
+    known = {name: getattr(found, name) for name in ("cursor", "agent_id", "task_id")}
+    known |= {"created_at": found.created_at, "updated_at": found.updated_at}
+    nothing = {"work_kind": "", "attempt": 0, "retry_count": 0, "spawn_count": 0, "task": ""}
+    rest: dict[str, Any] = {"error": None, "tags": [], "work": None}
+    return {**known, **nothing, **rest, "coarse": found.state, "damaged": found.problem}

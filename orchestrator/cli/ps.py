@@ -26,7 +26,7 @@ from orchestrator.cli.text import (
     terminal_width,
     to_json,
 )
-from orchestrator.waiting import A_PLACE, since, waiting_for
+from orchestrator.waiting import A_PLACE, UNREADABLE, since, waiting_for
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ MAX_PAGE = 1000
 """As many as a listing of the store gives at once."""
 _FIELDS = (
     *("agent_id", "task_id", "task", "attempt", "retry_count", "spawn_count"),
-    *("created_at", "updated_at", "tags", "error", "cursor"),
+    *("created_at", "updated_at", "tags", "error", "cursor", "damaged"),
 )
 
 
@@ -165,7 +165,7 @@ def _print_table(
             (
                 row["agent_id"],
                 row["task_id"],
-                state_name(row["work_kind"]) or row["coarse"],
+                "damaged" if row["damaged"] else state_name(row["work_kind"]) or row["coarse"],
                 str(_attempt(row)),
                 str(row["retry_count"]),
                 span(present - since(row["work"], row["updated_at"])),
@@ -193,6 +193,8 @@ def _attempt(row: dict[str, Any]) -> int:
 
 
 def _waits(row: dict[str, Any], present: float, runner: dict[str, Any] | None) -> str:
+    if row["damaged"]:
+        return UNREADABLE
     text = waiting_for(row["work_kind"], row["work"], present, span)
     return "a runner" if text == A_PLACE and runner is None else text
 
@@ -214,7 +216,7 @@ def _painted(line: str, kind: str) -> str:
 
 
 def _warn_of_no_runner(rows: list[dict[str, Any]]) -> None:
-    running = sum(row["coarse"] in ("queued", "running") for row in rows)
+    running = sum(row["coarse"] in ("queued", "running") and not row["damaged"] for row in rows)
     if running:
         these = "This lifecycle does" if running == 1 else f"These {running} lifecycles do"
         tell(

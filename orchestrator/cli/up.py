@@ -22,8 +22,9 @@ so; `loopwright resume AGENT` starts it again while this runs. Meanwhile the API
 `loopwright serve`; where it listens and where its token is, is told on standard error.
 
 Exit code, the worst of all loops in this order: 130/143 ended by a signal, 1 internal error, 6
-failed for good, 5 out of retries, 3 blocked or held by a person, 4 still waits for a pull request,
-0 all complete. 2 for a plan that cannot be run, 75 when another runner is at work here."""
+failed for good, 5 out of retries, 3 blocked, held by a person or with a damaged record, 4 still
+waits for a pull request, 0 all complete. 2 for a plan that cannot be run, 75 when another runner is
+at work here."""
 
 
 def parser(name: str) -> Parser:
@@ -77,8 +78,9 @@ def run(name: str, args: list[str]) -> int:
     if options.json:
         results = [result.to_json() for _, result in sorted(ending.results.items())]
         held = [record.agent_id for record in ending.held]
-        say(to_json({"results": results, "held": held, "exit_code": ending.exit_code}))
-    elif not ending.results and not ending.held and not ending.signal_code:
+        damaged, code = [each.agent_id for each in ending.damaged], ending.exit_code
+        say(to_json({"results": results, "held": held, "damaged": damaged, "exit_code": code}))
+    elif not (ending.results or ending.held or ending.damaged or ending.signal_code):
         tell(
             "Nothing to do: no PLAN was given, there is no loopwright.plan.toml or .json in "
             f"{repo}, and no lifecycle is unfinished."

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from ci.errors import CIError
 from lifecycle.errors import LifecycleError, PlanError, StoreError, UnknownLifecycleError
+from lifecycle.store.damage import RecordDamagedError
 from orchestrator.errors import OrchestratorError
 from orchestrator.version import version
 from orchestrator.web import actions, lifecycles, overview, system
@@ -122,6 +123,8 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911  # one line per ki
             return _of_framework(error)
         case UnknownLifecycleError():
             return unknown(str(error), "GET /api/v1/lifecycles lists all")
+        case RecordDamagedError():
+            return Problem(503, "store", str(error), "`loopwright doctor` says how to mend it")
         case StoreError():
             return store_failed("the records cannot be read or written at present")
         case PlanError():

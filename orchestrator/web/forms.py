@@ -12,7 +12,7 @@ from lifecycle.machine.states import TERMINAL
 from lifecycle.store.codec import encode
 from orchestrator.cli.text import span
 from orchestrator.forms import attempt_form, pending_form, record_form
-from orchestrator.waiting import since, waiting_for
+from orchestrator.waiting import UNREADABLE, since, waiting_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lifecycle.fleet.instances import AgentInstance
     from lifecycle.paths import Paths
     from lifecycle.record import AgentLifecycle, AttemptRow, PendingEffect
+    from lifecycle.store.damage import Damaged
     from orchestrator.fleet import Use
     from orchestrator.summaries import Shown
 
@@ -51,6 +52,23 @@ def row_form(record: AgentLifecycle, present: float) -> dict[str, Any]:
         "work_state": kind,
         "since": since(plain, record.updated_at),
         "waiting_for": waiting_for(kind, plain, present, span),
+        "damaged": "",
+    }
+
+
+def damaged_form(damaged: Damaged) -> dict[str, Any]:
+    """Return a lifecycle whose record cannot be read, as lists show it."""
+    known = ("agent_id", "task_id", "state", "created_at", "updated_at", "cursor")
+    return {
+        **{name: getattr(damaged, name) for name in known},
+        **dict.fromkeys(("attempt", "retry_count", "spawn_count"), 0),
+        "task": "",
+        "tags": [],
+        "error": None,
+        "work_state": "",
+        "since": damaged.updated_at,
+        "waiting_for": UNREADABLE,
+        "damaged": damaged.problem,
     }
 
 

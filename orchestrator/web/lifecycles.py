@@ -11,14 +11,15 @@ from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import Response
 
 from lifecycle.machine.states import TERMINAL
-from lifecycle.record import Filter
+from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.store.damage import Damaged, Listed
 from lifecycle.store.lock import holder
 from orchestrator.cli.text import instant
 from orchestrator.forms import entry_form
 from orchestrator.summaries import Summaries, SummaryError
 from orchestrator.web import models
 from orchestrator.web.answers import EVERYWHERE, PREFIX, as_text, json_answer, says_no
-from orchestrator.web.forms import row_form, summary_form, whole_form
+from orchestrator.web.forms import damaged_form, row_form, summary_form, whole_form
 from orchestrator.web.logs import log_answer
 from orchestrator.web.people import found
 from orchestrator.web.problems import unknown
@@ -26,7 +27,6 @@ from orchestrator.web.streams import is_number
 from orchestrator.why import View, why
 
 if TYPE_CHECKING:
-    from lifecycle.record import AgentLifecycle
     from orchestrator.web.desk import Desk
     from orchestrator.web.office import Office
 
@@ -70,10 +70,13 @@ def _lists(made: APIRouter, desk: Desk) -> None:
     ) -> Response:
         """Everything given must fit. With `work` a page may be short, or empty, before the last."""
         which = Filter(states=tuple(state), tags=tuple(tag), task_id=task)
-        records, following = await _page(desk, which, frozenset(work), cursor, limit)
+        page = await _page(desk, which, frozenset(work), cursor, limit)
         present = office.now()
-        rows = [row_form(record, present) for record in records]
-        return json_answer({"items": rows, "next": following})
+        rows = [
+            damaged_form(each) if isinstance(each, Damaged) else row_form(each, present)
+            for each in sorted(page.named, key=lambda each: each.cursor, reverse=True)
+        ]
+        return json_answer({"items": rows, "next": page.next_cursor})
 
     @made.get(
         "/lifecycles/{agent_id}",
@@ -108,24 +111,31 @@ def _lists(made: APIRouter, desk: Desk) -> None:
 
 async def _page(
     desk: Desk, which: Filter, work: frozenset[str], cursor: int | None, limit: int
-) -> tuple[list[AgentLifecycle], int | None]:
+) -> Listed:
+    """Return a page; what is damaged may be in any work state."""
     store = desk.office.store
     if not work:
-        page = await store.list(which, cursor=cursor, limit=limit)
-        return list(page.records), page.next_cursor
-    records: list[AgentLifecycle] = []
+        return await store.list(which, cursor=cursor, limit=limit)
+    records, damaged = list[AgentLifecycle](), list[Damaged]()
+
+    def found(following: int | None) -> Listed:
+        place = following or 0
+        passed = tuple(each for each in damaged if each.cursor > place)
+        return Listed(records=tuple(records), damaged=passed, next_cursor=following)
+
     for _ in range(0, _SEARCHED, _STEP):
         page = await store.list(which, cursor=cursor, limit=_STEP)
+        damaged += page.damaged
         for record in page.records:
             if type(record.work).__name__ in work:
                 records.append(record)
                 if len(records) == limit:
                     last = record is page.records[-1] and page.next_cursor is None
-                    return records, None if last else record.cursor
+                    return found(None if last else record.cursor)
         cursor = page.next_cursor
         if cursor is None:
             break
-    return records, cursor
+    return found(cursor)
 
 
 def _journals(made: APIRouter, desk: Desk) -> None:

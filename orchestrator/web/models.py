@@ -122,6 +122,10 @@ class Row(_Told):
     work_state: str
     since: float
     waiting_for: str
+    damaged: str = Field(
+        description="what is wrong with a record that cannot be read, of which little else is "
+        "shown; `loopwright doctor` says how to mend it"
+    )
 
 
 class Rows(BaseModel):

@@ -25,6 +25,7 @@ from lifecycle.settings import Settings
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
+from tests.store.damaging import NO_JSON, change, stored
 
 if TYPE_CHECKING:
     from lifecycle.engine import Engine
@@ -112,3 +113,18 @@ async def test_what_became_old_while_nobody_ran_goes_at_the_next_start(world: Wo
         assert engine.parts.completed == {"T-accepted": "accepted"}
     async with _loop(world, clock).opened() as engine:
         assert engine.parts.completed == {"T-accepted": "accepted"}, "it is still known as done"
+
+
+async def test_a_damaged_record_never_goes_and_keeps_no_other_from_going(world: World) -> None:
+    clock, paths = SteppedClock(), Paths.of(world.repo)
+    async with _loop(world, clock).opened() as engine:
+        for name in ("accepted", "rejected"):
+            await _keep(engine, name, STATES[name])
+    change(paths.database, "agent-rejected", NO_JSON)
+    before = stored(paths.database, "agent-rejected")
+    clock.advance(25 * HOUR)
+    async with _loop(world, clock).opened() as engine:
+        await _until_gone(engine, {"accepted"})
+    assert stored(paths.database, "agent-rejected") == before
+    assert "agent/agent-rejected" in world.branches()
+    assert (paths.root / "worktrees" / "agent-rejected" / "dirty.txt").exists()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.machine.states import About, AwaitingHuman, Completed, Queued
 from lifecycle.record import AgentLifecycle
 from tests.orchestrator.loopkit import ASK, BLOCK, DONE, SETTINGS
+from tests.store.damaging import garble
 from tests.web.webkit import Site, site
 
 if TYPE_CHECKING:
@@ -325,3 +326,21 @@ async def test_nobody_acts_under_a_name_of_the_runner(tmp_path: Path) -> None:
         names = [each["event"]["by"] for each in entries if each["event"]["kind"] == "Guided"]
         assert names[:3] == ["api"] * 3
         assert len(names[3]) == 80
+
+
+async def test_one_damaged_record_is_named_in_lists_and_hides_no_other(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        one, two = await found.add("one", ASKS), await found.add("two", ASKS)
+        for agent in (one, two):
+            await found.comes_to("AwaitingHuman", agent)
+        garble(found.engine.parts.paths.database, one, "work")
+        for query in ("", "?work=AwaitingHuman"):
+            page = await found.get(f"/lifecycles{query}")
+            assert [(each["agent_id"], each["damaged"]) for each in page["items"]] == [
+                (two, ""), (one, "no UTF-8 in work"),
+            ]  # fmt: skip
+            assert "loopwright doctor" in page["items"][1]["waiting_for"]
+        told = await found.get(f"/lifecycles/{one}", status=503)
+        assert f"the record of {one} is damaged" in told["error"]["text"]
+        assert "loopwright doctor" in told["error"]["what_to_do"]
+        assert (await found.get(f"/lifecycles/{two}"))["lifecycle"]["agent_id"] == two
