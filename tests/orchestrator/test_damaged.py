@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.orchestrator.loopkit import BLOCK, DONE, World
-from tests.store.damaging import HARM, NO_FIELDS, change, execute, garble, stored
+from tests.store.damaging import HARM, NO_FIELDS, change, execute, garble, garble_for_good, stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,7 +175,7 @@ def test_a_record_that_is_damaged_while_its_loop_runs_ends_no_other(world: World
     with world.live("up", "--no-server", "--plain") as live:
         world.comes_to("Blocked", ONE)
         world.comes_to("Working", TWO)
-        garble(database(world), ONE, "work")
+        garble_for_good(database(world), ONE)
         world.call("stop", TWO)
         live.signal(signal.SIGINT)
         out = live.ends(130)

@@ -51,6 +51,18 @@ def garble(path: Path, agent_id: str, column: str) -> None:
     execute(path, query, agent_id)
 
 
+def garble_for_good(path: Path, agent_id: str) -> None:
+    """Damage the state of a record now and after every write: its owner writes it whole again."""
+    rest = "CAST(x'fb' || CAST(substr(work, 2) AS BLOB) AS TEXT)"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "CREATE TRIGGER bad_disk AFTER UPDATE ON lifecycles "  # noqa: S608  # our own text
+            f"WHEN NEW.agent_id = '{agent_id}' "
+            f"BEGIN UPDATE lifecycles SET work = {rest} WHERE agent_id = NEW.agent_id; END"
+        )
+    execute(path, "UPDATE lifecycles SET task = task WHERE agent_id = ?", agent_id)
+
+
 def stored(path: Path, agent_id: str) -> tuple[object, ...]:
     """Return a row as it is, bytes for text."""
     with closing(sqlite3.connect(path)) as connection:

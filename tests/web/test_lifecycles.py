@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.machine.states import About, AwaitingHuman, Completed, Queued
 from lifecycle.record import AgentLifecycle
 from tests.orchestrator.loopkit import ASK, BLOCK, DONE, SETTINGS
-from tests.store.damaging import garble
+from tests.store.damaging import garble_for_good
 from tests.web.webkit import Site, site
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ async def test_one_damaged_record_is_named_in_lists_and_hides_no_other(tmp_path:
         one, two = await found.add("one", ASKS), await found.add("two", ASKS)
         for agent in (one, two):
             await found.comes_to("AwaitingHuman", agent)
-        garble(found.engine.parts.paths.database, one, "work")
+        garble_for_good(found.engine.parts.paths.database, one)
         for query in ("", "?work=AwaitingHuman"):
             page = await found.get(f"/lifecycles{query}")
             assert [(each["agent_id"], each["damaged"]) for each in page["items"]] == [
