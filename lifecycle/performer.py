@@ -49,6 +49,11 @@ if TYPE_CHECKING:
 LAST_WORDS_BYTES = 2000
 FILES_NAMED = 200
 COMMITS_READ = 50
+LOOSE = (
+    "{name} (it is a git repository of its own, so its files are in no commit of this branch: "
+    "remove {name}/.git, then `git rm --cached {name}` and add its files; or make it a submodule "
+    "and push its commit)"
+)
 
 
 class Performer:
@@ -270,6 +275,8 @@ class Performer:
             )
             commits = await self._look_up(case, workspace, status, attendance)
             elsewhere = await self._elsewhere(workspace, status)
+            # Nothing shows as changed there, and yet its files would be in no commit that merges.
+            loose = await self._parts.workspaces.loose(workspace, case.head.files)
         except (RuntimeFault, OSError) as error:
             return on.SnapshotFailed(at=self._now(), attempt=attempt, text=str(error))
         return on.SnapshotTaken(
@@ -277,7 +284,7 @@ class Performer:
             attempt=attempt,
             head=status.head,
             tree=status.fingerprint,
-            dirty=status.dirty[:FILES_NAMED],
+            dirty=(*(LOOSE.format(name=file.path) for file in loose), *status.dirty)[:FILES_NAMED],
             changed_files=tuple(file.path for file in case.head.files[:FILES_NAMED]),
             commits=commits,
             saved_ref=saved,

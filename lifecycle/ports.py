@@ -56,6 +56,12 @@ class Workspaces(Protocol):
         """Return the files that differ between base and head."""
         ...
 
+    async def loose(
+        self, workspace: Workspace, files: Sequence[ChangedFile]
+    ) -> tuple[ChangedFile, ...]:
+        """Return those that are repositories whose commit would be gone with the workspace."""
+        ...
+
     async def save_dirty(
         self, workspace: Workspace, attempt: int, *, reason: str
     ) -> SavedWork | None:

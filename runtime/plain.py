@@ -14,6 +14,7 @@ from runtime.tree import TreeStatus
 from runtime.workspace import Workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from runtime.saving import SavedWork
@@ -78,6 +79,13 @@ class FolderWorkspaces:
     ) -> tuple[ChangedFile, ...]:
         """Return nothing: there is nothing to compare with."""
         del workspace, head
+        return ()
+
+    async def loose(
+        self, workspace: Workspace, files: Sequence[ChangedFile]
+    ) -> tuple[ChangedFile, ...]:
+        """Return nothing: the folder stays, and all that is in it."""
+        del workspace, files
         return ()
 
     async def save_dirty(

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from runtime.copying import copy_out
 from runtime.errors import GitError
+from runtime.nested import has_files, loose_links, may_have_links
 from runtime.ownership import OWN_FILES_OUT, SAVED_REFS
-from runtime.tree import STATUS, parse_status, shown
+from runtime.tree import LINK_MODE, STATUS, Link, parse_status, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +37,10 @@ SLOW = 600.0
 """Seconds for a git command that touches every file of a repository."""
 STATUS_SECONDS = 30.0
 """A status is asked for while agents are stopped, too: what holds git up may not hold that up."""
+UNPUSHED = (
+    "error: {folder} is a submodule without its files, and its commit {commit} is nowhere else: "
+    "check it out (git submodule update) and push it\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +94,13 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
     name: str,
     reason: str,
     *,
-    detached: bool = False,
+    for_good: bool = False,
 ) -> SavedWork | None:
-    """Save what is uncommitted, if anything; when told so, also the way to a detached head."""
+    """Save what is uncommitted, if anything.
+
+    Before the checkout goes for good also the way to a detached head, and the files of repositories
+    inside of which its commits hold only the id.
+    """
     ref = f"{SAVED_REFS}{agent_id}/{name}"
     try:
         status = await status_of(git, checkout)
@@ -102,24 +111,24 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
         head, on_branch, clean = await head_of(git, checkout), False, False
     else:
         head, on_branch, clean = status.head, status.branch is not None, not status.dirty
-    if detached and head and not on_branch:
+    if for_good and head and not on_branch:
         keep = ("update-ref", f"{ref}-detached", head)
         await git.run(*keep, cwd=checkout.folder, env=checkout.env)
-    if clean:
+    if clean and not (for_good and may_have_links(checkout.index)):
         return None
     message = saved_message(agent_id, name, reason)
-    return await save_work(git, checkout, head=head, ref=ref, message=message)
+    return await save_work(git, checkout, head=head, ref=ref, message=message, for_good=for_good)
 
 
-async def save_work(
-    git: Git, checkout: Checkout, *, head: str, ref: str, message: str
+async def save_work(  # noqa: PLR0913  # each names one fact of the saving
+    git: Git, checkout: Checkout, *, head: str, ref: str, message: str, for_good: bool
 ) -> SavedWork | None:
     """Commit what differs from head (a commit, or empty) under the ref; None when nothing does.
 
     What the ref held before stays reachable as a parent of the new commit.
     """
     with tempfile.TemporaryDirectory(prefix="loopwright-save-") as scratch:
-        saver = _Saver(git, checkout, Path(scratch))
+        saver = _Saver(git, checkout, Path(scratch), for_good=for_good)
         try:
             tree = await saver.tree_of(head, checkout.index)
         except GitError:
@@ -127,7 +136,7 @@ async def save_work(
             tree = await saver.tree_of(head, None)
         asked = ("rev-parse", "--verify", f"{head}^{{tree}}") if head else ("mktree",)
         base_tree = await saver.ask(*asked)
-        if tree == base_tree:
+        if tree == base_tree and not (for_good and saver.problems):
             return None
         files = await saver.files_between(base_tree, tree)
         older = await saver.ask("log", "-1", "--format=%H %T %P", ref, check=False)
@@ -143,10 +152,11 @@ async def save_work(
 class _Saver:
     """Writes trees through throw-away index files."""
 
-    def __init__(self, git: Git, checkout: Checkout, scratch: Path) -> None:
+    def __init__(self, git: Git, checkout: Checkout, scratch: Path, *, for_good: bool) -> None:
         self._git = git
         self._checkout = checkout
         self._scratch = scratch
+        self._for_good = for_good
         self._indexes = 0
         # With an index of its own even for questions: a broken one would fail those, too.
         self._env = {**checkout.env, **IDENTITY, "GIT_INDEX_FILE": str(self._fresh_index())}
@@ -185,6 +195,8 @@ class _Saver:
     async def _fill(self, folder: Path, env: Mapping[str, str], out: tuple[str, ...]) -> str:
         listed = await self._list(folder, env, out)
         await self._take(folder, env, listed)
+        if self._for_good and listed.links:
+            await self._open_links(folder, env, listed)
         await self._link(folder, env, listed.links)
         for name in listed.nested:
             index = str(self._fresh_index())
@@ -230,6 +242,24 @@ class _Saver:
             raise GitError(f"git add failed for {folder}: {added.stderr.strip()}", code=added.code)
         self.problems += _complaints(added.stderr)
 
+    async def _open_links(self, folder: Path, env: Mapping[str, str], listed: _Listed) -> None:
+        """Treat as unknown the repositories whose commits would be gone with this folder."""
+        links = [Link(name, commit) for name, commit in listed.links.items()]
+        loose = [link.name for link in await loose_links(self._git, self._checkout, links)]
+        there = [name for name in loose if has_files(folder / name)]
+        self.problems += "".join(
+            UNPUSHED.format(folder=folder / name, commit=listed.links[name])
+            for name in loose
+            if name not in there
+        )
+        if not there:
+            return
+        out = ("update-index", "--force-remove", "-z", "--stdin")
+        await self._git.run(*out, cwd=folder, env=env, input=_lines(there))
+        listed.nested += there
+        for name in there:
+            del listed.links[name]
+
     async def _link(self, folder: Path, env: Mapping[str, str], links: Iterable[str]) -> None:
         """Save the commits that submodules are at.
 
@@ -260,8 +290,8 @@ class _Saver:
                     found.unknown.add(name)
                 continue
             name = os.fsdecode(rest.partition(b"\t")[2])
-            if rest.startswith(b"160000 "):
-                found.links[name] = None
+            if rest.startswith(LINK_MODE + b" "):
+                found.links[name] = rest.split(b" ", 2)[1].decode()
             elif tag == b"R":
                 found.removed.add(name)
             elif tag == b"C":
@@ -279,8 +309,8 @@ class _Listed:
     removed: set[str] = field(default_factory=set)
     nested: list[str] = field(default_factory=list)
     """Repositories inside that git does not know."""
-    links: dict[str, None] = field(default_factory=dict)
-    """Submodules."""
+    links: dict[str, str] = field(default_factory=dict)
+    """Submodules, each with its commit."""
 
 
 def _complaints(stderr: str) -> str:

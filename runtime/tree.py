@@ -24,6 +24,8 @@ NO_COMMIT_YET = b"(initial)"
 SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 """The full id of a commit."""
 
+LINK_MODE = b"160000"
+"""Marks a repository inside, of which only the id of a commit is held."""
 _KINDS = {b"A": "added", b"M": "modified", b"D": "deleted", b"T": "type changed"}
 _FIELDS_BEFORE_PATH = {b"1": 8, b"u": 10, b"?": 1}
 
@@ -58,12 +60,23 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What a commit holds of a repository inside: where it is, and which commit it is at."""
+
+    name: str
+    """As the file system has it."""
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChangedFile:
     """One file that differs between two commits."""
 
     path: str
     kind: str
     """added, modified, deleted or type changed."""
+    link: Link | None = None
+    """Set where it is now a repository of its own."""
 
 
 def shown(name: bytes) -> str:
@@ -121,13 +134,15 @@ def parse_log(raw: bytes) -> tuple[Commit, ...]:
     return tuple(commits)
 
 
-def parse_name_status(raw: bytes) -> tuple[ChangedFile, ...]:
-    """Read the output of `git diff-tree -r -z --no-renames --name-status`."""
+def parse_changes(raw: bytes) -> tuple[ChangedFile, ...]:
+    """Read the output of `git diff-tree -r -z --no-renames --raw --no-abbrev`."""
     fields = raw.split(b"\0")[:-1]
-    return tuple(
-        ChangedFile(shown(path), _KINDS.get(kind, shown(kind)))
-        for kind, path in zip(fields[::2], fields[1::2], strict=True)
-    )
+    changes = []
+    for told, path in zip(fields[::2], fields[1::2], strict=True):
+        _, mode, _, sha, kind = told.split(b" ")
+        link = Link(os.fsdecode(path), sha.decode()) if mode == LINK_MODE else None
+        changes.append(ChangedFile(shown(path), _KINDS.get(kind, shown(kind)), link))
+    return tuple(changes)
 
 
 def some_of(names: Iterable[str], at_most: int = 5) -> str:

@@ -18,6 +18,7 @@ from runtime import ownership
 from runtime.errors import WorkspaceError
 from runtime.git import Git
 from runtime.gitview import pinned, read_small
+from runtime.nested import loose_links
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
 from runtime.programs import named_programs, new_programs
 from runtime.saving import (
@@ -29,10 +30,11 @@ from runtime.saving import (
     saved_message,
     status_of,
 )
-from runtime.tree import LOG_FORMAT, SHA, parse_log, parse_name_status
+from runtime.tree import LOG_FORMAT, SHA, parse_changes, parse_log
 from runtime.worktrees import Found, Worktrees
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -157,8 +159,22 @@ class WorkspaceManager:
         if head in (workspace.base_commit, ""):
             return ()
         span = ("--end-of-options", workspace.base_commit, _commit_id(head))
-        asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", *span)
-        return parse_name_status(await self._read(workspace, *asked))
+        asked = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", *span)
+        return parse_changes(await self._read(workspace, *asked))
+
+    async def loose(
+        self, workspace: Workspace, files: Sequence[ChangedFile]
+    ) -> tuple[ChangedFile, ...]:
+        """Return those that are repositories of their own whose commit is in this folder alone.
+
+        Costs no git process where there are no repositories among them.
+        """
+        links = [file.link for file in files if file.link is not None]
+        if not links:
+            return ()
+        checkout = await self._checkout(workspace)
+        found = await loose_links(self._git, checkout, links)
+        return tuple(file for file in files if file.link in found)
 
     async def save_dirty(
         self, workspace: Workspace, attempt: int, *, reason: str
@@ -283,11 +299,12 @@ class WorkspaceManager:
                 head=found.head or found.base_commit or "",
                 ref=f"{SAVED_REFS}{found.agent_id}/{name}",
                 message=saved_message(found.agent_id, name, reason),
+                for_good=True,
             )
         else:
             ownership.straighten(checkout.git_dir)
             saved = await keep_work(
-                self._git, checkout, found.agent_id, name, reason, detached=True
+                self._git, checkout, found.agent_id, name, reason, for_good=True
             )
         if saved and saved.problems:
             raise WorkspaceError(

@@ -86,6 +86,12 @@ class Spaces:
         files = self._space(workspace).files
         return tuple(ChangedFile(path, kind) for path, kind in sorted(files.items()))
 
+    async def loose(
+        self, workspace: Workspace, files: Sequence[ChangedFile]
+    ) -> tuple[ChangedFile, ...]:
+        del self, workspace, files
+        return ()
+
     async def save_dirty(
         self, workspace: Workspace, attempt: int, *, reason: str
     ) -> SavedWork | None:

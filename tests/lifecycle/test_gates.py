@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lifecycle.machine.states import Completed
 from lifecycle.result import LoopResultType
 from tests.lifecycle.world import AGENT, DONE, Step, World, commit
@@ -54,6 +56,26 @@ async def test_uncommitted_files_refuse_completion_without_gates_too(world: Worl
         {1: [{"write": {"path": "forgotten.txt", "text": "x"}}, DONE], 2: [{"commit": "it"}, DONE]}
     )
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+
+
+@pytest.mark.parametrize("verify", [["test -f app/main.py"], []])
+async def test_a_repository_whose_files_are_in_no_commit_refuses_completion_and_says_what_to_do(
+    world: World, verify: list[str]
+) -> None:
+    nest = (
+        "git init -q app && cd app && echo 1 > main.py && git add . && git commit -qm a && cd .. "
+        "&& git add -A && git commit -qm app"
+    )
+    mend = "rm -rf app/.git && git rm -q --cached app && git add app && git commit -qm files"
+    result = await world.run(
+        {1: [{"run": ["sh", "-c", nest]}, DONE], 2: [{"run": ["sh", "-c", mend]}, DONE]},
+        task=world.task(verify=verify),
+    )
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert await world.outcomes() == ["gate_failed", "task_complete"]
+    assert "app (it is a git repository of its own" in world.prompt(2)
+    assert "remove app/.git" in world.prompt(2)
+    assert world.git("show", f"agent/{AGENT}:app/main.py") == "1"
 
 
 async def test_what_failed_before_the_first_attempt_is_told_as_such(world: World) -> None:
