@@ -108,6 +108,11 @@ class MergeOutcome(Protocol):
         """Why it was not merged."""
         ...
 
+    @property
+    def passing(self) -> bool:
+        """Whether what stood in the way will be over by itself."""
+        ...
+
 
 class Repository(Protocol):
     """The user's repository, as far as CI concerns itself with it."""

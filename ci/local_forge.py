@@ -126,7 +126,9 @@ class LocalForge:
                 await self._change(pull, merging=None)
         if not outcome.merged:
             reason = outcome.reason or f"it conflicts in {', '.join(outcome.conflicts)}"
-            await self._change(pull, merging=None, merge_refused=reason)
+            await self._change(
+                pull, merging=None, merge_refused=reason, merge_waits=outcome.passing
+            )
             return MergeResult(merged=False, reason=f"pull request {pull.number}: {reason}")
         await self._change(
             pull,
@@ -180,8 +182,9 @@ class LocalForge:
             return
         pull = await self._compared(pull)
         green = self.checks.verdict(pull.head_sha).status is VerdictStatus.GREEN
-        # What the repository refused once is left to a person or to a new head.
-        if self._auto_merge and green and not pull.conflicts and not pull.merge_refused:
+        # What the repository refused for good is left to a person or to a new head.
+        refused = bool(pull.merge_refused) and not pull.merge_waits
+        if self._auto_merge and green and not pull.conflicts and not refused:
             await self._merge_unwatched(pull)
 
     async def _merge_unwatched(self, pull: Pull) -> None:

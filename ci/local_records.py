@@ -131,6 +131,8 @@ class Pull(BaseModel):
     """The head that a merge was begun for, if that merge has not been recorded yet."""
     merge_commit: str | None = None
     merge_refused: str = ""
+    merge_waits: bool = False
+    """Whether it was refused for something that will be over by itself."""
     created_at: float
     updated_at: float
 
@@ -146,7 +148,7 @@ class Pull(BaseModel):
 
     def seen_with(self, verdict: Verdict) -> PullRequest:
         """Show it as callers know it."""
-        facts = self.model_dump(exclude={"revision", "compared", "merging"})
+        facts = self.model_dump(exclude={"revision", "compared", "merging", "merge_waits"})
         return PullRequest(url=self.url, checks=verdict.status, **facts)
 
     def events(self, build: Build | None) -> Iterator[CIEvent]:

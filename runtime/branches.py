@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
 from runtime.gitview import Place, locate
-from runtime.ownership import STATE_FOLDER, checkouts
+from runtime.ownership import STATE_FOLDER, checkouts, held_at
 from runtime.programs import unfiltered_files
 from runtime.saving import IDENTITY, SLOW, Checkout
 from runtime.tree import SHA, shown, some_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HEADS = "refs/heads/"
+BEING_HELD = "{branch} is being {doing} at {folder}: finish or abort that first, then try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class MergeOutcome:
     commit: str | None
     conflicts: tuple[str, ...]
     reason: str
+    passing: bool = False
+    """Whether what stood in the way will be over by itself, so that trying again makes sense."""
 
 
 class BranchManager:
@@ -84,10 +87,12 @@ class BranchManager:
             if conflicts:
                 reason = f"{branch} and {into} both changed {some_of(conflicts)}"
                 return MergeOutcome(merged=False, commit=None, conflicts=conflicts, reason=reason)
-            commit = await self._commit(tree, (target, source), message)
-            refusal = await self._advance(into, target, commit)
-        if refusal:
-            return _refused(refusal)
+            held, commit, refusal = self._held(into), None, ""
+            if not held:
+                commit = await self._commit(tree, (target, source), message)
+                refusal = await self._advance(into, target, commit)
+        if held or refusal:
+            return _refused(held or refusal, passing=bool(held))
         return MergeOutcome(
             merged=True, commit=commit, conflicts=(), reason=f"merged {branch} into {into}"
         )
@@ -234,8 +239,14 @@ class BranchManager:
         there = place is not None and place.root is not None and (place.root / ".git").exists()
         return place if there else None
 
+    def _held(self, branch: str) -> str:
+        held = held_at(self._here(), branch)
+        return BEING_HELD.format(branch=branch, folder=held[0], doing=held[1]) if held else ""
+
     async def _advance(self, branch: str, old: str, new: str) -> str:
         """Move the branch from old to new, with its checkout if it has one; return the refusal."""
+        if held := self._held(branch):
+            return held
         place = self._checked_out_at(branch)
         if place is None or (folder := place.root) is None:
             asked = ("update-ref", "-m", "merge", _HEADS + branch, new, old)
@@ -269,8 +280,8 @@ class BranchManager:
         return f"{branch} is checked out at {folder} and git refuses there: {moved.stderr.strip()}"
 
 
-def _refused(reason: str) -> MergeOutcome:
-    return MergeOutcome(merged=False, commit=None, conflicts=(), reason=reason)
+def _refused(reason: str, *, passing: bool = False) -> MergeOutcome:
+    return MergeOutcome(merged=False, commit=None, conflicts=(), reason=reason, passing=passing)
 
 
 def _take_empty(folder: Path) -> None:

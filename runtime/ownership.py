@@ -165,6 +165,28 @@ def checkouts(here: Place) -> dict[str, Place]:
     }
 
 
+def held_at(here: Place, branch: str) -> tuple[Path, str] | None:
+    """Return the checkout where a branch is being rebased or bisected, and which of these it is.
+
+    HEAD does not name the branch meanwhile, and the end of a rebase undoes whatever moved it.
+    """
+    common, ref = here.common_dir, f"refs/heads/{branch}"
+    main = common.parent if common.name == ".git" else common
+    for folder, git_dir in {main: common, **registrations(common)}.items():
+        for name in ("rebase-merge", "rebase-apply"):
+            if _named(f"{git_dir}/{name}/head-name") == ref:
+                return folder, "rebased"
+        if ref in _named(f"{git_dir}/rebase-merge/update-refs").splitlines():
+            return folder, "rebased"
+        if _named(f"{git_dir}/BISECT_START").removeprefix("refs/heads/") == branch:
+            return folder, "bisected"
+    return None
+
+
+def _named(file: str) -> str:
+    return os.fsdecode(read_small(file) or b"").strip()
+
+
 def points_to(folder: Path, git_dir: Path) -> bool:
     """Tell whether git, asked in the folder, comes to this git folder and from there to ours."""
     pointer = f"{folder}/.git"

@@ -43,6 +43,7 @@ class Merged:
     commit: str | None = None
     conflicts: tuple[str, ...] = ()
     reason: str = ""
+    passing: bool = False
 
 
 class GitRepository:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import subprocess
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -79,6 +80,35 @@ async def test_a_pull_request_without_a_commit_is_charged_and_soon_waits_for_a_p
         assert work.about is About.NO_PROGRESS
         assert (work.tally.spawn_count, work.tally.retry_count) == (4, 3)
         assert "there is nothing to merge" in work.text
+
+
+def rebase_in_the_middle(world: World) -> None:
+    """Leave main in the middle of a rebase that met a conflict."""
+    for branch in ("up", "main"):
+        world.git("checkout", "-q", *(["-b"] if branch == "up" else []), branch)
+        (world.repo / "README.md").write_text(f"{branch}\n")
+        world.git("add", "README.md")
+        world.git("commit", "-qm", branch)
+    subprocess.run(["git", "rebase", "-q", "up"], cwd=world.repo, check=False, capture_output=True)
+
+
+async def test_an_unattended_merge_waits_for_the_end_of_a_rebase_of_its_base(world: World) -> None:
+    rebase_in_the_middle(world)
+    ci = world.ci("true", auto_merge=True)
+    script = {1: [*commit("x.txt"), says("pr_created", summary="p")], 2: [DONE]}
+    task = world.task(base="main")
+    async with world.running(script, ci=ci, task=task) as running:
+        await running.at("PrPending")
+        pull = await ci.pull_request(1)
+        while pull is None or not pull.merge_refused:
+            await asyncio.sleep(0.005)
+            pull = await ci.pull_request(1)
+        assert "main is being rebased" in pull.merge_refused
+        assert "x.txt" not in world.git("ls-tree", "--name-only", "main")
+        world.git("rebase", "--abort")
+        result = await running.result()
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert "x.txt" in world.git("ls-tree", "--name-only", "main")
 
 
 async def test_a_lock_that_a_killed_git_left_keeps_nobody_from_committing(world: World) -> None:

@@ -83,6 +83,56 @@ async def test_local_changes_in_the_way_refuse_the_merge_and_stay(
     assert (git_picture(git_repo), refs(git_cli, git_repo)) == (before, refs_before)
 
 
+def in_the_middle(cli: Cli, repo: Path, command: str) -> None:
+    """Leave git in the middle of something that has main in its hands, and HEAD away from it."""
+    commit_on(cli, repo, "up", {"README.md": "up\n"})
+    (repo / "README.md").write_text("mine\n")
+    cli(repo, "commit", "-qam", "mine")
+    if command == "bisect":
+        cli(repo, "bisect", "start", "main", "main~1")
+        cli(repo, "checkout", "-q", "--detach")
+        return
+    if command == "rebase --update-refs up":
+        cli(repo, "checkout", "-q", "-b", "topic")
+    with pytest.raises(AssertionError):
+        cli(repo, *command.split())
+
+
+@pytest.mark.parametrize(
+    "command", ["rebase up", "rebase --apply up", "rebase --update-refs up", "bisect"]
+)
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_branch_that_is_being_rebased_or_bisected_is_not_moved_until_that_is_over(
+    git_repo: Path, git_cli: Cli, command: str, *, elsewhere: bool
+) -> None:
+    commit_on(git_cli, git_repo, "agent/a", {"new.txt": "1"})
+    place = git_repo
+    if elsewhere:
+        git_cli(git_repo, "checkout", "-q", "-b", "aside")
+        place = git_repo.parent / "linked"
+        git_cli(git_repo, "worktree", "add", "-q", str(place), "main")
+    in_the_middle(git_cli, place, command)
+    before = refs(git_cli, git_repo)
+    branches = BranchManager(git_repo)
+    outcome = await branches.merge("agent/a", "main", message="m")
+    assert (outcome.merged, outcome.passing) == (False, True)
+    doing = "bisected" if command == "bisect" else "rebased"
+    assert outcome.reason == (
+        f"main is being {doing} at {place}: finish or abort that first, then try again"
+    )
+    assert refs(git_cli, git_repo) == before
+    git_cli(place, *(["bisect", "reset"] if command == "bisect" else ["rebase", "--abort"]))
+    assert (await branches.merge("agent/a", "main", message="m")).merged
+    assert git_cli(git_repo, "show", "main:new.txt") == "1"
+
+
+async def test_a_rebase_of_another_branch_is_in_no_ones_way(git_repo: Path, git_cli: Cli) -> None:
+    commit_on(git_cli, git_repo, "agent/a", {"new.txt": "1"})
+    git_cli(git_repo, "branch", "target")
+    in_the_middle(git_cli, git_repo, "rebase up")
+    assert (await BranchManager(git_repo).merge("agent/a", "target", message="m")).merged
+
+
 async def test_a_conflict_names_the_files_and_leaves_everything_as_it_was(
     git_repo: Path, git_cli: Cli, git_picture: Picture
 ) -> None:
