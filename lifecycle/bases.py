@@ -57,7 +57,8 @@ class Bases:
     async def target_of(self, task: Task) -> str:
         """Return the branch that the work on top of other work goes into at the end."""
         if task.base is not None:
-            return task.base
+            # A commit is no place to merge into.
+            return task.base if await self._branches.head(task.base) is not None else ""
         for wanted in task.dependencies:
             record = await self.of_task(wanted)
             if record is not None and record.facts.get("base_branch"):

@@ -173,36 +173,55 @@ class Judge:
 
     async def merge(self, case: Case, head: str) -> Event:
         """Merge exactly the judged commit into its base, or change nothing."""
+        try:
+            return await self._merge(case, head)
+        except RuntimeFault as error:
+            return self._refused(str(error))
+
+    async def _merge(self, case: Case, head: str) -> Event:
         facts = case.record.facts
         branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
         if not base:
-            return on.MergeFailed(
-                at=self._now(),
-                text=f"{branch} was started from a commit, not from a branch, so there is nothing "
-                f"to merge it into; merge it by hand: git merge {branch}",
-            )
+            to_do = f"{branch} was started from no branch: switch to one, `git merge {branch}`"
+            return await self._by_hand(head, to_do)
         unmerged = await self._parts.bases.unaccepted(case.task)
         if unmerged:
-            return on.MergeFailed(
-                at=self._now(),
-                text=f"{branch} builds on work that is not accepted yet: {', '.join(unmerged)}; "
-                "accept that first",
+            return self._refused(
+                f"{branch} builds on work that is not accepted yet: {', '.join(unmerged)}; "
+                "accept that first"
             )
         merged = await self._merge_there(branch, base, head)
         if merged is not None:
             return merged
-        try:
-            outcome = await self._parts.branches.merge(
-                branch,
-                base,
-                message=self._parts.masker.mask(_merge_message(case)),
-                expected_head=head or None,
-            )
-        except RuntimeFault as error:
-            return on.MergeFailed(at=self._now(), text=str(error))
-        if not outcome.merged or outcome.commit is None:
-            return on.MergeFailed(at=self._now(), text=outcome.reason, conflicts=outcome.conflicts)
-        return on.MergeSucceeded(at=self._now(), commit=outcome.commit)
+        outcome = await self._parts.branches.merge(
+            branch,
+            base,
+            message=self._parts.masker.mask(_merge_message(case)),
+            expected_head=head or None,
+        )
+        if outcome.merged and outcome.commit is not None:
+            return on.MergeSucceeded(at=self._now(), commit=outcome.commit)
+        if lost := await self._lost(case, branch, base, head):
+            return await self._by_hand(head, lost)
+        return on.MergeFailed(at=self._now(), text=outcome.reason, conflicts=outcome.conflicts)
+
+    async def _lost(self, case: Case, branch: str, base: str, head: str) -> str:
+        """Say what a person does about a branch that is not there any more, if one is not."""
+        for name, commit in ((base, case.record.facts.get("base_commit", "")), (branch, head)):
+            if await self._parts.branches.head(name) is None:
+                return f"there is no branch {name} any more: `git branch {name} {commit}`"
+        return ""
+
+    async def _by_hand(self, head: str, to_do: str) -> Event:
+        """Count what is in the branch that the user has checked out as merged, or say what to do.
+
+        Only where there is nothing to merge or to merge into: else the base is where it goes.
+        """
+        found = await self._parts.branches.held_by(head) if head else None
+        if found is None:
+            return self._refused(f"{to_do}, then accept again")
+        into, commit = found
+        return on.MergeSucceeded(at=self._now(), commit=commit, into=into)
 
     async def _merge_there(self, branch: str, base: str, head: str) -> Event | None:
         """Merge through the pull request where a forge keeps it; None when there is none."""
@@ -215,13 +234,16 @@ class Judge:
                 return None
             if found.base != base:
                 text = f"pull request {found.url} goes into {found.base}, not into {base}"
-                return on.MergeFailed(at=self._now(), text=text)
+                return self._refused(text)
             result = await ci.merge(found.number, expected_sha=head)
         except ProviderError as error:
-            return on.MergeFailed(at=self._now(), text=str(error))
+            return self._refused(str(error))
         if not result.merged:
-            return on.MergeFailed(at=self._now(), text=result.reason)
+            return self._refused(result.reason)
         return on.MergeSucceeded(at=self._now(), commit=result.commit or head)
+
+    def _refused(self, why: str) -> on.MergeFailed:
+        return on.MergeFailed(at=self._now(), text=why)
 
     def _now(self) -> float:
         return self._parts.clock.now()

@@ -126,6 +126,10 @@ class Branches(Protocol):
         """Tell whether a branch holds all commits of another already."""
         ...
 
+    async def held_by(self, commit: str) -> tuple[str, str] | None:
+        """Return the branch that the user has checked out, and its head, if the commit is in it."""
+        ...
+
     async def join(self, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
         """Return a commit that holds all of these, moving no branch."""
         ...

@@ -67,6 +67,8 @@ def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
     match event:
         case on.WorkspaceReady():
             record.facts = {**record.facts, **_workspace(event)}
+        case on.MergeSucceeded(into=into) if into:
+            record.facts = {**record.facts, "base_branch": into}
         case on.GatesFinished(flagged=flagged) if flagged:
             record.facts = {**record.facts, "flagged": list(flagged)}
         case _:

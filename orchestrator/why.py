@@ -245,14 +245,17 @@ def _suspended(scene: Scene, state: Suspended) -> str:
 def _completed(scene: Scene, state: Completed) -> str:
     judged = scene.rule(state) == "judged"
     proof = "the verify commands passed" if judged else "there are no verify commands"
-    then = (
-        f"{scene.do('accept')} merges it, {scene.do('guide', 'TEXT')} sends it back, "
-        f"{scene.do('reject')} drops it"
-    )
+    others = f"{scene.do('guide', 'TEXT')} sends it back, {scene.do('reject')} drops it"
+    then = f"{scene.do('accept')} merges it, {others}"
+    facts = scene.record.facts
     if state.merging:
         then = "its merge is under way"
     elif state.problem:
-        then = f"its merge was refused: {quoted(state.problem)}; {then}"
+        again = f"when that is mended, {scene.do('accept')} tries again"
+        then = f"its merge was refused: {quoted(state.problem)}; {again}, {others}"
+    elif facts.get("branch") and not facts.get("base_branch"):
+        by_hand = f"merge {facts['branch']} into the branch it shall go into, switch to that branch"
+        then = f"it was started from no branch: {by_hand}, then {scene.do('accept')}; {others}"
     flagged = (
         f"; look at {listed(state.flagged)}: it changed tests or gates" if state.flagged else ""
     )

@@ -7,6 +7,7 @@ except the one that has the target of a merge checked out, and there only by fas
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
-from runtime.gitview import Place, locate
-from runtime.ownership import STATE_FOLDER, checkouts, held_at
+from runtime.gitview import Place, locate, read_small
+from runtime.ownership import BRANCH_REFS, STATE_FOLDER, checkouts, held_at
 from runtime.programs import unfiltered_files
 from runtime.saving import IDENTITY, SLOW, Checkout
 from runtime.tree import SHA, shown, some_of
@@ -123,6 +124,21 @@ class BranchManager:
         """Whether a branch holds all commits of another already: there is nothing to merge."""
         source, target = await self.head(branch), await self.head(into)
         return source is not None and target is not None and await self._contains(target, source)
+
+    async def held_by(self, commit: str) -> tuple[str, str] | None:
+        """Return the branch that the user has checked out, and its head, if the commit is in it.
+
+        A branch of an agent does not count: that somebody looks at its work merges nothing.
+        """
+        said = read_small(self._here().git_dir / "HEAD") or b""
+        ref = os.fsdecode(said.removeprefix(b"ref: ").strip())
+        if not ref.startswith(_HEADS) or ref.startswith(BRANCH_REFS):
+            return None
+        branch = ref.removeprefix(_HEADS)
+        head = await self.head(branch)
+        if head is None or not await self._contains(head, commit):
+            return None
+        return branch, head
 
     async def changed_between(self, a: str, b: str) -> tuple[str, ...]:
         """Return the files that differ between two commits (full ids) or branches."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -84,11 +84,11 @@ class WorkspaceManager:
         crash left half-made is made whole; what is not ours is refused with a WorkspaceError.
         """
         async with self._lock(agent_id):
-            found = await self._trees.find(agent_id)
+            found, notes = await self._adopted(await self._trees.find(agent_id), base)
             if _is_whole(found):
-                return await self._rejoin(found)
+                return await self._rejoin(found, notes)
             _refuse_foreign(found)
-            notes = await self._clear(found)
+            notes += await self._clear(found)
             if found.head is None or found.base_commit is None:
                 start = await self._trees.starting_point(base)
                 commit, base_branch = start.commit, start.branch
@@ -251,9 +251,20 @@ class WorkspaceManager:
         checkout = await self._checkout(workspace)
         return (await self._git.run(*args, cwd=checkout.folder, env=checkout.env)).stdout
 
-    async def _rejoin(self, found: Found) -> Workspace:
+    async def _adopted(self, found: Found, base: str | None) -> tuple[Found, tuple[str, ...]]:
+        """Give a branch of ours whose record was lost a branch to go into again."""
+        if found.record is not None or found.base_commit is None or found.head is None:
+            return found, ()
+        target = await self._trees.target(base, found.base_commit)
+        if target is None:
+            return found, ()
+        record = Record(target, ready=True)
+        ownership.write_record(self._root, found.agent_id, record)
+        note = f"{found.branch} was there, its record was not: its work goes on, into {target}"
+        return replace(found, record=record), (note,)
+
+    async def _rejoin(self, found: Found, notes: tuple[str, ...]) -> Workspace:
         """Return a workspace that is there, with its branch mended and oddities told."""
-        notes: tuple[str, ...] = ()
         checkout = found.checkout
         if checkout is None:  # its folder went away this moment
             raise WorkspaceError(f"the workspace {found.path} is vanishing: prepare it again")

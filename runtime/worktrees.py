@@ -163,6 +163,20 @@ class Worktrees:
         )
         return Start(start.commit, start.branch, (*start.notes, note))
 
+    async def target(self, base: str | None, commit: str) -> str | None:
+        """Return the branch asked for, else of the user's checkout, if it holds the commit.
+
+        Not that of an agent, which somebody only looks at.
+        """
+        here = await self._git.run("symbolic-ref", "--quiet", "HEAD", cwd=self._repo, check=False)
+        for ref in (f"refs/heads/{base}" if base else "", here.text):
+            asked = ("merge-base", "--is-ancestor", commit, ref)
+            if not ref.startswith("refs/heads/") or ref.startswith(BRANCH_REFS):
+                continue
+            if (await self._git.run(*asked, cwd=self._repo, check=False)).code == 0:
+                return ref.removeprefix("refs/heads/")
+        return None
+
     async def _named(self, base: str) -> Start:
         for name, branch in ((f"refs/heads/{base}", base), (f"{base}^{{commit}}", None)):
             verb = ("show-ref", "--hash") if branch else ("rev-parse", "--end-of-options")

@@ -405,6 +405,8 @@ class MergeSucceeded(Event):
     """The branch is part of its base."""
 
     commit: str
+    into: str = ""
+    """The branch that a person merged it into, where that is not the one it was to go into."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

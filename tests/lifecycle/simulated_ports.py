@@ -290,6 +290,10 @@ class Branches:
         del branch, into
         return False
 
+    async def held_by(self, commit: str) -> tuple[str, str] | None:
+        del commit
+        return None
+
     async def join(self, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
         del message
         return MergeOutcome(merged=True, commit=commits[0], conflicts=(), reason="")

@@ -274,7 +274,25 @@ async def test_a_lost_state_folder_is_made_anew_from_the_refs(git_repo: Path) ->
     workspace = await manager.prepare("a")
     shutil.rmtree(git_repo / ".loopwright")
     again = await manager.prepare("a")
-    assert (again.base_commit, again.base_branch) == (workspace.base_commit, None)
+    assert (again.base_commit, again.base_branch) == (workspace.base_commit, "main")
+    assert "its record was not: its work goes on, into main" in " ".join(again.notes)
+    assert (await manager.prepare("a")).notes == ()
+
+
+@pytest.mark.parametrize("checkout", ["orphan", "detached", "of an agent"])
+async def test_a_lost_record_names_no_branch_that_does_not_hold_the_base(
+    git_repo: Path, git_cli: Cli, checkout: str
+) -> None:
+    manager = WorkspaceManager(git_repo)
+    await manager.prepare("a")
+    shutil.rmtree(git_repo / ".loopwright")
+    how = {
+        "orphan": ("--orphan", "other"),
+        "detached": ("--detach",),
+        "of an agent": ("-b", "agent/b"),
+    }
+    git_cli(git_repo, "checkout", "-q", *how[checkout])
+    assert (await manager.prepare("a")).base_branch is None
 
 
 async def test_a_branch_checked_out_elsewhere_is_not_taken_away(
