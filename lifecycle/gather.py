@@ -77,7 +77,8 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         changed_files=[FileChange(path=f.path, kind=f.kind) for f in case.head.files],
         dirty_files=[FileChange(path=path) for path in case.dirty],
         saved_work=story.saved,
-        workspace_path=str(facts.get("workspace", "")),
+        # On record it is where it was made; the repository may have moved since.
+        workspace_path=str(case.workspace.path if case.workspace else facts.get("workspace", "")),
         notes=[str(note) for note in facts.get("notes", ())],
         blockers=story.blockers(),
         communications=_communications(case, mail),

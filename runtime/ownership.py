@@ -149,6 +149,22 @@ def registration(common_dir: Path, folder: Path) -> Path | None:
     return registrations(common_dir).get(folder)
 
 
+def moved_along(common_dir: Path, folder: Path) -> Path | None:
+    """Register the agent's folder again that moved with its repository; return its git folder.
+
+    It is known by its name and its place below the state folder, and by nothing being left where
+    git looks for it.
+    """
+    ours = (STATE_FOLDER, "worktrees", folder.name)
+    if folder.parts[-3:] != ours:
+        return None
+    for was, git_dir in registrations(common_dir).items():
+        if was.parts[-3:] == ours and not os.path.lexists(was):
+            _write_whole(git_dir / "gitdir", os.fsencode(folder / ".git") + b"\n")
+            return git_dir
+    return None
+
+
 def checkouts(here: Place) -> dict[str, Place]:
     """Return what is checked out where: a branch as a ref, to the checkout that is on it."""
     common = here.common_dir

@@ -126,9 +126,9 @@ class Worktrees:
         return {ref: (commit, folders.get(ref, "")) for ref, commit in rows}
 
     async def find(self, agent_id: str) -> Found:
-        """Look for the workspace of this agent."""
-        path = self.root / checked_id(agent_id)
-        git_dir = ownership.registration(await self.common_dir(), path)
+        """Look for the workspace of this agent, also where it moved along with the repository."""
+        path, common = self.root / checked_id(agent_id), await self.common_dir()
+        git_dir = ownership.registration(common, path) or ownership.moved_along(common, path)
         base_ref, branch_ref = BASE_REFS + agent_id, BRANCH_REFS + agent_id
         refs = await self.refs(base_ref, branch_ref)
         head, checked_out_at = refs.get(branch_ref, (None, ""))

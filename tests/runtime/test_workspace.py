@@ -295,6 +295,54 @@ async def test_a_lost_record_names_no_branch_that_does_not_hold_the_base(
     assert (await manager.prepare("a")).base_branch is None
 
 
+async def test_a_workspace_goes_on_where_it_moved_with_its_repository(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    before = await WorkspaceManager(git_repo).prepare("a")
+    (before.path / "new.txt").write_text("staged")
+    git_cli(before.path, "add", "new.txt")
+    (before.path / "wip.txt").write_text("wip")
+    moved = git_repo.rename(git_repo.with_name("moved"))
+    manager = WorkspaceManager(moved)
+    workspace = await manager.prepare("a")
+    assert workspace.path == moved / ".loopwright" / "worktrees" / "a"
+    assert workspace.base_branch == "main"
+    status = git_cli(workspace.path, "status", "--porcelain", "-b")
+    assert status == "## agent/a\nA  new.txt\n?? wip.txt"
+    assert worktrees(git_cli, moved) == 2
+    assert (await WorkspaceManager(moved).prepare("a")).notes == ()
+    await manager.remove("a", drop_branch=True, attempt=1)
+    assert worktrees(git_cli, moved) == 1
+    assert git_cli(moved, "show", "refs/loopwright/saved/a/1:wip.txt") == "wip"
+
+
+@pytest.mark.parametrize("emptied", [False, True])
+async def test_removing_after_a_move_leaves_neither_branch_nor_registration(
+    git_repo: Path, git_cli: Cli, *, emptied: bool
+) -> None:
+    workspace = await WorkspaceManager(git_repo).prepare("a")
+    if emptied:
+        shutil.rmtree(workspace.path)
+    moved = git_repo.rename(git_repo.with_name("moved"))
+    await WorkspaceManager(moved).remove("a", drop_branch=True, attempt=1)
+    assert worktrees(git_cli, moved) == 1
+    assert git_cli(moved, "branch", "--list", "agent/a") == ""
+
+
+@pytest.mark.parametrize("theirs", ["elsewhere/a", ".loopwright/worktrees/b"])
+async def test_a_vanished_worktree_of_another_name_or_place_is_left_alone(
+    git_repo: Path, git_cli: Cli, tmp_path: Path, theirs: str
+) -> None:
+    manager = WorkspaceManager(git_repo)
+    await manager.prepare("a")
+    await manager.remove("a", drop_branch=False, attempt=1)
+    git_cli(git_repo, "worktree", "add", "-q", str(tmp_path / theirs), "agent/a")
+    shutil.rmtree(tmp_path / theirs)
+    with pytest.raises(WorkspaceError, match="is checked out at"):
+        await manager.prepare("a")
+    assert str(tmp_path / theirs) in git_cli(git_repo, "worktree", "list")
+
+
 async def test_a_branch_checked_out_elsewhere_is_not_taken_away(
     git_repo: Path, git_cli: Cli
 ) -> None:
