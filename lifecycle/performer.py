@@ -30,7 +30,7 @@ from lifecycle.programs import program_of
 from lifecycle.project import head_now
 from lifecycle.starting import Starter
 from runtime.agents.outcome import Ending
-from runtime.errors import RuntimeFault, WorkspaceError
+from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
 from runtime.output import tail
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ class Performer:
             baseline = await self._judge.baseline(case, effect_id, workspace)
         except (RuntimeFault, PlanError) as error:
             users = isinstance(error, (WorkspaceError, PlanError))
-            fault = Fault.USER if users else Fault.ENVIRONMENT
+            waits = isinstance(error, CheckedOutError)  # until somebody has seen enough of it
+            fault = Fault.USER if users and not waits else Fault.ENVIRONMENT
             return on.WorkspaceFailed(at=self._now(), attempt=attempt, text=str(error), fault=fault)
         except OSError as error:
             return on.WorkspaceFailed(

@@ -29,6 +29,8 @@ WORDS = 160
 """Columns of somebody's words in one line."""
 KEPT = (on.MailboxInvalid, on.RunnerRestarted, on.SnapshotFailed)
 """Facts of an attempt that are told although they move nothing."""
+FAILED = (on.WorkspaceFailed, on.SpawnFailed)
+"""Facts that are told with the wait for the next try, as it is not the agent's to mend."""
 
 
 def fact(news: News, state: State | None) -> str:
@@ -43,6 +45,8 @@ def fact(news: News, state: State | None) -> str:
     now = state if state is not None and type(state).__name__ == news.after else None
     then = _entered(now, news) if now is not None and moved else ""
     woken = isinstance(now, BackingOff) and isinstance(news.fact, on.PersonEvent)
+    if isinstance(now, BackingOff) and isinstance(news.fact, FAILED):
+        return f"{told}; tried again in {span(now.until - news.at)}"
     both = isinstance(news.fact, on.GatesFinished | on.PersonEvent | on.SnapshotTaken)
     if both and told and then and not woken:
         return f"{told}; {then}"

@@ -23,6 +23,10 @@ class WorkspaceError(RuntimeFault):
     """A workspace cannot be prepared, read or removed as asked."""
 
 
+class CheckedOutError(WorkspaceError):
+    """The agent's branch is checked out by somebody else, who may leave it again."""
+
+
 class RepositoryError(WorkspaceError):
     """The user's repository cannot host workspaces as it stands."""
 

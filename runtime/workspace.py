@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from runtime import ownership
-from runtime.errors import WorkspaceError
+from runtime.errors import CheckedOutError, WorkspaceError
 from runtime.git import Git
 from runtime.gitview import pinned, read_small
 from runtime.nested import loose_links
@@ -353,7 +353,10 @@ def _refuse_foreign(found: Found) -> None:
             f"{found.path} exists and is no workspace of this agent: move it away or delete it"
         )
     if found.checked_out_at not in ("", str(found.path)):
-        raise WorkspaceError(
-            f"branch {found.branch} is checked out at {found.checked_out_at}: switch that checkout "
-            "to another branch, then try again"
+        there = os.path.lexists(found.checked_out_at)
+        to_do = "switch that checkout to another branch" if there else "`git worktree prune`"
+        gone = "" if there else ", which is not there"
+        raise CheckedOutError(
+            f"branch {found.branch} is checked out at {found.checked_out_at}{gone}: {to_do}, and "
+            "it can be worked on again"
         )
