@@ -122,7 +122,7 @@ def _merge_failed(event: on.MergeFailed) -> str:
 
 def _removed(event: on.WorkspaceRemoved) -> str:
     if event.problem:
-        return f"its workspace could not be removed: {event.problem}"
+        return f"its workspace or branch is still there: {event.problem}"
     kept = f", its work is kept under {event.saved_ref}" if event.saved_ref else ""
     return f"its workspace was removed{kept}"
 

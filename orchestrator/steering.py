@@ -138,9 +138,10 @@ async def steer(repo: Path, wish: Wish) -> Outcome:
             raise refusal_of(wish, await store.get(wish.agent_id) or before, refusal) from refusal
         record = await settled_after(store, wish, event)
         changed = await took_effect(store, wish.agent_id, event)
+        left = await left_behind(store, wish.agent_id) if changed else ""
         who = str(runner.get("who") or "another") if runner is not None else ""
         runs = who.startswith(RUNS_ALL) or (bool(who) and await _moves(store, record))
-        facts = Facts(repo, wish, before, record, changed=changed, who=who, runs=runs)
+        facts = Facts(repo, wish, before, record, changed=changed, who=who, runs=runs, left=left)
         return await outcome_of(facts)
 
 
@@ -205,6 +206,13 @@ async def took_effect(store: LifecycleStore, agent_id: str, event: on.PersonEven
     return any(_is(entry.event, event) for entry in entries)
 
 
+async def left_behind(store: LifecycleStore, agent_id: str) -> str:
+    """Say why what an ended lifecycle worked in could not be removed; nothing if it could."""
+    entries = await store.journal(agent_id, limit=20, newest=True)
+    told = [entry.event for entry in entries if isinstance(entry.event, on.WorkspaceRemoved)]
+    return told[-1].problem if told else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What there is to tell about one wish."""
@@ -218,6 +226,8 @@ class Facts:
     """The live runner that has the repository, if one has."""
     runs: bool
     """Whether that runner goes on with this lifecycle."""
+    left: str = ""
+    """Why its workspace or branch is still there, although it is over."""
 
     @property
     def work(self) -> State | None:
@@ -255,8 +265,10 @@ def _accepted(facts: Facts) -> Outcome:
         into = str(record.facts.get("base_branch") or "its base")
         already = "" if facts.changed else "already "
         return facts.outcome(
-            f"{already}accepted, merged into {into} as {work.commit[:7]}",
+            f"{already}accepted, merged into {into} as {work.commit[:7]}"
+            + (f"; {facts.left}" if facts.left else ""),
             details={"commit": work.commit, "into": into},
+            hint="It is removed with its record, after retention_hours." if facts.left else "",
         )
     if isinstance(work, Completed) and work.problem:
         branch = record.facts.get("branch") or "its branch"
@@ -278,11 +290,15 @@ async def _rejected(facts: Facts) -> Outcome:
     if not isinstance(facts.work, Rejected):
         return facts.outcome("will be rejected as soon as its attempt has ended")
     saved = await saved_refs(facts.repo, agent)
-    gone = "workspace and branch are removed"
+    gone = facts.left or "workspace and branch are removed"
     kept = f", its work is kept under {', '.join(saved)}" if saved else ""
     already = "" if facts.changed else "was rejected before: "
     name = "rejected: " if facts.changed else ""
-    return facts.outcome(f"{already}{name}{gone}{kept}", details={"saved_refs": list(saved)})
+    return facts.outcome(
+        f"{already}{name}{gone}{kept}",
+        details={"saved_refs": list(saved)},
+        hint=f"Then: loopwright reject {agent}" if facts.left else "",
+    )
 
 
 def _held(facts: Facts) -> Outcome:

@@ -102,6 +102,8 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
             return f"accepted: merged as {commit[:7]}"
         case on.MergeFailed(text=text):
             return f"not merged: {_cut(text)}"
+        case on.WorkspaceRemoved(problem=problem) if problem:
+            return f"its workspace or branch is still there: {_cut(problem)}"
         case on.WorkspaceRemoved(saved_ref=ref):
             return "workspace and branch removed" + (f"; work saved under {ref}" if ref else "")
         case on.PersonEvent(by=by):

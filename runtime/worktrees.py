@@ -271,7 +271,7 @@ class Worktrees:
         if checked_out_at:
             raise WorkspaceError(
                 f"branch agent/{agent_id} is checked out at {checked_out_at} and was kept: switch "
-                "that checkout to another branch and try again"
+                "that checkout to another branch, and it can be removed"
             )
         steps = [f"delete {base_ref}"] if base_ref in refs else []
         if head:

@@ -22,6 +22,7 @@ from orchestrator.steering import (
     RUNS_ALL,
     Facts,
     lacks_words,
+    left_behind,
     outcome_of,
     refusal_of,
     settled_after,
@@ -71,8 +72,10 @@ async def steer(office: Office, wish: Wish) -> Outcome:
         await _send(office, wish, event)
         record = await settled_after(office.store, wish, event)
         changed = await took_effect(office.store, wish.agent_id, event)
+        left = await left_behind(office.store, wish.agent_id) if changed else ""
+        who = RUNS_ALL[1]
         facts = Facts(
-            office.repo, wish, before, record, changed=changed, who=RUNS_ALL[1], runs=True
+            office.repo, wish, before, record, changed=changed, who=who, runs=True, left=left
         )
         outcome = await outcome_of(facts)
     except UnansweredError:

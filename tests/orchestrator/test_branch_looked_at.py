@@ -34,13 +34,37 @@ def test_a_branch_that_a_person_has_checked_out_is_waited_for_and_that_is_told(
     script = _blocked(world)
     if records == "kept":
         world.call("unblock", AGENT, "go on")
-        again = ("run", "--task-id", "T001", "--command", script)
+        again = ["run", "--task-id", "T001", "--command", script]
     else:
         shutil.rmtree(world.repo / ".loopwright")
-        again = ("run", "x", "--command", world.script("agent", [DONE]))
+        again = ["run", "x", "--command", world.script("agent", [DONE])]
     with world.live(*again) as live:
         live.says(f"branch {BRANCH} is checked out at ")
         live.says("; tried again in ")
         world.git("checkout", "-q", "main")
         live.ends(0)
     assert world.row()["work_kind"] == "Completed"
+
+
+def test_reject_tells_that_a_branch_somebody_has_checked_out_was_kept(world: World) -> None:
+    _blocked(world)
+    for code in (0, 2):  # the first time it is rejected, then only its removal is tried again
+        done = world.call("reject", AGENT, code=code)
+        assert f"branch {BRANCH} is checked out at {world.repo} and was kept" in str(done)
+        assert "are removed" not in str(done)
+    assert f"{BRANCH} is checked out" in world.call("events", AGENT).stdout
+    world.git("checkout", "-q", "main")
+    assert "workspace and branch are removed" in world.call("reject", AGENT).stdout
+    assert world.branches() == ["main"]
+
+
+def test_accept_tells_that_a_branch_somebody_has_checked_out_was_kept(world: World) -> None:
+    script = world.script("agent", [{"write": "a"}, {"commit": "A"}, DONE])
+    world.call("run", "x", "--command", script)
+    world.git("worktree", "remove", "--force", f".loopwright/worktrees/{AGENT}")
+    world.git("checkout", "-q", BRANCH)
+    done = world.call("accept", AGENT)
+    assert "accepted, merged into main as" in done.stdout
+    assert f"branch {BRANCH} is checked out at {world.repo} and was kept" in done.stdout
+    assert "retention_hours" in done.stderr
+    assert world.branches() == [BRANCH, "main"]

@@ -23,6 +23,10 @@ def base_refs(cli: Cli, repo: Path) -> str:
     return cli(repo, "for-each-ref", "--format=%(refname) %(objectname)", "refs/loopwright/base")
 
 
+def _moved(repo: Path) -> Path:
+    return repo.rename(repo.with_name("moved"))
+
+
 def worktrees(cli: Cli, repo: Path) -> int:
     return cli(repo, "worktree", "list", "--porcelain").count("worktree ")
 
@@ -302,7 +306,7 @@ async def test_a_workspace_goes_on_where_it_moved_with_its_repository(
     (before.path / "new.txt").write_text("staged")
     git_cli(before.path, "add", "new.txt")
     (before.path / "wip.txt").write_text("wip")
-    moved = git_repo.rename(git_repo.with_name("moved"))
+    moved = _moved(git_repo)
     manager = WorkspaceManager(moved)
     workspace = await manager.prepare("a")
     assert workspace.path == moved / ".loopwright" / "worktrees" / "a"
@@ -323,7 +327,7 @@ async def test_removing_after_a_move_leaves_neither_branch_nor_registration(
     workspace = await WorkspaceManager(git_repo).prepare("a")
     if emptied:
         shutil.rmtree(workspace.path)
-    moved = git_repo.rename(git_repo.with_name("moved"))
+    moved = _moved(git_repo)
     await WorkspaceManager(moved).remove("a", drop_branch=True, attempt=1)
     assert worktrees(git_cli, moved) == 1
     assert git_cli(moved, "branch", "--list", "agent/a") == ""
