@@ -6,14 +6,18 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from communication.mailbox import Mailbox
+from lifecycle.case import Head
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from lifecycle.case import Case
     from lifecycle.parts import Parts
+    from lifecycle.ports import Workspaces
     from runtime.process import ProcessIdentity
+    from runtime.tree import TreeStatus
     from runtime.workspace import Workspace
 
+COMMITS_READ = 50
 GONE_EVERY = 1.0
 """Seconds between two looks at a process that not even KILL ends."""
 COMM_FILE = "communications.json"
@@ -37,6 +41,28 @@ async def whole(parts: Parts, case: Case) -> Workspace:
         workspace = await parts.workspaces.prepare(case.agent_id, base=str(base) if base else None)
         case.workspace = workspace
     return workspace
+
+
+async def look_up(
+    workspaces: Workspaces, case: Case, workspace: Workspace, status: TreeStatus
+) -> None:
+    """Remember where the workspace stands; git is asked about a new head, once."""
+    case.dirty = status.dirty
+    if case.head.sha != status.head:
+        case.head = Head(
+            sha=status.head,
+            commits=await workspaces.recent_commits(
+                workspace, limit=COMMITS_READ, head=status.head
+            ),
+            files=await workspaces.changed_files(workspace, head=status.head),
+        )
+
+
+async def look_once(parts: Parts, case: Case, workspace: Workspace) -> None:
+    """Look where the workspace stands if this runner has not seen it yet."""
+    if not case.head.sha:
+        status = await parts.workspaces.status(workspace)
+        await look_up(parts.workspaces, case, workspace, status)
 
 
 def mailbox_of(parts: Parts, case: Case, workspace: Workspace) -> Mailbox:

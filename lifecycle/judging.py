@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ci.errors import ProviderError
 from ci.interface import PullRequestState
 from lifecycle.errors import PlanError
-from lifecycle.housing import end, whole
+from lifecycle.housing import end, look_once, whole
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate
 from lifecycle.masking import refuse_markers
@@ -116,6 +116,7 @@ class Judge:
         commands = settings.verify_of(case.task)
         try:
             workspace = await whole(self._parts, case)
+            await look_once(self._parts, case, workspace)
             if settings.verify_clean:
                 async with self._laid_out(case, head) as folder:
                     gates = await self._gates(case, effect_id, commands, folder, attempt=attempt)

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from communication.mailbox import ReadingKind
 from lifecycle import outside
 from lifecycle.attend import Attendance, anything, word_of
-from lifecycle.case import Head
 from lifecycle.errors import PlanError
 from lifecycle.handout import (
     drop_config,
     snapshot_for,
     write_summary,
 )
-from lifecycle.housing import end, mailbox_of, opened, save, whole
+from lifecycle.housing import end, look_once, look_up, mailbox_of, opened, save, whole
 from lifecycle.judging import Judge
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 LAST_WORDS_BYTES = 2000
 FILES_NAMED = 200
-COMMITS_READ = 50
 LOOSE = (
     "{name} (it is a git repository of its own, so its files are in no commit of this branch: "
     "remove {name}/.git, then `git rm --cached {name}` and add its files; or make it a submodule "
@@ -166,6 +164,7 @@ class Performer:
     async def write_summary(self, case: Case) -> Path:
         """Render the summary for the next attempt now, so that people can read it."""
         workspace = await whole(self._parts, case)
+        await look_once(self._parts, case, workspace)
         mailbox = mailbox_of(self._parts, case, workspace)
         settings = self._parts.settings()
         snapshot = snapshot_for(self._parts, case, mailbox, case.attempt, settings)
@@ -309,17 +308,8 @@ class Performer:
         status: TreeStatus,
         attendance: Attendance | None,
     ) -> int:
-        """Ask git about a new head, once; return how many commits the attempt made."""
-        case.dirty = status.dirty
-        if case.head.sha != status.head:
-            workspaces = self._parts.workspaces
-            case.head = Head(
-                sha=status.head,
-                commits=await workspaces.recent_commits(
-                    workspace, limit=COMMITS_READ, head=status.head
-                ),
-                files=await workspaces.changed_files(workspace, head=status.head),
-            )
+        """Remember where the workspace stands; return how many commits the attempt made."""
+        await look_up(self._parts.workspaces, case, workspace, status)
         before = _head_before(case, attendance)
         shas = [commit.sha for commit in case.head.commits]
         return shas.index(before) if before in shas else len(shas) * (before != status.head)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from communication.mailbox import Mailbox
 from lifecycle.bases import is_done
-from lifecycle.case import Head, load
+from lifecycle.case import load
 from lifecycle.context import MAX_SUMMARY_BYTES, ContextBuilder
 from lifecycle.gather import snapshot_of
-from lifecycle.housing import COMM_FILE
+from lifecycle.housing import COMM_FILE, look_up
 from lifecycle.machine.states import ACTIVE, TERMINAL, Completed, Suspended
 from lifecycle.masking import masked
 from lifecycle.paths import Paths
@@ -178,13 +178,7 @@ class Summaries:
         workspace = await workspaces.open(case.agent_id)
         if workspace is None or not (workspace.path / ".git").exists():
             return None
-        status = await workspaces.status(workspace)
-        case.dirty = status.dirty
-        case.head = Head(
-            sha=status.head,
-            commits=await workspaces.recent_commits(workspace, head=status.head),
-            files=await workspaces.changed_files(workspace, head=status.head),
-        )
+        await look_up(workspaces, case, workspace, await workspaces.status(workspace))
         return Mailbox(workspace.path / COMM_FILE)
 
     async def _completed(self) -> dict[str, str]:

@@ -55,6 +55,22 @@ async def test_dirty_work_is_saved_at_shutdown_and_told_to_the_next_attempt(worl
     assert "draft.txt" in world.prompt(1)
 
 
+async def test_after_a_restart_the_next_attempt_is_told_what_is_committed_and_what_is_not(
+    world: World,
+) -> None:
+    script = {1: [*commit("feature.txt"), DRAFT, UP, HANG]}
+    async with world.running(script) as running:
+        await running.appears("up.txt")
+        await running.at("Working")
+        await running.loop.shutdown()
+        await running.result()
+    await world.run([{"commit": "all"}, DONE])
+    said = world.prompt(1)
+    assert "feature.txt" in said
+    assert "up.txt" in said
+    assert "Nothing is committed" not in said
+
+
 async def test_an_interrupted_attempt_starts_again_under_its_number_and_costs_nothing(
     world: World,
 ) -> None:
