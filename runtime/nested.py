@@ -70,7 +70,13 @@ def _place_of(checkout: Checkout, folder: Path, link: Link) -> Place | None:
         place = locate(folder)
         return place if place is not None and place.root == folder else None
     module = checkout.git_dir / "modules" / link.name
-    return pinned(module, None) if (module / "HEAD").is_file() else None
+    there = _is_worktree(checkout) and (module / "HEAD").is_file()
+    return pinned(module, None) if there else None
+
+
+def _is_worktree(checkout: Checkout) -> bool:
+    """Tell whether its git folder is its own and goes with it, as long as it is registered."""
+    return pinned(checkout.git_dir, None).common_dir != checkout.git_dir
 
 
 def _is_submodule(checkout: Checkout, link: Link) -> bool:
@@ -94,8 +100,8 @@ def has_files(folder: Path) -> bool:
 def _is_inside(place: Place, checkout: Checkout) -> bool:
     """Tell whether its objects go with the workspace: they are in it, or in its git folder."""
     where = Path(os.path.realpath(place.common_dir))
-    going = (os.path.realpath(checkout.folder), os.path.realpath(checkout.git_dir))
-    return any(where.is_relative_to(each) for each in going)
+    going = [checkout.folder, *([checkout.git_dir] if _is_worktree(checkout) else [])]
+    return any(where.is_relative_to(os.path.realpath(each)) for each in going)
 
 
 async def _unpushed(git: Git, place: Place, commit: str) -> str:

@@ -178,6 +178,18 @@ async def test_the_files_of_an_unpushed_submodule_are_kept_and_a_pushed_one_is_n
     assert git_cli(git_repo, "show", f"{saved.ref}:sub/lib") == "2"
 
 
+async def test_a_users_own_unpushed_submodule_holds_up_no_workspace_that_lost_its_registration(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    manager, workspace, sub = await with_submodule(git_cli, git_repo)
+    git_cli(workspace.path, "submodule", "--quiet", "deinit", "sub")
+    commit(git_cli, git_repo / "sub", lib="mine\n")
+    assert (git_repo / ".git" / "modules" / "sub").is_dir()
+    shutil.rmtree(git_repo / ".git" / "worktrees" / "a")
+    assert await manager.remove("a", drop_branch=True, attempt=1) is None
+    assert not sub.exists()
+
+
 async def test_a_link_in_the_place_of_a_repository_saves_nothing_from_elsewhere(
     git_repo: Path, git_cli: Cli, tmp_path: Path
 ) -> None:
