@@ -16,6 +16,7 @@ from lifecycle.case import Case, facts_of, load
 from lifecycle.errors import (
     ConflictingUpdateError,
     LifecycleError,
+    StateGoneError,
     UnknownLifecycleError,
 )
 from lifecycle.machine import events as on
@@ -64,11 +65,16 @@ class Engine:
         self._draining = False
         self._started = False
         self._unsubscribe: Callable[[], None] = _nothing
-        self._wishes = Wishes(parts, self._take_up)
+        self._wishes = Wishes(parts, self._take_up, self._lose_ground)
+        self._gone = ""
+        """Why it ended by itself: lock or records are not its own any more."""
+        self._ending: asyncio.Task[None] | None = None
         self._applying: set[str] = set()
         self._retention = Retention(parts, self._claim)
         self.revive: Callable[[AgentLifecycle], None] | None = None
         """Called with a record that a person's request made runnable and that nobody runs."""
+        self.abandon: Callable[[], None] = _nothing
+        """Called when nothing may begin any more; what runs is being shut down."""
 
     # --- beginning and end --------------------------------------------------------------------
 
@@ -108,6 +114,18 @@ class Engine:
             owner.drain()
         while self._owners:
             await asyncio.gather(*(owner.gone.wait() for owner in tuple(self._owners.values())))
+
+    def _lose_ground(self, gone: str) -> None:
+        """Stop and save what runs: nothing can be recorded, and nobody is kept out any more."""
+        self._gone = gone
+        self.parts.report("lifecycle_state_gone", reason=gone)
+        self._ending = asyncio.get_running_loop().create_task(self.shutdown())
+        self.abandon()
+
+    def require_ground(self) -> None:
+        """Raise StateGoneError when this runner's lock or records were taken away from it."""
+        if self._gone:
+            raise StateGoneError(self._gone)
 
     async def kill(self) -> None:
         """End every agent's tree at once; what was being saved is finished all the same."""

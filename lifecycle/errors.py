@@ -33,5 +33,9 @@ class StoreDamagedError(StoreError):
     """The database is not readable as such; it was set aside, never overwritten."""
 
 
+class StateGoneError(StoreError):
+    """The lock or the records of a running loop are not where they were: it cannot go on."""
+
+
 class RepositoryBusyError(LifecycleError):
     """Another runner owns this repository."""

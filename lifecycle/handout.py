@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from lifecycle.context import NO_WAYS
 from lifecycle.gather import snapshot_of
 from lifecycle.masking import masked
+from runtime.ownership import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,7 +106,7 @@ def write_config(folder: Path, files: Iterable[File], *, needed: bool) -> None:
     files = tuple(files)
     if not files and not needed:
         return
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     for file in files:
         write(Path(file.path), file.text)
 
@@ -149,7 +150,7 @@ def write(path: Path, text: str) -> None:
     try:
         _put(name, content)
     except FileNotFoundError:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         _put(name, content)
     except FileExistsError:
         fresh = path.with_name(f".{path.name}.new")

@@ -17,6 +17,7 @@ from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate
 from lifecycle.masking import refuse_markers
 from runtime.errors import RuntimeFault
+from runtime.ownership import make_private
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Judge:
         """Lay the files of a commit out in a folder of their own, and nothing else."""
         folder = self._parts.paths.laid_out(case.agent_id)
         shutil.rmtree(folder, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_private(folder.parent)
         try:
             await self._parts.branches.export(commit, folder)
             yield folder

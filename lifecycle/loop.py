@@ -29,6 +29,7 @@ from lifecycle.programs import here
 from lifecycle.result import LoopResult, LoopResultType
 from lifecycle.rounds import Rounds
 from lifecycle.settings import Settings
+from lifecycle.store.ground import Ground
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from runtime.commands import CommandRunner
@@ -104,7 +105,9 @@ class AgentLifecycleLoop:
         """Run until the lifecycle ends; one recorded before for agent and task goes on."""
         engine = await self._open()
         try:
-            return await engine.run(agent, task)
+            result = await engine.run(agent, task)
+            engine.require_ground()
+            return result
         finally:
             await self._leave()
 
@@ -114,6 +117,7 @@ class AgentLifecycleLoop:
         engine = await self._open()
         try:
             yield engine
+            engine.require_ground()
         finally:
             await self._leave()
 
@@ -247,6 +251,8 @@ class AgentLifecycleLoop:
             observers=list(self._observers),
             plans={task.id: self.plan.mark() for task in self.plan.tasks},
         )
+        if self._given_store is None:
+            parts.gone = Ground.of(self._paths.database).gone
         if self._report is not None:
             parts.report = self._report
         if self._checkpoint is not None:

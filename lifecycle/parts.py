@@ -128,6 +128,9 @@ class Parts:
     """Writes what only people read, one after the other."""
     appeared: Callable[[Watch], None] = _unseen
     """Is told when a provider is asked to look after something."""
+    gone: Callable[[], str] = str
+    """Says why this runner must not go on, once its lock or its records are not its own any more;
+    until then nothing."""
     checkpoint: Callable[[str], None] = _pass_by
     """Called at each named boundary between deciding, committing and performing; a crash test may
     end the process there."""

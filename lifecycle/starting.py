@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from communication.errors import MailboxError
 from lifecycle.attend import Attendance
 from lifecycle.confine import Seen
-from lifecycle.errors import PlanError
+from lifecycle.errors import PlanError, StateGoneError
 from lifecycle.handout import keep, readable, snapshot_for, texts_for, write_config
 from lifecycle.housing import look_once, mailbox_of, whole
 from lifecycle.machine import events as on
@@ -56,6 +56,9 @@ class Starter:
     ) -> tuple[Event, Attendance | None]:
         """Start the agent; says what came of it, and who attends the process from now on."""
         parts = self._parts
+        if gone := parts.gone():
+            # Nobody would find it again, and another runner may be at the same work.
+            return self._unspawned(attempt, StateGoneError(gone), Fault.ENVIRONMENT), None
         try:
             program = program_of(case.agent, _chosen(case))
             workspace = await whole(self._parts, case)

@@ -1,6 +1,7 @@
 """Notices what people and other programs asked for in the store, and hands each request on once.
 
-What a request means, and who it concerns, is not known here.
+What a request means, and who it concerns, is not known here. The same look
+shows whether the store is still that of the repository.
 """
 
 from __future__ import annotations
@@ -23,8 +24,15 @@ _UNREAD = ("unread", "unread")
 class Wishes:
     """The open requests of one repository."""
 
-    def __init__(self, parts: Parts, hand_on: Callable[[Request], Awaitable[bool]]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        hand_on: Callable[[Request], Awaitable[bool]],
+        lost: Callable[[str], None],
+    ) -> None:
         self._parts = parts
+        self._lost = lost
+        """Called once, when the store that is looked into is not the repository's any more."""
         self._hand_on = hand_on
         """Says whether it took the request; one it cannot take yet is shown to it again."""
         self.handed: set[int] = set()
@@ -52,6 +60,9 @@ class Wishes:
             await asyncio.gather(self._reading, return_exceptions=True)
 
     def _look(self) -> None:
+        if gone := self._parts.gone():
+            self._lost(gone)
+            return
         self._parts.places.serve()  # the limit may have been raised meanwhile
         stamp = self._parts.store.stamp()
         news = self._stamps != (stamp, stamp)

@@ -142,6 +142,7 @@ class Service:
             ),
             by=who,
         )
+        engine.abandon = self._abandon
         if revives:
             engine.revive = self._revive
 
@@ -217,6 +218,10 @@ class Service:
     def _late(self, agent_id: str, seconds: float) -> None:
         text = f"has not ended after {seconds:g} s; its work is still being saved"
         self._view.note(text, agent_id)
+
+    def _abandon(self) -> None:
+        self._engine.revive = None
+        self.crew.supervisor.shutdown("lock or records are gone")
 
     def _revive(self, record: AgentLifecycle) -> None:
         if self._heed.number or isinstance(record.work, Suspended):

@@ -74,6 +74,10 @@ NO_COMMIT = (
     "{path} has no commit yet, so there is nothing to start from: make one, for example with "
     "`git -C {path} commit --allow-empty -m 'First commit'`"
 )
+NO_TEXT = (
+    "the path {path} is no UTF-8, or this program was told not to read it as such (PYTHONUTF8=0), "
+    "and records, JSON and prompts cannot hold it: rename that folder, or unset PYTHONUTF8"
+)
 IS_BARE = "{path} is a bare repository: give a checkout of it, for example from `git clone {path}`"
 IS_CALLED_BARE = (
     "{config} calls {path} a bare repository: give a checkout of it, or, if the checkout is there, "
@@ -240,6 +244,8 @@ class RepositoryFacts:
 
     def require_usable(self) -> None:
         """Raise RepositoryError when no workspace can start from here."""
+        if not _is_text(self.root):
+            raise RepositoryError(NO_TEXT.format(path=ascii(str(self.root))))
         if self.is_bare and self.root == self.git_dir:
             raise RepositoryError(IS_BARE.format(path=self.root))
         if self.is_bare:
@@ -247,6 +253,15 @@ class RepositoryFacts:
             raise RepositoryError(IS_CALLED_BARE.format(config=config, path=self.root))
         if self.head_commit is None:
             raise RepositoryError(NO_COMMIT.format(path=self.root))
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a path can stand in records, JSON and prompts, all of which are UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def inspect_repository(path: Path, *, git: Git | None = None) -> RepositoryFacts:

@@ -232,7 +232,8 @@ class View:
             return
         text = self._text or b""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for each in (self.folder.parent.parent, self.folder.parent, self.folder):
+                each.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name in _LINKS:
                 self._link(name)
             if read_small(Path(self._config)) != text:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runtime import lineage, proctable
 from runtime.errors import SpawnError
 from runtime.limits import NO_LIMITS, Limits
+from runtime.ownership import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -172,7 +173,7 @@ def _files(order: SpawnOrder) -> Iterator[_Files]:
         try:
             log = os.open(order.log, _LOG_FLAGS, 0o600)
         except FileNotFoundError:
-            order.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(order.log.parent)
             log = os.open(order.log, _LOG_FLAGS, 0o600)
         if order.masker:
             with _piped(log, order.masker) as pump:

@@ -21,6 +21,8 @@ def fetch(
     """Return all rows; text that is none comes as `Garbled`."""
     try:
         return connection.execute(query, values).fetchall()
+    except UnicodeEncodeError:
+        return []  # asked for by a name that is no Unicode (bytes in an argument): no column has it
     except sqlite3.OperationalError as problem:
         # Without a code it is Python that found text which is none.
         if getattr(problem, "sqlite_errorcode", None) is not None:

@@ -7,6 +7,7 @@ the package's modules: they would cost such a command more than its own work.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -103,8 +104,10 @@ def read_facts(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:
 def _fetch(path: Path, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     if not path.exists():
         raise StoreError(f"there are no records: {path} does not exist; start a loop first")
-    name = str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    uri = f"file:{name}?mode=ro"
+    name = os.fsencode(path.absolute())
+    for byte in b"%?#":
+        name = name.replace(bytes((byte,)), b"%%%02x" % byte)
+    uri = b"file:" + name + b"?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as connection:
             _check_version(connection, path)

@@ -59,7 +59,7 @@ def open_writer(path: Path, *, durable: bool, patience: float) -> sqlite3.Connec
 
 def open_reader(path: Path, *, patience: float = 1.0) -> sqlite3.Connection:
     """Return a connection that cannot write."""
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
     return sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
 
 

@@ -109,15 +109,24 @@ class Writer:
 
     def _main(self) -> None:
         try:
-            connection = self._connect()
-        except (LifecycleError, OSError) as problem:
-            self._tell(_fail, self._opened, problem)
-        else:
-            self._tell(_succeed, self._opened)
-            with contextlib.closing(connection):
+            with contextlib.closing(self._connect()) as connection:
+                self._tell(_succeed, self._opened)
                 while self._round(connection):
                     pass
-        self._tell(_succeed, self._ended)
+        except Exception as problem:  # noqa: BLE001  # whatever it is, nobody may wait for a thread that is gone
+            self._tell(self._give_up, problem)
+        finally:
+            self._tell(_succeed, self._ended)
+
+    def _give_up(self, problem: Exception) -> None:
+        """Let nobody wait: the thread ended by an error, and takes no order any more."""
+        self._closing = True
+        if not self._opened.done():
+            self._opened.set_exception(problem)
+        while not self._queue.empty():
+            order = self._queue.get()
+            if order is not None and not order.future.done():
+                order.future.set_exception(problem)
 
     def _round(self, connection: sqlite3.Connection) -> bool:
         """Carry out what is queued; says whether there may be more."""
@@ -126,13 +135,15 @@ class Writer:
             orders.append(self._queue.get())
         batch = [order for order in orders if order is not None]
         writes = [order for order in batch if not order.reads]
-        if writes:
-            self._commit(connection, writes)
-        for order in batch:
-            if order.reads:
-                self._look(connection, order)
-        if batch:
-            self._tell(_settle, batch)
+        try:
+            if writes:
+                self._commit(connection, writes)
+            for order in batch:
+                if order.reads:
+                    self._look(connection, order)
+        finally:
+            if batch:
+                self._tell(_settle, batch)
         return orders[-1] is not None
 
     def _commit(self, connection: sqlite3.Connection, orders: Sequence[_Order]) -> None:
@@ -149,19 +160,24 @@ class Writer:
             connection.execute("COMMIT")
             if self._committed is not None:
                 self._committed(connection)
-        except sqlite3.Error as problem:
+        except Exception as problem:  # noqa: BLE001  # each is told to who waits for it
+            told = self._told(problem)
+            # First of all: should taking it back fail too, nothing may count as committed.
+            for order in orders:
+                order.problem = told
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            for order in orders:
-                order.problem = self._explain(problem)
 
     def _look(self, connection: sqlite3.Connection, order: _Order) -> None:
         try:
             order.result = order.run(connection)
-        except _REFUSED as problem:
-            order.problem = problem
-        except sqlite3.Error as problem:
-            order.problem = self._explain(problem)
+        except Exception as problem:  # noqa: BLE001  # each is told to who waits for it
+            order.problem = self._told(problem)
+
+    def _told(self, problem: Exception) -> Exception:
+        if isinstance(problem, sqlite3.Error) and not isinstance(problem, _REFUSED):
+            return self._explain(problem)
+        return problem
 
     def _tell(self, call: Callable[..., None], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -192,7 +208,3 @@ def _settle(orders: Sequence[_Order]) -> None:
 
 def _succeed(future: asyncio.Future[None]) -> None:
     future.set_result(None)
-
-
-def _fail(future: asyncio.Future[None], problem: BaseException) -> None:
-    future.set_exception(problem)

@@ -6,6 +6,7 @@ module with `run(name, args) -> int`.
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
@@ -81,6 +82,7 @@ USAGE_ERROR = 2
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    _fill_closed()
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help", "help"):
         if args[:1] == ["help"] and args[1:2] and args[1] in COMMANDS:
@@ -95,6 +97,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args[0] not in COMMANDS:
         return _unknown(args[0])
     return _run(args[0], args[1:])
+
+
+def _fill_closed() -> None:
+    """Put nothing where the caller closed a standard stream, so that no file of ours gets there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # In this order each gets the number that is its own: the lowest that is free.
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123  # until the program ends
 
 
 def _run(name: str, args: list[str]) -> int:

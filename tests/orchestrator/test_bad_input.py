@@ -279,3 +279,42 @@ def test_what_the_system_refuses_is_told_with_its_place(empty: Cli) -> None:
     empty("run", "x", "--command", "true")
     assert empty.code == 2
     assert f"{Paths.of(empty.repo).root}: File exists; mend" in empty.err
+
+
+@pytest.mark.parametrize("command", [*READING, ("pause", "agent-T001")], ids=" ".join)
+def test_a_name_of_bytes_that_are_no_text_fits_nobody(
+    filled: Cli, command: tuple[str, ...]
+) -> None:
+    name, _, *more = command
+    filled(name, "b\udcff", *more)
+    assert complaint(filled)
+
+
+def test_a_tag_of_bytes_that_are_no_text_is_on_no_lifecycle(filled: Cli) -> None:
+    assert filled.json("ps", "--all", "--tag", "b\udcff")["lifecycles"] == []
+    assert filled.code == 0
+
+
+def test_a_closed_standard_output_is_no_defect(filled: Cli) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m orchestrator.cli.main ps --all >&-"],
+        cwd=filled.repo,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_repository_whose_path_is_no_text_is_refused_with_words(empty: Cli) -> None:
+    odd = empty.repo.with_name("lat\udce4n")
+    empty.repo.rename(odd)
+    try:
+        empty.bare("run", "x", "--command", "true", "--repo", str(odd))
+        assert "is no UTF-8" in complaint(empty)
+        empty.bare("doctor", "--repo", str(odd))
+        assert empty.code == 2
+        assert "rename that folder" in empty.out
+        assert not Paths.of(odd).root.exists()
+    finally:
+        odd.rename(empty.repo)

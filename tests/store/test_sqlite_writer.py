@@ -277,3 +277,29 @@ async def test_a_value_that_a_column_cannot_hold_fails_alone(sqlite_store: Sqlit
 
     await sqlite_store.commit(Commit(record=record, attempt=attempt(1)))
     assert len(await sqlite_store.attempts("agent-1")) == 1
+
+
+async def test_nobody_waits_for_a_thread_that_could_not_begin(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> sqlite3.Connection:
+        raise ValueError("something unforeseen")
+
+    monkeypatch.setattr("lifecycle.store.sqlite_file.open_writer", broken)
+    with pytest.raises(ValueError, match="something unforeseen"):
+        await asyncio.wait_for(SqliteStore.open(path), 10)
+    assert not store_threads()
+
+
+async def test_an_error_that_nobody_foresaw_is_told_to_who_ordered_it_and_to_no_other(
+    path: Path,
+) -> None:
+    def broken(_: sqlite3.Connection) -> None:
+        raise MemoryError("something unforeseen")
+
+    async with await SqliteStore.open(path) as store:
+        for order in (store._writer.write, store._writer.read):
+            with pytest.raises(MemoryError, match="unforeseen"):
+                await asyncio.wait_for(order(broken), 10)
+        await asyncio.wait_for(begun(store, "a1"), 10)
+        assert await store.get("a1")

@@ -1,0 +1,57 @@
+"""Whether the files that a runner's right rests on are still those it opened.
+
+Whoever removes or replaces `.loopwright` takes no file away from a runner that has it open: the
+runner would go on with records that nobody finds any more, and its lock would keep nobody out.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lifecycle.store.lock import NAME, holder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class Ground:
+    """The lock and the database of a runner, as they were when it had opened both."""
+
+    def __init__(self, folder: Path, files: Iterable[Path]) -> None:
+        self._folder = folder
+        self._files = {os.fspath(file): _identity(os.fspath(file)) for file in files}
+
+    @classmethod
+    def of(cls, database: Path) -> Ground:
+        """Remember what lies there now."""
+        return cls(database.parent, (database.parent / NAME, database))
+
+    def gone(self) -> str:
+        """Say which file is not there any more and what to do; nothing while all is well."""
+        for path, before in self._files.items():
+            now = _identity(path)
+            if now == before or now is None:
+                continue
+            said = holder(self._folder) if now else None
+            what = "was replaced" if now else "was removed"
+            other = f" (by the runner with pid {said.get('pid', '?')}, it seems)" if said else ""
+            return (
+                f"{path} {what} while this runner worked{other}: nothing more can be recorded and "
+                "another runner could start beside it. Its agents are stopped, their branches "
+                "stay. "
+                f"Put {self._folder} back as it was, or start again with empty records"
+            )
+        return ""
+
+
+def _identity(path: str) -> tuple[int, int] | tuple[()] | None:
+    """Tell one file from another: () when there is none, None when nobody can tell."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # asked again and again while all is quiet
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
