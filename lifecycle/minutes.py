@@ -72,4 +72,6 @@ async def keep(
             parts.report("lifecycle_store_failed", agent_id=agent_id, reason=str(problem))
             await asyncio.sleep(STORE_EVERY)
         else:
+            if left < STORE_TRIES:
+                parts.report("lifecycle_store_recovered", agent_id=agent_id)
             return

@@ -39,6 +39,13 @@ def repository(repo: Path, *, environ: Mapping[str, str], now: float) -> Iterato
     yield _file_system(repo)
     if paths.root.exists():
         yield _permissions(paths.root)
+    elif repo.is_dir() and not os.access(repo, os.W_OK | os.X_OK):
+        yield Check(
+            BAD,
+            "permissions",
+            f"{repo} cannot be written, so no records can be kept in it",
+            "mend its mode, or mount it writable",
+        )
     yield from _records(paths, now)
 
 

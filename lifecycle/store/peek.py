@@ -121,9 +121,19 @@ def _fetch(path: Path, query: str, values: tuple[Any, ...]) -> list[tuple[Any, .
                 f"{path} is damaged ({problem}) and was left as it is; "
                 "the next loop that starts sets it aside"
             ) from problem
+        if _is_read_only(path):
+            raise StoreError(
+                f"{path} is on a file system that is mounted read-only, and the records cannot be "
+                "opened without writing beside them; mount it writable, or copy the repository "
+                "to where it can be written"
+            ) from problem
         raise StoreError(
             f"{path} cannot be read ({problem}); check its permissions and the disk"
         ) from problem
+
+
+def _is_read_only(path: Path) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:

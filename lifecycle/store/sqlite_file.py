@@ -141,11 +141,31 @@ def _make(path: Path) -> None:
     except OSError as problem:
         if isinstance(problem, FileExistsError) and path.is_file():
             return  # another process made it in this moment
+        if is_read_only(path):
+            raise StoreError(on_read_only(path)) from problem
         what = "the disk is full" if problem.errno == errno.ENOSPC else problem.strerror
         raise StoreError(
             f"{path} cannot be opened ({what}); check that its folder belongs to you, "
             "can be written and has room"
         ) from problem
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether the file system that a file is on, or would be on, cannot be written by anybody."""
+    try:
+        found = os.statvfs(path if path.exists() else path.parent)
+    except OSError:
+        return False
+    return bool(found.f_flag & os.ST_RDONLY)
+
+
+def on_read_only(path: Path) -> str:
+    """Say why records cannot be read there: SQLite needs to write beside what it reads."""
+    return (
+        f"{path} is on a file system that is mounted read-only, and the records cannot be opened "
+        f"without writing beside them; mount it writable, or copy the repository with "
+        f"{path.parent.name}/ to where it can be written"
+    )
 
 
 def _require_access(path: Path) -> None:

@@ -45,6 +45,7 @@ from orchestrator.guard import check_own_packages
 from orchestrator.log import RunnerLog
 from orchestrator.providers import Makings, outside
 from orchestrator.secrecy import masker_of
+from orchestrator.troubles import Troubles
 from orchestrator.view import choose
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
@@ -109,7 +110,7 @@ async def loop_through(
             provider=there.provider,
             remote=there.remote,
             observers=(log.observer, view.news),
-            report=log.report,
+            report=Troubles(log.report, view.note).report,
             environ=bench.environ,
             masker=masker,
         )

@@ -1,0 +1,38 @@
+"""Tells people at once of trouble that is no fact of a lifecycle: records that cannot be written.
+
+Reports go to the runner's log, which may be on the very disk that is full. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lifecycle.parts import Report
+
+
+class Troubles:
+    """Hands reports on to the log, and tells in one line what begins and what is over."""
+
+    def __init__(self, log: Report, tell: Callable[[str], None]) -> None:
+        self._log = log
+        self._tell = tell
+        self._waiting: set[str] = set()
+        """Lifecycles that wait for the store; one line is enough for all of them."""
+
+    def report(self, event: str, /, **fields: object) -> None:
+        """Log it; tell it where somebody should look now."""
+        self._log(event, **fields)
+        agent_id = str(fields.get("agent_id", ""))
+        if event == "lifecycle_store_failed":
+            if not self._waiting:
+                self._tell(f"records cannot be written: {fields.get('reason', '')}; waits")
+            self._waiting.add(agent_id)
+        elif event == "lifecycle_store_recovered" and self._waiting:
+            self._waiting.discard(agent_id)
+            if not self._waiting:
+                self._tell("records can be written again; goes on")
+        elif event == "lifecycle_state_gone":
+            self._tell("stopping: the records of this repository are not where they were")

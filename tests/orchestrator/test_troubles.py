@@ -1,0 +1,19 @@
+"""Trouble that only the log heard of is told to people: once when it begins, once when it is over."""
+
+from __future__ import annotations
+
+from orchestrator.troubles import Troubles
+
+
+def test_records_that_cannot_be_written_are_told_once_for_all_loops_and_when_it_is_over() -> None:
+    logged: list[str] = []
+    told: list[str] = []
+    report = Troubles(lambda event, **_: logged.append(event), told.append).report
+    for agent_id in ("a", "b", "a"):
+        report("lifecycle_store_failed", agent_id=agent_id, reason="the disk is full")
+    assert told == ["records cannot be written: the disk is full; waits"]
+    report("lifecycle_store_recovered", agent_id="a")
+    assert len(told) == 1
+    report("lifecycle_store_recovered", agent_id="b")
+    assert told[1:] == ["records can be written again; goes on"]
+    assert logged.count("lifecycle_store_failed") == 3
