@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lifecycle.store.port import LifecycleStore
 
 PAGE = 1000
+STDOUT = "-"
 
 
 def parser(name: str) -> Parser:
@@ -41,7 +42,12 @@ def parser(name: str) -> Parser:
     )
     made.add_argument("agent", nargs="?", metavar="AGENT", help="agent id")
     made.add_argument("--all", action="store_true", help="all lifecycles of the repository")
-    made.add_argument("-o", "--output", metavar="FILE", help="write here instead of to the output")
+    made.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write here instead of to the output; - is the output",
+    )
     return made.with_json("as always; accepted for the sake of scripts").with_repo()
 
 
@@ -53,7 +59,7 @@ def run(name: str, args: list[str]) -> int:
     repo = find_repo(options.repo)
     with _target(options.output) as stream:
         count, lost = asyncio.run(_write(repo, options, stream))
-    if options.output:
+    if options.output not in (None, STDOUT):
         tell(f"{count} lifecycle{'' if count == 1 else 's'} written to {options.output}")
     return exits.FAILED if lost else exits.COMPLETE
 
@@ -110,11 +116,20 @@ async def _journal(store: LifecycleStore, agent_id: str) -> list[JournalEntry]:
 
 @contextmanager
 def _target(output: str | None) -> Iterator[TextIO]:
-    """Write a file whole and for its owner alone; a failure leaves what was there."""
-    if output is None:
+    """Write a file whole and for its owner alone; a failure leaves what was there.
+
+    A link is followed, and what is no file (a pipe, a device) is written into, never replaced.
+    """
+    if output is None or output == STDOUT:
         yield sys.stdout
         return
     path = Path(output)
+    if path.exists() and not path.is_file():
+        # Opened without O_CREAT: what it was a moment ago must not become a file now.
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CLOEXEC), "w") as stream:
+            yield stream
+        return
+    path = path.resolve()
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -393,6 +394,37 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(filled: Cli, tmp_pa
     assert filled.code == 2
     assert file.read_text() == "precious"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_export_follows_a_link_and_leaves_it_a_link(filled: Cli, tmp_path: Path) -> None:
+    file, link = tmp_path / "all.json", tmp_path / "link"
+    file.write_text("old")
+    link.symlink_to(file.name)
+    filled("export", "--all", "--output", str(link))
+    assert link.is_symlink()
+    assert len(json.loads(file.read_text())["lifecycles"]) == len(ALL_IDS)
+
+
+def test_an_export_writes_into_what_is_no_file_and_never_replaces_it(
+    filled: Cli, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        filled("export", "agent-T001", "--output", str(pipe))
+        assert pipe.is_fifo()
+        assert os.read(end, 1) == b"{"
+    finally:
+        os.close(end)
+
+
+def test_an_export_to_a_dash_is_one_to_the_output(
+    filled: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(json.loads(filled("export", "--all", "--output", "-"))["lifecycles"]) == len(ALL_IDS)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
