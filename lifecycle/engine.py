@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lifecycle.bases import is_done
 from lifecycle.case import Case, facts_of, load
@@ -317,7 +317,7 @@ class Engine:
         case.task, case.agent = task, agent
         known = facts_of(task, agent, self.parts.masker)
         facts = {**record.facts, **known, **self._plan(task)}
-        case.record = replace(record, facts=facts)
+        case.record = replace(record, facts=facts, **self._shown(task))
         return case
 
     def _fresh(self, agent: Agent, task: Task, record: AgentLifecycle | None) -> AgentLifecycle:
@@ -328,14 +328,19 @@ class Engine:
         fresh = record or AgentLifecycle(agent_id=agent.agent_id, task="", created_at=now)
         # First: from its agent the masker learns what else is a secret.
         known = facts_of(task, agent, self.parts.masker)
-        fresh.task = self.parts.masker.mask(task.title or task.description or task.id)
+        fresh = replace(fresh, **self._shown(task))
         fresh.task_id = task.id
-        fresh.tags = masked(task.tags, self.parts.masker)
         fresh.updated_at = now
         fresh.facts = {**fresh.facts, **known, **self._plan(task)}
         fresh.work = Queued(waiting_on=waiting_on)
         fresh.derive()
         return fresh
+
+    def _shown(self, task: Task) -> dict[str, Any]:
+        """Return what of a task stands in the record itself, as its plan says it now."""
+        masker = self.parts.masker
+        title = masker.mask(task.title or task.description or task.id)
+        return {"task": title, "tags": masked(task.tags, masker)}
 
     def _plan(self, task: Task) -> dict[str, object]:
         """Return what the record is to know of the plan that the task came with."""

@@ -70,6 +70,11 @@ def with_secrets(agent: Agent, passed: Collection[str]) -> dict[str, str]:
     return {name: value for name, value in agent.env.items() if value != HIDDEN}
 
 
+def hides(text: str) -> bool:
+    """Tell whether a secret was taken out of a text."""
+    return _MARKER.search(text) is not None
+
+
 def refuse_markers(what: str, words: Iterable[str]) -> None:
     """Refuse to run a command line in which a marker stands for a secret; PlanError says why."""
     for word in words:

@@ -7,9 +7,12 @@ completed work nobody reviewed, and work that was not merged stays under its sav
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import shutil
 from typing import TYPE_CHECKING
 
+from lifecycle.masking import hides
 from lifecycle.record import AgentState, Filter
 from runtime.errors import RuntimeFault
 
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 EVERY = 3600.0
 """Seconds between two looks."""
 RETIRED = "retired_tasks"
-"""Documents: accepted tasks whose records are gone, so that a plan does not run them again."""
+"""Documents: accepted tasks whose records are gone, so that a plan does not run them again, and
+neither takes another task under such an id for done: agent, title, digest of its words, plan."""
 _SETTLED = (AgentState.ACCEPTED, AgentState.REJECTED)
 _HOUR = 3600.0
 
@@ -87,9 +91,7 @@ class Retention:
             parts.report("retention_failed", agent_id=agent_id, reason=str(problem))
             return False
         if record.state is AgentState.ACCEPTED and record.task_id:
-            await parts.store.put(
-                RETIRED, record.task_id, {"agent_id": agent_id, "title": record.task}
-            )
+            await parts.store.put(RETIRED, record.task_id, _remembered(record))
         for folder in parts.paths.all_of(agent_id):
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         await parts.store.delete(agent_id)
@@ -104,3 +106,26 @@ class Retention:
             if not self._over.is_set():
                 at = self._parts.clock.now() + EVERY
                 self._timer = self._parts.clock.call_at(at, self.begin)
+
+
+def digest_of(task: object) -> str:
+    """Return a digest of a task's words as they are recorded; nothing if they cannot be compared.
+
+    Where a secret was taken out, the same words may look another way next time.
+    """
+    if not isinstance(task, dict):
+        return ""
+    words = [str(task.get("title", "")), str(task.get("description", ""))]
+    if any(map(hides, words)):
+        return ""
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+
+def _remembered(record: AgentLifecycle) -> dict[str, object]:
+    plan = record.facts.get("plan")
+    return {
+        "agent_id": record.agent_id,
+        "title": record.task,
+        "digest": digest_of(record.facts.get("task")),
+        "plan": str(plan.get("name", "")) if isinstance(plan, dict) else "",
+    }

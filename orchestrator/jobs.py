@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lifecycle.bases import is_done
 from lifecycle.case import load
 from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.machine.states import Coarse, Completed, Suspended
@@ -21,6 +22,7 @@ from lifecycle.store.walk import pages
 from orchestrator.fitness import require_tools, unheld
 from orchestrator.plans import agent_for, chosen_agent, task_of
 from orchestrator.population import TURNS
+from orchestrator.reuse import done_before, refuse_other_words, refuse_reused, retired_as
 from orchestrator.service import Job, Work
 from runtime.git import Git
 from runtime.tree import some_of
@@ -48,6 +50,16 @@ class Wish:
     verify: tuple[str, ...] = ()
     base: str | None = None
 
+    def options(self) -> tuple[str, ...]:
+        """Return the options that were typed with it."""
+        typed = {
+            "--agent": self.adapter is not None,
+            "--command": self.command is not None,
+            "--verify": bool(self.verify),
+            "--base": self.base is not None,
+        }
+        return tuple(name for name, given in typed.items() if given)
+
 
 async def wished(
     engine: Engine, wish: Wish, settings: Settings, tell: Callable[[str], None]
@@ -57,6 +69,13 @@ async def wished(
     for damaged in await engine.parts.store.damaged():
         tell(_named(damaged))
     known = await _known(engine, wish)
+    if known is None and wish.task_id is not None:
+        former = await retired_as(engine, wish.task_id)
+        if former is not None:
+            if wish.text:
+                refuse_other_words(engine, task_of(wish.text, wish.task_id), former)
+            tell(done_before(wish.task_id, wish.options()))
+            return Work(())
     if known is None:
         fresh = await _fresh(engine, wish, settings)
         _foretell((fresh,), settings, tell)
@@ -68,6 +87,10 @@ async def wished(
         # The program may have been mended since; what is said now counts.
         chosen = chosen_agent(task.id, settings, adapter=wish.adapter, command=wish.command)
         agent = chosen.model_copy(update={"agent_id": agent.agent_id, "env": agent.env})
+    refuse_other_words(engine, task, known)
+    if is_done(known.work):
+        again = known.agent_id if isinstance(known.work, Completed) else ""
+        tell(done_before(task.id, wish.options(), again))
     if known.state in (Coarse.QUEUED, Coarse.RUNNING):
         tell(f"goes on with task {task.id}, which was begun before")
     _foretell((Job(agent, task),), settings, tell)
@@ -119,10 +142,11 @@ async def _of_plan(
     engine: Engine, plan: Plan, settings: Settings, damaged: dict[str, Damaged]
 ) -> dict[str, Job]:
     store, jobs = engine.parts.store, dict[str, Job]()
+    asked = [(task, agent_for(task, plan, settings)) for task in plan.tasks]
+    await refuse_reused(engine, plan, asked)
     retired = await store.all(RETIRED)
     engine.parts.plans.update((task.id, plan.mark()) for task in plan.tasks)
-    for task in plan.tasks:
-        agent = agent_for(task, plan, settings)
+    for task, agent in asked:
         startable(agent)
         with _setting_aside(damaged):
             known = await store.get(agent.agent_id)
