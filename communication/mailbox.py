@@ -196,6 +196,9 @@ def _judge(
         return Reading(ReadingKind.STALE, found, foreign, entry, _digest(_stable(word)))
     if found is None:
         return _invalid(f"invalid entry of {agent_id}: {problem}", raw)
+    itself = words.on_itself(found.type, found.blocked_on, (task_id, agent_id))
+    if itself:
+        return _invalid(f"invalid entry of {agent_id}: {itself}", raw)
     return Reading(ReadingKind.SIGNAL, found, "", entry, _digest(_stable(word)))
 
 

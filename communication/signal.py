@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from communication.editing import edit_entry
 from communication.errors import SignalError
-from communication.words import STATE_FOR, BreakpointType, one_or_many, shortfall, shown
+from communication.words import STATE_FOR, BreakpointType, on_itself, one_or_many, shortfall, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +45,9 @@ def signal(  # noqa: PLR0913  # one keyword per field of a breakpoint
     listed = [blocked_on] if isinstance(blocked_on, str) else list(blocked_on)
     blockers = tuple(one_or_many([_clean(item) for item in listed]))
     lacking = shortfall(kind, blocked_on=blockers, reason=reason, question=question)
+    lacking = lacking or on_itself(
+        kind, blockers, (env["LOOPWRIGHT_TASK_ID"], env["LOOPWRIGHT_AGENT_ID"])
+    )
     if lacking:
         raise SignalError(lacking)
     said = {

@@ -7,7 +7,10 @@ at every signal) and does no I/O.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SHOWN = 80
 EVERYONE = "*"
@@ -68,6 +71,17 @@ def shortfall(
         return "a question needs its text: set 'question'"
     if kind is BreakpointType.BLOCKED and not blocked_on and not reason.strip():
         return "blocked by what? set 'blocked_on' (task ids or free words) or 'reason'"
+    return ""
+
+
+def on_itself(kind: BreakpointType, blocked_on: Iterable[str], names: Iterable[str | None]) -> str:
+    """Say that a breakpoint waits for its own task or agent; empty if it does not."""
+    for name in names:
+        if kind is BreakpointType.BLOCKED and name and name in blocked_on:
+            return (
+                f"blocked on itself: {shown(name)} is this very task, so nothing can ever unblock "
+                "it; name what else has to change, or go on"
+            )
     return ""
 
 

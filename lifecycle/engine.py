@@ -24,13 +24,13 @@ from lifecycle.machine.states import (
     About,
     Accepted,
     AwaitingHuman,
-    Blocked,
     Coarse,
     Queued,
     Reason,
     Rejected,
     Suspended,
 )
+from lifecycle.machine.waits import waits_for
 from lifecycle.masking import masked
 from lifecycle.owner import UNTIL_CAPTURED, Owner
 from lifecycle.performer import Performer
@@ -381,7 +381,7 @@ class Engine:
             state = record.work
             if (
                 isinstance(state, AwaitingHuman)
-                and state.about is About.DEPENDENCY
+                and (state.about is About.DEPENDENCY or state.circle)
                 and task_id in state.blocked_on
                 and record.agent_id not in self._owners
                 and self.revive is not None
@@ -444,15 +444,7 @@ def _nothing() -> None:
 
 
 def _waits_for(state: State, task_id: str) -> bool:
-    match state:
-        case Queued(waiting_on=named) | AwaitingHuman(blocked_on=named):
-            return task_id in named
-        case Blocked(word=word):
-            return task_id in word.blocked_on
-        case Suspended(inner=inner):
-            return _waits_for(inner, task_id)
-        case _:
-            return False
+    return task_id in waits_for(state)
 
 
 def _may_be_resumed(record: AgentLifecycle) -> bool:

@@ -5,6 +5,7 @@ Asking is the truth; events of a provider are only taken as facts that come by t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
@@ -15,7 +16,8 @@ from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault, PrFate
 from lifecycle.machine.states import About, AwaitingHuman, Blocked, PrPending, Suspended
-from lifecycle.machine.waits import OF_A_HEAD
+from lifecycle.machine.waits import OF_A_HEAD, waits_for
+from lifecycle.store.damage import RecordDamagedError
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ async def perform(parts: Parts, case: Case, effect: Effect) -> Event | None:
             await _publish(parts, case, head)
             return None
         case do.LookAtBlockers(blocked_on=blocked_on, head=head):
-            return await _look_at_blockers(parts, blocked_on, head)
+            return await _look_at_blockers(parts, case, blocked_on, head)
         case do.OpenPullRequest(url=url, summary=summary):
             return await _open_pull_request(parts, case, url, summary)
         case do.LookAtPullRequest(number=number):
@@ -152,7 +154,9 @@ async def _publish(parts: Parts, case: Case, head: str) -> None:
             return
 
 
-async def _look_at_blockers(parts: Parts, blocked_on: tuple[str, ...], head: str) -> Event:
+async def _look_at_blockers(
+    parts: Parts, case: Case, blocked_on: tuple[str, ...], head: str
+) -> Event:
     # Known without asking the store: hundreds may look, again and again.
     done = tuple(name for name in blocked_on if name in parts.completed)
     ci, text = "", ""
@@ -162,7 +166,28 @@ async def _look_at_blockers(parts: Parts, blocked_on: tuple[str, ...], head: str
             ci, text = str(verdict.status), verdict.summary
         except ProviderError as error:
             ci, text = "pending", f"CI cannot be asked: {error}"
-    return on.BlockersLooked(at=parts.clock.now(), done=done, ci=ci, text=text)
+    circle = await _circle(parts, case.record.task_id, blocked_on)
+    return on.BlockersLooked(at=parts.clock.now(), done=done, ci=ci, text=text, circle=circle)
+
+
+async def _circle(parts: Parts, task_id: str, blocked_on: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the shortest way over others that wait, from a task back to itself."""
+    came = dict.fromkeys(blocked_on, task_id)
+    for name in (ways := list(blocked_on)):
+        if name == task_id:
+            path = [name, came[name]]
+            while path[-1] != task_id:
+                path.append(came[path[-1]])
+            return tuple(reversed(path))
+        if name in parts.completed:
+            continue
+        with suppress(RecordDamagedError):
+            record = await parts.bases.of_task(name)
+            for wanted in waits_for(record.work) if record is not None else ():
+                if wanted not in came:
+                    came[wanted] = name
+                    ways.append(wanted)
+    return ()
 
 
 async def _open_pull_request(parts: Parts, case: Case, url: str, summary: str) -> Event:

@@ -96,6 +96,8 @@ def _looked(event: on.BlockersLooked) -> str:
         parts.append(f"{', '.join(event.done)} completed")
     if event.ci:
         parts.append(f"CI is {event.ci}")
+    if event.circle:
+        parts.append(f"they wait in a circle: {' -> '.join(event.circle)}")
     return "the blockers were looked at" + (f": {', '.join(parts)}" if parts else "")
 
 

@@ -194,6 +194,12 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: PLR0911  # one p
                 f"{state.tally.attempt}{rule}; read what it is told with `loopwright summary "
                 f"{agent}` and let it start with `loopwright summary approve {agent}`"
             )
+        case About.BLOCKED_TIMEOUT if state.circle:
+            return (
+                f"waiting for a person since {since} because {state.text}{rule}; none of them "
+                f"goes on by itself: end the wait of one with {scene.do('unblock')} or "
+                f"{scene.do('answer', 'TEXT')}"
+            )
         case About.BLOCKED_TIMEOUT:
             what = listed(state.blocked_on) or quoted(state.text)
             return (

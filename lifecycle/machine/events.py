@@ -256,6 +256,8 @@ class BlockersLooked(Event):
     ci: str = ""
     """green, red, pending, none or nothing for the branch's head."""
     text: str = ""
+    circle: tuple[str, ...] = ()
+    """Tasks that wait for each other, from this one back to this one; empty if it is in none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -323,6 +323,8 @@ class AwaitingHuman(State):
     blocked_on: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     """Those of `blocked_on` that ended without completing."""
+    circle: tuple[str, ...] = ()
+    """Tasks that wait for each other, from this one back to this one."""
     head: str = ""
     """The commit that the wait given up was about."""
     url: str = ""

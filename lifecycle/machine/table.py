@@ -144,7 +144,7 @@ RULES: tuple[Rule, ...] = (
     rule(Verifying, on.StopRequested, people.hold_next, Verifying),
     rule(Verifying, on.RejectRequested, people.reject_soon, Verifying),
     # waits
-    rule(Blocked, on.BlockersLooked, waits.looked, Blocked, BackingOff),
+    rule(Blocked, on.BlockersLooked, waits.looked, Blocked, BackingOff, AwaitingHuman),
     rule(Blocked, on.CiReported, waits.ci_unblocks, Blocked, BackingOff),
     rule(Blocked, on.DependencySettled, waits.blocker_settled, Blocked),
     rule(Blocked, on.DeadlinePassed, waits.blocked_deadline, Blocked, AwaitingHuman),

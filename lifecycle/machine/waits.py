@@ -15,6 +15,7 @@ from lifecycle.machine.states import (
     PrPending,
     Queued,
     State,
+    Suspended,
     Word,
     counted,
 )
@@ -71,8 +72,36 @@ def looked(state: Blocked, event: on.BlockersLooked, policy: Policy) -> Step:
         return wake(state, event.at, f"unblocked: {', '.join(named)} completed")
     if event.ci in DECIDED and state.ci not in ("", *DECIDED):
         return wake(state, event.at, f"unblocked: CI is {event.ci}. {event.text}".rstrip(". "))
+    if event.circle:
+        return Step(_in_circle(state, event))
     # A look that could not tell must not wipe out that a verdict is awaited.
     return Step(replace(state, ci=event.ci or state.ci))
+
+
+def _in_circle(state: Blocked, event: on.BlockersLooked) -> AwaitingHuman:
+    """Wait for a person: no time passes that could end this."""
+    return AwaitingHuman(
+        tally=state.tally,
+        about=About.BLOCKED_TIMEOUT,
+        text=f"it waits in a circle: {' -> '.join(event.circle)}",
+        since=event.at,
+        blocked_on=state.word.blocked_on,
+        circle=event.circle,
+        head=state.head,
+    )
+
+
+def waits_for(state: State | None) -> tuple[str, ...]:
+    """Return the tasks, or words, without which a lifecycle does not go on by itself."""
+    match state:
+        case Queued(waiting_on=named) | AwaitingHuman(blocked_on=named):
+            return named
+        case Blocked(word=word):
+            return word.blocked_on
+        case Suspended(inner=inner):
+            return waits_for(inner)
+        case _:
+            return ()
 
 
 def ci_unblocks(state: Blocked, event: on.CiReported, policy: Policy) -> Step:

@@ -97,6 +97,18 @@ def test_a_signal_that_could_not_be_read_is_refused_before_it_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("itself", ["T001", AGENT])
+def test_nothing_is_blocked_on_itself(env: dict[str, str], tmp_path: Path, itself: str) -> None:
+    with pytest.raises(SignalError, match="is this very task"):
+        signal(env, "blocked", blocked_on=["T002", itself])
+    assert list(tmp_path.iterdir()) == []
+    path = signal(env, "blocked", blocked_on=["T002"])
+    path.write_text(path.read_text().replace("T002", itself))
+    reading = read(path, spawn_id="spawn-7", task_id="T001")
+    assert reading.kind is ReadingKind.INVALID
+    assert "is this very task" in reading.problem
+
+
 def test_arguments_that_are_no_unicode_are_written_readably(env: dict[str, str]) -> None:
     reading = read(signal(env, "task_complete", summary="caf\udce9 ready"))
     assert reading.breakpoint is not None

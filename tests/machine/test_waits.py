@@ -108,6 +108,19 @@ def test_a_blocker_in_free_words_is_never_done_by_itself() -> None:
     play(blocked(nothing_named)).on(on.BlockersLooked(at=20, done=("T000",))).to(Blocked)
 
 
+def test_a_circle_of_waits_is_for_a_person_at_once_and_what_settles_it_still_counts() -> None:
+    circle = ("T001", "T000", "T001")
+    (
+        play(blocked())
+        .on(on.BlockersLooked(at=20, circle=circle))
+        .to(AwaitingHuman, about=About.BLOCKED_TIMEOUT, circle=circle, blocked_on=("T000",))
+        .says("it waits in a circle: T001 -> T000 -> T001")
+        .on(settled("T000"))
+        .to(Blocked)
+        .orders(LOOK)
+    )
+
+
 def test_a_blocker_that_moved_is_looked_at() -> None:
     play(blocked()).on(settled("T000")).to(Blocked).orders(LOOK)
     play(blocked()).on(settled("T000", done=False)).to(Blocked).orders(LOOK)

@@ -117,3 +117,22 @@ def test_accepted_tasks_are_not_run_again_after_their_records_are_gone(world: Wo
     assert world.row("agent-A") == {}
     world.json("up", plan)
     assert len(world.stamps()) == 2
+
+
+def test_tasks_that_wait_for_each_other_are_for_a_person_at_once(world: World) -> None:
+    def waits(name: str, other: str) -> str:
+        word = {"breakpoint": {"type": "blocked", "blocked_on": [other]}}
+        script = world.script(name, {"attempts": {"1": [word], "default": [DONE]}})
+        words = ", ".join(f'"{part}"' for part in script.split())
+        return f"[agents.{name}]\ncommand = [{words}]\n[[tasks]]\nid = '{name}'\nagent = '{name}'\n"
+
+    plan = world.plan(waits("P", "Q") + waits("Q", "R") + waits("R", "P"))
+    found = world.json("up", plan, code=3)
+    errors = {each["task_id"]: each["error"] for each in found["results"]}
+    assert "it waits in a circle: Q -> R -> P -> Q" in errors["Q"]
+    assert all("in a circle" in error for error in errors.values())
+    told = world.call("show", "agent-P", "--why").stdout
+    assert "P -> Q -> R -> P" in told
+    assert "loopwright unblock agent-P" in told
+    world.call("unblock", "agent-R")
+    assert world.json("up", plan)["exit_code"] == 0, "one that goes on takes the others along"

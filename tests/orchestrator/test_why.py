@@ -407,6 +407,10 @@ def test_long_words_of_agents_are_cut_and_stay_on_one_line() -> None:
             on.BlockersLooked(at=1, done=("T1",), ci="red"),
             "the blockers were looked at: T1 completed, CI is red",
         ),
+        (
+            on.BlockersLooked(at=1, circle=("T1", "T2", "T1")),
+            "the blockers were looked at: they wait in a circle: T1 -> T2 -> T1",
+        ),
         (on.Guided(at=1, by="ada", text="use tabs"), "ada gave guidance: use tabs"),
         (on.PauseRequested(at=1), "a person asked to pause"),
     ],
