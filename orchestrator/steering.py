@@ -366,7 +366,9 @@ def refusal_of(wish: Wish, record: AgentLifecycle, refusal: LifecycleError) -> L
     """Say in the words of people why a wish was refused."""
     if "is not possible while" not in str(refusal):
         return refusal
-    return LifecycleError(f"{wish.agent_id} is {_where(record.work)}; {NEEDS[wish.verb]}")
+    # What was given up can be taken up again, once the limit that the machine names is raised.
+    why = str(refusal).partition(f" is not possible while {Rejected.__name__}: ")[2]
+    return LifecycleError(f"{wish.agent_id} is {_where(record.work)}; {why or NEEDS[wish.verb]}")
 
 
 async def saved_refs(repo: Path, agent_id: str) -> tuple[str, ...]:

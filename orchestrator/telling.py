@@ -20,7 +20,7 @@ from lifecycle.machine.states import (
     Verifying,
     Word,
 )
-from orchestrator.cli.text import one_line, span
+from orchestrator.cli.text import instant, one_line, span
 
 if TYPE_CHECKING:
     from lifecycle.parts import News
@@ -44,6 +44,8 @@ def fact(news: News, state: State | None) -> str:
     told = _event(news.fact)
     now = state if state is not None and type(state).__name__ == news.after else None
     then = _entered(now, news) if now is not None and moved else ""
+    if isinstance(news.fact, on.WorkspaceReady) and isinstance(now, BackingOff):
+        return "; ".join(filter(None, (told, _rests(now, news))))
     woken = isinstance(now, BackingOff) and isinstance(news.fact, on.PersonEvent)
     if isinstance(now, BackingOff) and isinstance(news.fact, FAILED):
         return f"{told}; tried again in {span(now.until - news.at)}"
@@ -198,6 +200,18 @@ def _entered(state: State, news: News) -> str:  # noqa: PLR0911  # one line per 
             return _cut(f"given up ({reason}): {text}")
         case _:
             return ""
+
+
+def _rests(state: BackingOff, news: News) -> str:
+    """Tell what a first attempt waits for: others met a limit of its program before."""
+    if state.until <= news.at or not state.tally.resting:
+        return ""
+    names = ", ".join(each.program or "its program" for each in state.tally.resting)
+    until = instant(state.until, news.at)
+    return (
+        f"waits: {one_line(names, WORDS)} rests until {until} ({_cut(state.why)}); sooner with: "
+        f"loopwright resume {news.agent_id}"
+    )
 
 
 def _cut(text: str) -> str:

@@ -131,9 +131,11 @@ def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
     if state.reason is Reason.PERSON:
         raise IllegalTransition(state, event, "what a person rejected stays rejected")
     if tally.retry_count >= policy.max_retries:
-        raise IllegalTransition(state, event, f"raise max_retries ({policy.max_retries}) first")
+        used = f"{tally.retry_count} of {policy.max_retries} retries used"
+        raise IllegalTransition(state, event, f"{used}: raise max_retries first")
     if tally.attempt > policy.max_attempts:
-        raise IllegalTransition(state, event, f"raise max_attempts ({policy.max_attempts}) first")
+        used = f"{tally.attempt - 1} of {policy.max_attempts} attempts used"
+        raise IllegalTransition(state, event, f"{used}: raise max_attempts first")
     fresh = replace(chain.awake(tally), stuck=0, trips=0, signature="", faults=0, unfit=0)
     back = BackingOff(
         tally=fresh,

@@ -158,3 +158,13 @@ def test_a_repository_without_a_commit_is_refused_with_what_to_do(world: World) 
 def test_a_lifecycle_that_was_given_up_is_listed_with_its_reason(world: World) -> None:
     world.call("run", "x", "--command", "./gone", code=6)
     assert "given up: " in world.call("ps", "--all").stdout
+
+
+def test_resuming_what_was_given_up_names_the_limit_to_raise_first(world: World) -> None:
+    agent = world.script("agent", [{"exit": 1}])
+    world.settings("retry_interval = 0.05\nmax_retries = 2\nstop_grace = 0.3\n")
+    world.call("run", "x", "--command", agent, code=5)
+    told = world.call("resume", "agent-T001", code=None).stderr
+    assert "agent-T001 is rejected; 2 of 2 retries used: raise max_retries first" in told
+    world.settings("retry_interval = 0.05\nmax_retries = 3\nstop_grace = 0.3\n")
+    assert "resumed" in world.call("resume", "agent-T001").stdout

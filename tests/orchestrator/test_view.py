@@ -8,6 +8,11 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
+from lifecycle.machine import events as on
+from lifecycle.machine.states import BackingOff, Resting, Tally
+from lifecycle.parts import News
+from orchestrator import telling
+from orchestrator.cli.text import instant
 from tests.orchestrator.loopkit import BIN, DONE
 
 if TYPE_CHECKING:
@@ -86,3 +91,21 @@ def test_what_agents_say_cannot_touch_the_terminal(world: World) -> None:
     done = world.call("run", "x", "--command", world.script("agent", [evil]))
     assert "\x1b" not in done.stdout + done.stderr
     assert "\u202e" not in done.stdout + done.stderr
+
+
+def test_a_first_attempt_that_waits_for_a_program_says_which_until_when_and_what_is_sooner() -> (
+    None
+):
+    rest = Resting(program="claude", why="rate_limit: 5 hours", until=3600.0)
+    state = BackingOff(
+        tally=Tally(resting=(rest,)), until=3600.0, why="rate_limit: 5 hours", fixed=True
+    )
+    ready = on.WorkspaceReady(
+        at=60.0, attempt=1, path="/w", branch="agent/a", base_commit="c", base_branch="main"
+    )
+    news = News("a", "WorkspaceReady", "Preparing", "BackingOff", 60.0, ready)
+    told = telling.fact(news, state)
+    assert told == (
+        "works on branch agent/a, from main; waits: claude rests until "
+        f"{instant(3600.0, 60.0)} (rate_limit: 5 hours); sooner with: loopwright resume a"
+    )
