@@ -15,13 +15,14 @@ from lifecycle.machine.states import Spawning
 from lifecycle.masking import masked, without_secrets
 from lifecycle.plan import Agent, Task
 from runtime.masking import Masker
+from runtime.tree import ChangedFile
 
 if TYPE_CHECKING:
     from communication.mailbox import Mailbox
     from lifecycle.context import LedgerEntry
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
     from lifecycle.store.port import LifecycleStore
-    from runtime.tree import ChangedFile, Commit
+    from runtime.tree import Commit, TreeStatus
     from runtime.workspace import Workspace
 
 REMEMBERED_ATTEMPTS = 200
@@ -55,7 +56,7 @@ class Case:
     workspace: Workspace | None = None
     mailbox: Mailbox | None = None
     head: Head = field(default_factory=Head)
-    dirty: tuple[str, ...] = ()
+    dirty: tuple[ChangedFile, ...] = ()
 
     @property
     def agent_id(self) -> str:
@@ -89,6 +90,12 @@ class Case:
         else:
             self.ledger.append(row)
             del self.ledger[:-REMEMBERED_ATTEMPTS]
+
+
+def uncommitted(status: TreeStatus) -> tuple[ChangedFile, ...]:
+    """Return the files that are not as in the commit, and which of them git does not know yet."""
+    new = set(status.untracked)
+    return tuple(ChangedFile(path, "new" if path in new else "modified") for path in status.dirty)
 
 
 def facts_of(task: Task, agent: Agent, masker: Masker | None = None) -> dict[str, object]:

@@ -75,7 +75,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         head_commit=case.head.sha,
         recent_commits=[CommitFact(sha=c.sha, subject=c.subject) for c in case.head.commits],
         changed_files=[FileChange(path=f.path, kind=f.kind) for f in case.head.files],
-        dirty_files=[FileChange(path=path) for path in case.dirty],
+        dirty_files=[FileChange(path=f.path, kind=f.kind) for f in case.dirty],
         saved_work=story.saved,
         # On record it is where it was made; the repository may have moved since.
         workspace_path=str(case.workspace.path if case.workspace else facts.get("workspace", "")),

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from communication.mailbox import Mailbox
-from lifecycle.case import Head
+from lifecycle.case import Head, uncommitted
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ async def look_up(
     workspaces: Workspaces, case: Case, workspace: Workspace, status: TreeStatus
 ) -> None:
     """Remember where the workspace stands; git is asked about a new head, once."""
-    case.dirty = status.dirty
+    case.dirty = uncommitted(status)
     if case.head.sha != status.head:
         case.head = Head(
             sha=status.head,

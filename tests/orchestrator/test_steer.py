@@ -235,3 +235,16 @@ def test_an_open_question_is_not_unblocked_without_an_answer(world: World) -> No
         assert 'loopwright answer agent-T001 "TEXT"' in refused.stderr
         runner.signal(signal.SIGINT)
         runner.ends(130)
+
+
+def test_a_summary_calls_an_uncommitted_file_new_or_modified_as_it_is(world: World) -> None:
+    edits = [
+        {"write": {"path": "wip.txt", "text": "x"}},
+        {"write": {"path": "README.md", "text": "y"}},
+    ]
+    agent = world.script("agent", [*edits, ASK])
+    world.settings("blocked_timeout = 0.2\nstop_grace = 0.3\n")
+    world.call("run", "x", "--command", agent, code=3)
+    told = world.call("summary", "agent-T001").stdout
+    assert "- new `wip.txt`" in told
+    assert "- modified `README.md`" in told
