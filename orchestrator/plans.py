@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DEFAULT_FILES = ("loopwright.plan.toml", "loopwright.plan.json")
 DEFAULT_AGENT = "default"
 TITLE_LENGTH = 80
+MOST_BYTES = 256 * 1024
+"""Of the words of one task: all of them stand in the prompt of every attempt."""
 
 
 def find_plan(repo: Path) -> Path | None:
@@ -59,6 +61,9 @@ def load_plan(path: Path) -> Plan:
         raise PlanError(_explained(path, text, data, problem)) from problem
     if not plan.tasks:
         raise PlanError(f"{path}: the plan holds no task; add a [[tasks]] table with an id")
+    for number, task in enumerate(plan.tasks):
+        if too_long := _too_long(task):
+            raise PlanError(f"{path}{_line_of_task(path, text, number)}: {too_long}")
     _check_agents(path, text, plan)
     return plan
 
@@ -122,7 +127,7 @@ def task_of(
     whole = title == text.strip() and len(title) <= TITLE_LENGTH
     short = title if len(title) <= TITLE_LENGTH else title[: TITLE_LENGTH - 3].rstrip() + "..."
     try:
-        return Task(
+        task = Task(
             id=task_id,
             title=short,
             description="" if whole else text.strip(),
@@ -131,6 +136,20 @@ def task_of(
         )
     except ValidationError as problem:
         raise PlanError(f"task {task_id}: {wrong(problem.errors()[0])}") from problem
+    if too_long := _too_long(task):
+        raise PlanError(too_long)
+    return task
+
+
+def _too_long(task: Task) -> str:
+    words = (task.title, task.description, *task.acceptance)
+    size = sum(len(each.encode(errors="replace")) for each in words)
+    if size <= MOST_BYTES:
+        return ""
+    return (
+        f"the words of task {task.id} take {size // 1024} KiB, and every prompt holds them: at "
+        f"most {MOST_BYTES // 1024} KiB; put the rest into a file of the repository and name it"
+    )
 
 
 def _text_of(path: Path) -> str:

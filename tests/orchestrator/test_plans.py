@@ -195,3 +195,15 @@ def test_a_few_words_become_a_title_and_many_a_description() -> None:
     assert wide.description == ("word " * 40).strip()
     with pytest.raises(PlanError, match="task a b: "):
         task_of("x", "a b")
+
+
+@pytest.mark.parametrize("field", ["title = 'x'\ndescription", "title"])
+def test_a_task_that_no_prompt_could_hold_is_refused_when_it_is_read(
+    tmp_path: Path, field: str
+) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(f"[[tasks]]\nid = 'A'\n[[tasks]]\nid = 'B'\n{field} = '{'x' * 300_000}'\n")
+    with pytest.raises(PlanError, match=r"plan.toml:3: the words of task B .*at most 256 KiB"):
+        load_plan(path)
+    with pytest.raises(PlanError, match="at most 256 KiB"):
+        task_of("x" * 300_000, "T001")
