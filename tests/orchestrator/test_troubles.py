@@ -1,4 +1,4 @@
-"""Trouble that only the log heard of is told to people: once when it begins, once when it is over."""
+"""Trouble that only the log heard of is told to people: when it begins and when it is over."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from orchestrator.troubles import Troubles
 def test_records_that_cannot_be_written_are_told_once_for_all_loops_and_when_it_is_over() -> None:
     logged: list[str] = []
     told: list[str] = []
-    report = Troubles(lambda event, **_: logged.append(event), told.append).report
+
+    def log(event: str, /, **_fields: object) -> None:
+        logged.append(event)
+
+    report = Troubles(log, told.append).report
     for agent_id in ("a", "b", "a"):
         report("lifecycle_store_failed", agent_id=agent_id, reason="the disk is full")
     assert told == ["records cannot be written: the disk is full; waits"]
