@@ -12,7 +12,7 @@ from tests.orchestrator.loopkit import DONE, until
 if TYPE_CHECKING:
     from tests.orchestrator.loopkit import World
 
-WAITS = [[{"commit": "begun"}, {"sleep": 60}]]
+WAITS = [{"sleep": 60}]
 
 
 def test_a_runner_whose_state_folder_was_removed_stops_and_lets_the_next_begin(
@@ -20,14 +20,14 @@ def test_a_runner_whose_state_folder_was_removed_stops_and_lets_the_next_begin(
 ) -> None:
     folder = world.repo / ".loopwright"
     with world.live("run", "x", "--command", world.script("waits", WAITS)) as live:
-        world.comes_to("Working")
+        live.says("attempt 1 started")
         folder.rename(world.folder / "gone")  # an agent that writes cannot get in the way of it
         live.ends(2)
         assert "runner.lock was removed while this runner worked" in live.err
         assert "start again with empty records" in live.err
     assert not folder.exists() or folder.stat().st_mode & 0o777 == 0o700
     shutil.rmtree(folder, ignore_errors=True)
-    assert world.json("run", "x", "--command", world.script("agent", [[DONE]]))["spawn_count"] == 1
+    assert world.json("run", "x", "--command", world.script("agent", [DONE]))["spawn_count"] == 1
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["removed", "replaced"])
@@ -37,7 +37,7 @@ def test_a_runner_whose_database_is_another_stops_and_leaves_that_alone(
 ) -> None:
     database = world.repo / ".loopwright" / "state.db"
     with world.live("run", "x", "--command", world.script("waits", WAITS)) as live:
-        world.comes_to("Working")
+        live.says("attempt 1 started")
         if again:
             copy = database.with_name("copy")
             copy.write_bytes(b"somebody put this here")
