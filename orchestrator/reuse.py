@@ -147,10 +147,8 @@ def _recorded(record: AgentLifecycle, work: State, hours: float) -> Former:
 
 def _is_another(former: Former, digest: str, plan: str) -> bool:
     """Tell whether it is another task; one that goes on may be told in new words by its plan."""
-    words = former.digest not in ("", digest)
-    if not former.over:
-        return words and former.plan != plan
-    return words or former.plan not in ("", plan)
+    words, elsewhere = former.digest not in ("", digest), former.plan not in ("", plan)
+    return words or elsewhere if former.over else words and elsewhere
 
 
 def _digest(engine: Engine, task: Task, agent: Agent | None = None) -> str:
