@@ -7,8 +7,9 @@ values out; it does no rendering and keeps no state.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from templates.fence import cap, clean, noted
@@ -51,10 +52,11 @@ def trim(values: Values, level: int) -> Values:
     """Shrink the values of a snapshot to a level; `left_out` names all that is missing.
 
     Adds `latest` (the ledger's entry of the attempt that just ended), `earlier` (others, newest
-    first), `older` (how the rest ended, counted), `streak` (how many attempts in a row failed in
-    the same way) and `left_out`.
+    first; of several in a row that were alike only the newest, with their `count`, the number of the
+    `first`, and what they took together), `older` (how the rest ended, counted), `streak` (how many
+    attempts in a row failed in the same way) and `left_out`.
     """
-    cutter = _Cutter(LEVELS[level], Counter(values["omitted"]))
+    cutter = _Cutter(LEVELS[level], values["omitted"])
     limits = cutter.limits
     task, outcome, ci = values["task"], values["last_outcome"], values["ci"]
     communications = values["communications"]
@@ -123,10 +125,12 @@ def _history(values: Values, cutter: _Cutter) -> Values:
     latest = ledger[-1] if ledger and ledger[-1]["attempt"] == values["attempt"] else None
     rest = ledger[:-1] if latest else ledger
     shown = rest[-limits.attempts :]
-    ends: Counter[str] = Counter(values["folded_attempts"])
-    ends.update(entry["outcome"] for entry in rest[: len(rest) - len(shown)])
-    if ends:
+    older: list[tuple[str, int]] = []
+    if values["folded_attempts"] or len(rest) > len(shown):
+        ends: Counter[str] = Counter(values["folded_attempts"])
+        ends.update(entry["outcome"] for entry in rest[: len(rest) - len(shown)])
         cutter.missing["older attempts"] += ends.total()
+        older = ends.most_common(_MAX_SHOWN_ENDS)
     if latest:
         latest = {
             **latest,
@@ -135,10 +139,31 @@ def _history(values: Values, cutter: _Cutter) -> Values:
         }
     return {
         "latest": latest,
-        "earlier": [{**entry, "chars": limits.attempt_words} for entry in reversed(shown)],
-        "older": ends.most_common(_MAX_SHOWN_ENDS),
+        "earlier": _alike(shown, limits.attempt_words),
+        "older": older,
         "streak": _streak(ledger),
     }
+
+
+def _alike(entries: list[Values], chars: int) -> list[Values]:
+    """Put attempts in a row together that say the same; newest first."""
+    groups: list[Values] = []
+    known = None
+    for entry in reversed(entries):
+        said = _said(entry)
+        if said == known:
+            group = groups[-1]
+            group["count"] += 1
+            group["first"] = entry["attempt"]
+            known_both = group["seconds"] is not None and entry["seconds"] is not None
+            group["seconds"] = group["seconds"] + entry["seconds"] if known_both else None
+        else:
+            groups.append({**entry, "chars": chars, "count": 1, "first": entry["attempt"]})
+        known = said
+    return groups
+
+
+_said = itemgetter("outcome", "commits", "files_changed", "summary", "error")
 
 
 def _streak(ledger: list[Values]) -> int:
@@ -156,10 +181,10 @@ def _streak(ledger: list[Values]) -> int:
 class _Cutter:
     """Shortens texts and lists, and remembers what went missing."""
 
-    def __init__(self, limits: Limits, missing: Counter[str]) -> None:
+    def __init__(self, limits: Limits, missing: dict[str, int]) -> None:
         self.limits = limits
-        self.missing = missing
-        self._bytes: Counter[str] = Counter()
+        self.missing = defaultdict(int, missing)
+        self._bytes: dict[str, int] = defaultdict(int)
 
     def text(self, value: str | None, limit: int, noun: str, *, head: float = 0.33) -> str:
         if not value:

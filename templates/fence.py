@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 _ANSI = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
@@ -40,6 +41,9 @@ _SHORTEST_NOTE = 48
 _NOTE = re.compile(r"^\[\.\.\. (\d{1,12}) bytes left out \.\.\.\]$", re.MULTILINE | re.ASCII)
 _LONGEST_TICKS = 2
 _SHORT = 160
+_REMEMBERED = 400
+"""Characters up to which a line is remembered: a summary tells the same of most attempts as the
+one before."""
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -128,7 +132,12 @@ def _marker(text: str, nonce: str) -> str:
 
 def line(value: object, max_chars: int = 200) -> str:
     """Make one clean line of a text, cut in the middle if it is too long."""
-    text = clean(value)
+    text = str(value)
+    return _known_line(text, max_chars) if len(text) <= _REMEMBERED else _line(text, max_chars)
+
+
+def _line(text: str, max_chars: int) -> str:
+    text = clean(text)
     if not text.isprintable():
         text = text.strip().replace("\n", "\\n").replace("\t", " ")
     if len(text) <= max_chars:
@@ -137,9 +146,17 @@ def line(value: object, max_chars: int = 200) -> str:
     return f"{text[: max_chars - tail - 3]}...{text[-tail:]}"
 
 
+_known_line = lru_cache(maxsize=4096)(_line)
+
+
 def quote(value: object, max_chars: int = 200) -> str:
     """Make one clean line of a text and put it in backticks that it cannot close."""
-    text = line(value, max_chars)
+    text = str(value)
+    return _known_quote(text, max_chars) if len(text) <= _REMEMBERED else _quote(text, max_chars)
+
+
+def _quote(text: str, max_chars: int) -> str:
+    text = _line(text, max_chars)
     if "`" not in text:
         return f"`{text}`"
     longest = max(len(run) for run in re.findall("`+", text))
@@ -147,6 +164,9 @@ def quote(value: object, max_chars: int = 200) -> str:
         return f"`{text.replace('`', chr(39))}`"
     ticks = "`" * (longest + 1)
     return f"{ticks} {text} {ticks}"
+
+
+_known_quote = lru_cache(maxsize=4096)(_quote)
 
 
 def tell(value: object, label: str, origin: str | None = None, *, nonce: str = "") -> str:

@@ -53,7 +53,15 @@ def values(**given: Any) -> dict[str, Any]:
 
 def attempts(*outcomes: str) -> list[dict[str, Any]]:
     return [
-        {"attempt": n, "outcome": outcome, "error": "boom", "summary": "words"}
+        {
+            "attempt": n,
+            "outcome": outcome,
+            "error": "boom",
+            "summary": f"words of {n}",
+            "commits": 0,
+            "files_changed": 0,
+            "seconds": 2.0,
+        }
         for n, outcome in enumerate(outcomes, 1)
     ]
 
@@ -92,6 +100,28 @@ def test_the_attempt_that_just_ended_is_apart_and_the_others_are_newest_first() 
     shown = trim(values(attempt=3, ledger=attempts("crash", "hang", "gate_failed")), 0)
     assert shown["latest"]["attempt"] == 3
     assert [entry["attempt"] for entry in shown["earlier"]] == [2, 1]
+
+
+def test_attempts_in_a_row_that_were_alike_are_told_once() -> None:
+    ledger = attempts("crash", "hang", "hang", "hang", "crash", "refused")
+    for entry in ledger:
+        entry["summary"] = "the same words"
+    ledger[1]["seconds"] = 5.0
+    told = trim(values(attempt=6, ledger=ledger), 0)["earlier"]
+    assert [(e["attempt"], e["first"], e["count"], e["seconds"]) for e in told] == [
+        (5, 5, 1, 2.0),
+        (4, 2, 3, 9.0),
+        (1, 1, 1, 2.0),
+    ]
+
+
+def test_what_alike_attempts_took_together_is_not_told_where_one_is_not_known() -> None:
+    ledger = attempts("hang", "hang", "refused")
+    for entry in ledger:
+        entry["summary"] = ""
+    ledger[0]["seconds"] = None
+    (told,) = trim(values(attempt=3, ledger=ledger), 0)["earlier"]
+    assert (told["count"], told["seconds"]) == (2, None)
 
 
 def test_attempts_that_are_not_shown_are_counted_by_their_end() -> None:
