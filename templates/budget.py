@@ -52,9 +52,9 @@ def trim(values: Values, level: int) -> Values:
     """Shrink the values of a snapshot to a level; `left_out` names all that is missing.
 
     Adds `latest` (the ledger's entry of the attempt that just ended), `earlier` (others, newest
-    first; of several in a row that were alike only the newest, with their `count`, the number of the
-    `first`, and what they took together), `older` (how the rest ended, counted), `streak` (how many
-    attempts in a row failed in the same way) and `left_out`.
+    first; of several in a row that were alike only the newest, with their `count`, the number of
+    the `first`, and what they took together), `older` (how the rest ended, counted), `streak` (how
+    many attempts in a row failed in the same way) and `left_out`.
     """
     cutter = _Cutter(LEVELS[level], values["omitted"])
     limits = cutter.limits
