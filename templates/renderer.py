@@ -8,6 +8,7 @@ its own time, but it cannot call into the program or flood it with text.
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import re
 import traceback
@@ -95,6 +96,15 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
+class _Ours(_Sandbox):
+    """For our own templates: a dot is a key of a plain mapping, and nothing else.
+
+    A summary has hundreds of dots; looking each up by a function of ours was half its cost.
+    """
+
+    getattr = staticmethod(operator.getitem)  # type: ignore[assignment]  # of fewer values than jinja's
+
+
 class _Folder(jinja2.BaseLoader):
     """Reads the templates of one folder; notices when one of them changes or goes."""
 
@@ -134,8 +144,8 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _environment(*folders: Path, reloads: bool) -> jinja2.Environment:
-    environment = _Sandbox(
+def _environment(kind: type[_Sandbox], *folders: Path, reloads: bool) -> jinja2.Environment:
+    environment = kind(
         loader=jinja2.ChoiceLoader([_Folder(folder) for folder in folders]),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # the output is Markdown for a program, never HTML
@@ -152,7 +162,7 @@ def _environment(*folders: Path, reloads: bool) -> jinja2.Environment:
 @functools.cache
 def _built_in() -> jinja2.Environment:
     """Return our own templates, which all renderers share: to compile them takes 50 ms."""
-    return _environment(_OURS, reloads=False)
+    return _environment(_Ours, _OURS, reloads=False)
 
 
 class Renderer:
@@ -175,7 +185,9 @@ class Renderer:
         self._nonce = nonce
         self._max_output = max_output
         self._override_dir = override_dir
-        self._overrides = _environment(override_dir, _OURS, reloads=True) if override_dir else None
+        self._overrides = (
+            _environment(_Sandbox, override_dir, _OURS, reloads=True) if override_dir else None
+        )
 
     def render(self, name: str, values: Mapping[str, object]) -> str:
         """Render the template of that name; raises `TemplateError` naming file, line and remedy."""
