@@ -104,7 +104,7 @@ class Engine:
         if self.parts.ci is not None:
             await self.parts.ci.aclose()
         await self.parts.watcher.aclose()
-        await asyncio.to_thread(self.parts.scribe.shutdown)
+        await self.parts.scribe.aclose()
 
     async def shutdown(self) -> None:
         """End every loop with its work saved and its record resumable."""

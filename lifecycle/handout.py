@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,14 +123,9 @@ def drop_config(folder: Path) -> None:
 def keep(parts: Parts, case: Case, snapshot: ContextSnapshot, prompt: str) -> None:
     """Write down for people what an attempt was started with: soon, and not in its way."""
     attempt = snapshot.next_attempt
-    parts.scribe.submit(
-        _keep,
-        parts,
-        parts.paths.snapshot(case.agent_id, attempt),
-        snapshot,
-        parts.paths.prompt(case.agent_id, attempt),
-        prompt,
-    )
+    facts = parts.paths.snapshot(case.agent_id, attempt)
+    told = parts.paths.prompt(case.agent_id, attempt)
+    parts.scribe.note(partial(_keep, parts, facts, snapshot, told, prompt))
 
 
 def _keep(parts: Parts, facts: Path, snapshot: ContextSnapshot, told: Path, prompt: str) -> None:

@@ -82,12 +82,20 @@ class Inbox:
             await self.woken()
 
     async def wait_a_moment(self, seconds: float) -> None:
-        """Wait for a fact, but not for longer; being woken without one does not end it."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        timer = loop.call_at(deadline, self._news.set)
+        """Wait for a fact, but not for longer; being woken without one does not end it.
+
+        However late the loop is, it has looked at what is ready before the moment is over.
+        """
+        over = False
+
+        def ring() -> None:
+            nonlocal over
+            over = True
+            self._news.set()
+
+        timer = asyncio.get_running_loop().call_later(seconds, ring)
         try:
-            while not self._items and self._failure is None and loop.time() < deadline:
+            while not (self._items or self._failure is not None or over):
                 await self.woken()
         finally:
             timer.cancel()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from lifecycle.admission import Board
 from lifecycle.programs import Surroundings
+from lifecycle.scribe import Scribe
 from runtime.masking import Masker
 
 if TYPE_CHECKING:
@@ -66,10 +66,6 @@ def _unseen(watch: Watch) -> None:
     del watch
 
 
-def _scribe() -> Executor:
-    return ThreadPoolExecutor(1, "loopwright-scribe")
-
-
 @dataclass(frozen=True, slots=True)
 class News:
     """One committed decision, for views and logs."""
@@ -124,8 +120,7 @@ class Parts:
     """Seconds, whatever the clock says, that the commit of an agent's start waits for its end."""
     end_waits: float = field(default_factory=lambda: END_WAITS)
     """Seconds that the commit of its end waits for what it left."""
-    scribe: Executor = field(default_factory=_scribe)
-    """Writes what only people read, one after the other."""
+    scribe: Scribe = field(default_factory=Scribe)
     appeared: Callable[[Watch], None] = _unseen
     """Is told when a provider is asked to look after something."""
     gone: Callable[[], str] = str

@@ -1,14 +1,17 @@
 """Where the state of a repository lives: names of folders and files, and nothing else.
 
-What each attempt asks for is written as one text: joining paths costs ten times as much.
+What each attempt asks for is written as one text, because joining paths costs ten times as much,
+and remembered for a while, because several ask.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 STATE_FOLDER = ".loopwright"
+_path = lru_cache(maxsize=1024)(Path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Paths:
 
     def log(self, agent_id: str, attempt: int) -> Path:
         """What the agent of one attempt printed."""
-        return Path(f"{self.root}/logs/{agent_id}/{attempt}.log")
+        return _path(f"{self.root}/logs/{agent_id}/{attempt}.log")
 
     def gate_log(self, agent_id: str, attempt: int, number: int) -> Path:
         """What one verify command printed; attempt 0 is the baseline."""
@@ -51,23 +54,23 @@ class Paths:
 
     def summary(self, agent_id: str, attempt: int) -> Path:
         """The summary that an attempt starts with."""
-        return Path(f"{self.root}/summaries/{agent_id}/{attempt}.md")
+        return _path(f"{self.root}/summaries/{agent_id}/{attempt}.md")
 
     def edited(self, agent_id: str, attempt: int) -> Path:
         """A person's text that takes the place of that summary."""
-        return Path(f"{self.root}/summaries/{agent_id}/{attempt}.edited.md")
+        return _path(f"{self.root}/summaries/{agent_id}/{attempt}.edited.md")
 
     def prompt(self, agent_id: str, attempt: int) -> Path:
         """All that an attempt reads on its standard input."""
-        return Path(f"{self.root}/summaries/{agent_id}/{attempt}.prompt.md")
+        return _path(f"{self.root}/summaries/{agent_id}/{attempt}.prompt.md")
 
     def snapshot(self, agent_id: str, attempt: int) -> Path:
         """The facts that the summary was rendered from."""
-        return Path(f"{self.root}/snapshots/{agent_id}/{attempt}.json")
+        return _path(f"{self.root}/snapshots/{agent_id}/{attempt}.json")
 
     def config(self, agent_id: str, attempt: int) -> Path:
         """Settings that the agent's program is given for one attempt alone."""
-        return Path(f"{self.root}/config/{agent_id}/{attempt}")
+        return _path(f"{self.root}/config/{agent_id}/{attempt}")
 
     def all_of(self, agent_id: str) -> tuple[Path, ...]:
         """Every folder that belongs to one agent alone, its worktree left out."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine import events as on
@@ -19,6 +18,7 @@ from lifecycle.machine.states import (
     Verifying,
     Working,
 )
+from lifecycle.machine.values import changed
 from lifecycle.plan import LOOSE
 from lifecycle.record import AttemptRow, Spending
 
@@ -96,7 +96,7 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             program = after.tally.program
             return _begun(row, record, attempt, at, program=program, process=process)
         case on.AgentExited() | on.AgentStopped() if row is not None:
-            return replace(
+            return changed(
                 row,
                 ended_at=event.at,
                 exit_code=event.exit_code,
@@ -108,10 +108,10 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             # What passed while nobody ran was not worked.
             sign = event.last_sign
             ended = sign if sign is not None and row.started_at <= sign <= event.at else event.at
-            return replace(row, ended_at=ended, swept=event.swept, report=report)
+            return changed(row, ended_at=ended, swept=event.swept, report=report)
         case on.RunnerRestarted(attempt=attempt, report=report, at=at) if event.lived:
             # It lived, but its runner died before that could be written down.
-            return replace(
+            return changed(
                 _begun(row, record, attempt, at, program=after.tally.program),
                 ended_at=at,
                 swept=event.swept,
@@ -125,7 +125,7 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
             if isinstance(after, Verifying):
                 return None
             red = not isinstance(after, Completed)
-            return replace(
+            return changed(
                 row,
                 outcome="gate_failed" if red else "task_complete",
                 error=after.tally.signature if red else "",
@@ -211,7 +211,7 @@ def _concluded(
     outcome = word.type if word is not None else str(before.outcome.ended)
     if failed and word is not None and word.type == "task_complete":
         outcome = "gate_failed"
-    return replace(
+    return changed(
         row,
         outcome=outcome,
         summary=_own_words(before)[:2000],

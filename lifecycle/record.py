@@ -53,7 +53,7 @@ class AgentLifecycle:
             self.state = coarse(self.work)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class JournalEntry:
     """One fact and what it led to; the journal is append-only."""
 
@@ -69,7 +69,7 @@ class JournalEntry:
     late: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PendingEffect:
     """An order that is committed and not known to be carried out."""
 
@@ -78,7 +78,7 @@ class PendingEffect:
     effect: Effect
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttemptRow:
     """One attempt in the ledger: what it tried and how it ended."""
 
@@ -129,7 +129,7 @@ class AttemptRow:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Used:
     """Tokens, money and time; the cost is None where no program named one."""
 
@@ -141,7 +141,7 @@ class Used:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Spending:
     """What one attempt used. Kept for longer than its lifecycle, and belongs to none."""
 

@@ -104,6 +104,10 @@ class _Ours(_Sandbox):
 
     getattr = staticmethod(operator.getitem)  # type: ignore[assignment]  # of fewer values than jinja's
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.globals.clear()  # they need none of jinja's functions, and each page pays for them
+
 
 class _Folder(jinja2.BaseLoader):
     """Reads the templates of one folder; notices when one of them changes or goes."""

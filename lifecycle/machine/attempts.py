@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import chain
@@ -42,6 +41,7 @@ from lifecycle.machine.step import (
     prepare,
     reject,
 )
+from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
@@ -66,7 +66,7 @@ def begin(state: Queued, event: on.Admitted, policy: Policy) -> Step:
         return Step(state, late=True)
     if event.over:
         return reject(state, Reason.BUDGET, event.over)
-    return prepare(replace(state, tally=chain.up_to_date(state.tally, event.at, event.resting)))
+    return prepare(changed(state, tally=chain.up_to_date(state.tally, event.at, event.resting)))
 
 
 def respawn(state: BackingOff, event: on.Admitted, policy: Policy) -> Step:
@@ -75,7 +75,7 @@ def respawn(state: BackingOff, event: on.Admitted, policy: Policy) -> Step:
         return Step(state, late=True)
     if event.over:
         return reject(state, Reason.BUDGET, event.over)
-    state = replace(state, tally=chain.up_to_date(state.tally, event.at, event.resting))
+    state = changed(state, tally=chain.up_to_date(state.tally, event.at, event.resting))
     if state.prepare:
         return prepare(state)
     return launch(state, event.at, policy, approved=state.approved)
@@ -196,7 +196,7 @@ def exited(state: Working, event: on.AgentExited, policy: Policy) -> Step:
         ended, text = Ended.ERROR, f"exit code {event.exit_code}"
     else:
         ended, text = Ended.NO_BREAKPOINT, NOT_SIGNALLED
-    return capture(state, replace(outcome, ended=ended, text=text))
+    return capture(state, changed(outcome, ended=ended, text=text))
 
 
 def _is_not_its_fault(report: on.Report) -> bool:
@@ -208,7 +208,7 @@ def _as_reported(outcome: Outcome, report: on.Report) -> Outcome:
     text = report.detail or quiet
     if report.ended is Ended.ERROR and outcome.exit_code and "exit code" not in text:
         text = f"exit code {outcome.exit_code}: {text}".rstrip(": ")
-    return replace(
+    return changed(
         outcome,
         ended=report.ended,
         text=text,
@@ -220,11 +220,11 @@ def _as_reported(outcome: Outcome, report: on.Report) -> Outcome:
 def stopped(state: Stopping, event: on.AgentStopped, policy: Policy) -> Step:
     """Go on to the capture; a breakpoint that was written meanwhile counts."""
     del policy
-    outcome = replace(state.outcome, exit_code=event.exit_code, signal=event.signal)
+    outcome = changed(state.outcome, exit_code=event.exit_code, signal=event.signal)
     report = event.report
     if report is not None and outcome.ended in TIMES and report.ended not in VAGUE:
         # It showed no life because, say, it asked a provider in vain that did not answer.
-        outcome = replace(_as_reported(outcome, report), text=report.detail or outcome.text)
+        outcome = changed(_as_reported(outcome, report), text=report.detail or outcome.text)
     return capture(state, _with_last_word(outcome, event.word))
 
 
@@ -262,7 +262,7 @@ def capture(state: State, outcome: Outcome) -> Step:
 def _with_last_word(outcome: Outcome, word: Word | None) -> Outcome:
     if word is None:
         return outcome
-    return replace(outcome, ended=Ended.BREAKPOINT, word=word, text="")
+    return changed(outcome, ended=Ended.BREAKPOINT, word=word, text="")
 
 
 # --- after it lived ---------------------------------------------------------------------------
@@ -273,13 +273,13 @@ def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
     tally = _looked_at(state, event)
     outcome = state.outcome
     if outcome.ended is Ended.INTERRUPTED:
-        again = replace(tally, interruptions=tally.interruptions + 1)
+        again = changed(tally, interruptions=tally.interruptions + 1)
         # Approved: a review was for this very attempt, which keeps its number.
         back = BackingOff(tally=again, until=event.at, why=f"interrupted: {outcome.text}",
                           approved=True)  # fmt: skip
         return land(back, event.at)
     word = outcome.word
-    over = _over(replace(state, tally=tally))
+    over = _over(changed(state, tally=tally))
     if word is not None and word.type in DELIVERS and event.elsewhere:
         text = f"the work is on {event.elsewhere}; only what is committed there counts"
         return fail(over, event.at, policy, "off_branch", text)
@@ -299,7 +299,7 @@ def _looked_at(state: Capturing, event: on.SnapshotTaken) -> Tally:
     known = bool(before.tree)
     moved = bool(event.commits) or (event.tree != before.tree if known else bool(event.dirty))
     words = _words_of(outcome.word)
-    tally = replace(
+    tally = changed(
         before,
         tree=event.tree,
         moved=moved,
@@ -338,7 +338,7 @@ def _heed(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy)
         case "pr_created":
             return _await_merge(state, word, event, policy)
         case _:
-            tally = replace(_without_stuck(state.tally), blocked_on="")
+            tally = changed(_without_stuck(state.tally), blocked_on="")
             human = AwaitingHuman(
                 tally=tally,
                 about=About.QUESTION,
@@ -351,7 +351,7 @@ def _heed(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy)
 
 def _without_stuck(tally: Tally) -> Tally:
     """Count what was said for the first time as progress; not of work that a verdict follows."""
-    return replace(tally, stuck=0, trips=0) if tally.said_new else tally
+    return changed(tally, stuck=0, trips=0) if tally.said_new else tally
 
 
 def _complete_ungated(
@@ -370,20 +370,20 @@ def _complete_ungated(
 def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
     thing = ", ".join(sorted(word.blocked_on)) or word.reason or "something it did not name"
     again = thing == state.tally.blocked_on
-    tally = replace(_without_stuck(state.tally), blocked_on=thing)
+    tally = changed(_without_stuck(state.tally), blocked_on=thing)
     if again:
-        tally = replace(tally, retry_count=tally.retry_count + 1)
+        tally = changed(tally, retry_count=tally.retry_count + 1)
         if tally.retry_count >= policy.max_retries:
             text = (
                 f"{tally.retry_count} of {policy.max_retries} retries used; "
                 f"the last attempt blocked once more on: {thing}"
             )
-            return reject(replace(state, tally=tally), Reason.MAX_RETRIES, text)
+            return reject(changed(state, tally=tally), Reason.MAX_RETRIES, text)
         if not (tally.moved or tally.said_new):
-            tally = replace(tally, stuck=tally.stuck + 1)
+            tally = changed(tally, stuck=tally.stuck + 1)
         if is_stuck(tally, policy):
             return open_breaker(
-                replace(state, tally=tally), event.at, policy, f"blocked once more on: {thing}"
+                changed(state, tally=tally), event.at, policy, f"blocked once more on: {thing}"
             )
     blocked = Blocked(
         tally=tally,
@@ -402,7 +402,7 @@ def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy
 
 def _await_merge(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
     pending = PrPending(
-        tally=replace(state.tally, blocked_on=""),
+        tally=changed(state.tally, blocked_on=""),
         since=event.at,
         until=event.at + policy.pr_merge_timeout,
         word=word,
@@ -419,11 +419,11 @@ def _await_merge(state: Capturing, word: Word, event: on.SnapshotTaken, policy: 
 
 def no_snapshot(state: Capturing, event: on.SnapshotFailed, policy: Policy) -> Step:
     """Try again later: what the agent said must not be lost with a failing disk."""
-    tally = replace(state.tally, faults=state.tally.faults + 1)
+    tally = changed(state.tally, faults=state.tally.faults + 1)
     if tally.faults > policy.max_faults:
         text = f"{tally.faults} times in a row the work could not be captured: {event.text}"
-        return reject(replace(state, tally=tally), Reason.ENVIRONMENT, text)
-    return Step(replace(state, tally=tally, again_at=event.at + delay(policy, tally.faults)))
+        return reject(changed(state, tally=tally), Reason.ENVIRONMENT, text)
+    return Step(changed(state, tally=tally, again_at=event.at + delay(policy, tally.faults)))
 
 
 def capture_again(state: Capturing, event: on.DeadlinePassed, policy: Policy) -> Step:
@@ -432,7 +432,7 @@ def capture_again(state: Capturing, event: on.DeadlinePassed, policy: Policy) ->
     if state.again_at is None or event.at < state.again_at:
         return Step(state, late=True)
     order = do.TakeSnapshot(attempt=state.tally.attempt)
-    return Step(replace(state, again_at=None), (order,))
+    return Step(changed(state, again_at=None), (order,))
 
 
 def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
@@ -440,18 +440,18 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
     if event.problem:
         if state.tally.wanted is Wanted.REJECT:
             return land(state, event.at)
-        tally = replace(state.tally, faults=state.tally.faults + 1)
+        tally = changed(state.tally, faults=state.tally.faults + 1)
         if tally.faults > policy.max_faults:
             text = f"{tally.faults} times in a row the gates could not be run: {event.problem}"
-            return reject(replace(state, tally=tally), Reason.ENVIRONMENT, text)
-        return Step(replace(state, tally=tally, again_at=event.at + delay(policy, tally.faults)))
+            return reject(changed(state, tally=tally), Reason.ENVIRONMENT, text)
+        return Step(changed(state, tally=tally, again_at=event.at + delay(policy, tally.faults)))
     state = _over(state)
     red = [gate for gate in event.gates if not gate.ok]
     if red:
         text = "; ".join(f"`{gate.command}` {gate.end}" for gate in red)
         return fail(state, event.at, policy, "gate_failed", text)
     completed = Completed(
-        tally=replace(state.tally, faults=0),
+        tally=changed(state.tally, faults=0),
         summary=state.word.summary,
         head=state.head,
         changed_files=state.changed_files,
@@ -466,15 +466,15 @@ def verify_again(state: Verifying, event: on.DeadlinePassed, policy: Policy) -> 
     if state.again_at is None or event.at < state.again_at:
         return Step(state, late=True)
     order = do.RunGates(attempt=state.tally.attempt, head=state.head)
-    return Step(replace(state, again_at=None), (order,))
+    return Step(changed(state, again_at=None), (order,))
 
 
 def _complete(completed: Completed, at: float) -> Step:
     """Come to rest; there is nothing left that a pause could hold."""
     if completed.tally.wanted is Wanted.REJECT:
         return land(completed, at)
-    tally = replace(completed.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="")
+    tally = changed(completed.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="")
     return Step(
-        replace(completed, tally=replace(tally, blocked_on="")),
+        changed(completed, tally=changed(tally, blocked_on="")),
         (do.PublishBranch(head=completed.head),),
     )

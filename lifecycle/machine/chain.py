@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lifecycle.machine.states import Resting
+from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,13 +22,13 @@ def up_to_date(tally: Tally, at: float, more: Iterable[Resting] = ()) -> Tally:
         if mine is None or (mine.until is not None and (each.until or 0.0) > mine.until):
             known[each.program] = each
     left = tuple(each for each in known.values() if each.until is None or each.until > at)
-    return tally if left == tally.resting else replace(tally, resting=left)
+    return tally if left == tally.resting else changed(tally, resting=left)
 
 
 def rest(tally: Tally, at: float, why: str, until: float | None) -> Tally:
     """Give the program of the latest attempt no other before that instant."""
     others = tuple(each for each in up_to_date(tally, at).resting if each.program != tally.program)
-    return replace(tally, resting=(*others, Resting(program=tally.program, why=why, until=until)))
+    return changed(tally, resting=(*others, Resting(program=tally.program, why=why, until=until)))
 
 
 def is_choice(policy: Policy) -> bool:
@@ -70,4 +70,4 @@ def reasons(tally: Tally, policy: Policy) -> str:
 
 def awake(tally: Tally) -> Tally:
     """Let all programs work again: a person says so."""
-    return replace(tally, resting=(), limits=0, limited_since=None, troubles=0)
+    return changed(tally, resting=(), limits=0, limited_since=None, troubles=0)

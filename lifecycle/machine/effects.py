@@ -10,65 +10,65 @@ from dataclasses import dataclass
 from lifecycle.machine.states import Process  # noqa: TC001  # the codec resolves it at run time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Effect:
     """Base of all orders."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttemptEffect(Effect):
     """Base of the orders that belong to one attempt."""
 
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PrepareWorkspace(AttemptEffect):
     """Make worktree and branch, take the gates' baseline."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SpawnAgent(AttemptEffect):
     """Render the summary and start a fresh agent with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StopAgent(AttemptEffect):
     """Save dirty work, then end the agent's whole tree."""
 
     process: Process
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FreezeAgent(AttemptEffect):
     """Hold the agent's whole tree still; its clocks stand."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ThawAgent(AttemptEffect):
     """Let it go on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TakeSnapshot(AttemptEffect):
     """Save dirty work and gather the facts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunGates(AttemptEffect):
     """Run the task's verify commands on this commit."""
 
     head: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PublishBranch(Effect):
     """Let CI know of the branch's new head."""
 
     head: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LookAtBlockers(Effect):
     """Ask whether what the agent waits for has happened."""
 
@@ -76,7 +76,7 @@ class LookAtBlockers(Effect):
     head: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenPullRequest(Effect):
     """Find the pull request the agent speaks of, or open one for its branch."""
 
@@ -84,20 +84,20 @@ class OpenPullRequest(Effect):
     summary: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LookAtPullRequest(Effect):
     """Ask what became of the pull request."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MergeBranch(Effect):
     """Merge the branch into its base."""
 
     head: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RemoveWorkspace(Effect):
     """Remove worktree and branch; unmerged work is kept under a saved ref."""

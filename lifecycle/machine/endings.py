@@ -5,7 +5,7 @@ One table, `TREATMENTS`, says it for every kind; the functions below carry it ou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from lifecycle.machine import chain
 from lifecycle.machine.policy import after_reset, delay, growing
 from lifecycle.machine.states import BackingOff, Ended, Reason, counted
 from lifecycle.machine.step import Step, fail, land, reject
+from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
     from lifecycle.machine.policy import Policy
@@ -96,7 +97,7 @@ def without_streaks(tally: Tally, ended: Ended) -> Tally:
     """Return the counters with the streaks over that this ending does not continue."""
     then = TREATMENTS[ended].then if ended in TREATMENTS else None
     limited = then is Then.LIMIT
-    return replace(
+    return changed(
         tally,
         limits=tally.limits if limited else 0,
         limited_since=tally.limited_since if limited else None,
@@ -107,16 +108,16 @@ def without_streaks(tally: Tally, ended: Ended) -> Tally:
 
 def broken(state: State, at: float, policy: Policy, text: str, *, approved: bool = False) -> Step:
     """Let another program take over from one that only a person can mend; else stop."""
-    moved = replace(state, tally=chain.rest(state.tally, at, text, None))
+    moved = changed(state, tally=chain.rest(state.tally, at, text, None))
     return _when_one_can(moved, at, policy, text, approved=approved)
 
 
 def _limited(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
     before, text = state.tally, _told(outcome)
     since = at if before.limited_since is None else before.limited_since
-    tally = replace(before, limits=before.limits + 1, limited_since=since)
+    tally = changed(before, limits=before.limits + 1, limited_since=since)
     until = _end_of(outcome.reset_at, at, policy, tally.limits)
-    moved = replace(state, tally=chain.rest(tally, at, text, until))
+    moved = changed(state, tally=chain.rest(tally, at, text, until))
     when = chain.next_at(moved.tally, at, policy)
     if when is not None and when > max(at, since + policy.limit_patience):
         days = policy.limit_patience / 86400
@@ -140,10 +141,10 @@ def _end_of(reset_at: float | None, at: float, policy: Policy, nth: int) -> floa
 
 
 def _troubled(state: State, at: float, policy: Policy, outcome: Outcome) -> Step:
-    tally, text = replace(state.tally, troubles=state.tally.troubles + 1), _told(outcome)
+    tally, text = changed(state.tally, troubles=state.tally.troubles + 1), _told(outcome)
     first, cap = policy.trouble_interval, policy.trouble_interval_cap
     until = at + growing(first, cap, policy.seed, tally.troubles)
-    moved = replace(state, tally=chain.rest(tally, at, text, until))
+    moved = changed(state, tally=chain.rest(tally, at, text, until))
     if tally.troubles > policy.max_troubles and chain.chosen(moved.tally, policy) is None:
         return reject(moved, Reason.ENVIRONMENT, f"{tally.troubles} times in a row: {text}")
     return _when_one_can(moved, at, policy, text)
@@ -156,7 +157,7 @@ def _unfit(state: State, at: float, policy: Policy, text: str) -> Step:
     given_up = tally.unfit > policy.max_faults
     if chain.is_choice(policy):
         # Not for good at first: an upgrade or a full disk may be all there is to it.
-        moved = replace(moved, tally=chain.rest(tally, at, text, None if given_up else until))
+        moved = changed(moved, tally=chain.rest(tally, at, text, None if given_up else until))
         if chain.next_at(moved.tally, at, policy) is not None:
             return _when_one_can(moved, at, policy, text)
         text = chain.reasons(moved.tally, policy)

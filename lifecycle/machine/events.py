@@ -19,21 +19,21 @@ class Fault(StrEnum):
     ENVIRONMENT = "environment"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Event:
     """Base of all events."""
 
     at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttemptEvent(Event):
     """Base of all events that speak of one attempt."""
 
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What an agent's program itself told of an attempt, as its adapter judges it."""
 
@@ -57,7 +57,7 @@ class Report:
     last_words: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Admitted(Event):
     """The scheduler gave this lifecycle a place."""
 
@@ -67,7 +67,7 @@ class Admitted(Event):
     """Programs that other lifecycles found limited."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DependencySettled(Event):
     """A task this one depends on completed, or ended without completing."""
 
@@ -76,7 +76,7 @@ class DependencySettled(Event):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WorkspaceReady(AttemptEvent):
     """Worktree and branch exist."""
 
@@ -89,7 +89,7 @@ class WorkspaceReady(AttemptEvent):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WorkspaceFailed(AttemptEvent):
     """Worktree or branch could not be made."""
 
@@ -97,7 +97,7 @@ class WorkspaceFailed(AttemptEvent):
     fault: Fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentSpawned(AttemptEvent):
     """The agent's process exists."""
 
@@ -110,7 +110,7 @@ class AgentSpawned(AttemptEvent):
     """Where in the attempt's log its output begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SpawnFailed(AttemptEvent):
     """The agent's process could not be started."""
 
@@ -118,21 +118,21 @@ class SpawnFailed(AttemptEvent):
     fault: Fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BreakpointReached(AttemptEvent):
     """The agent signalled a breakpoint and is still alive."""
 
     word: Word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MailboxInvalid(AttemptEvent):
     """The agent's communications.json cannot be read as one."""
 
     problem: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentExited(AttemptEvent):
     """The agent ended by itself; nothing of its tree is left."""
 
@@ -150,7 +150,7 @@ class AgentExited(AttemptEvent):
     """None where the program tells nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LimitReached(AttemptEvent):
     """The attempt ran too long, or nothing moved for too long."""
 
@@ -158,7 +158,7 @@ class LimitReached(AttemptEvent):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttemptDoomed(AttemptEvent):
     """What the program reports while it works rules out that this attempt leads anywhere."""
 
@@ -168,14 +168,14 @@ class AttemptDoomed(AttemptEvent):
     advice: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FreezeFailed(AttemptEvent):
     """The agent's processes could not be held still; they work on."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentStopped(AttemptEvent):
     """The ordered end of the agent's tree is proven."""
 
@@ -188,7 +188,7 @@ class AgentStopped(AttemptEvent):
     report: Report | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunnerRestarted(AttemptEvent):
     """A runner found this attempt under way, of which its predecessor lost sight.
 
@@ -214,7 +214,7 @@ class RunnerRestarted(AttemptEvent):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SnapshotTaken(AttemptEvent):
     """The facts at the end of an attempt."""
 
@@ -230,14 +230,14 @@ class SnapshotTaken(AttemptEvent):
     """Where the workspace stands, if its commit is not the one the agent's branch is at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SnapshotFailed(AttemptEvent):
     """The facts could not be gathered."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GatesFinished(AttemptEvent):
     """The task's verify commands ran on the committed tree."""
 
@@ -247,7 +247,7 @@ class GatesFinished(AttemptEvent):
     """Why they could not be run at all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BlockersLooked(Event):
     """The blockers were looked at."""
 
@@ -260,7 +260,7 @@ class BlockersLooked(Event):
     """Tasks that wait for each other, from this one back to this one; empty if it is in none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Told:
     """One of several things from outside: a failed check, a reviewer's remark. Data only."""
 
@@ -269,7 +269,7 @@ class Told:
     url: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CiReported(Event):
     """CI said something final about a commit of this branch."""
 
@@ -291,7 +291,7 @@ class PrFate(StrEnum):
     CONFLICT = "conflict"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PullRequestOpened(Event):
     """The provider knows the pull request."""
 
@@ -299,7 +299,7 @@ class PullRequestOpened(Event):
     url: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PullRequestUnknown(Event):
     """The provider could not be asked, or does not know the pull request."""
 
@@ -307,7 +307,7 @@ class PullRequestUnknown(Event):
     fault: Fault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PullRequestMoved(Event):
     """The pull request met its fate."""
 
@@ -322,7 +322,7 @@ class PullRequestMoved(Event):
     """It is the answer to a question of ours, so it is about the present head."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Reviewed(Event):
     """Reviewers said something about the pull request that the agent has to know."""
 
@@ -333,76 +333,76 @@ class Reviewed(Event):
     details: tuple[Told, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DeadlinePassed(Event):
     """The instant that the state names has come."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PersonEvent(Event):
     """Base of what people ask for."""
 
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Unblocked(PersonEvent):
     """A person says that the blocker is gone."""
 
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Answered(PersonEvent):
     """A person answered the agent's question."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Guided(PersonEvent):
     """A person has something to say to the next attempt."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SummaryApproved(PersonEvent):
     """A person released the next attempt with its summary."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PauseRequested(PersonEvent):
     """No new attempt after the present one; `now` also freezes the process under way."""
 
     now: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ResumeRequested(PersonEvent):
     """Go on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StopRequested(PersonEvent):
     """End the present attempt now, keep its work; `pause` also holds the next one."""
 
     pause: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AcceptRequested(PersonEvent):
     """A person accepts the work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RejectRequested(PersonEvent):
     """A person does not want the work."""
 
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MergeSucceeded(Event):
     """The branch is part of its base."""
 
@@ -411,7 +411,7 @@ class MergeSucceeded(Event):
     """The branch that a person merged it into, where that is not the one it was to go into."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MergeFailed(Event):
     """The branch could not be merged; everything is as it was."""
 
@@ -419,7 +419,7 @@ class MergeFailed(Event):
     conflicts: tuple[str, ...] = field(default=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WorkspaceRemoved(Event):
     """Worktree and branch are gone; unmerged work is kept under `saved_ref`."""
 

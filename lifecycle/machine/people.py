@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import chain
@@ -36,6 +35,7 @@ from lifecycle.machine.step import (
     try_once,
     wake,
 )
+from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
@@ -67,7 +67,7 @@ def _trusted_again(state: Blocked | AwaitingHuman) -> Blocked | AwaitingHuman:
 def skip_dependencies(state: Queued, event: on.Unblocked, policy: Policy) -> Step:
     """Start without the tasks it waits for, because a person says so."""
     del event, policy
-    return Step(replace(state, waiting_on=()))
+    return Step(changed(state, waiting_on=()))
 
 
 def stop_waiting_for_merge(state: PrPending, event: on.Unblocked, policy: Policy) -> Step:
@@ -114,7 +114,7 @@ def hurry(state: BackingOff, event: on.ResumeRequested, policy: Policy) -> Step:
     """Cut the wait short; a limit that is said to be over is tried."""
     if state.until <= event.at:
         return mended(state, event, policy)
-    return Step(replace(state, tally=chain.awake(state.tally), until=event.at, fixed=False))
+    return Step(changed(state, tally=chain.awake(state.tally), until=event.at, fixed=False))
 
 
 def mended(state: State, event: on.ResumeRequested, policy: Policy) -> Step:
@@ -122,7 +122,7 @@ def mended(state: State, event: on.ResumeRequested, policy: Policy) -> Step:
     del event, policy
     if not state.tally.resting:
         return Step(state, late=True)
-    return Step(replace(state, tally=chain.awake(state.tally)))
+    return Step(changed(state, tally=chain.awake(state.tally)))
 
 
 def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
@@ -136,7 +136,7 @@ def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
     if tally.attempt > policy.max_attempts:
         used = f"{tally.attempt - 1} of {policy.max_attempts} attempts used"
         raise IllegalTransition(state, event, f"{used}: raise max_attempts first")
-    fresh = replace(chain.awake(tally), stuck=0, trips=0, signature="", faults=0, unfit=0)
+    fresh = changed(chain.awake(tally), stuck=0, trips=0, signature="", faults=0, unfit=0)
     back = BackingOff(
         tally=fresh,
         until=event.at,
@@ -172,7 +172,7 @@ def pause_working(state: Working, event: on.PauseRequested, policy: Policy) -> S
     if not event.now or state.frozen:
         return step
     order = do.FreezeAgent(attempt=state.tally.attempt)
-    return Step(replace(state, tally=step.state.tally, frozen=True), (order,))
+    return Step(changed(state, tally=step.state.tally, frozen=True), (order,))
 
 
 def resume_working(state: Working, event: on.ResumeRequested, policy: Policy) -> Step:
@@ -181,13 +181,13 @@ def resume_working(state: Working, event: on.ResumeRequested, policy: Policy) ->
     if not state.frozen:
         return step
     order = do.ThawAgent(attempt=state.tally.attempt)
-    return Step(replace(state, tally=step.state.tally, frozen=False), (order,))
+    return Step(changed(state, tally=step.state.tally, frozen=False), (order,))
 
 
 def not_frozen(state: Working, event: on.FreezeFailed, policy: Policy) -> Step:
     """Own up that the process works on; the next attempt is held all the same."""
     del event, policy
-    return Step(replace(state, frozen=False))
+    return Step(changed(state, frozen=False))
 
 
 def pause_wait(state: State, event: on.PersonEvent, policy: Policy) -> Step:
@@ -205,12 +205,12 @@ def resume(state: Suspended, event: on.ResumeRequested, policy: Policy) -> Step:
         case BackingOff(fixed=True):
             pass
         case Blocked() | PrPending() | BackingOff():
-            inner = replace(inner, until=inner.until + shift)
+            inner = changed(inner, until=inner.until + shift)
         case AwaitingHuman(until=until) if until is not None:
-            inner = replace(inner, until=until + shift)
+            inner = changed(inner, until=until + shift)
         case _:
             pass
-    return Step(replace(inner, tally=state.tally))
+    return Step(changed(inner, tally=state.tally))
 
 
 def stop_working(state: Working, event: on.StopRequested, policy: Policy) -> Step:
@@ -281,14 +281,14 @@ def accept(state: Completed, event: on.AcceptRequested, policy: Policy) -> Step:
     del event, policy
     if state.merging:
         return Step(state, late=True)
-    return Step(replace(state, merging=True, problem=""), (do.MergeBranch(head=state.head),))
+    return Step(changed(state, merging=True, problem=""), (do.MergeBranch(head=state.head),))
 
 
 def merged(state: Completed, event: on.MergeSucceeded, policy: Policy) -> Step:
     """The work is part of its base; the workspace is not needed any more."""
     del policy
     accepted = Accepted(
-        tally=replace(state.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why=""),
+        tally=changed(state.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why=""),
         commit=event.commit,
         summary=state.summary,
         changed_files=state.changed_files,
@@ -299,7 +299,7 @@ def merged(state: Completed, event: on.MergeSucceeded, policy: Policy) -> Step:
 def not_merged(state: Completed, event: on.MergeFailed, policy: Policy) -> Step:
     """Everything is as it was; a person decides what next, or has decided meanwhile."""
     del policy
-    return land(replace(state, merging=False, problem=event.text), event.at)
+    return land(changed(state, merging=False, problem=event.text), event.at)
 
 
 def _said(what: str, by: str, why: str) -> str:

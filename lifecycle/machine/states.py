@@ -6,9 +6,11 @@ who else needs one (store, views) only reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
+
+from lifecycle.machine.values import changed
 
 
 class Coarse(StrEnum):
@@ -88,7 +90,7 @@ class About(StrEnum):
     DEPENDENCY = "dependency"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Word:
     """A breakpoint as the agent signalled it."""
 
@@ -101,7 +103,7 @@ class Word:
     question: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Process:
     """Which operating system process an attempt is; never a bare pid."""
 
@@ -111,7 +113,7 @@ class Process:
     spawn_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How an attempt ended and what shows it."""
 
@@ -126,7 +128,7 @@ class Outcome:
     """What a person does about it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Resting:
     """A program of the chain that takes no attempt for now."""
 
@@ -136,7 +138,7 @@ class Resting:
     """None: until a person mended it and resumes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Gate:
     """One verify command and how it went."""
 
@@ -156,7 +158,7 @@ class Gate:
         return "ran out of time" if self.code is None else f"ended with code {self.code}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tally:
     """What is counted over the whole life of a lifecycle."""
 
@@ -205,31 +207,31 @@ class Tally:
     wanted_why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
     """Base of all work states."""
 
     tally: Tally = field(default_factory=Tally)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Queued(State):
     """Not begun: waits for dependencies, then for a place."""
 
     waiting_on: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Preparing(State):
     """The workspace is being made and the gates' baseline taken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Spawning(State):
     """An agent process is ordered; whether it exists is not known yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Working(State):
     """An agent process works on the task."""
 
@@ -243,7 +245,7 @@ class Working(State):
     """Where in the attempt's log its output begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Stopping(State):
     """The agent's process tree is being ended."""
 
@@ -253,7 +255,7 @@ class Stopping(State):
     """Where in the attempt's log its output begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Capturing(State):
     """The process is gone; its work is saved and the facts are gathered."""
 
@@ -262,7 +264,7 @@ class Capturing(State):
     """When to try once more after the snapshot failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Verifying(State):
     """The agent says it is done; the task's gates are asked."""
 
@@ -273,7 +275,7 @@ class Verifying(State):
     """When to try once more after the gates could not be run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Blocked(State):
     """The agent cannot go on until something outside happens."""
 
@@ -285,7 +287,7 @@ class Blocked(State):
     """The verdict on the branch when the blockers were last looked at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PrPending(State):
     """A pull request waits for its merge."""
 
@@ -298,7 +300,7 @@ class PrPending(State):
     """The branch's newest commit when the wait began."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BackingOff(State):
     """Waits for an instant and a place; then the next attempt starts."""
 
@@ -312,7 +314,7 @@ class BackingOff(State):
     """The instant is the provider's; a pause does not move it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AwaitingHuman(State):
     """Only a person can move it on."""
 
@@ -332,7 +334,7 @@ class AwaitingHuman(State):
     """Of the pull request that still waits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Suspended(State):
     """Paused by a person; the clocks of the inner wait stand still."""
 
@@ -340,7 +342,7 @@ class Suspended(State):
     since: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Completed(State):
     """Gates passed; awaits a person's review."""
 
@@ -354,7 +356,7 @@ class Completed(State):
     """Why the latest attempt to merge was refused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Accepted(State):
     """Merged into its base."""
 
@@ -363,7 +365,7 @@ class Accepted(State):
     changed_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Rejected(State):
     """Ended without acceptance; `text` names rule and evidence."""
 
@@ -421,4 +423,4 @@ S = TypeVar("S", bound=State)
 
 def counted(state: S, **changes: object) -> S:
     """Return the same state with changed counters."""
-    return replace(state, tally=replace(state.tally, **changes))  # type: ignore[arg-type]  # names are checked by replace
+    return changed(state, tally=changed(state.tally, **changes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import chain
@@ -21,6 +21,7 @@ from lifecycle.machine.states import (
     Tally,
     Wanted,
 )
+from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
     from lifecycle.machine.effects import Effect
@@ -37,7 +38,7 @@ class IllegalTransition(Exception):  # noqa: N818  # the word the design uses fo
         super().__init__(f"{name}: {why}" if why else name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """The state that follows and the orders that go with it."""
 
@@ -54,7 +55,7 @@ def land(state: State, at: float, *effects: Effect) -> Step:
         return reject(state, Reason.PERSON, "")
     if tally.wanted is Wanted.NOTHING:
         return Step(state, effects)
-    quiet = replace(state, tally=replace(tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why=""))
+    quiet = changed(state, tally=changed(tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why=""))
     if tally.wanted in (Wanted.PAUSE, Wanted.HOLD):
         return Step(suspend(quiet, at), effects)
     return Step(quiet, effects)
@@ -69,7 +70,7 @@ def reject(state: State, reason: Reason, text: str, *effects: Effect) -> Step:
     """End without acceptance; a person who asked for it is the reason, not what came after."""
     if state.tally.wanted is Wanted.REJECT:
         reason, text, effects = Reason.PERSON, _by(state.tally), (do.RemoveWorkspace(),)
-    tally = replace(state.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="")
+    tally = changed(state.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="")
     return Step(Rejected(tally=tally, reason=reason, text=text), effects)
 
 
@@ -84,7 +85,7 @@ def fail(state: State, at: float, policy: Policy, kind: str, text: str) -> Step:
     signature = f"{kind}: {text}"[:300]
     alike = signature == tally.signature
     progress = tally.moved or (tally.said_new and not alike)
-    tally = replace(
+    tally = changed(
         tally,
         retry_count=tally.retry_count + 1,
         stuck=0 if progress else tally.stuck + 1,
@@ -92,7 +93,7 @@ def fail(state: State, at: float, policy: Policy, kind: str, text: str) -> Step:
         signature=signature,
         faults=0,
     )
-    charged = replace(state, tally=tally)
+    charged = changed(state, tally=tally)
     if tally.wanted is Wanted.REJECT:
         return land(charged, at)
     if tally.retry_count >= policy.max_retries:
@@ -123,7 +124,7 @@ def open_breaker(state: State, at: float, policy: Policy, last: str) -> Step:
         f"{tally.tree[:12]}); the last: {last}"
     )
     human = AwaitingHuman(
-        tally=replace(tally, trips=tally.trips + 1),
+        tally=changed(tally, trips=tally.trips + 1),
         about=About.NO_PROGRESS,
         text=text,
         since=at,
@@ -134,21 +135,21 @@ def open_breaker(state: State, at: float, policy: Policy, last: str) -> Step:
 
 def try_once(state: State, at: float, policy: Policy, why: str) -> Step:
     """Close the breaker for one attempt: without progress it opens again."""
-    tally = replace(state.tally, stuck=max(0, policy.stuck_limit - 1))
-    return wake(replace(state, tally=tally), at, why)
+    tally = changed(state.tally, stuck=max(0, policy.stuck_limit - 1))
+    return wake(changed(state, tally=tally), at, why)
 
 
 def environment(state: State, at: float, policy: Policy, text: str, back: BackingOff) -> Step:
     """Wait out a failure that is not the agent's; it costs no retry but has its own limit."""
-    tally = replace(state.tally, faults=state.tally.faults + 1)
+    tally = changed(state.tally, faults=state.tally.faults + 1)
     if tally.faults > policy.max_faults:
         return reject(
-            replace(state, tally=tally),
+            changed(state, tally=tally),
             Reason.ENVIRONMENT,
             f"{tally.faults} times in a row the surroundings failed: {text}",
         )
     until = at + delay(policy, tally.faults)
-    return land(replace(back, tally=tally, until=until, why=text), at)
+    return land(changed(back, tally=tally, until=until, why=text), at)
 
 
 def launch(state: State, at: float, policy: Policy, *, approved: bool) -> Step:
@@ -163,7 +164,7 @@ def launch(state: State, at: float, policy: Policy, *, approved: bool) -> Step:
     program = chain.chosen(tally, policy)
     if program is None:
         return _rest_on(state, tally, at, policy, approved=approved)
-    tally = replace(tally, program=program)
+    tally = changed(tally, program=program)
     if policy.review_summaries and not approved:
         text = f"the summary for attempt {tally.attempt} waits for approval"
         return land(AwaitingHuman(tally=tally, about=About.REVIEW, text=text, since=at), at)
@@ -174,7 +175,7 @@ def _rest_on(state: State, tally: Tally, at: float, policy: Policy, *, approved:
     """Wait for the first program that can work again; stop when only a person can help."""
     first = chain.soonest(tally, policy)
     if first is None or first.until is None:
-        return reject(replace(state, tally=tally), Reason.ERROR, chain.reasons(tally, policy))
+        return reject(changed(state, tally=tally), Reason.ERROR, chain.reasons(tally, policy))
     resting = BackingOff(
         tally=tally, until=first.until, why=first.why, approved=approved, fixed=True
     )

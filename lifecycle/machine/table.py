@@ -9,7 +9,7 @@ raises `IllegalTransition` for what nobody expected; it never guesses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lifecycle.machine import attempts, people, waits
@@ -35,6 +35,7 @@ from lifecycle.machine.states import (
     Working,
 )
 from lifecycle.machine.step import IllegalTransition, Step, suspend
+from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -287,9 +288,9 @@ def _is_late(state: State, event: Event) -> bool:
 def _within_suspension(state: Suspended, event: Event, policy: Policy) -> Step:
     # The clocks stand still in here, so that `resume` can move every deadline by the same span.
     try:
-        step = decide(state.inner, replace(event, at=state.since), policy)
+        step = decide(state.inner, changed(event, at=state.since), policy)
     except IllegalTransition as refusal:
         raise IllegalTransition(state, event) from refusal
     if step.late or isinstance(step.state, Rejected):
-        return replace(step, state=state) if step.late else step
+        return changed(step, state=state) if step.late else step
     return Step(suspend(step.state, state.since), step.effects)

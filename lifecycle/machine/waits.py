@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import chain
@@ -20,6 +19,7 @@ from lifecycle.machine.states import (
     counted,
 )
 from lifecycle.machine.step import Step, fail, is_stuck, try_once, wake
+from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
@@ -50,7 +50,7 @@ def dependency_settled(state: Queued, event: on.DependencySettled, policy: Polic
         )
         return Step(human)
     left = tuple(task for task in state.waiting_on if task != event.task_id)
-    return Step(replace(state, waiting_on=left))
+    return Step(changed(state, waiting_on=left))
 
 
 # --- blockers ---------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def looked(state: Blocked, event: on.BlockersLooked, policy: Policy) -> Step:
     if event.circle:
         return Step(_in_circle(state, event))
     # A look that could not tell must not wipe out that a verdict is awaited.
-    return Step(replace(state, ci=event.ci or state.ci))
+    return Step(changed(state, ci=event.ci or state.ci))
 
 
 def _in_circle(state: Blocked, event: on.BlockersLooked) -> AwaitingHuman:
@@ -142,7 +142,7 @@ def _look(state: Blocked) -> do.LookAtBlockers:
 def opened(state: PrPending, event: on.PullRequestOpened, policy: Policy) -> Step:
     """Know its number; ask at once what became of it, it may be merged already."""
     del policy
-    known = replace(state, number=event.number, url=event.url)
+    known = changed(state, number=event.number, url=event.url)
     return Step(known, (do.LookAtPullRequest(number=event.number),))
 
 
@@ -254,14 +254,14 @@ def human_deadline(state: AwaitingHuman, event: on.DeadlinePassed, policy: Polic
         return try_once(state, event.at, policy, why)
     # What a pull request is about stays so: a later merge still counts.
     about = About.PR_TIMEOUT if state.about is About.CI_LIMIT else About.BLOCKED_TIMEOUT
-    return Step(replace(state, about=about, until=None))
+    return Step(changed(state, about=about, until=None))
 
 
 def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> Step:
     """Wait once more for what was given up."""
     rests = bool(state.tally.resting)
     if rests:
-        state = replace(state, tally=chain.awake(state.tally))
+        state = changed(state, tally=chain.awake(state.tally))
     match state.about:
         case About.BLOCKED_TIMEOUT if is_stuck(state.tally, policy):
             return try_once(state, event.at, policy, f"tried again by {event.by or 'a person'}")
@@ -269,7 +269,7 @@ def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> St
             return _wait_again(state, event.at, policy)
         case About.PR_TIMEOUT | About.CI_LIMIT:
             pending = PrPending(
-                tally=replace(state.tally, ci_fixes=0),
+                tally=changed(state.tally, ci_fixes=0),
                 since=event.at,
                 until=event.at + policy.pr_merge_timeout,
                 word=Word(type="pr_created", pr_url=state.url),
@@ -311,11 +311,11 @@ def _dependency_moved(state: AwaitingHuman, event: on.DependencySettled) -> Step
     task_id = event.task_id
     if not event.done:
         known = task_id in state.failed
-        return Step(state if known else replace(state, failed=(*state.failed, task_id)), late=known)
+        return Step(state if known else changed(state, failed=(*state.failed, task_id)), late=known)
     failed = tuple(task for task in state.failed if task != task_id)
     left = tuple(task for task in state.blocked_on if task != task_id)
     if failed:
-        return Step(replace(state, blocked_on=left, failed=failed))
+        return Step(changed(state, blocked_on=left, failed=failed))
     return Step(Queued(tally=state.tally, waiting_on=left))
 
 

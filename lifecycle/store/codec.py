@@ -13,8 +13,7 @@ import typing
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from lifecycle.errors import StoreDamagedError, StoreFromNewerVersionError
 from lifecycle.machine import effects, events, states
@@ -22,9 +21,6 @@ from lifecycle.machine.effects import Effect
 from lifecycle.machine.events import Event
 from lifecycle.machine.states import State
 from lifecycle.store.lenient import Garbled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 VERSION = 1
 """Counted up when an older reader would misunderstand the form, not when a field is added."""
@@ -91,20 +87,15 @@ KINDS: dict[type[Any], dict[str, type[Any]]] = {
 
 def _pairs(value: Any) -> dict[str, Any]:
     """Show the encoder a value of ours as an object; only called for what JSON does not know."""
-    head, names, pick = _layout(type(value))  # type: ignore[arg-type]  # classes do hash
-    return {**head, **dict(zip(names, pick(value), strict=True))}
+    return {**_head(type(value)), **value.__dict__}  # type: ignore[arg-type]  # classes do hash
 
 
 @cache
-def _layout(of: type[Any]) -> tuple[dict[str, Any], tuple[str, ...], Callable[[object], Any]]:
+def _head(of: type[Any]) -> dict[str, Any]:
     if not is_dataclass(of):
         raise TypeError(f"{of.__name__} cannot be kept in the store")
     tagged = issubclass(of, (State, Event, Effect))
-    head: dict[str, Any] = {"kind": of.__name__, "v": VERSION} if tagged else {}
-    names = tuple(field.name for field in fields(of))
-    if len(names) > 1:
-        return head, names, attrgetter(*names)
-    return head, names, lambda value: tuple(getattr(value, name) for name in names)
+    return {"kind": of.__name__, "v": VERSION} if tagged else {}
 
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), default=_pairs, check_circular=False)

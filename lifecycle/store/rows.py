@@ -33,7 +33,7 @@ from lifecycle.store.codec import (
 from lifecycle.store.lenient import Garbled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 Row = tuple[Any, ...]
 
@@ -70,6 +70,8 @@ CURSOR, AGENT, TASK, COARSE, VERSION, BIRTH, _, UPDATED, TAGS, WORK_KIND = range
 
 ATTEMPT_COLUMNS = tuple(field.name for field in fields(AttemptRow))
 _attempt_values = attrgetter(*ATTEMPT_COLUMNS)
+
+_PLAIN = frozenset({int, float, type(None)})
 
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -176,13 +178,24 @@ def row_journal(row: Sequence[Any]) -> JournalEntry:
 
 def attempt_row(attempt: AttemptRow) -> Row:
     """Return the row of an attempt, in the order of `ATTEMPT_COLUMNS`."""
+    return in_columns(_attempt_values(attempt))
+
+
+def in_columns(values: Iterable[Any]) -> Row:
+    """Return values as columns can hold them; nearly all are as they are."""
     return tuple(
-        storable(value) if isinstance(value, str) else _in_a_column(value)
-        for value in _attempt_values(attempt)
+        [
+            value
+            if type(value) in _PLAIN or (type(value) is str and value.isascii())
+            else _kept(value)
+            for value in values
+        ]
     )
 
 
-def _in_a_column(value: Any) -> Any:
+def _kept(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
     return encode_part(value) if isinstance(value, (Report, Used)) else value
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.money import Spent
 from lifecycle.record import Spending, SpendingSum
-from lifecycle.store.rows import storable
+from lifecycle.store.rows import in_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,9 +22,7 @@ _values = attrgetter(*COLUMNS)
 
 def spending_row(spending: Spending) -> Row:
     """Return the row of what an attempt used, in the order of `COLUMNS`."""
-    return tuple(
-        storable(value) if isinstance(value, str) else value for value in _values(spending)
-    )
+    return in_columns(_values(spending))
 
 
 def row_spending(row: Sequence[Any]) -> Spending:
