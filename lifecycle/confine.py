@@ -62,12 +62,17 @@ class Confiner:
         self._report = report
         self._choices: dict[tuple[object, ...], Choice] = {}
         self._author: dict[str, str] | None = None
+        self._bare: tuple[Settings, Confinement] | None = None
+        """What the latest settings mean for an agent that is not shut in."""
 
     async def around(self, settings: Settings, seen: Seen) -> Confinement:
         """Return what a command is shut into; SpawnError says what cannot be given here."""
-        limits = limits_of(settings)
+        if self._bare is None or self._bare[0] is not settings:
+            limits = limits_of(settings)
+            self._bare = settings, Confinement(limits, None, {}, told(limits))
         if not wants_box(settings):
-            return Confinement(limits, None, {}, told(limits))
+            return self._bare[1]
+        limits = self._bare[1].limits
         # Probing starts programs and waits for them, and reading git's pointers reads the disk.
         box = await asyncio.to_thread(self._box, settings, seen)
         in_a_box = settings.isolation == "container"

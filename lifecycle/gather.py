@@ -5,7 +5,7 @@ Reads what the case remembers; asks nothing of git, disk or clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from lifecycle.context import (
     Answer,
@@ -119,27 +119,10 @@ class _Story:
         self.answer: Answer | None = None
         self.guidance: list[Guidance] = []
         self.remarks: list[Remark] = []
-        readers: dict[type[Event], Callable[..., None]] = {
-            on.BreakpointReached: self._spoke,
-            on.AgentExited: self._spoke,
-            on.AgentStopped: self._spoke,
-            on.RunnerRestarted: self._spoke,
-            on.SnapshotTaken: self._captured,
-            on.GatesFinished: self._judged,
-            on.WorkspaceReady: self._baseline,
-            on.CiReported: self._ci,
-            on.BlockersLooked: self._looked,
-            on.PullRequestOpened: self._opened,
-            on.PullRequestMoved: self._moved,
-            on.Reviewed: self._reviewed,
-            on.Unblocked: self._unblocked,
-            on.Answered: self._answered,
-            on.Guided: self._guided,
-        }
         for entry in case.recent:
-            reader = readers.get(type(entry.event))
+            reader = self._READERS.get(type(entry.event))
             if reader is not None and not entry.late:
-                reader(entry.event, entry.before, entry.after)
+                reader(self, entry.event, entry.before, entry.after)
 
     def outcome(self, last: AttemptRow | None) -> Outcome | None:
         """Return how the latest attempt, or the wait after it, ended."""
@@ -264,6 +247,24 @@ class _Story:
 
     def _pull_request(self) -> PullRequest | None:
         return self.ci.pr if self.ci is not None else None
+
+    _READERS: ClassVar[dict[type[Event], Callable[..., None]]] = {
+        on.BreakpointReached: _spoke,
+        on.AgentExited: _spoke,
+        on.AgentStopped: _spoke,
+        on.RunnerRestarted: _spoke,
+        on.SnapshotTaken: _captured,
+        on.GatesFinished: _judged,
+        on.WorkspaceReady: _baseline,
+        on.CiReported: _ci,
+        on.BlockersLooked: _looked,
+        on.PullRequestOpened: _opened,
+        on.PullRequestMoved: _moved,
+        on.Reviewed: _reviewed,
+        on.Unblocked: _unblocked,
+        on.Answered: _answered,
+        on.Guided: _guided,
+    }
 
 
 def _failed(event: on.CiReported | on.PullRequestMoved) -> tuple[FailedCheck, ...]:

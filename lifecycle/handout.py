@@ -49,10 +49,8 @@ def snapshot_for(
 
 
 def _text_of(edited: Path) -> str | None:
-    try:
-        return edited.read_text("utf-8", "replace")
-    except FileNotFoundError:
-        return None
+    # Hardly ever there, and asked for before each start.
+    return edited.read_text("utf-8", "replace") if os.path.exists(edited) else None  # noqa: PTH110
 
 
 def texts_for(  # noqa: PLR0913, PLR0917  # what was found out before, in this order
@@ -77,8 +75,8 @@ def texts_for(  # noqa: PLR0913, PLR0917  # what was found out before, in this o
 
 
 @contextlib.contextmanager
-def readable(text: str, path: Path) -> Iterator[Path]:
-    """Give a text as a file: in memory where the platform can, else at this path.
+def readable(text: str, path: Path) -> Iterator[Path | int]:
+    """Give a text as a file: an open one in memory where the platform can, else one at this path.
 
     A new file on disk may cost as much as starting a process.
     """
@@ -89,7 +87,8 @@ def readable(text: str, path: Path) -> Iterator[Path]:
     file = os.memfd_create("prompt")
     try:
         _fill(file, text.encode(errors="replace"))
-        yield Path(f"/proc/self/fd/{file}")
+        os.lseek(file, 0, os.SEEK_SET)
+        yield file
     finally:
         os.close(file)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 COMMITS_READ = 50
 GONE_EVERY = 1.0
 """Seconds between two looks at a process that not even KILL ends."""
+A_MOMENT = 0.5
+"""Seconds for which a workspace is taken to be as it was found, while no agent is in it."""
 COMM_FILE = "communications.json"
 
 
@@ -40,6 +42,21 @@ async def whole(parts: Parts, case: Case) -> Workspace:
         base = case.record.facts.get("base_commit")
         workspace = await parts.workspaces.prepare(case.agent_id, base=str(base) if base else None)
         case.workspace = workspace
+    case.found_whole_at = parts.clock.now()
+    return workspace
+
+
+async def still_whole(parts: Parts, case: Case) -> Workspace:
+    """Return the workspace for an agent that may do anything to it from now on.
+
+    What was found whole a moment ago, with nobody in it since, is not looked at again.
+    """
+    found_at, case.found_whole_at = case.found_whole_at, None
+    known = case.workspace
+    if known is not None and found_at is not None and parts.clock.now() - found_at < A_MOMENT:
+        return known
+    workspace = await whole(parts, case)
+    case.found_whole_at = None
     return workspace
 
 
@@ -67,10 +84,9 @@ async def look_once(parts: Parts, case: Case, workspace: Workspace) -> None:
 
 def mailbox_of(parts: Parts, case: Case, workspace: Workspace) -> Mailbox:
     """Return the mailbox of the agent: the shared one, or the one in its workspace."""
-    path = parts.comm_file or workspace.path / COMM_FILE
-    if case.mailbox is None or case.mailbox.path != path:
-        case.mailbox = Mailbox(path)
-    return case.mailbox
+    if case.mailbox is None or case.mailbox[0] is not workspace:
+        case.mailbox = workspace, Mailbox(parts.comm_file or workspace.path / COMM_FILE)
+    return case.mailbox[1]
 
 
 async def end(parts: Parts, identity: ProcessIdentity) -> None:

@@ -6,6 +6,7 @@ nothing and writes nothing.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
@@ -151,7 +152,7 @@ def launch(  # noqa: PLR0913  # all by name
     """
     adapter = program.adapter
     if not adapter.programs:
-        return plan(adapter, Request(command=program.command))
+        return _as_given(program.command)
     tools = None
     if adapter.mcp is not None and offers_tools(settings, around):
         tools = McpServer(SERVER, around.tool_server, identity)
@@ -167,6 +168,11 @@ def launch(  # noqa: PLR0913  # all by name
         extra=(*settings.agent_args, *agent.args),
     )
     return plan(adapter, request)
+
+
+@functools.lru_cache(maxsize=256)
+def _as_given(command: tuple[str, ...]) -> Launch:
+    return plan(catalogue.adapter(COMMAND), Request(command=command))
 
 
 def offers_tools(settings: Settings, around: Surroundings) -> bool:

@@ -7,6 +7,7 @@ fault that is, comes back as a fact.
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from lifecycle.attend import Attendance
 from lifecycle.confine import Seen
 from lifecycle.errors import PlanError, StateGoneError
 from lifecycle.handout import keep, readable, snapshot_for, texts_for, write_config
-from lifecycle.housing import look_once, mailbox_of, whole
+from lifecycle.housing import look_once, mailbox_of, still_whole
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Process, Spawning
@@ -61,7 +62,7 @@ class Starter:
             return self._unspawned(attempt, StateGoneError(gone), Fault.ENVIRONMENT), None
         try:
             program = program_of(case.agent, _chosen(case))
-            workspace = await whole(self._parts, case)
+            workspace = await still_whole(self._parts, case)
             await look_once(parts, case, workspace)
             mailbox = mailbox_of(self._parts, case, workspace)
             if parts.comm_file is None:
@@ -140,7 +141,7 @@ class Starter:
         workspace: Workspace,
         mailbox: Mailbox,
         spawn_id: str,
-        stdin: Path,
+        stdin: Path | int,
         program: Program,
     ) -> SpawnOrder:
         parts, settings, attempt = self._parts, self._parts.settings(), case.attempt
@@ -184,7 +185,7 @@ class Starter:
                 **with_secrets(case.agent, settings.pass_env),
                 **identity,
                 # Where the workspace's own .git is gone, git must not find the user's.
-                "GIT_CEILING_DIRECTORIES": str(workspace.path.parent),
+                "GIT_CEILING_DIRECTORIES": os.path.dirname(workspace.path),  # noqa: PTH120  # as text
             },
             log_cap=settings.log_cap_bytes,
             inherit=(*settings.pass_env, *start.passes),

@@ -38,7 +38,8 @@ class SpawnOrder:
     spawn_id: str
     command: tuple[str, ...]
     cwd: Path
-    stdin: Path
+    stdin: Path | int
+    """A file, or one that is open for this process alone."""
     log: Path
     env: Mapping[str, str]
     log_cap: int
@@ -168,7 +169,9 @@ def _drop_empty(log: Path) -> None:
 @contextlib.contextmanager
 def _files(order: SpawnOrder) -> Iterator[_Files]:
     """Open the prompt and the log; their folder is made where it is not there yet."""
-    prompt = os.open(order.stdin, os.O_RDONLY | os.O_CLOEXEC)
+    prompt = order.stdin
+    if not isinstance(prompt, int):
+        prompt = os.open(prompt, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
             log = os.open(order.log, _LOG_FLAGS, 0o600)
@@ -184,7 +187,8 @@ def _files(order: SpawnOrder) -> Iterator[_Files]:
         finally:
             os.close(log)
     finally:
-        os.close(prompt)
+        if prompt is not order.stdin:
+            os.close(prompt)
 
 
 @contextlib.contextmanager

@@ -103,6 +103,8 @@ def tail(path: Path, max_bytes: int, start: int = 0) -> str:
 
 def clean(text: str) -> str:
     """Take out what could fool a terminal or a reader: escapes, controls, direction overrides."""
+    if text.isascii() and text.isprintable():
+        return text
     text = _ESCAPE.sub("", text.replace("\r\n", "\n")).replace("\r", "\n")
     return _UNWANTED.sub("", text)
 

@@ -28,6 +28,7 @@ _PS = ("ps", "-axo", "pid=,ppid=,pgid=,state=,time=,rss=,lstart=")
 _PS_FIELDS = 11
 _TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _EXAMPLES = 5
+_AT_ONCE = 1 << 16
 _DEAD = frozenset({b"Z", b"X", b"x"})
 _STOPPED = frozenset({b"T", b"t"})
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -48,11 +49,17 @@ def _read(path: str, size: int = 1024) -> bytes | None:
 
 
 def _read_whole(path: str) -> bytes:
+    pieces: list[bytes] = []
     try:
-        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123  # read for every process
-            return stream.read()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while piece := os.read(descriptor, _AT_ONCE):
+                pieces.append(piece)
+        finally:
+            os.close(descriptor)
     except OSError:
         return b""
+    return b"".join(pieces)
 
 
 def parse_stat(pid: int, data: bytes) -> Row:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
+from lifecycle.scribe import Scribe
 from runtime.activity import Activity
 from runtime.branches import MergeOutcome
 from runtime.child import ProcessExit, StopReport
@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from runtime.process import AgentProcess, SpawnOrder
 
 
-class AtOnce(Executor):
-    """Does everything at once, in a life that may end without closing anything."""
+class AtOnce(Scribe):
+    """Writes everything at once, in a life that may end without closing anything."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(fn(*args, **kwargs))
-        return done
+    def note(self, write: Callable[[], None]) -> None:
+        write()
 
 
 class Spaces:
