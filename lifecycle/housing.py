@@ -53,8 +53,10 @@ async def still_whole(parts: Parts, case: Case) -> Workspace:
     """
     found_at, case.found_whole_at = case.found_whole_at, None
     known = case.workspace
-    if known is not None and found_at is not None and parts.clock.now() - found_at < A_MOMENT:
-        return known
+    if known is not None and found_at is not None:
+        ago = parts.clock.now() - found_at
+        if 0 <= ago < A_MOMENT:
+            return known
     workspace = await whole(parts, case)
     case.found_whole_at = None
     return workspace

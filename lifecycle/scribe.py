@@ -22,9 +22,9 @@ class Scribe:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "loopwright-scribe")
-        self._writings: list[Callable[[], None]] = []
+        self._writings: list[Callable[[], object]] = []
 
-    def note(self, write: Callable[[], None]) -> None:
+    def note(self, write: Callable[[], object]) -> None:
         """Have something written; it must report its faults itself."""
         if not self._writings:
             asyncio.get_running_loop().call_later(GATHERS, self._hand_over)
@@ -41,6 +41,6 @@ class Scribe:
             self._thread.submit(_write, writings)
 
 
-def _write(writings: list[Callable[[], None]]) -> None:
+def _write(writings: list[Callable[[], object]]) -> None:
     for write in writings:
         write()

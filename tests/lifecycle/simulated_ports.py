@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class AtOnce(Scribe):
     """Writes everything at once, in a life that may end without closing anything."""
 
-    def note(self, write: Callable[[], None]) -> None:
+    def note(self, write: Callable[[], object]) -> None:
         write()
 
 

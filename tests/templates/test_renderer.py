@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from jinja2 import UndefinedError
 
 from templates.errors import TemplateError
-from templates.renderer import Renderer, duration, plural
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from templates.renderer import Renderer, _built_in, duration, plural
 
 VALUES = {"name": "Ada", "numbers": [1, 2]}
 
@@ -136,3 +134,14 @@ def test_time_spans_are_said_in_two_units(seconds: float, said: str) -> None:
 
 def test_one_thing_has_no_plural() -> None:
     assert [plural(n, "file") for n in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+
+
+def test_our_own_templates_reach_keys_of_plain_mappings_and_no_attribute_or_function() -> None:
+    ours = _built_in()
+    assert ours.from_string("{{ task.id }}").render(task={"id": "T001"}) == "T001"
+    with pytest.raises(KeyError):
+        ours.from_string("{{ task.keys }}").render(task={"id": "T001"})
+    with pytest.raises(TypeError):
+        ours.from_string("{{ task.__class__ }}").render(task=Path())
+    with pytest.raises(UndefinedError):
+        ours.from_string("{{ range(3) }}").render()
