@@ -113,7 +113,7 @@ def write_config(folder: Path, files: Iterable[File], *, needed: bool) -> None:
 
 def drop_config(folder: Path) -> None:
     """Remove them again, where there are any."""
-    if folder.exists():
+    if os.path.lexists(folder):
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # that of another attempt may still be there
             folder.parent.rmdir()

@@ -21,6 +21,7 @@ from runtime.agents.events import Retry, ToolCall
 from runtime.agents.fields import line_of
 from runtime.agents.lines import LineCutter
 from runtime.agents.outcome import HOPELESS, Ending, with_breakpoint
+from runtime.output import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -295,12 +296,12 @@ class Monitor:
 
     def _last_line(self) -> str:
         """Return the last line that says something, fit to be shown."""
-        file = self._open()
+        file = self._open() if size(self._log) > self._start else None
         if file is None:
             return ""
         try:
-            size = os.fstat(file).st_size
-            data = os.pread(file, _TAIL, max(self._start, size - _TAIL))
+            end = os.fstat(file).st_size
+            data = os.pread(file, _TAIL, max(self._start, end - _TAIL))
         except OSError:
             return ""
         said = (line_of(line.decode("utf-8", "replace")) for line in reversed(data.splitlines()))

@@ -90,6 +90,8 @@ def tail(path: Path, max_bytes: int, start: int = 0) -> str:
     Escape sequences and control characters are gone, what is no UTF-8 is replaced. A log that is
     missing or is no plain file has nothing to say.
     """
+    if size(path) <= start:
+        return ""
     try:
         with _opened(path, os.O_RDONLY) as (log, info):
             first = max(info.st_size - max_bytes, min(start, info.st_size), 0)
