@@ -11,7 +11,7 @@ from lifecycle.machine.states import About, AwaitingHuman, Completed, Queued
 from lifecycle.record import AgentLifecycle
 from tests.orchestrator.loopkit import ASK, BLOCK, DONE, SETTINGS
 from tests.store.damaging import garble_for_good
-from tests.web.webkit import Site, site
+from tests.web.webkit import Site, site, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,8 +221,13 @@ async def test_pause_resume_guide_unblock_stop_and_reject(tmp_path: Path) -> Non
         assert told["lifecycle"]["work"]["kind"] == "Blocked"
         await found.post(f"/lifecycles/{agent}/unblock", {"text": "the key is there"})
         await found.comes_to("Working", agent)
-        prompt = found.engine.parts.paths.prompt(agent, 2).read_text()
-        assert "Mind the gap" in prompt
+        kept = found.engine.parts.paths.prompt(agent, 2)
+
+        async def is_written() -> bool:
+            return kept.exists() and "Mind the gap" in kept.read_text()
+
+        await until(is_written, "the prompt is kept for people, with the guidance in it")
+        prompt = kept.read_text()
         assert "the key is there" in prompt
         await found.post(f"/lifecycles/{agent}/stop")
         await found.comes_to("Suspended", agent)
