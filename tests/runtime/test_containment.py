@@ -19,7 +19,7 @@ from runtime.process import ProcessExit, StopReport, TerminalManager
 from tests.runtime.process_fixtures import GRACE, Stage, alive, end, staged, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -433,9 +433,16 @@ def _left_by_an_earlier_runner(folder: Path) -> tuple[containment.ProcessIdentit
     row = proctable.read_row(pid)
     assert row is not None
     path = folder / "daemon"
+    _await(lambda: path.exists() and path.read_text().endswith("\n"))
+    daemon = int(path.read_text())
+    # While a process puts another program in its place it has no environment that could be read.
+    _await(lambda: Path(f"/proc/{daemon}/comm").read_text() == "sleep\n")
+    _await(lambda: proctable.read_mark(daemon) == mark)
+    return containment.ProcessIdentity(pid, row.start, proctable.boot_id(), mark), daemon
+
+
+def _await(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 15
-    while not (path.exists() and path.read_text().endswith("\n")):
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    daemon = int(path.read_text())
-    return containment.ProcessIdentity(pid, row.start, proctable.boot_id(), mark), daemon
