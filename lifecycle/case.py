@@ -54,8 +54,6 @@ class Case:
     told: dict[int, tuple[AttemptRow, LedgerEntry]] = field(default_factory=dict)
     """What the latest summary told of each row; by its identity, for to compare rows is slow."""
     workspace: Workspace | None = None
-    found_whole_at: float | None = None
-    """When the workspace was found whole, as long as no agent has been in it since."""
     mailbox: tuple[Workspace, Mailbox] | None = None
     """The agent's mailbox, and the workspace that it belongs to."""
     head: Head = field(default_factory=Head)

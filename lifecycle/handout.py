@@ -49,8 +49,12 @@ def snapshot_for(
 
 
 def _text_of(edited: Path) -> str | None:
-    # Hardly ever there, and asked for before each start.
-    return edited.read_text("utf-8", "replace") if os.path.exists(edited) else None  # noqa: PTH110
+    if not os.path.lexists(edited):  # as before nearly every start, and cheaper than to fail
+        return None
+    try:
+        return edited.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return None
 
 
 def texts_for(  # noqa: PLR0913, PLR0917  # what was found out before, in this order

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 COMMITS_READ = 50
 GONE_EVERY = 1.0
 """Seconds between two looks at a process that not even KILL ends."""
-A_MOMENT = 0.5
-"""Seconds for which a workspace is taken to be as it was found, while no agent is in it."""
 COMM_FILE = "communications.json"
 
 
@@ -42,23 +40,6 @@ async def whole(parts: Parts, case: Case) -> Workspace:
         base = case.record.facts.get("base_commit")
         workspace = await parts.workspaces.prepare(case.agent_id, base=str(base) if base else None)
         case.workspace = workspace
-    case.found_whole_at = parts.clock.now()
-    return workspace
-
-
-async def still_whole(parts: Parts, case: Case) -> Workspace:
-    """Return the workspace for an agent that may do anything to it from now on.
-
-    What was found whole a moment ago, with nobody in it since, is not looked at again.
-    """
-    found_at, case.found_whole_at = case.found_whole_at, None
-    known = case.workspace
-    if known is not None and found_at is not None:
-        ago = parts.clock.now() - found_at
-        if 0 <= ago < A_MOMENT:
-            return known
-    workspace = await whole(parts, case)
-    case.found_whole_at = None
     return workspace
 
 

@@ -23,24 +23,23 @@ class Scribe:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "loopwright-scribe")
         self._writings: list[Callable[[], object]] = []
+        self._closed = False
 
     def note(self, write: Callable[[], object]) -> None:
         """Have something written; it must report its faults itself."""
+        if self._closed:
+            raise RuntimeError("nothing is written any more: the runner has ended")
         if not self._writings:
             asyncio.get_running_loop().call_later(GATHERS, self._hand_over)
         self._writings.append(write)
 
     async def aclose(self) -> None:
         """Write what is left; nothing may be noted any more."""
+        self._closed = True
         self._hand_over()
         await asyncio.to_thread(self._thread.shutdown)
 
     def _hand_over(self) -> None:
         writings, self._writings = self._writings, []
-        if writings:
-            self._thread.submit(_write, writings)
-
-
-def _write(writings: list[Callable[[], object]]) -> None:
-    for write in writings:
-        write()
+        for write in writings:  # each by itself: a fault of one must not take others along
+            self._thread.submit(write)

@@ -16,7 +16,7 @@ from lifecycle.attend import Attendance
 from lifecycle.confine import Seen
 from lifecycle.errors import PlanError, StateGoneError
 from lifecycle.handout import keep, readable, snapshot_for, texts_for, write_config
-from lifecycle.housing import look_once, mailbox_of, still_whole
+from lifecycle.housing import look_once, mailbox_of, whole
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Process, Spawning
@@ -62,7 +62,7 @@ class Starter:
             return self._unspawned(attempt, StateGoneError(gone), Fault.ENVIRONMENT), None
         try:
             program = program_of(case.agent, _chosen(case))
-            workspace = await still_whole(self._parts, case)
+            workspace = await whole(self._parts, case)
             await look_once(parts, case, workspace)
             mailbox = mailbox_of(self._parts, case, workspace)
             if parts.comm_file is None:

@@ -134,16 +134,13 @@ class WorkspaceManager:
         Git itself never does: every later commit would be refused.
         """
         common = await self._trees.common_dir()
-        branch = f"{common}/refs/heads/{workspace.branch}.lock"
-        usual = f"{common}/worktrees/{workspace.path.name}"
-        if _is_there(f"{usual}/gitdir") and not any(map(_is_there, _locks(usual, branch))):
-            return  # as after nearly every attempt
         git_dir = ownership.registration(common, workspace.path)
         if git_dir is None:
             return
-        for lock in _locks(git_dir, branch):
+        branch = f"{common}/refs/heads/{workspace.branch}.lock"
+        for lock in (f"{git_dir}/index.lock", f"{git_dir}/HEAD.lock", branch):
             with suppress(FileNotFoundError):
-                os.unlink(lock)  # noqa: PTH108  # as text, as above
+                os.unlink(lock)  # noqa: PTH108  # for each attempt, and hardly ever there
 
     async def recent_commits(
         self, workspace: Workspace, limit: int = 10, *, head: str | None = None
@@ -363,10 +360,3 @@ def _refuse_foreign(found: Found) -> None:
             f"branch {found.branch} is checked out at {found.checked_out_at}{gone}: {to_do}, and "
             "it can be worked on again"
         )
-
-
-_is_there = os.path.lexists
-
-
-def _locks(git_dir: Path | str, branch: str) -> tuple[str, str, str]:
-    return f"{git_dir}/index.lock", f"{git_dir}/HEAD.lock", branch

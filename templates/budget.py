@@ -52,9 +52,10 @@ def trim(values: Values, level: int) -> Values:
     """Shrink the values of a snapshot to a level; `left_out` names all that is missing.
 
     Adds `latest` (the ledger's entry of the attempt that just ended), `earlier` (others, newest
-    first; of several in a row that were alike only the newest, with their `count`, the number of
-    the `first`, and what they took together), `older` (how the rest ended, counted), `streak` (how
-    many attempts in a row failed in the same way) and `left_out`.
+    first), `alike` (the same, but of several in a row that were alike only the newest, with their
+    `count`, the number of the `first`, and in `seconds` what they took together), `older` (how the
+    rest ended, counted), `streak` (how many attempts in a row failed in the same way) and
+    `left_out`.
     """
     cutter = _Cutter(LEVELS[level], values["omitted"])
     limits = cutter.limits
@@ -137,28 +138,30 @@ def _history(values: Values, cutter: _Cutter) -> Values:
             "summary": cutter.text(latest["summary"], limits.words, "the last attempt's words"),
             "error": cutter.text(latest["error"], limits.failure, "the last error"),
         }
+    earlier = [{**entry, "chars": limits.attempt_words} for entry in reversed(shown)]
     return {
         "latest": latest,
-        "earlier": _alike(shown, limits.attempt_words),
+        "earlier": earlier,
+        "alike": _alike(earlier),
         "older": older,
         "streak": _streak(ledger),
     }
 
 
-def _alike(entries: list[Values], chars: int) -> list[Values]:
-    """Put attempts in a row together that say the same; newest first."""
+def _alike(entries: list[Values]) -> list[Values]:
+    """Put attempts that follow one another and say the same together."""
     groups: list[Values] = []
     known = None
-    for entry in reversed(entries):
-        said = _said(entry)
-        if said == known:
+    for entry in entries:
+        said, number = _said(entry), entry["attempt"]
+        if said == known and number == groups[-1]["first"] - 1:
             group = groups[-1]
             group["count"] += 1
-            group["first"] = entry["attempt"]
+            group["first"] = number
             known_both = group["seconds"] is not None and entry["seconds"] is not None
             group["seconds"] = group["seconds"] + entry["seconds"] if known_both else None
         else:
-            groups.append({**entry, "chars": chars, "count": 1, "first": entry["attempt"]})
+            groups.append({**entry, "count": 1, "first": number})
         known = said
     return groups
 

@@ -6,6 +6,8 @@ import asyncio
 import threading
 from functools import partial
 
+import pytest
+
 from lifecycle.scribe import Scribe
 
 
@@ -37,3 +39,24 @@ async def test_closing_writes_what_is_left() -> None:
     await scribe.aclose()
 
     assert written == ["the last page"]
+
+
+async def test_a_page_that_cannot_be_written_takes_no_other_along() -> None:
+    scribe = Scribe()
+    written: list[str] = []
+
+    def fail() -> None:
+        raise ValueError("no page")
+
+    for write in (partial(written.append, "before"), fail, partial(written.append, "after")):
+        scribe.note(write)
+    await scribe.aclose()
+
+    assert written == ["before", "after"]
+
+
+async def test_nothing_is_noted_once_it_is_closed() -> None:
+    scribe = Scribe()
+    await scribe.aclose()
+    with pytest.raises(RuntimeError, match="the runner has ended"):
+        scribe.note(print)

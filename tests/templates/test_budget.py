@@ -107,7 +107,10 @@ def test_attempts_in_a_row_that_were_alike_are_told_once() -> None:
     for entry in ledger:
         entry["summary"] = "the same words"
     ledger[1]["seconds"] = 5.0
-    told = trim(values(attempt=6, ledger=ledger), 0)["earlier"]
+    shown = trim(values(attempt=6, ledger=ledger), 0)
+    told = shown["alike"]
+    assert [entry["attempt"] for entry in shown["earlier"]] == [5, 4, 3, 2, 1]
+    assert [entry["seconds"] for entry in shown["earlier"]] == [2.0, 2.0, 2.0, 5.0, 2.0]
     assert [(e["attempt"], e["first"], e["count"], e["seconds"]) for e in told] == [
         (5, 5, 1, 2.0),
         (4, 2, 3, 9.0),
@@ -120,8 +123,17 @@ def test_what_alike_attempts_took_together_is_not_told_where_one_is_not_known() 
     for entry in ledger:
         entry["summary"] = ""
     ledger[0]["seconds"] = None
-    (told,) = trim(values(attempt=3, ledger=ledger), 0)["earlier"]
+    (told,) = trim(values(attempt=3, ledger=ledger), 0)["alike"]
     assert (told["count"], told["seconds"]) == (2, None)
+
+
+def test_attempts_between_which_one_is_missing_are_not_told_as_one() -> None:
+    ledger = attempts("hang", "hang", "hang", "refused")
+    for entry in ledger:
+        entry["summary"] = ""
+    del ledger[1]
+    told = trim(values(attempt=4, ledger=ledger), 0)["alike"]
+    assert [(entry["first"], entry["attempt"]) for entry in told] == [(3, 3), (1, 1)]
 
 
 def test_attempts_that_are_not_shown_are_counted_by_their_end() -> None:
