@@ -144,3 +144,16 @@ async def test_ignored_files_make_no_gate_green_on_a_clean_checkout(world: World
     assert on_the_commit.result_type is LoopResultType.MAX_RETRIES
     assert "`test -f built` ended with code 1" in str(on_the_commit.error)
     assert not world.paths.laid_out("agent-clean").exists()
+
+
+async def test_a_gate_that_leads_git_to_the_users_checkout_leads_no_later_agent_there(
+    world: World,
+) -> None:
+    before = world.git("rev-parse", "main")
+    astray = f"echo 'gitdir: {world.repo}/.git' > .git; false"
+    steps: list[Step] = [{"append": {"path": "x.txt", "text": "x"}}, {"commit": "more"}, DONE]
+
+    await world.run(steps, task=world.task(verify=[astray]), max_retries=3, baseline=False)
+
+    assert world.git("rev-parse", "main") == before
+    assert world.git("rev-list", "--count", f"main..agent/{AGENT}") == "3"
