@@ -1,8 +1,8 @@
 """Changing immutable values.
 
-An attempt changes a dozen of them, and `dataclasses.replace` goes through the fields one by one. The
-values of the machine have no slots: what has a dictionary is copied, and kept in the store, in one
-go.
+An attempt changes a dozen of them, and `dataclasses.replace` goes through the fields one by one.
+The values of the machine have no slots: what has a dictionary is copied, and kept in the store, in
+one go.
 """
 
 from __future__ import annotations
