@@ -21,13 +21,17 @@ PAUSE = 0.02
 and whoever floods waits."""
 _PIPE = 1 << 18
 """Bytes; of larger ones a user may have too few for a hundred agents."""
+_WIDE = 1 << 20
+"""Bytes that a pipe found full may hold until it is found less than half full: whoever never waits
+gets rid of a prompt as long as this at its second try, however late we were to read the first."""
 _BURST = 8 << 20
 """Bytes that are carried without a pause once a pipe was found full: some programs drop what nobody
 took when they exit. Only who goes on for longer is made to wait."""
 _LEAST = 1 << 16
 """Bytes of a burst that a read uses up at least, so that it is soon over where little comes."""
-_DRAINED = 3
-_ENLARGE = getattr(fcntl, "F_SETPIPE_SZ", None)
+_DRAINED = _WIDE // _PIPE + 1
+"""Reads that empty the widest pipe."""
+_RESIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 _SMALL = 1 << 16
 """Bytes that a pipe holds which was not enlarged."""
 
@@ -47,12 +51,9 @@ class LogPump:
         self._over = False
         self._source, self.sink = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         os.set_blocking(self._source, False)
-        holds = _SMALL
-        if _ENLARGE is not None:
-            with contextlib.suppress(OSError):  # the user's pipes may hold no more
-                holds = fcntl.fcntl(self._source, _ENLARGE, _PIPE)
         # It holds pages, and what is written in pieces need not fill them.
-        self._full = holds // 2
+        self._full = (self._resized(_PIPE) or _SMALL) // 2
+        self._wide = False
 
     def started(self) -> None:
         """Close our end for writing, once the process has its own."""
@@ -91,6 +92,7 @@ class LogPump:
         if loop is None:
             return
         carried = self._carry()
+        self._widen(full=carried >= self._full)
         if self._in_burst(carried) and not self._over:
             return
         loop.remove_reader(self._source)
@@ -113,6 +115,18 @@ class LogPump:
         if carried < self._full:
             self._left = _BURST
         return False
+
+    def _widen(self, *, full: bool) -> None:
+        if full is not self._wide:
+            self._wide = full
+            self._resized(_WIDE if full else _PIPE)
+
+    def _resized(self, holds: int) -> int:
+        """Have the pipe hold that much; return what it holds then, 0 where it stays as it is."""
+        if _RESIZE is not None:
+            with contextlib.suppress(OSError):  # the user's pipes may hold no more, or it is full
+                return fcntl.fcntl(self._source, _RESIZE, holds)
+        return 0
 
     def _carry(self) -> int:
         """Carry one pipe full at most; return how much that was."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import resource
 import sys
@@ -220,3 +221,27 @@ async def test_a_pipe_that_was_full_is_read_again_without_a_pause(
     await until(all_taken)
     pump.close()
     assert path.read_bytes() == said
+
+
+async def test_who_never_waits_gets_rid_of_a_megabyte_at_the_second_try(tmp_path: Path) -> None:
+    """A program that prints its prompt and ends soon after, while the runner is kept busy."""
+    path = tmp_path / "a.log"
+    pump = LogPump(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), MASKER)
+    os.set_blocking(pump.sink, False)
+    said = b"x" * ((1 << 20) - 1) + b"\n"
+    tries = [os.write(pump.sink, said)]
+    usual = tries[0]
+    pump.begin(asyncio.get_running_loop())
+
+    def taken() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            tries.append(os.write(pump.sink, said[usual:]))
+        return len(tries) > 1
+
+    await until(taken)
+    assert tries == [usual, len(said) - usual]
+    await until(lambda: path.stat().st_size == len(said))
+    os.write(pump.sink, b"done\n")
+    await until(lambda: fcntl.fcntl(pump.sink, fcntl.F_GETPIPE_SZ) == usual)
+    pump.close()
+    assert path.read_bytes() == said + b"done\n"
