@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _GLANCE = 0.001
 _WATCH = 0.02
-"""Seconds of watching new processes after which one that starts itself anew would have shown."""
+"""Seconds of watching new processes after which one that starts itself anew would have shown; of
+our own processor time, for on a busy machine we do not watch all the time."""
 _LONGEST_CHASE = 0.5
 _NEWEST = 4
 """How many of the newest processes are looked at: others start processes too."""
@@ -53,6 +54,12 @@ class Remnant:
         """Find what still lives of it; nothing when in doubt, and nothing of another boot."""
         if not self._here:
             return {}
+        # On a busy machine what starts itself anew may rest for as long as it is watched for. Then
+        # it is where the next look finds it.
+        return self._resting() or self._restless() or self._resting()
+
+    def _resting(self) -> dict[int, Row]:
+        """Find what stays what it is while all processes are read."""
         identity = self._identity
         table = proctable.read_table()
         marks = proctable.read_marks()
@@ -81,8 +88,7 @@ class Remnant:
         proved = genuine or any(table.rows[pid].sid == identity.pid for pid in roots)
         members = table.family(roots, identity.pid if proved else None, self._seen)
         spared = _line_of_descent(table)
-        alive = {pid: row for pid, row in members.items() if not row.dead and pid not in spared}
-        return alive or self._restless()
+        return {pid: row for pid, row in members.items() if not row.dead and pid not in spared}
 
     def _restless(self) -> dict[int, Row]:
         """Find what starts itself anew faster than all processes can be read."""
@@ -164,8 +170,8 @@ def _glimpse(prints: int, seconds: float, since: int = 0) -> int | None:
     if not prints or lineage.bears(os.getpid(), prints):
         # What bears our own fingerprint may be a child of ours.
         return None
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
         newest = proctable.newest_pid()
         for pid in range(newest, max(newest - _NEWEST, 1), -1):
             if lineage.bears(pid, prints):
