@@ -6,9 +6,11 @@ what is said, and never waits: not for the process, not for the disk, not for wh
 
 from __future__ import annotations
 
+import array
 import contextlib
 import fcntl
 import os
+import termios
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,18 +24,17 @@ and whoever floods waits."""
 _PIPE = 1 << 18
 """Bytes; of larger ones a user may have too few for a hundred agents."""
 _WIDE = 1 << 20
-"""Bytes that a pipe found full may hold until it is found less than half full: whoever never waits
-gets rid of a prompt as long as this at its second try, however late we were to read the first."""
+"""Bytes that a pipe found full may hold for `_A_WHILE`: whoever prints as much, such as a long
+prompt, and never waits, gets rid of it at the second try, however late we were at the first."""
+_A_WHILE = 1.0
 _BURST = 8 << 20
 """Bytes that are carried without a pause once a pipe was found full: some programs drop what nobody
 took when they exit. Only who goes on for longer is made to wait."""
 _LEAST = 1 << 16
 """Bytes of a burst that a read uses up at least, so that it is soon over where little comes."""
-_DRAINED = _WIDE // _PIPE + 1
-"""Reads that empty the widest pipe."""
-_RESIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
+_RESIZE, _SIZE = getattr(fcntl, "F_SETPIPE_SZ", None), getattr(fcntl, "F_GETPIPE_SZ", None)
 _SMALL = 1 << 16
-"""Bytes that a pipe holds which was not enlarged."""
+"""Bytes that a pipe holds where that cannot be changed."""
 
 
 class LogPump:
@@ -51,9 +52,9 @@ class LogPump:
         self._over = False
         self._source, self.sink = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         os.set_blocking(self._source, False)
-        # It holds pages, and what is written in pieces need not fill them.
-        self._full = (self._resized(_PIPE) or _SMALL) // 2
-        self._wide = False
+        self._narrowing: asyncio.TimerHandle | None = None
+        self._full = 0
+        self.resize(_PIPE)
 
     def started(self) -> None:
         """Close our end for writing, once the process has its own."""
@@ -68,9 +69,11 @@ class LogPump:
 
     def drain(self) -> None:
         """Carry all that was said until now; what is said meanwhile may have to wait."""
-        for _ in range(_DRAINED):
-            if self._log is None or not self._carry():
-                return
+        if self._log is None:
+            return
+        left = self._waiting()
+        while left > 0 and (carried := self._carry()):
+            left -= carried
 
     def close(self) -> None:
         """Carry what is there, and end; whoever still holds the pipe is not waited for."""
@@ -79,20 +82,21 @@ class LogPump:
         self.started()
         self.drain()
         self._write(self._stream.end())
+        if self._narrowing is not None:
+            self._narrowing.cancel()
         if self._pause is not None:
             self._pause.cancel()
         elif self._loop is not None:
             self._loop.remove_reader(self._source)
         os.close(self._source)
         os.close(self._log)
-        self._log = self._loop = self._pause = None
+        self._log = self._loop = self._pause = self._narrowing = None
 
     def _ready(self) -> None:
         loop = self._loop
         if loop is None:
             return
         carried = self._carry()
-        self._widen(full=carried >= self._full)
         if self._in_burst(carried) and not self._over:
             return
         loop.remove_reader(self._source)
@@ -116,20 +120,31 @@ class LogPump:
             self._left = _BURST
         return False
 
-    def _widen(self, *, full: bool) -> None:
-        if full is not self._wide:
-            self._wide = full
-            self._resized(_WIDE if full else _PIPE)
+    def _widen(self) -> None:
+        if self._narrowing is None and self._loop is not None:
+            self._narrowing = self._loop.call_later(_A_WHILE, self._narrow)
+            self.resize(_WIDE)
 
-    def _resized(self, holds: int) -> int:
-        """Have the pipe hold that much; return what it holds then, 0 where it stays as it is."""
-        if _RESIZE is not None:
+    def _narrow(self) -> None:
+        """Give back what others may need; a pipe too full for that is widened again by a read."""
+        self._narrowing = None
+        self.resize(_PIPE)
+
+    def resize(self, holds: int) -> None:
+        """Have the pipe hold that much, if there is as much to be had."""
+        held = _SMALL
+        if _RESIZE is not None and _SIZE is not None:
             with contextlib.suppress(OSError):  # the user's pipes may hold no more, or it is full
-                return fcntl.fcntl(self._source, _RESIZE, holds)
-        return 0
+                fcntl.fcntl(self._source, _RESIZE, holds)
+            held = fcntl.fcntl(self._source, _SIZE)
+        # It holds pages, and what is written in pieces need not fill them.
+        self._full = min(held, _PIPE) // 2
 
     def _carry(self) -> int:
         """Carry one pipe full at most; return how much that was."""
+        if self._waiting() >= self._full:
+            # Before the read, which sets going again whoever was held up.
+            self._widen()
         try:
             data = os.read(self._source, _PIPE)
         except BlockingIOError:
@@ -138,6 +153,11 @@ class LogPump:
         self._over = not data
         self._write(self._stream.feed(data))
         return len(data)
+
+    def _waiting(self) -> int:
+        count = array.array("i", [0])
+        fcntl.ioctl(self._source, termios.FIONREAD, count)
+        return count[0]
 
     def _write(self, data: bytes) -> None:
         """Append to the log; what a full disk does not take is dropped, and that is said once."""

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 _GLANCE = 0.001
 _WATCH = 0.02
-"""Seconds of watching new processes after which one that starts itself anew would have shown; of
-our own processor time, for on a busy machine we do not watch all the time."""
+"""Seconds of watching new processes after which one that starts itself anew would have shown."""
+_LONGEST_WATCH = 0.1
+"""Seconds in which that much processor time is waited for: on a busy machine a watch is held up."""
 _LONGEST_CHASE = 0.5
 _NEWEST = 4
 """How many of the newest processes are looked at: others start processes too."""
@@ -54,9 +55,11 @@ class Remnant:
         """Find what still lives of it; nothing when in doubt, and nothing of another boot."""
         if not self._here:
             return {}
+        if found := self._resting() or self._restless():
+            return found
         # On a busy machine what starts itself anew may rest for as long as it is watched for. Then
-        # it is where the next look finds it.
-        return self._resting() or self._restless() or self._resting()
+        # it is where the next look finds it; without a fingerprint it was not watched for.
+        return self._resting() if self._prints else {}
 
     def _resting(self) -> dict[int, Row]:
         """Find what stays what it is while all processes are read."""
@@ -170,8 +173,8 @@ def _glimpse(prints: int, seconds: float, since: int = 0) -> int | None:
     if not prints or lineage.bears(os.getpid(), prints):
         # What bears our own fingerprint may be a child of ours.
         return None
-    until = time.thread_time() + seconds
-    while time.thread_time() < until:
+    until, most = time.thread_time() + seconds, time.monotonic() + _LONGEST_WATCH
+    while time.thread_time() < until and time.monotonic() < most:
         newest = proctable.newest_pid()
         for pid in range(newest, max(newest - _NEWEST, 1), -1):
             if lineage.bears(pid, prints):

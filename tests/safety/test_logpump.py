@@ -7,7 +7,9 @@ import contextlib
 import fcntl
 import os
 import resource
+import select
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +22,11 @@ from runtime.commands import CommandRunner
 from runtime.errors import SpawnError
 from runtime.limits import Limits
 from runtime.logpump import LogPump
-from runtime.masking import Masker
+from runtime.masking import Masker, MaskStream
 from tests.runtime.process_fixtures import GRACE, Stage, alive, staged, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from runtime.process import AgentProcess
 
@@ -223,25 +225,73 @@ async def test_a_pipe_that_was_full_is_read_again_without_a_pause(
     assert path.read_bytes() == said
 
 
-async def test_who_never_waits_gets_rid_of_a_megabyte_at_the_second_try(tmp_path: Path) -> None:
-    """A program that prints its prompt and ends soon after, while the runner is kept busy."""
-    path = tmp_path / "a.log"
-    pump = LogPump(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), MASKER)
+@pytest.fixture
+def pump(tmp_path: Path) -> Iterator[LogPump]:
+    log = os.open(tmp_path / "a.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    pump = LogPump(log, MASKER)
     os.set_blocking(pump.sink, False)
+    yield pump
+    pump.close()
+
+
+def _hold(pump: LogPump) -> int:
+    return fcntl.fcntl(pump.sink, fcntl.F_GETPIPE_SZ)
+
+
+async def test_who_never_waits_gets_rid_of_a_megabyte_at_the_second_try(
+    pump: LogPump, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the secrets in what was read first are looked for."""
     said = b"x" * ((1 << 20) - 1) + b"\n"
     tries = [os.write(pump.sink, said)]
-    usual = tries[0]
+    looked, written = MaskStream.feed, threading.Event()
+
+    def slowly(stream: MaskStream, data: bytes) -> bytes:
+        assert written.wait(20)
+        return looked(stream, data)
+
+    def try_again() -> None:
+        with select.epoll() as room:
+            room.register(pump.sink, select.EPOLLOUT)
+            room.poll(20)
+        tries.append(os.write(pump.sink, said[tries[0] :]))
+        written.set()
+
+    monkeypatch.setattr(MaskStream, "feed", slowly)
+    writer = threading.Thread(target=try_again)
+    writer.start()
+    pump.begin(asyncio.get_running_loop())
+    await until(lambda: (tmp_path / "a.log").stat().st_size == len(said))
+    writer.join()
+    assert tries == [tries[0], len(said) - tries[0]]
+
+
+async def test_a_pipe_that_was_full_gives_back_what_others_may_need(
+    pump: LogPump, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logpump, "_A_WHILE", 0.05)
+    usual, wide = _hold(pump), 0
+    os.write(pump.sink, b"x" * usual)
     pump.begin(asyncio.get_running_loop())
 
-    def taken() -> bool:
-        with contextlib.suppress(BlockingIOError):
-            tries.append(os.write(pump.sink, said[usual:]))
-        return len(tries) > 1
+    def seen() -> bool:
+        nonlocal wide
+        wide = max(wide, _hold(pump))
+        return wide > usual
 
-    await until(taken)
-    assert tries == [usual, len(said) - usual]
-    await until(lambda: path.stat().st_size == len(said))
-    os.write(pump.sink, b"done\n")
-    await until(lambda: fcntl.fcntl(pump.sink, fcntl.F_GETPIPE_SZ) == usual)
-    pump.close()
-    assert path.read_bytes() == said + b"done\n"
+    await until(seen)
+    await until(lambda: _hold(pump) == usual)
+    assert (tmp_path / "a.log").stat().st_size == usual
+
+
+async def test_a_pipe_made_where_the_user_had_none_left_grows_when_it_is_full(
+    pump: LogPump, tmp_path: Path
+) -> None:
+    """Who uses up the pages for pipes is given two for each further one."""
+    usual = _hold(pump)
+    pump.resize(8192)
+    assert _hold(pump) == 8192
+    said = b"y" * os.write(pump.sink, b"y" * usual)
+    pump.begin(asyncio.get_running_loop())
+    await until(lambda: _hold(pump) > usual)
+    await until(lambda: (tmp_path / "a.log").read_bytes() == said)
