@@ -27,6 +27,7 @@ _WIDE = 1 << 20
 """Bytes that a pipe found full may hold for `_A_WHILE`: whoever prints as much, such as a long
 prompt, and never waits, gets rid of it at the second try, however late we were at the first."""
 _A_WHILE = 1.0
+"""Seconds."""
 _BURST = 8 << 20
 """Bytes that are carried without a pause once a pipe was found full: some programs drop what nobody
 took when they exit. Only who goes on for longer is made to wait."""
@@ -35,6 +36,13 @@ _LEAST = 1 << 16
 _RESIZE, _SIZE = getattr(fcntl, "F_SETPIPE_SZ", None), getattr(fcntl, "F_GETPIPE_SZ", None)
 _SMALL = 1 << 16
 """Bytes that a pipe holds where that cannot be changed."""
+
+
+def waiting(pipe: int) -> int:
+    """Tell how many bytes in a pipe nobody has read yet."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
 
 
 class LogPump:
@@ -71,7 +79,7 @@ class LogPump:
         """Carry all that was said until now; what is said meanwhile may have to wait."""
         if self._log is None:
             return
-        left = self._waiting()
+        left = waiting(self._source)
         while left > 0 and (carried := self._carry()):
             left -= carried
 
@@ -142,7 +150,7 @@ class LogPump:
 
     def _carry(self) -> int:
         """Carry one pipe full at most; return how much that was."""
-        if self._waiting() >= self._full:
+        if waiting(self._source) >= self._full:
             # Before the read, which sets going again whoever was held up.
             self._widen()
         try:
@@ -153,11 +161,6 @@ class LogPump:
         self._over = not data
         self._write(self._stream.feed(data))
         return len(data)
-
-    def _waiting(self) -> int:
-        count = array.array("i", [0])
-        fcntl.ioctl(self._source, termios.FIONREAD, count)
-        return count[0]
 
     def _write(self, data: bytes) -> None:
         """Append to the log; what a full disk does not take is dropped, and that is said once."""

@@ -5,12 +5,11 @@ Owns the pipe and both its ends. Never waits: whoever does not read holds nobody
 
 from __future__ import annotations
 
-import array
 import asyncio
-import fcntl
 import os
-import termios
 from typing import TYPE_CHECKING
+
+from runtime.logpump import waiting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,9 +51,7 @@ class PromptPipe:
 
     def unread(self) -> int:
         """Return how many bytes of the prompt nobody has read so far."""
-        waiting = array.array("i", [0])
-        fcntl.ioctl(self._out, termios.FIONREAD, waiting)
-        return waiting[0] + len(self._rest)
+        return waiting(self._out) + len(self._rest)
 
     def _write(self) -> None:
         if self._into is None:

@@ -270,18 +270,18 @@ async def test_a_pipe_that_was_full_gives_back_what_others_may_need(
     pump: LogPump, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logpump, "_A_WHILE", 0.05)
-    usual, wide = _hold(pump), 0
-    os.write(pump.sink, b"x" * usual)
+    resize, held = LogPump.resize, [_hold(pump)]
+
+    def noted(pump: LogPump, holds: int) -> None:
+        resize(pump, holds)
+        held.append(_hold(pump))
+
+    monkeypatch.setattr(LogPump, "resize", noted)
+    os.write(pump.sink, b"x" * held[0])
     pump.begin(asyncio.get_running_loop())
-
-    def seen() -> bool:
-        nonlocal wide
-        wide = max(wide, _hold(pump))
-        return wide > usual
-
-    await until(seen)
-    await until(lambda: _hold(pump) == usual)
-    assert (tmp_path / "a.log").stat().st_size == usual
+    await until(lambda: len(held) > 2)
+    assert held == [held[0], 1 << 20, held[0]]
+    assert (tmp_path / "a.log").stat().st_size == held[0]
 
 
 async def test_a_pipe_made_where_the_user_had_none_left_grows_when_it_is_full(
@@ -293,5 +293,5 @@ async def test_a_pipe_made_where_the_user_had_none_left_grows_when_it_is_full(
     assert _hold(pump) == 8192
     said = b"y" * os.write(pump.sink, b"y" * usual)
     pump.begin(asyncio.get_running_loop())
-    await until(lambda: _hold(pump) > usual)
+    await until(lambda: _hold(pump) >= usual)
     await until(lambda: (tmp_path / "a.log").read_bytes() == said)
