@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lifecycle.fleet.metrics import Metrics
+from orchestrator.settingtrail import SEEN
 from orchestrator.web.prometheus import Page
 from tests.orchestrator.loopkit import ASK, DONE
 from tests.web.webkit import Options, Site, site, until
@@ -49,6 +50,12 @@ async def test_it_is_ready_only_while_the_store_takes_writes(tmp_path: Path) -> 
 async def test_it_is_not_ready_when_the_database_cannot_be_written(tmp_path: Path) -> None:
     async with site(tmp_path) as found:
         found.desk.probe._patience = 20.0
+        store = found.engine.parts.store
+
+        async def has_begun() -> bool:
+            return SEEN in await store.all(SEEN)
+
+        await until(has_begun, "all is written that is written when a runner begins")
         assert await ready(found) == 200
         with closing(sqlite3.connect(found.engine.parts.paths.database, timeout=20)) as other:
             other.execute("ALTER TABLE documents RENAME TO papers")
