@@ -53,6 +53,12 @@ async def test_one_and_many_have_the_form_that_the_commands_print(tmp_path: Path
     async with site(tmp_path) as found:
         agent = await found.add("asks", ASKS)
         await found.comes_to("AwaitingHuman", agent)
+        kept = found.engine.parts.paths.snapshot(agent, 1)
+
+        async def is_written() -> bool:
+            return kept.exists()
+
+        await until(is_written, "the snapshot is kept for people")
         whole = await found.get(f"/lifecycles/{agent}")
         listed = await found.get("/lifecycles")
         instances = await found.get("/instances?ended=true")
