@@ -19,7 +19,8 @@ from lifecycle.handout import (
     write_summary,
 )
 from lifecycle.housing import end, look_once, look_up, mailbox_of, opened, save, whole
-from lifecycle.judging import Judge
+from lifecycle.judging.gates import GateRunner
+from lifecycle.judging.merging import Merger
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
@@ -59,7 +60,8 @@ class Performer:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._judge = Judge(parts)
+        self._gates = GateRunner(parts)
+        self._merger = Merger(parts)
         self._starter = Starter(parts)
         self._attended: dict[str, Attendance] = {}
 
@@ -87,9 +89,9 @@ class Performer:
             case do.TakeSnapshot(attempt=attempt):
                 return await self._capture(case, attempt)
             case do.RunGates(attempt=attempt, head=head):
-                return await self._judge.run_gates(case, effect_id, attempt, head)
+                return await self._gates.run(case, effect_id, attempt, head)
             case do.MergeBranch(head=head):
-                return await self._judge.merge(case, head)
+                return await self._merger.merge(case, head)
             case do.RemoveWorkspace():
                 return await self._remove(case)
             case _:
@@ -178,7 +180,7 @@ class Performer:
             target = await self._parts.bases.target_of(case.task)
             workspace = await self._parts.workspaces.prepare(case.agent_id, base=base)
             case.workspace = workspace
-            baseline = await self._judge.baseline(case, effect_id, workspace)
+            baseline = await self._gates.baseline(case, effect_id, workspace)
         except (RuntimeFault, PlanError) as error:
             users = isinstance(error, (WorkspaceError, PlanError))
             waits = isinstance(error, CheckedOutError)  # until somebody has seen enough of it

@@ -1,0 +1,113 @@
+"""Merges accepted work into its base: exactly the judged commit, or nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci.errors import ProviderError
+from ci.interface import PullRequestState
+from lifecycle.machine import events as on
+from runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from ci.interface import PullRequest
+    from lifecycle.case import Case
+    from lifecycle.machine.events import Event
+    from lifecycle.parts import Parts
+
+
+def _is_history(found: PullRequest, head: str) -> bool:
+    """Tell whether a pull request is over and was not about this commit."""
+    merged = found.state is PullRequestState.MERGED
+    return found.state is PullRequestState.CLOSED or (merged and found.head_sha != head)
+
+
+def _merge_message(case: Case) -> str:
+    title = f": {case.task.title}" if case.task.title else ""
+    return (
+        f"Merge {case.task.id}{title}\n\nWork of {case.agent_id}, accepted after its gates passed."
+    )
+
+
+class Merger:
+    """Merges for all lifecycles of one repository."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def merge(self, case: Case, head: str) -> Event:
+        """Merge exactly the judged commit into its base, or change nothing."""
+        try:
+            return await self._merge(case, head)
+        except RuntimeFault as error:
+            return self._refused(str(error))
+
+    async def _merge(self, case: Case, head: str) -> Event:
+        facts = case.record.facts
+        branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
+        if not base:
+            to_do = f"{branch} was started from no branch: switch to one, `git merge {branch}`"
+            return await self._by_hand(head, to_do)
+        unmerged = await self._parts.bases.unaccepted(case.task)
+        if unmerged:
+            return self._refused(
+                f"{branch} builds on work that is not accepted yet: {', '.join(unmerged)}; "
+                "accept that first"
+            )
+        merged = await self._merge_there(branch, base, head)
+        if merged is not None:
+            return merged
+        outcome = await self._parts.branches.merge(
+            branch,
+            base,
+            message=self._parts.masker.mask(_merge_message(case)),
+            expected_head=head or None,
+        )
+        if outcome.merged and outcome.commit is not None:
+            return on.MergeSucceeded(at=self._now(), commit=outcome.commit)
+        if lost := await self._lost(case, branch, base, head):
+            return await self._by_hand(head, lost)
+        return on.MergeFailed(at=self._now(), text=outcome.reason, conflicts=outcome.conflicts)
+
+    async def _lost(self, case: Case, branch: str, base: str, head: str) -> str:
+        """Say what a person does about a branch that is not there any more, if one is not."""
+        for name, commit in ((base, case.record.facts.get("base_commit", "")), (branch, head)):
+            if await self._parts.branches.head(name) is None:
+                return f"there is no branch {name} any more: `git branch {name} {commit}`"
+        return ""
+
+    async def _by_hand(self, head: str, to_do: str) -> Event:
+        """Count what is in the branch that the user has checked out as merged, or say what to do.
+
+        Only where there is nothing to merge or to merge into: else the base is where it goes.
+        """
+        found = await self._parts.branches.held_by(head) if head else None
+        if found is None:
+            return self._refused(f"{to_do}, then accept again")
+        into, commit = found
+        return on.MergeSucceeded(at=self._now(), commit=commit, into=into)
+
+    async def _merge_there(self, branch: str, base: str, head: str) -> Event | None:
+        """Merge through the pull request where a forge keeps it; None when there is none."""
+        ci = self._parts.ci
+        if ci is None or not ci.looks:
+            return None
+        try:
+            found = await ci.find_pull_request(branch)
+            if found is None or _is_history(found, head):
+                return None
+            if found.base != base:
+                text = f"pull request {found.url} goes into {found.base}, not into {base}"
+                return self._refused(text)
+            result = await ci.merge(found.number, expected_sha=head)
+        except ProviderError as error:
+            return self._refused(str(error))
+        if not result.merged:
+            return self._refused(result.reason)
+        return on.MergeSucceeded(at=self._now(), commit=result.commit or head)
+
+    def _refused(self, why: str) -> on.MergeFailed:
+        return on.MergeFailed(at=self._now(), text=why)
+
+    def _now(self) -> float:
+        return self._parts.clock.now()
