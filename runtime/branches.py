@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.errors import BranchError, GitError, RepositoryError
-from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
+from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git, set_over
 from runtime.gitview import Place, locate, read_small
 from runtime.ownership import BRANCH_REFS, STATE_FOLDER, checkouts, held_at
 from runtime.programs import unfiltered_files
@@ -159,9 +159,7 @@ class BranchManager:
                 "GIT_WORK_TREE": str(dest),
                 "GIT_INDEX_FILE": str(Path(scratch) / "index"),
                 # The user's checkout may be sparse; an export is always whole.
-                "GIT_CONFIG_COUNT": "1",
-                "GIT_CONFIG_KEY_0": "core.sparseCheckout",
-                "GIT_CONFIG_VALUE_0": "false",
+                **set_over([("core.sparseCheckout", "false")]),
             }
             await self._git.run("read-tree", wanted, cwd=dest, env=env)
             await self._git.run(

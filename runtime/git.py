@@ -23,7 +23,7 @@ from runtime.gitview import LISTING, MISLED, UNREADABLE, Place, View, locate, mi
 from runtime.tree import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 DEFAULT_TIMEOUT = 120.0
 LISTING_TIMEOUT = 10.0
@@ -220,6 +220,16 @@ def _command(args: tuple[str, ...]) -> tuple[str, ...]:
     elif name == "status":
         rest = [_SHALLOW, *rest]
     return ("git", *options, name, *rest)
+
+
+def set_over(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the variables that set these over all configuration of git."""
+    env: dict[str, str] = {}
+    number = 0
+    for key, value in settings:
+        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        number += 1
+    return env | {"GIT_CONFIG_COUNT": str(number)}
 
 
 def _complaint(listed: GitResult) -> str:

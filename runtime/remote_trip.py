@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.errors import RepositoryError
+from runtime.git import set_over
 from runtime.gitview import locate
 from runtime.remote_words import Status, explained, secrets_of
 
@@ -73,10 +74,8 @@ def plan_trip(
         # Without a checkout: no file in one has a say in this.
         "GIT_DIR": str(place.common_dir),
         "GIT_ALLOW_PROTOCOL": address.scheme,
-        "GIT_CONFIG_COUNT": str(len(settings)),
+        **set_over(settings),
     }
-    for number, (key, value) in enumerate(settings):
-        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return Trip(address.url, place, env | _means(address, environ), secrets_of(lines))
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from runtime import ownership
 from runtime.errors import GitError, RepositoryError, WorkspaceError
+from runtime.folders import remove_tree
 from runtime.git import IS_BARE, IS_CALLED_BARE, NO_COMMIT, NOT_A_REPOSITORY
 from runtime.gitview import Place, locate
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
@@ -251,7 +250,7 @@ class Worktrees:
                 # It refuses a folder whose pointer is broken: then the folder goes first.
                 with suppress(GitError):
                     await self._ask(*removal)
-            await asyncio.to_thread(_remove_folder, path)
+            await asyncio.to_thread(remove_tree, path)
             usual = common / "worktrees" / path.name
             if usual.is_symlink():  # not by git, and it would keep a new one from its place
                 usual.unlink()
@@ -285,13 +284,3 @@ class Worktrees:
 
     async def _ask(self, *args: str) -> str:
         return (await self._git.run(*args, cwd=self._repo, timeout=SLOW)).text
-
-
-def _remove_folder(path: Path) -> None:
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    # Package caches are often read-only, and a read-only folder cannot be emptied.
-    for folder, _, _ in os.walk(path):
-        Path(folder).chmod(stat.S_IRWXU)
-    shutil.rmtree(path)

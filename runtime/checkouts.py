@@ -1,0 +1,195 @@
+"""Judging checkouts: the files of one commit, laid out by the runner for commands that judge it.
+
+Owns a folder for each name, and the index that tells what is in it. The index lies beside the
+runner's records and is only ever written from the objects of a commit, so nothing that an agent
+wrote (index flags, stat data, ignore rules, filters, sparse patterns, attributes of the repository)
+has a say in what is laid out. It must not touch a workspace or the user's checkout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from runtime.errors import BranchError, GitError, RepositoryError
+from runtime.folders import remove_tree
+from runtime.git import NOT_A_REPOSITORY, Git, set_over
+from runtime.gitview import locate
+from runtime.ownership import STATE_FOLDER, make_private
+from runtime.saving import SLOW
+from runtime.tree import SHA
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+PRISTINE = {
+    "core.sparseCheckout": "false",
+    "core.trustctime": "true",
+    "core.checkStat": "default",
+    "core.fileMode": "true",
+    "core.symlinks": "true",
+}
+"""Always the whole commit as it is; a change is seen by its change time, which cannot be set."""
+_TOLD_REFS = ("refs/heads", "refs/tags", "refs/remotes")
+
+
+class JudgingCheckouts:
+    """The judging checkouts of one repository, each kept from one verdict to the next."""
+
+    def __init__(self, repo: Path, *, root: Path, git: Git | None = None) -> None:
+        """Lay out below `root`; what nobody else may write stays in the state folder."""
+        self._repo = repo.resolve()
+        self._root = root
+        self._own = self._repo / STATE_FOLDER / "judging"
+        self._git = git or Git(home=self._repo / STATE_FOLDER / "git")
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._made = False
+
+    def folder(self, name: str) -> Path:
+        """Say where the checkout of this name is, there or not."""
+        return self._root / name
+
+    async def lay_out(self, name: str, commit: str, *, keep: Collection[str] = ()) -> Path:
+        """Lay out a commit and nothing else; costs what changed since the last one of this name.
+
+        What is in `keep` (paths as `untracked` returns them) stays as it is, unless the commit has
+        files of its own there.
+        """
+        if not SHA.fullmatch(commit):
+            raise BranchError(f"{commit!r} is no full commit id")
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            await self._make_own()
+            folder = self._root / name
+            try:
+                await self._lay_out(folder, commit, frozenset(keep))
+            except (GitError, OSError):
+                # Whatever a command left there may be in the way: begin with nothing.
+                await self._drop(name)
+                await self._lay_out(folder, commit, frozenset())
+            return folder
+
+    async def changed(self, name: str) -> tuple[str, ...]:
+        """Return the files of the commit that are not as they were laid out."""
+        return await self._names(self._root / name, "diff", "--name-only", "-z")
+
+    async def untracked(self, name: str) -> tuple[str, ...]:
+        """Return what else is there, ignored or not; a folder with nothing of the commit as one."""
+        return await self._untracked(self._root / name)
+
+    async def remove(self, name: str) -> None:
+        """Remove the checkout; doing it again does nothing."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            await self._drop(name)
+
+    async def _lay_out(self, folder: Path, commit: str, keep: frozenset[str]) -> None:
+        await asyncio.to_thread(self._begin, folder)
+        await self._run(folder, "read-tree", "--reset", "-u", commit)
+        extra, refs = await asyncio.gather(self._untracked(folder), self._refs())
+        await asyncio.to_thread(self._finish, folder, commit, extra, keep, refs)
+
+    def _begin(self, folder: Path) -> None:
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            remove_tree(folder)
+        make_private(folder)
+        remove_tree(folder / ".git")
+        index, mark = self._index(folder), self._own / f"{folder.name}.begun"
+        mark.write_bytes(b"")
+        try:
+            # With a clock that went back, a file may have changed at the time it was laid out.
+            if mark.stat().st_mtime_ns < index.stat().st_mtime_ns:
+                index.unlink()
+        except FileNotFoundError:
+            pass
+        (self._own / f"{folder.name}.index.lock").unlink(missing_ok=True)
+
+    def _finish(
+        self, folder: Path, commit: str, extra: Iterable[str], keep: frozenset[str], refs: str
+    ) -> None:
+        for name in extra:
+            _clear(folder, name, keep)
+        self._write_git(folder, commit, keep, refs)
+
+    def _write_git(self, folder: Path, commit: str, keep: Iterable[str], refs: str) -> None:
+        """Give the commands a repository of their own: they may ask git, and change nothing."""
+        git = folder / ".git"
+        for each in (git / "objects" / "info", git / "refs", git / "info"):
+            each.mkdir(parents=True)
+        objects = os.fsencode(self._objects()) + b"\n"
+        (git / "objects" / "info" / "alternates").write_bytes(objects)
+        (git / "config").write_bytes((self._own / "git" / "config").read_bytes())
+        (git / "packed-refs").write_text(refs)
+        kept = "".join(f"/{name}\n" for name in sorted(keep))
+        (git / "info" / "exclude").write_text(kept)
+        (git / "index").write_bytes(self._index(folder).read_bytes())
+        (git / "HEAD").write_text(f"{commit}\n")
+
+    async def _refs(self) -> str:
+        asked = ("for-each-ref", "--format=%(objectname) %(refname)", *_TOLD_REFS)
+        told = (await self._git.run(*asked, cwd=self._repo)).text
+        return f"{told}\n" if told else ""
+
+    async def _untracked(self, folder: Path) -> tuple[str, ...]:
+        return await self._names(folder, "ls-files", "--others", "--directory", "-z")
+
+    async def _names(self, folder: Path, *args: str) -> tuple[str, ...]:
+        names = (await self._run(folder, *args)).split(b"\0")
+        return tuple(os.fsdecode(name) for name in names if name)
+
+    async def _run(self, folder: Path, *args: str) -> bytes:
+        env = {
+            "GIT_DIR": str(self._own / "git"),
+            "GIT_WORK_TREE": str(folder),
+            "GIT_INDEX_FILE": str(self._index(folder)),
+            **set_over(PRISTINE.items()),
+        }
+        return (await self._git.run(*args, cwd=folder, env=env, timeout=SLOW)).stdout
+
+    def _index(self, folder: Path) -> Path:
+        return self._own / f"{folder.name}.index"
+
+    def _objects(self) -> Path:
+        if (place := locate(self._repo)) is None:
+            raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo))
+        return place.common_dir.resolve() / "objects"
+
+    async def _make_own(self) -> None:
+        """Make the repository without a history of its own that lays out commits of the user's."""
+        if self._made:
+            return
+        form = (await self._git.run("rev-parse", "--show-object-format", cwd=self._repo)).text
+        config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
+        if form != "sha1":
+            config = (
+                "[core]\n\trepositoryformatversion = 1\n\tbare = false\n"
+                f"[extensions]\n\tobjectformat = {form}\n"
+            )
+        git = self._own / "git"
+        make_private(self._own)
+        for each in (git / "objects" / "info", git / "refs"):
+            each.mkdir(parents=True, exist_ok=True)
+        (git / "objects" / "info" / "alternates").write_bytes(os.fsencode(self._objects()) + b"\n")
+        (git / "config").write_text(config)
+        (git / "HEAD").write_text("ref: refs/heads/none\n")
+        self._made = True
+
+    async def _drop(self, name: str) -> None:
+        folder = self._root / name
+        for file in (self._index(folder), self._own / f"{name}.begun"):
+            file.unlink(missing_ok=True)
+        await asyncio.to_thread(remove_tree, folder)
+
+
+def _clear(folder: Path, name: str, keep: frozenset[str]) -> None:
+    """Remove one thing, or of a folder all but what is to be kept in it."""
+    if name in keep:
+        return
+    within = name.endswith("/") and any(each.startswith(name) for each in keep)
+    if not within:
+        remove_tree(folder / name)
+        return
+    for child in (folder / name).iterdir():
+        ending = "/" if child.is_dir() and not child.is_symlink() else ""
+        _clear(folder, f"{name}{child.name}{ending}", keep)

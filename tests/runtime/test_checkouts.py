@@ -1,0 +1,144 @@
+"""A judging checkout holds the files of one commit and nothing else, whatever was done to it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.checkouts import JudgingCheckouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Cli = Callable[..., str]
+
+
+@pytest.fixture
+def checkouts(git_repo: Path, tmp_path: Path) -> JudgingCheckouts:
+    return JudgingCheckouts(git_repo, root=tmp_path / "judging")
+
+
+def commit(cli: Cli, repo: Path, files: dict[str, str | None]) -> str:
+    for name, text in files.items():
+        if text is None:
+            (repo / name).unlink()
+            continue
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_text(text)
+    cli(repo, "add", "-A", "--", ".", ":!.loopwright")
+    cli(repo, "commit", "-qm", "next")
+    return cli(repo, "rev-parse", "HEAD").strip()
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".git" not in path.relative_to(folder).parts
+    }
+
+
+def spoil(folder: Path) -> None:
+    """Do what a verify command may do: change, add, remove and replace."""
+    stat = (folder / "check.sh").stat()
+    (folder / "check.sh").write_text("exit 0\n")
+    os.utime(folder / "check.sh", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    (folder / "src" / "lib.py").unlink()
+    (folder / "ignored").mkdir()
+    (folder / "ignored" / "helper.py").write_text("x = 1\n")
+    (folder / ".git" / "config").write_text("[core]\n\tfsmonitor = false\n\tignoreStat = true\n")
+    (folder / ".git" / "info" / "attributes").write_text("* ident working-tree-encoding=UTF-16\n")
+    (folder / "nested" / ".git").mkdir(parents=True)
+
+
+async def test_each_commit_is_laid_out_whole_whatever_was_done_to_the_one_before(
+    checkouts: JudgingCheckouts, git_repo: Path, git_cli: Cli
+) -> None:
+    files = {"check.sh": "exit 1\n", "src/lib.py": "a\n", ".gitignore": "ignored\n"}
+    first = commit(git_cli, git_repo, {**files})
+    folder = await checkouts.lay_out("a", first)
+    at_first = files_of(folder)
+    spoil(folder)
+    assert set(await checkouts.changed("a")) == {"check.sh", "src/lib.py"}
+    assert await checkouts.lay_out("a", first) == folder
+    assert files_of(folder) == at_first
+    assert await checkouts.changed("a") == ()
+    assert await checkouts.untracked("a") == ()
+    second = commit(git_cli, git_repo, {"src/lib.py": None, "src.txt": "new\n"})
+    spoil(folder)
+    await checkouts.lay_out("a", second)
+    assert files_of(folder)["src.txt"] == "new\n"
+    assert git_cli(folder, "status", "--porcelain") == ""
+    assert git_cli(folder, "rev-parse", "HEAD").strip() == second
+
+
+async def test_what_is_to_be_kept_stays_unless_the_commit_has_files_there(
+    checkouts: JudgingCheckouts, git_repo: Path, git_cli: Cli
+) -> None:
+    first = commit(git_cli, git_repo, {"a.txt": "a", "pkg/a.txt": "a"})
+    folder = await checkouts.lay_out("a", first)
+    for name in (".venv/bin", "pkg/node_modules/x", "other/deep"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "file").write_text("made")
+    keep = (".venv/", "pkg/node_modules/")
+    assert set(await checkouts.untracked("a")) == {*keep, "other/"}
+    await checkouts.lay_out("a", first, keep=keep)
+    assert set(await checkouts.untracked("a")) == set(keep)
+    gone = commit(git_cli, git_repo, {"pkg/a.txt": None})
+    await checkouts.lay_out("a", gone, keep=keep)
+    assert (folder / "pkg/node_modules/x/file").read_text() == "made"
+    planted = commit(git_cli, git_repo, {".venv/bin/pytest": "exit 0"})
+    await checkouts.lay_out("a", planted, keep=keep)
+    assert files_of(folder / ".venv") == {"bin/pytest": "exit 0"}
+
+
+async def test_what_the_repository_says_has_no_say_in_what_is_laid_out(
+    checkouts: JudgingCheckouts, git_repo: Path, git_cli: Cli
+) -> None:
+    sha = commit(git_cli, git_repo, {"run.sh": "exit 1\n", "deep/x.txt": "x\n", "id": "$Id$\n"})
+    (git_repo / ".git/info/attributes").write_text("* eol=crlf text ident\n")
+    git_cli(git_repo, "config", "core.symlinks", "false")
+    git_cli(git_repo, "config", "core.autocrlf", "true")
+    git_cli(git_repo, "sparse-checkout", "set", "--no-cone", "/run.sh")
+    folder = await checkouts.lay_out("a", sha)
+    assert (folder / "run.sh").read_bytes() == b"exit 1\n"
+    assert (folder / "id").read_bytes() == b"$Id$\n"
+    assert (folder / "deep/x.txt").exists()
+
+
+async def test_a_checkout_that_cannot_be_reused_is_made_anew(
+    checkouts: JudgingCheckouts, git_repo: Path, git_cli: Cli, tmp_path: Path
+) -> None:
+    sha = commit(git_cli, git_repo, {"a/b/c.txt": "c\n"})
+    folder = await checkouts.lay_out("a", sha)
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "b").mkdir(parents=True)
+    (elsewhere / "b" / "c.txt").write_text("mine\n")
+    (folder / "a" / "b" / "c.txt").unlink()
+    (folder / "a" / "b").rmdir()
+    (folder / "a").rmdir()
+    (folder / "a").symlink_to(elsewhere)
+    (git_repo / ".loopwright/judging/a.index").write_bytes(b"garbage")
+    await checkouts.lay_out("a", sha)
+    assert (folder / "a/b/c.txt").read_text() == "c\n"
+    assert not (folder / "a").is_symlink()
+    assert (elsewhere / "b" / "c.txt").read_text() == "mine\n"
+    await checkouts.remove("a")
+    await checkouts.remove("a")
+    assert not folder.exists()
+
+
+async def test_a_clock_that_went_back_has_everything_laid_out_again(
+    checkouts: JudgingCheckouts, git_repo: Path, git_cli: Cli
+) -> None:
+    sha = commit(git_cli, git_repo, {"a.txt": "a\n"})
+    folder = await checkouts.lay_out("a", sha)
+    before = (folder / "a.txt").stat().st_ctime_ns
+    index = git_repo / ".loopwright/judging/a.index"
+    ahead = index.stat().st_mtime_ns + 3600 * 10**9
+    os.utime(index, ns=(ahead, ahead))
+    await checkouts.lay_out("a", sha)
+    assert (folder / "a.txt").stat().st_ctime_ns != before
