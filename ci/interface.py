@@ -121,8 +121,11 @@ class Repository(Protocol):
         """Return the full hash of the branch's newest commit; None if there is no such branch."""
         ...
 
-    async def export(self, commit: str, dest: Path) -> None:
-        """Write the files of the commit to `dest`, a new folder in an existing one."""
+    async def lay_out(self, commit: str, name: str) -> Path:
+        """Return a folder with the files of the commit; the next call with its name takes it over.
+
+        Such a name is no agent's: it begins with a dot.
+        """
         ...
 
     async def merge(

@@ -1,7 +1,7 @@
 """Runs builds: the test command in a clean checkout of a commit, a few at a time.
 
-Owns the running tasks and their checkouts. Must not know branches, pull requests or records:
-it tells when a build starts and how it ended, and forgets it.
+Owns the running tasks and which checkout each has. Must not know branches, pull requests or
+records: it tells when a build starts and how it ended, and forgets it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from pathlib import Path
 
     from ci.interface import CommandOutcome, Surroundings
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,18 +49,17 @@ class BuildRunner:
     def __init__(self, surroundings: Surroundings, *, timeout: float, max_parallel: int) -> None:
         self._repository = surroundings.repository
         self._commands = surroundings.commands
-        self._checkouts = surroundings.folder / "builds"
         self._logs = surroundings.folder / "logs"
         self._timeout = timeout
-        self._slots = asyncio.Semaphore(max_parallel)
+        self._slots: asyncio.LifoQueue[str] = asyncio.LifoQueue()
+        for number in range(max_parallel, 0, -1):
+            self._slots.put_nowait(f".ci-{number}")
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._closed = False
 
     async def prepare(self) -> None:
-        """Remove the checkouts that a killed runner left, and make the folders."""
-        await asyncio.to_thread(remove_tree, self._checkouts)
-        for folder in (self._checkouts, self._logs):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Make the folder of the logs."""
+        self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def log(self, build_id: str) -> Path:
         """Say where the log of a build is kept."""
@@ -88,23 +89,19 @@ class BuildRunner:
             await asyncio.wait(tuple(self._tasks.values()))
 
     async def _run(self, order: BuildOrder) -> None:
-        async with self._slots:
+        slot = await self._slots.get()
+        try:
             await order.started()
-            checkout = self._checkouts / order.build_id
-            try:
-                # As a value, so that a build whose surroundings fail still gets an end.
-                [outcome] = await asyncio.gather(
-                    self._execute(order, checkout), return_exceptions=True
-                )
-                await order.finished(self._judged(order.command, outcome))
-            finally:
-                await asyncio.to_thread(remove_tree, checkout)
+            # As a value, so that a build whose surroundings fail still gets an end.
+            [outcome] = await asyncio.gather(self._execute(order, slot), return_exceptions=True)
+            await order.finished(self._judged(order.command, outcome))
+        finally:
+            self._slots.put_nowait(slot)
 
-    async def _execute(self, order: BuildOrder, checkout: Path) -> CommandOutcome:
-        await _to_its_end(self._repository.export(order.sha, checkout))
+    async def _execute(self, order: BuildOrder, slot: str) -> CommandOutcome:
         return await self._commands.run(
             order.command,
-            cwd=checkout,
+            cwd=await _to_its_end(self._repository.lay_out(order.sha, slot)),
             log=self.log(order.build_id),
             timeout=self._timeout,
             mark=self._mark(order.build_id),
@@ -112,7 +109,7 @@ class BuildRunner:
 
     def _mark(self, build_id: str) -> str:
         # Build ids count from 1 in every repository; the mark has to be unique on the machine.
-        place = hashlib.sha256(os.fsencode(self._checkouts.resolve())).hexdigest()[:16]
+        place = hashlib.sha256(os.fsencode(self._logs.resolve())).hexdigest()[:16]
         return f"ci-{place}-{build_id}"
 
     def _judged(self, command: str, outcome: CommandOutcome | BaseException) -> BuildResult:
@@ -151,23 +148,10 @@ def _cancel_once(task: asyncio.Task[None]) -> None:
         task.cancel()
 
 
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    # An export that is given up may go on writing in its thread, after the checkout was removed.
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    # What is given up may go on writing in its thread, into the checkout of the next build.
     task = asyncio.create_task(work)
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     finally:
         await asyncio.wait((task,))
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder with all that builds leave in it, also read-only folders."""
-    if not folder.exists():
-        return
-    folder.chmod(0o700)
-    for parent, names, _ in os.walk(folder):
-        for name in names:
-            path = os.path.join(parent, name)  # noqa: PTH118  # thousands of entries, each once
-            if not os.path.islink(path):  # noqa: PTH114  # as above
-                os.chmod(path, 0o700)  # noqa: PTH101  # as above
-    shutil.rmtree(folder)

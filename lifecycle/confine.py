@@ -41,6 +41,8 @@ class Seen(NamedTuple):
     command: Sequence[str]
     in_git: bool
     """The folder is a worktree of the repository."""
+    judges: bool = False
+    """The folder is a judging checkout, whose git reads the repository's objects."""
     summary: Path | None = None
     mailbox: Path | None = None
     path: str = ""
@@ -89,6 +91,9 @@ class Confiner:
             state=self._state,
             home=self._home,
             common_dir=inspect_repository(self._repo).common_dir if seen.in_git else None,
+            objects=(
+                inspect_repository(self._repo).common_dir / "objects" if seen.judges else None
+            ),
             summary=seen.summary,
             mailbox=seen.mailbox,
             config=seen.config,
@@ -161,14 +166,14 @@ class ConfinedCommands:
     ) -> CommandResult:
         """Run to the end and leave nothing behind."""
         settings = self._settings()
-        seen = Seen(cwd, ("/bin/sh",), in_git=(cwd / ".git").is_file())
+        git = cwd / ".git"
+        seen = Seen(cwd, ("/bin/sh",), in_git=git.is_file(), judges=git.is_dir())
         confined = await self._confiner.around(settings, seen)
         return await self._commands.run(
             command,
             cwd=cwd,
             log=log,
             timeout=timeout,
-            # Files laid out without their .git lie inside the user's repository.
             env={"GIT_CEILING_DIRECTORIES": str(cwd.parent), **confined.env, **(env or {})},
             mark=mark,
             limits=confined.limits,

@@ -276,6 +276,7 @@ class Engine:
         record = await self.parts.store.get(agent_id)
         attempt = record.work.tally.attempt if record and record.work else 0
         await self.parts.workspaces.remove(agent_id, drop_branch=True, attempt=attempt)
+        await self.parts.checkouts.remove(agent_id)
 
     def tell(self, agent_id: str, event: Event) -> bool:
         """Pass a fact to a running loop; says whether there was one."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci.interface import Pushed, Remote, Timer
-    from lifecycle.ports import Branches, Commands, Terminals
+    from lifecycle.ports import Branches, Checkouts, Commands, Terminals
     from lifecycle.store.port import LifecycleStore
     from runtime.branches import MergeOutcome
     from runtime.commands import CommandResult
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 def surroundings(  # noqa: PLR0913  # all by name
     *,
     branches: Branches,
+    checkouts: Checkouts,
     commands: Commands,
     store: LifecycleStore,
     now: Callable[[], float],
@@ -37,7 +38,7 @@ def surroundings(  # noqa: PLR0913  # all by name
 ) -> Surroundings:
     """Join what a CI provider works with."""
     return Surroundings(
-        repository=_Repository(branches),
+        repository=_Repository(branches, checkouts),
         commands=_Commands(commands, terminals),
         documents=_Documents(store, masker),
         now=now,
@@ -51,12 +52,13 @@ def surroundings(  # noqa: PLR0913  # all by name
 @dataclass(frozen=True, slots=True)
 class _Repository:
     branches: Branches
+    checkouts: Checkouts
 
     async def head(self, branch: str) -> str | None:
         return await self.branches.head(branch)
 
-    async def export(self, commit: str, dest: Path) -> None:
-        await self.branches.export(commit, dest)
+    async def lay_out(self, commit: str, name: str) -> Path:
+        return await self.checkouts.lay_out(name, commit)
 
     async def merge(
         self, branch: str, into: str, *, message: str, expected_head: str | None = None

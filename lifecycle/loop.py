@@ -32,6 +32,7 @@ from lifecycle.settings import Settings
 from lifecycle.store.ground import Ground
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
+from runtime.checkouts import JudgingCheckouts
 from runtime.commands import CommandRunner
 from templates.renderer import Renderer
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ci.interface import CIProvider, Remote
     from lifecycle.parts import Observer, Report
     from lifecycle.plan import Agent, Plan, Task
-    from lifecycle.ports import Branches, Workspaces
+    from lifecycle.ports import Branches, Checkouts, Workspaces
     from lifecycle.store.port import LifecycleStore
     from runtime.process import TerminalManager
 
@@ -77,6 +78,7 @@ class AgentLifecycleLoop:
         observers: tuple[Observer, ...] = (),
         report: Report | None = None,
         checkpoint: Callable[[str], None] | None = None,
+        checkouts: Checkouts | None = None,
         remote: Remote | None = None,
     ) -> None:
         self.repo_dir = repo_dir.resolve()
@@ -96,6 +98,9 @@ class AgentLifecycleLoop:
         self._report = report
         self._checkpoint = checkpoint
         self._remote = remote
+        self._checkouts: Checkouts = checkouts or JudgingCheckouts(
+            self.repo_dir, root=self._paths.root / "checkouts"
+        )
         self._opening = asyncio.Lock()
         self._engine: Engine | None = None
         self._store: LifecycleStore | None = None
@@ -209,6 +214,7 @@ class AgentLifecycleLoop:
             self._ci.bind(
                 surroundings(
                     branches=self._branches,
+                    checkouts=self._checkouts,
                     commands=commands,
                     store=self._store,
                     now=self._clock.now,
@@ -230,6 +236,7 @@ class AgentLifecycleLoop:
             workspaces=self._workspaces,
             terminals=self._terminals,
             branches=self._branches,
+            checkouts=self._checkouts,
             commands=commands,
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
             rounds=Rounds(self._terminals, self._clock, report=self._report or silent),

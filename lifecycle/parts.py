@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lifecycle.paths import Paths
     from lifecycle.places import Places
     from lifecycle.plan import PlanMark
-    from lifecycle.ports import Branches, Commands, Terminals, Workspaces
+    from lifecycle.ports import Branches, Checkouts, Commands, Terminals, Workspaces
     from lifecycle.rounds import Rounds
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
@@ -91,6 +91,7 @@ class Parts:
     workspaces: Workspaces
     terminals: Terminals
     branches: Branches
+    checkouts: Checkouts
     commands: Commands
     watcher: MailboxWatcher
     rounds: Rounds

@@ -44,13 +44,9 @@ class Paths:
         """What the agent of one attempt printed."""
         return _path(f"{self.root}/logs/{agent_id}/{attempt}.log")
 
-    def gate_log(self, agent_id: str, attempt: int, number: int) -> Path:
+    def gate_log(self, agent_id: str, attempt: int, number: int, label: str = "gate") -> Path:
         """What one verify command printed; attempt 0 is the baseline."""
-        return self.root / "logs" / agent_id / f"{attempt}.gate-{number}.log"
-
-    def laid_out(self, agent_id: str) -> Path:
-        """Where the files of a commit are laid out for the gates to run on nothing else."""
-        return self.root / "baseline" / agent_id
+        return self.root / "logs" / agent_id / f"{attempt}.{label}-{number}.log"
 
     def summary(self, agent_id: str, attempt: int) -> Path:
         """The summary that an attempt starts with."""
@@ -74,5 +70,5 @@ class Paths:
 
     def all_of(self, agent_id: str) -> tuple[Path, ...]:
         """Every folder that belongs to one agent alone, its worktree left out."""
-        names = ("logs", "summaries", "snapshots", "baseline", "config")
+        names = ("logs", "summaries", "snapshots", "config")
         return tuple(self.root / name / agent_id for name in names)

@@ -206,7 +206,8 @@ class Performer:
             saved = await self._parts.workspaces.remove(
                 case.agent_id, drop_branch=True, attempt=case.attempt
             )
-        except RuntimeFault as error:
+            await self._parts.checkouts.remove(case.agent_id)
+        except (RuntimeFault, OSError) as error:
             return on.WorkspaceRemoved(at=self._now(), problem=str(error))
         case.workspace = None
         return on.WorkspaceRemoved(at=self._now(), saved_ref=saved.ref if saved else "")

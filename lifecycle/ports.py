@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from runtime.activity import Activity
@@ -134,8 +134,28 @@ class Branches(Protocol):
         """Return a commit that holds all of these, moving no branch."""
         ...
 
-    async def export(self, commit: str, dest: Path) -> None:
-        """Write the files of a commit to a new folder."""
+
+class Checkouts(Protocol):
+    """Folders with the files of one commit, laid out for commands that judge it."""
+
+    async def lay_out(self, name: str, commit: str, *, keep: Collection[str] = ()) -> Path:
+        """Lay out a commit and nothing else, except what is to be kept."""
+        ...
+
+    async def changed(self, name: str) -> tuple[str, ...]:
+        """Return the files of the commit that are not as they were laid out."""
+        ...
+
+    async def untracked(self, name: str) -> tuple[str, ...]:
+        """Return what else is there."""
+        ...
+
+    async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
+        """Put the files as they are in another commit in their place."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Remove the checkout."""
         ...
 
 

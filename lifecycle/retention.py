@@ -87,7 +87,8 @@ class Retention:
         attempt = record.work.tally.attempt if record.work is not None else 0
         try:
             await parts.workspaces.remove(agent_id, drop_branch=True, attempt=attempt)
-        except RuntimeFault as problem:
+            await parts.checkouts.remove(agent_id)
+        except (RuntimeFault, OSError) as problem:
             parts.report("retention_failed", agent_id=agent_id, reason=str(problem))
             return False
         if record.state is AgentState.ACCEPTED and record.task_id:

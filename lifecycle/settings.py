@@ -96,9 +96,6 @@ class Settings(BaseModel):
     """Seconds a verify or test command may take."""
     baseline: bool = True
     """Run the verify commands before the first attempt, to tell old failures from new ones."""
-    verify_clean: bool = False
-    """Run the verify commands on the committed files alone, laid out without .git and without what
-    git ignores; else in the workspace, where ignored files (caches, builds, .env) may help them."""
     review_summaries: bool = False
     """Hold each attempt until a person approved its summary."""
     max_live_agents: int = Field(4, ge=1, le=10_000)

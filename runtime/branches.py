@@ -1,4 +1,4 @@
-"""Branches of the user's repository: merging, comparing, exporting and deleting them.
+"""Branches of the user's repository: merging, comparing and deleting them.
 
 Owns every change to a branch that a workspace's life ends in. It must not change a checkout,
 except the one that has the target of a merge checked out, and there only by fast-forward.
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.errors import BranchError, GitError, RepositoryError
-from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git, set_over
+from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
 from runtime.gitview import Place, locate, read_small
 from runtime.ownership import BRANCH_REFS, STATE_FOLDER, checkouts, held_at
 from runtime.programs import unfiltered_files
@@ -24,6 +22,7 @@ from runtime.tree import SHA, shown, some_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _HEADS = "refs/heads/"
 BEING_HELD = "{branch} is being {doing} at {folder}: finish or abort that first, then try again"
@@ -144,27 +143,6 @@ class BranchManager:
         """Return the files that differ between two commits (full ids) or branches."""
         names = await self._names_between(await self._commit_of(a), await self._commit_of(b))
         return tuple(shown(name) for name in names.split(b"\0") if name)
-
-    async def export(self, commit: str, dest: Path) -> None:
-        """Write the files of a commit (full id) or branch into a new or empty folder.
-
-        It is a plain folder, no worktree: nothing is registered, and nothing is left to undo.
-        """
-        wanted = await self._commit_of(commit)
-        common = self._here().common_dir
-        _take_empty(dest)
-        with tempfile.TemporaryDirectory(prefix="loopwright-export-") as scratch:
-            env = {
-                "GIT_DIR": str(common),
-                "GIT_WORK_TREE": str(dest),
-                "GIT_INDEX_FILE": str(Path(scratch) / "index"),
-                # The user's checkout may be sparse; an export is always whole.
-                **set_over([("core.sparseCheckout", "false")]),
-            }
-            await self._git.run("read-tree", wanted, cwd=dest, env=env)
-            await self._git.run(
-                "checkout-index", "--all", "--quiet", cwd=dest, env=env, timeout=SLOW
-            )
 
     async def delete(self, branch: str, *, expected_head: str | None = None) -> bool:
         """Delete the branch; False when it is not there. One that is checked out is refused."""
@@ -296,9 +274,3 @@ class BranchManager:
 
 def _refused(reason: str, *, passing: bool = False) -> MergeOutcome:
     return MergeOutcome(merged=False, commit=None, conflicts=(), reason=reason, passing=passing)
-
-
-def _take_empty(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise BranchError(f"{folder} is not empty: an export goes into a new or empty folder")

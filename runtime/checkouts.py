@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -22,7 +23,7 @@ from runtime.saving import SLOW
 from runtime.tree import SHA
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
 PRISTINE = {
@@ -78,6 +79,16 @@ class JudgingCheckouts:
     async def untracked(self, name: str) -> tuple[str, ...]:
         """Return what else is there, ignored or not; a folder with nothing of the commit as one."""
         return await self._untracked(self._root / name)
+
+    async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
+        """Put the files as they are in another commit in their place, until the next laying out."""
+        folder = self._root / name
+        with tempfile.TemporaryDirectory(dir=self._own) as scratch:
+            index = {"GIT_INDEX_FILE": f"{scratch}/index"}
+            await self._run(folder, "read-tree", commit, env=index)
+            names = b"".join(os.fsencode(file) + b"\0" for file in files)
+            asked = ("checkout-index", "--force", "--quiet", "-z", "--stdin")
+            await self._run(folder, *asked, env=index, data=names)
 
     async def remove(self, name: str) -> None:
         """Remove the checkout; doing it again does nothing."""
@@ -138,14 +149,21 @@ class JudgingCheckouts:
         names = (await self._run(folder, *args)).split(b"\0")
         return tuple(os.fsdecode(name) for name in names if name)
 
-    async def _run(self, folder: Path, *args: str) -> bytes:
-        env = {
+    async def _run(
+        self,
+        folder: Path,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+    ) -> bytes:
+        whole = {
             "GIT_DIR": str(self._own / "git"),
             "GIT_WORK_TREE": str(folder),
             "GIT_INDEX_FILE": str(self._index(folder)),
             **set_over(PRISTINE.items()),
+            **(env or {}),
         }
-        return (await self._git.run(*args, cwd=folder, env=env, timeout=SLOW)).stdout
+        return (await self._git.run(*args, cwd=folder, env=whole, input=data, timeout=SLOW)).stdout
 
     def _index(self, folder: Path) -> Path:
         return self._own / f"{folder.name}.index"

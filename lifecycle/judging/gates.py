@@ -1,12 +1,11 @@
 """Runs the gates on a commit, and on the base before any work, to tell old failures from new.
 
-Every judgement is about one commit on a clean tree; what the agent says about itself is not asked.
+Every judgement is about one commit, laid out by the runner; what the agent says about itself, and
+what lies in its workspace, is not asked.
 """
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from typing import TYPE_CHECKING
 
 from lifecycle.errors import PlanError
@@ -16,11 +15,9 @@ from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate
 from lifecycle.masking import refuse_markers
 from runtime.errors import RuntimeFault
-from runtime.ownership import make_private
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from lifecycle.case import Case
@@ -51,52 +48,27 @@ class GateRunner:
         self._parts = parts
 
     async def baseline(self, case: Case, effect_id: str, workspace: Workspace) -> tuple[Gate, ...]:
-        """Run the gates on the untouched code, outside the workspace, which stays clean."""
+        """Run the gates on the untouched code."""
         settings = self._parts.settings()
         commands = settings.verify_of(case.task)
-        if not commands or not settings.baseline:
+        if not commands or not settings.baseline or not workspace.base_commit:
             return ()
-        async with self._laid_out(case, workspace.base_commit) as folder:
-            return await self._gates(case, effect_id, commands, folder, attempt=0)
-
-    @contextlib.asynccontextmanager
-    async def _laid_out(self, case: Case, commit: str) -> AsyncIterator[Path]:
-        """Lay the files of a commit out in a folder of their own, and nothing else."""
-        folder = self._parts.paths.laid_out(case.agent_id)
-        shutil.rmtree(folder, ignore_errors=True)
-        make_private(folder.parent)
-        try:
-            await self._parts.branches.export(commit, folder)
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return await self.on_commit(case, effect_id, workspace.base_commit, commands, attempt=0)
 
     async def run(self, case: Case, effect_id: str, attempt: int, head: str) -> Event:
-        """Run the gates on the commit the workspace stands at: there, or on its files alone."""
-        settings = self._parts.settings()
-        commands = settings.verify_of(case.task)
+        """Run the gates on the commit that the agent says is done."""
+        commands = self._parts.settings().verify_of(case.task)
         try:
             workspace = await whole(self._parts, case)
             await look_once(self._parts, case, workspace)
-            if settings.verify_clean:
-                async with self._laid_out(case, head) as folder:
-                    gates = await self._gates(case, effect_id, commands, folder, attempt=attempt)
-            else:
+            if head:
+                gates = await self.on_commit(case, effect_id, head, commands, attempt=attempt)
+            else:  # a folder without git, where nothing can be laid out
                 gates = await self._gates(
                     case, effect_id, commands, workspace.path, attempt=attempt
                 )
-            status = await self._parts.workspaces.status(workspace)
         except (RuntimeFault, PlanError, OSError) as error:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), problem=str(error))
-        if status.head != head:
-            moved = f"the verify commands moved the branch to {status.head}"
-            gates = (*gates, Gate(command="git rev-parse HEAD", ok=False, code=1, excerpt=moved))
-        if status.changed:
-            # Green or red, they judged something else than the commit that would be merged.
-            edited = (
-                f"the verify commands changed files that are committed: {some_of(status.changed)}"
-            )
-            gates = (*gates, Gate(command="git diff --quiet", ok=False, code=1, excerpt=edited))
         return on.GatesFinished(
             at=self._now(),
             attempt=attempt,
@@ -104,20 +76,51 @@ class GateRunner:
             flagged=flagged(tuple(file.path for file in case.head.files), commands),
         )
 
-    async def _gates(
-        self, case: Case, effect_id: str, commands: tuple[str, ...], folder: Path, *, attempt: int
+    async def on_commit(  # noqa: PLR0913  # each names one fact of the judgement
+        self,
+        case: Case,
+        effect_id: str,
+        commit: str,
+        commands: tuple[str, ...],
+        *,
+        attempt: int,
+        label: str = "gate",
+    ) -> tuple[Gate, ...]:
+        """Run commands on the files of a commit, in the lifecycle's judging checkout.
+
+        The label tells the logs of several judgements of one attempt apart.
+        """
+        checkouts = self._parts.checkouts
+        folder = await checkouts.lay_out(case.agent_id, commit)
+        gates = await self._gates(case, effect_id, commands, folder, attempt=attempt, label=label)
+        edited = await checkouts.changed(case.agent_id)
+        if not edited:
+            return gates
+        # Green or red, they judged something else than the commit that would be merged.
+        text = f"the verify commands changed files that are committed: {some_of(edited)}"
+        return (*gates, Gate(command="git diff --quiet", ok=False, code=1, excerpt=text))
+
+    async def _gates(  # noqa: PLR0913  # as above
+        self,
+        case: Case,
+        effect_id: str,
+        commands: tuple[str, ...],
+        folder: Path,
+        *,
+        attempt: int,
+        label: str = "gate",
     ) -> tuple[Gate, ...]:
         refuse_markers(f"a verify command of {case.task.id}", commands)
         timeout = self._parts.settings().gate_timeout
         gates = []
         for number, command in enumerate(commands, 1):
-            mark = f"{effect_id}.gate{number}"
+            mark = f"{effect_id}.{label}{number}"
             for identity in self._parts.terminals.find_marked(mark):
                 await end(self._parts, identity)
             result = await self._parts.commands.run(
                 command,
                 cwd=folder,
-                log=self._parts.paths.gate_log(case.agent_id, attempt, number),
+                log=self._parts.paths.gate_log(case.agent_id, attempt, number, label),
                 timeout=timeout,
                 mark=mark,
             )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from runtime.isolation import surroundings
 from runtime.isolation.box import Box
 from runtime.isolation.errors import IsolationError
-from runtime.isolation.gitpaths import GitPaths, git_paths
+from runtime.isolation.gitpaths import GitPaths, git_paths, readable_objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,8 @@ class Place:
     """The real home of whoever runs this, hidden."""
     common_dir: Path | None = None
     """The git folder of the recorded repository; None when the workspace is no git worktree."""
+    objects: Path | None = None
+    """The objects that a judging checkout reads; None for any other folder."""
     summary: Path | None = None
     mailbox: Path | None = None
     config: Path | None = None
@@ -68,6 +70,7 @@ def around(
         return Box.open(workspace, program=engine.program, shield=engine.shield)
     _check_mailbox(place, workspace)
     git = git_paths(workspace, place.common_dir) if place.common_dir else GitPaths()
+    objects = readable_objects(place.objects) if place.objects else ()
     home = place.home.resolve()
     hidden = (home, place.state.resolve(), *git.hidden)
     programs: tuple[Path, ...] = ()
@@ -82,7 +85,7 @@ def around(
     return Box(
         workspace,
         network=choice.network,
-        readable=(*programs, *git.readable, *opened.readable, *summary),
+        readable=(*programs, *git.readable, *objects, *opened.readable, *summary),
         writable=(*git.writable, *opened.writable, *((place.config,) if place.config else ())),
         login=_login(opened.login, home),
         # What does not exist needs no hiding, and could not be made where all is read-only.

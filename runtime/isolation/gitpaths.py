@@ -66,6 +66,11 @@ def git_paths(workspace: Path, common_dir: Path) -> GitPaths:
     )
 
 
+def readable_objects(objects: Path) -> tuple[Path, ...]:
+    """Return these objects and those that they build on, to be read alone."""
+    return (objects, *_borrowed(objects))
+
+
 def _borrowed(objects: Path) -> tuple[Path, ...]:
     """Find the object folders of other repositories that this one builds on."""
     try:

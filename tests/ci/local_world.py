@@ -94,9 +94,6 @@ class LocalWorld:
     async def merged_text(self) -> str:
         return self._git("show", f"{BASE}:shared.txt")
 
-    def checkouts(self) -> list[Path]:
-        return list((self.folder / "builds").iterdir())
-
     def _write(self, outcome: str, shared: str | None) -> None:
         # One process (see `exec` above): a killed build is gone once it is waited for.
         held = f"read line < '{self.gate}'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -57,11 +58,14 @@ class GitRepository:
         code, out = await self._git("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
         return None if code else out.decode().strip()
 
-    async def export(self, commit: str, dest: Path) -> None:
+    async def lay_out(self, commit: str, name: str) -> Path:
+        dest = self.root.parent / "checkouts" / name
+        await asyncio.to_thread(shutil.rmtree, dest, ignore_errors=True)
         code, archive = await self._git("archive", "--format=tar", commit)
         if code:
             raise LookupError(f"no commit {commit}")
         await asyncio.to_thread(_unpack, archive, dest)
+        return dest
 
     async def merge(
         self, branch: str, into: str, *, message: str, expected_head: str | None = None
@@ -94,7 +98,7 @@ class GitRepository:
 
 
 def _unpack(archive: bytes, dest: Path) -> None:
-    dest.mkdir()
+    dest.mkdir(parents=True)
     with tarfile.open(fileobj=BytesIO(archive)) as tar:
         tar.extractall(dest, filter="data")
 

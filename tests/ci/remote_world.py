@@ -14,6 +14,7 @@ from ci.merging import Rules
 from ci.remote import RemoteProvider
 from lifecycle.joints import _Remote, _Repository
 from runtime.branches import BranchManager
+from runtime.checkouts import JudgingCheckouts
 from runtime.remotes import GitRemote
 from tests.ci.ports import IDENTITY, JsonDocuments, ShellCommands
 
@@ -76,7 +77,10 @@ class RemoteWorld:
         provider.subscribe(self.events.append)
         provider.bind(
             Surroundings(
-                repository=_Repository(BranchManager(self.repo)),
+                repository=_Repository(
+                    BranchManager(self.repo),
+                    JudgingCheckouts(self.repo, root=self.folder / "checkouts"),
+                ),
                 commands=ShellCommands(),
                 documents=self.documents,
                 now=self.now,

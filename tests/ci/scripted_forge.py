@@ -198,8 +198,8 @@ class OneBranch:
         del branch, into
         return ("app.py",)
 
-    async def export(self, commit: str, dest: Path) -> None:
-        raise NotImplementedError(f"nobody exports {commit} to {dest}")
+    async def lay_out(self, commit: str, name: str) -> Path:
+        raise NotImplementedError(f"nobody lays out {commit} as {name}")
 
     async def merge(
         self, branch: str, into: str, *, message: str, expected_head: str | None = None

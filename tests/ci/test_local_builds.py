@@ -62,11 +62,10 @@ async def test_the_commit_is_built_and_not_the_dirty_tree(world: LocalWorld) -> 
     assert await settled(world, sha) is VerdictStatus.GREEN
 
 
-async def test_the_log_is_kept_and_the_checkout_is_not(world: LocalWorld) -> None:
+async def test_the_log_is_kept(world: LocalWorld) -> None:
     sha = await world.commit("agent/a", outcome="red")
     await world.provider.pushed("agent/a", sha)
     await settled(world, sha)
-    await until(lambda: world.checkouts() == [])
     assert log_of(world, "build-1") == "the sum is wrong\n"
     verdict = await world.provider.verdict(sha)
     assert verdict.failed[0].url == (world.folder / "logs" / "build-1.log").as_uri()
@@ -172,40 +171,39 @@ async def test_without_a_test_command_nothing_is_checked_and_a_merge_is_free(
     await until(lambda: all_types(world) == [CIEventType.PR_CREATED, CIEventType.PR_MERGED])
 
 
-async def test_closing_leaves_no_process_no_task_and_no_checkout(world: LocalWorld) -> None:
+async def test_closing_leaves_no_process_and_no_task(world: LocalWorld) -> None:
     await held_build(world)
     await world.provider.pushed("agent/b", await world.commit("agent/b", outcome="held"))
     [pid] = world.commands.alive.values()
-    assert len(world.checkouts()) == 1
     await world.provider.aclose()
     with pytest.raises(ProcessLookupError):
         os.killpg(pid, 0)
-    assert world.checkouts() == []
     assert asyncio.all_tasks() == {asyncio.current_task()}
     await world.provider.aclose()
 
 
-async def test_closing_waits_for_an_export_that_cannot_be_stopped(
+async def test_closing_waits_for_a_checkout_that_cannot_be_stopped(
     world: LocalWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    begun, go_on, over = threading.Event(), threading.Event(), threading.Event()
 
-    def write_slowly(dest: Path) -> None:
+    def write_slowly() -> None:
         begun.set()
         go_on.wait(20)
-        (dest / "late").mkdir(parents=True)
+        over.set()
 
-    async def export(_: str, dest: Path) -> None:
-        await asyncio.to_thread(write_slowly, dest)
+    async def lay_out(_: str, name: str) -> Path:
+        await asyncio.to_thread(write_slowly)
+        return world.folder / name
 
-    monkeypatch.setattr(world.repository, "export", export)
+    monkeypatch.setattr(world.repository, "lay_out", lay_out)
     await world.provider.pushed("agent/a", await world.commit("agent/a"))
     await until(begun.is_set)
     closing = asyncio.create_task(world.provider.aclose())
     assert not (await asyncio.wait((closing,), timeout=0.05))[0]
     go_on.set()
     await closing
-    assert world.checkouts() == []
+    assert over.is_set()
 
 
 async def test_an_interrupted_build_is_run_again_under_its_own_id(world: LocalWorld) -> None:
@@ -219,16 +217,6 @@ async def test_an_interrupted_build_is_run_again_under_its_own_id(world: LocalWo
     await until(lambda: len(world.events) == 2)
     assert all_types(world) == [CIEventType.BUILD_STARTED, CIEventType.BUILD_SUCCESS]
     assert {event.build_id for event in world.events} == {"build-1"}
-
-
-async def test_checkouts_of_a_killed_runner_are_removed(world: LocalWorld) -> None:
-    await world.provider.aclose()
-    readonly = world.folder / "builds" / "build-7" / "cache"
-    readonly.mkdir(parents=True)
-    (readonly / "file").touch()
-    readonly.chmod(0o500)
-    await world.start()
-    assert world.checkouts() == []
 
 
 async def test_an_interrupted_build_without_a_test_command_now_is_cancelled(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from lifecycle.scribe import Scribe
@@ -17,8 +18,7 @@ from runtime.workspace import Workspace
 from tests.lifecycle.simulated import BASE, KILL, TERM, Actor, Life, Space, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from communication.mailbox import Mailbox, Reading
     from runtime.containment import ProcessIdentity
@@ -296,9 +296,29 @@ class Branches:
         del message
         return MergeOutcome(merged=True, commit=commits[0], conflicts=(), reason="")
 
-    async def export(self, commit: str, dest: Path) -> None:
-        del commit, dest
-        self._life.checkpoint("before export")
+
+class Checkouts:
+    """Judging checkouts of which nothing is ever read."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    async def lay_out(self, name: str, commit: str, *, keep: Collection[str] = ()) -> Path:
+        del commit, keep
+        self._life.checkpoint("before lay out")
+        return Path("checkouts") / name
+
+    async def changed(self, name: str) -> tuple[str, ...]:
+        del name
+        return ()
+
+    untracked = changed
+
+    async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
+        del name, commit, files
+
+    async def remove(self, name: str) -> None:
+        del name
 
 
 class Commands:

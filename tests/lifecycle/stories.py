@@ -197,6 +197,7 @@ class Play:
             workspaces=ports.Spaces(world, life),
             terminals=terminals,
             branches=branches,
+            checkouts=ports.Checkouts(life),
             commands=ports.Commands(world, life),
             watcher=cast("MailboxWatcher", ports.Watcher(world)),
             rounds=Rounds(terminals, clock),

@@ -93,7 +93,6 @@ async def test_the_baseline_runs_outside_of_the_workspace(world: World) -> None:
     task = world.task(verify=["test ! -f litter; touch litter"])
     result = await world.run([*commit("x.txt"), DONE], task=task)
     assert result.result_type is LoopResultType.TASK_COMPLETE
-    assert not world.paths.laid_out(AGENT).exists()
 
 
 async def test_no_baseline_is_taken_when_it_is_switched_off(world: World) -> None:
@@ -113,12 +112,11 @@ async def test_a_change_of_the_verified_tests_is_flagged_in_the_record(world: Wo
     assert record.work.flagged == ("check.sh", "test_a.py")
 
 
-async def test_gates_that_move_the_branch_are_red(world: World) -> None:
+async def test_a_gate_that_commits_moves_no_branch_of_ours(world: World) -> None:
     sneaky = "git -c user.name=x -c user.email=x@x commit -q --allow-empty -m sneaky"
-    result = await world.run(
-        [*commit("x.txt"), DONE], task=world.task(verify=[sneaky]), baseline=False, max_retries=1
-    )
-    assert result.result_type is LoopResultType.MAX_RETRIES
+    result = await world.run([*commit("x.txt"), DONE], task=world.task(verify=[sneaky]))
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert "sneaky" not in world.git("log", "--all", "--format=%s")
 
 
 async def test_gates_leave_no_process_behind(world: World) -> None:
@@ -127,23 +125,16 @@ async def test_gates_leave_no_process_behind(world: World) -> None:
     assert world.marked() == []
 
 
-async def test_ignored_files_make_no_gate_green_on_a_clean_checkout(world: World) -> None:
+async def test_ignored_files_make_no_gate_green(world: World) -> None:
     script: list[Step] = [
         {"write": {"path": ".gitignore", "text": "built\n"}},
         {"write": {"path": "built", "text": "x"}},
         {"commit": "ignore what is built"},
         DONE,
     ]
-    task = world.task(verify=["test -f built"])
-    in_the_workspace = await world.run(script, task=task, max_retries=1)
-    assert in_the_workspace.result_type is LoopResultType.TASK_COMPLETE
-    world.settings.update(verify_clean=True)
-    on_the_commit = await world.loop().run_agent_loop(
-        world.agent(script, "agent-clean"), world.task("T002", verify=["test -f built"])
-    )
-    assert on_the_commit.result_type is LoopResultType.MAX_RETRIES
-    assert "`test -f built` ended with code 1" in str(on_the_commit.error)
-    assert not world.paths.laid_out("agent-clean").exists()
+    result = await world.run(script, task=world.task(verify=["test -f built"]), max_retries=1)
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    assert "`test -f built` ended with code 1" in str(result.error)
 
 
 async def test_a_gate_that_leads_git_to_the_users_checkout_leads_no_later_agent_there(

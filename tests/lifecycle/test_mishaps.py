@@ -121,7 +121,7 @@ async def test_a_lock_that_a_killed_git_left_keeps_nobody_from_committing(world:
 async def test_gates_that_edit_committed_files_are_red(world: World) -> None:
     fixing = "echo good > x.txt"
     result = await world.run(
-        {1: [*commit("x.txt"), DONE], 2: [{"commit": "what the gate wrote"}, DONE]},
+        {1: [*commit("x.txt"), DONE], 2: [*commit("x.txt", "good\n"), DONE]},
         task=world.task(verify=[fixing, "grep good x.txt"]), baseline=False,
     )  # fmt: skip
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)

@@ -213,33 +213,6 @@ async def test_hooks_do_not_run_in_a_merge(git_repo: Path, git_cli: Cli, tmp_pat
     assert (tmp_path / "ran").exists()
 
 
-async def test_an_export_is_the_commit_and_registers_nothing(
-    git_repo: Path, git_cli: Cli, tmp_path: Path, git_picture: Picture
-) -> None:
-    odd = "odd ü\nname.txt"
-    files = {odd: "x", ".gitattributes": "secret export-ignore\n", "secret": "s", "run.sh": "#!"}
-    head = commit_on(git_cli, git_repo, "agent/a", files)
-    before, refs_before = git_picture(git_repo), refs(git_cli, git_repo)
-    dest = tmp_path / "made" / "export"
-    branches = BranchManager(git_repo)
-    await branches.export(head, dest)
-    names = {str(path.relative_to(dest)) for path in dest.rglob("*") if path.is_file()}
-    assert names == {*files, "README.md", "src/app.py"}
-    assert (git_picture(git_repo), refs(git_cli, git_repo)) == (before, refs_before)
-    with pytest.raises(BranchError, match="not empty"):
-        await branches.export(head, dest)
-    with pytest.raises(BranchError, match="no branch"):
-        await branches.export("f" * 40, tmp_path / "other")
-
-
-async def test_a_sparse_checkout_exports_whole(
-    git_repo: Path, git_cli: Cli, tmp_path: Path
-) -> None:
-    git_cli(git_repo, "sparse-checkout", "set", "--no-cone", "/README.md")
-    await BranchManager(git_repo).export("main", tmp_path / "export")
-    assert (tmp_path / "export" / "src" / "app.py").exists()
-
-
 async def test_deleting_is_idempotent_and_spares_what_is_checked_out(
     git_repo: Path, git_cli: Cli
 ) -> None:

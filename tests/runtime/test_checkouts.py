@@ -58,9 +58,11 @@ async def test_each_commit_is_laid_out_whole_whatever_was_done_to_the_one_before
     checkouts: JudgingCheckouts, git_repo: Path, git_cli: Cli
 ) -> None:
     files = {"check.sh": "exit 1\n", "src/lib.py": "a\n", ".gitignore": "ignored\n"}
-    first = commit(git_cli, git_repo, {**files})
+    odd = {"odd ü\nname": "x", ".gitattributes": "secret export-ignore\n", "secret": "s"}
+    first = commit(git_cli, git_repo, {**files, **odd})
     folder = await checkouts.lay_out("a", first)
     at_first = files_of(folder)
+    assert set(at_first) >= {*files, *odd}
     spoil(folder)
     assert set(await checkouts.changed("a")) == {"check.sh", "src/lib.py"}
     assert await checkouts.lay_out("a", first) == folder

@@ -301,7 +301,7 @@ async def test_what_a_provider_keeps_for_itself_is_masked_too(
     """Its memory of reviews, checks and events is written before a lifecycle hears of them."""
     store, nothing = MemoryStore(), cast("Any", None)
     kept = surroundings(
-        branches=nothing, commands=nothing, store=store, now=time.time,  # noqa: TID251  # its own
+        branches=nothing, checkouts=nothing, commands=nothing, store=store, now=time.time,  # noqa: TID251  # its own
         folder=tmp_path, terminals=nothing, call_at=nothing, remote=None, masker=masker,
     ).documents  # fmt: skip
     await kept.put("memory", "1", {"reviews": [{"body": f"mind {canary('remark')}", "number": 7}]})

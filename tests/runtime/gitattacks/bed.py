@@ -14,6 +14,7 @@ from ci.interface import Surroundings
 from ci.local import LocalCIProvider
 from ci.verdict import VerdictStatus
 from runtime.branches import BranchManager
+from runtime.checkouts import JudgingCheckouts
 from runtime.git import Git, inspect_repository
 from runtime.workspace import WorkspaceManager
 from tests.ci.ports import JsonDocuments, ShellCommands
@@ -64,6 +65,10 @@ def new_repository(repo: Path) -> None:
 class _Forge(BranchManager):
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         return await self.is_conflicted(branch, into)
+
+    async def lay_out(self, commit: str, name: str) -> Path:
+        root = self._repo.parent / "judging"
+        return await JudgingCheckouts(self._repo, root=root, git=self._git).lay_out(name, commit)
 
 
 @dataclass
@@ -181,8 +186,8 @@ async def everything(bed: Bed, *, told: bool, refused: str = "") -> None:
     assert "notes.txt" in await branches.changed_between("agent/a", "side")
     joined = await branches.join((head, "side"), message="Both")
     assert joined.merged
-    await branches.export("agent/a", bed.top / "export")
-    assert (bed.top / "export" / "app.py").read_text() == "print(2)\n"
+    laid_out = await branches.lay_out(head, "a")
+    assert (laid_out / "app.py").read_text() == "print(2)\n"
     other = await manager.prepare("b", base="agent/a")
     assert (other.path / "app.py").read_text() == "print(2)\n"
     assert (await manager.status(other)).dirty == ()

@@ -14,6 +14,7 @@ import pytest
 
 import runtime
 from runtime.branches import BranchManager
+from runtime.checkouts import JudgingCheckouts
 from runtime.errors import RuntimeFault
 from runtime.git import Git, inspect_repository
 from runtime.workspace import WorkspaceManager
@@ -67,7 +68,7 @@ async def test_a_hostile_name_is_never_an_option_nor_a_path(
         lambda: branches.changed_between(name, "main"),
         lambda: branches.is_conflicted("main", name),
         lambda: branches.join((name, "main"), message=name),
-        lambda: branches.export(name, tmp_path / "export"),
+        lambda: JudgingCheckouts(bed.repo, root=tmp_path / "judging").lay_out("a", name),
         lambda: manager.prepare("n", base=name),
         lambda: manager.prepare(name),
     ):
@@ -205,8 +206,8 @@ async def test_replaced_objects_do_not_change_what_a_commit_holds(bed: Bed) -> N
     head = bed.git("rev-parse", "HEAD")
     bed.git("replace", head, bed.workspace.base_commit)
     assert "line 0 of the agent" not in bed.git("show", f"{head}:notes.txt")
-    await BranchManager(bed.repo).export(head, bed.top / "export")
-    assert "line 0 of the agent" in (bed.top / "export" / "notes.txt").read_text()
+    laid_out = await JudgingCheckouts(bed.repo, root=bed.top / "judging").lay_out("a", head)
+    assert "line 0 of the agent" in (laid_out / "notes.txt").read_text()
 
 
 async def test_configuration_that_changes_at_every_moment_never_gets_its_turn(bed: Bed) -> None:
