@@ -16,8 +16,8 @@ from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
 from runtime.gitview import Place, locate, read_small
 from runtime.ownership import BRANCH_REFS, STATE_FOLDER, checkouts, held_at
-from runtime.programs import unfiltered_files
-from runtime.saving import IDENTITY, SLOW, Checkout
+from runtime.saving import IDENTITY
+from runtime.status import SLOW, Checkout, unfiltered_files
 from runtime.tree import SHA, shown, some_of
 
 if TYPE_CHECKING:

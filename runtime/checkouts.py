@@ -19,7 +19,7 @@ from runtime.folders import remove_tree
 from runtime.git import NOT_A_REPOSITORY, Git, set_over
 from runtime.gitview import locate
 from runtime.ownership import STATE_FOLDER, make_private
-from runtime.saving import SLOW
+from runtime.status import SLOW
 from runtime.tree import SHA
 
 if TYPE_CHECKING:

@@ -162,6 +162,10 @@ class View:
         """Whether the configuration says that there is no checkout."""
         self.programs: dict[str, str] = {}
         """What of the repository's own configuration makes an ordinary git run a program."""
+        self.sparse = False
+        """Whether a checkout may be without some files of its commit."""
+        self.ignores: str | None = None
+        """The user's file of ignore rules for all repositories, where one is named."""
         self.drivers: frozenset[str] = frozenset()
         """Filters that an ordinary git would run when it writes files."""
         self.remotes: dict[str, str] = {}
@@ -220,6 +224,8 @@ class View:
             if (driver := _WRITES.fullmatch(key)) is not None:
                 drivers.add(driver[1])
         self.drivers = frozenset(drivers)
+        self.sparse = kept.get("core.sparsecheckout", "").lower() not in _OFF
+        self.ignores = kept.get("core.excludesfile")
         if not (self.common / "logs").is_dir():
             kept["core.logallrefupdates"] = "false"
         text = os.fsencode("".join(_line(*item) for item in kept.items()))

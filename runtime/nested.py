@@ -20,20 +20,17 @@ if TYPE_CHECKING:
 
     from runtime.git import Git
     from runtime.gitview import Place
-    from runtime.saving import Checkout
+    from runtime.status import Checkout
 
 _MODE_OF_LINK = b"\0\0\xe0\0"
 _FETCHED = 64
 """Commits of one fetch that are looked at: the names of a whole fetch are no command line."""
 
 
-def may_have_links(index: Path | None) -> bool:
+def may_have_links(index: Path) -> bool:
     """Tell whether an index may name such repositories; only ever wrong in saying so."""
-    if index is None:
-        return True
     try:
-        parts = [index, *index.parent.glob("sharedindex.*")]
-        return any(_MODE_OF_LINK in part.read_bytes() for part in parts)
+        return _MODE_OF_LINK in index.read_bytes()
     except OSError:
         return True
 

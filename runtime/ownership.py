@@ -67,6 +67,8 @@ class Record:
     """False from before the first step until after the last: a half-made workspace shows."""
     programs: Mapping[str, str] | None = None
     """What git in the user's hands would have run when it was made; None when not known."""
+    exclude: str | None = None
+    """The repository's own ignore rules (`info/exclude`) when it was made."""
 
 
 def read_record(root: Path, agent_id: str) -> Record | None:
@@ -74,10 +76,12 @@ def read_record(root: Path, agent_id: str) -> Record | None:
     try:
         found = json.loads(_record_file(root, agent_id).read_bytes())
         branch, ready, programs = found["base_branch"], found["ready"], found.get("programs")
+        exclude = found.get("exclude")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     known = programs if isinstance(programs, dict) else None
-    return Record(branch if isinstance(branch, str) else None, ready is True, known)
+    rules = exclude if isinstance(exclude, str) else None
+    return Record(branch if isinstance(branch, str) else None, ready is True, known, rules)
 
 
 def write_record(root: Path, agent_id: str, record: Record) -> None:
@@ -115,6 +119,11 @@ def exclude_own_files(common_dir: Path) -> None:
     gap = b"" if not before or before.endswith(b"\n") else b"\n"
     added = b"\n".join([_EXCLUDE_TITLE.encode(), *lines, b""])
     _write_whole(exclude, before + gap + added)
+
+
+def excluded(common_dir: Path) -> str:
+    """Return the repository's own ignore rules."""
+    return os.fsdecode(read_small(common_dir / "info" / "exclude") or b"")
 
 
 def _write_whole(path: Path, content: bytes) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runtime.saving import SavedWork
     from runtime.tree import ChangedFile, Commit
 
-_UNKNOWN = TreeStatus(head="", branch="", changed=(), untracked=(), fingerprint="", conflicted=())
+_UNKNOWN = TreeStatus(head="", branch="", changed=(), untracked=(), fingerprint="")
 
 
 class FolderWorkspaces:

@@ -1,4 +1,4 @@
-"""What a repository names for an ordinary git to run: its programs and its filters.
+"""What a repository names for an ordinary git to run: its programs.
 
 Owns the telling of it to people. The runner's own git runs none of them, whatever is found here.
 """
@@ -6,20 +6,16 @@ Owns the telling of it to people. The runner's own git runs none of them, whatev
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import TYPE_CHECKING
 
 from runtime.gitview import read_small
-from runtime.saving import SLOW
-from runtime.tree import shown, some_of
+from runtime.tree import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from runtime.git import Git
     from runtime.gitview import View
-    from runtime.saving import Checkout
 
 
 def named_programs(view: View) -> dict[str, str]:
@@ -41,24 +37,6 @@ def new_programs(before: Mapping[str, str], view: View) -> tuple[str, ...]:
         f"`git config --file {view.common / 'config'} --list` and {view.common / 'hooks'}"
     )
     return (note,)
-
-
-async def unfiltered_files(
-    git: Git, checkout: Checkout, view: View, names: bytes
-) -> tuple[str, ...]:
-    """Return which of the files (names, ended by NUL) the user's git would pass to a filter."""
-    if not view.drivers or not names:
-        return ()
-    answer = await git.run(
-        "check-attr", "-z", "--stdin", "filter",
-        cwd=checkout.folder, env=checkout.env, input=names, timeout=SLOW,
-    )  # fmt: skip
-    fields = answer.stdout.split(b"\0")
-    return tuple(
-        shown(path)
-        for path, driver in zip(fields[:-1:3], fields[2::3], strict=True)
-        if os.fsdecode(driver) in view.drivers
-    )
 
 
 def _hooks(folder: Path) -> list[Path]:

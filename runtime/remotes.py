@@ -21,7 +21,7 @@ from runtime.ownership import STATE_FOLDER
 from runtime.remote_address import NO_ADDRESS, Address, understood
 from runtime.remote_trip import Trip, plan_trip
 from runtime.remote_words import cleaned, pushed
-from runtime.saving import Checkout
+from runtime.status import Checkout
 from runtime.tree import SHA
 
 if TYPE_CHECKING:

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.copying import copy_out
 from runtime.errors import GitError
+from runtime.git import set_over
 from runtime.nested import has_files, loose_links, may_have_links
 from runtime.ownership import OWN_FILES_OUT, SAVED_REFS
-from runtime.tree import LINK_MODE, STATUS, Link, parse_status, shown
+from runtime.status import (
+    SLOW,
+    Checkout,
+    head_of,
+    ignored_by_agent,
+    own_index,
+    staged_files,
+    status_in,
+)
+from runtime.tree import LINK_MODE, Link, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from runtime.git import Git
-    from runtime.tree import TreeStatus
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Loopwright",
@@ -33,10 +42,8 @@ IDENTITY = {
     "GIT_COMMITTER_EMAIL": "loopwright@localhost",
 }
 """Commits of the runner itself need no configured user."""
-SLOW = 600.0
-"""Seconds for a git command that touches every file of a repository."""
-STATUS_SECONDS = 30.0
-"""A status is asked for while agents are stopped, too: what holds git up may not hold that up."""
+MOST_IGNORED, MOST_IGNORED_BYTES = 1000, 16 << 20
+"""Of ignored files in one folder at the top, no more than that is saved."""
 UNPUSHED = (
     "error: {folder} is a submodule without its files, and its commit {commit} is nowhere else: "
     "check it out (git submodule update) and push it\n"
@@ -52,34 +59,8 @@ class SavedWork:
     files: tuple[str, ...]
     problems: str = ""
     """What git could not read, in its words; empty when everything was saved."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checkout:
-    """A folder of files and the git folder that knows them; never found by searching upwards."""
-
-    git_dir: Path
-    folder: Path
-    index: Path | None = None
-    """The index that describes these files, if there is one."""
-
-    @property
-    def env(self) -> dict[str, str]:
-        """The variables that pin git to this checkout whatever a `.git` in the folder says."""
-        return {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.folder)}
-
-
-async def status_of(git: Git, checkout: Checkout) -> TreeStatus:
-    """Say where a checkout stands, by one git process."""
-    asked = (*STATUS, "--untracked-files=all")
-    result = await git.run(*asked, cwd=checkout.folder, env=checkout.env, timeout=STATUS_SECONDS)
-    return parse_status(result.stdout, checkout.folder)
-
-
-async def head_of(git: Git, checkout: Checkout) -> str:
-    """Return the commit that is checked out; nothing where there is none."""
-    asked = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    return (await git.run(*asked, cwd=checkout.folder, env=checkout.env, check=False)).text
+    left_out: tuple[str, ...] = ()
+    """Folders that only an agent's rules ignore and that hold too much to be saved."""
 
 
 def saved_message(agent_id: str, name: str, reason: str) -> str:
@@ -96,44 +77,53 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
     *,
     for_good: bool = False,
 ) -> SavedWork | None:
-    """Save what is uncommitted, if anything.
+    """Save what is uncommitted, if anything, and what only an agent's rules ignore.
 
     Before the checkout goes for good also the way to a detached head, and the files of repositories
     inside of which its commits hold only the id.
     """
     ref = f"{SAVED_REFS}{agent_id}/{name}"
-    try:
-        status = await status_of(git, checkout)
-    except GitError as error:
-        if error.code is None:  # git itself did not fail: it was held up, refused or is not there
-            raise
-        # A broken index hides what is dirty; saving reads the files themselves.
-        head, on_branch, clean = await head_of(git, checkout), False, False
-    else:
-        head, on_branch, clean = status.head, status.branch is not None, not status.dirty
-    if for_good and head and not on_branch:
-        keep = ("update-ref", f"{ref}-detached", head)
-        await git.run(*keep, cwd=checkout.folder, env=checkout.env)
-    if clean and not (for_good and may_have_links(checkout.index)):
-        return None
+    async with own_index(git, checkout) as env:
+        try:
+            status = await status_in(git, checkout, env)
+        except GitError as error:
+            if error.code is None:  # git itself did not fail: it was held up, or is not there
+                raise
+            # Something there cannot be compared; saving reads the files themselves.
+            head, on_branch, clean = await head_of(git, checkout), False, False
+        else:
+            head, on_branch = status.head, status.branch is not None
+            clean = not status.dirty and not status.hidden
+        if for_good and head and not on_branch:
+            keep = ("update-ref", f"{ref}-detached", head)
+            await git.run(*keep, cwd=checkout.folder, env=checkout.env)
+        if clean and not (for_good and may_have_links(Path(env["GIT_INDEX_FILE"]))):
+            return None
+        extra = await ignored_by_agent(git, checkout, env) + await staged_files(git, checkout)
     message = saved_message(agent_id, name, reason)
-    return await save_work(git, checkout, head=head, ref=ref, message=message, for_good=for_good)
+    return await save_work(
+        git, checkout, head=head, ref=ref, message=message, for_good=for_good, extra=extra
+    )
 
 
 async def save_work(  # noqa: PLR0913  # each names one fact of the saving
-    git: Git, checkout: Checkout, *, head: str, ref: str, message: str, for_good: bool
+    git: Git,
+    checkout: Checkout,
+    *,
+    head: str,
+    ref: str,
+    message: str,
+    for_good: bool,
+    extra: bytes = b"",
 ) -> SavedWork | None:
     """Commit what differs from head (a commit, or empty) under the ref; None when nothing does.
 
-    What the ref held before stays reachable as a parent of the new commit.
+    `extra` names files to save although they are ignored, each ended by NUL. What the ref held
+    before stays reachable as a parent of the new commit.
     """
     with tempfile.TemporaryDirectory(prefix="loopwright-save-") as scratch:
         saver = _Saver(git, checkout, Path(scratch), for_good=for_good)
-        try:
-            tree = await saver.tree_of(head, checkout.index)
-        except GitError:
-            # The checkout's own index may be what is broken: its content can be told without it.
-            tree = await saver.tree_of(head, None)
+        tree = await saver.tree_of(head, extra)
         asked = ("rev-parse", "--verify", f"{head}^{{tree}}") if head else ("mktree",)
         base_tree = await saver.ask(*asked)
         if tree == base_tree and not (for_good and saver.problems):
@@ -142,11 +132,11 @@ async def save_work(  # noqa: PLR0913  # each names one fact of the saving
         older = await saver.ask("log", "-1", "--format=%H %T %P", ref, check=False)
         old_commit, old_tree, *old_parents = older.split(" ") if older else ("", "")
         if old_tree == tree and old_parents[:1] == [head]:
-            return SavedWork(ref, old_commit, files, saver.problems)
+            return SavedWork(ref, old_commit, files, saver.problems, saver.left_out)
         parents = [word for parent in (head, old_commit) if parent for word in ("-p", parent)]
         commit = await saver.ask("commit-tree", tree, *parents, data=message)
         await saver.ask("update-ref", ref, commit, old_commit)
-        return SavedWork(ref, commit, files, saver.problems)
+        return SavedWork(ref, commit, files, saver.problems, saver.left_out)
 
 
 class _Saver:
@@ -161,6 +151,7 @@ class _Saver:
         # With an index of its own even for questions: a broken one would fail those, too.
         self._env = {**checkout.env, **IDENTITY, "GIT_INDEX_FILE": str(self._fresh_index())}
         self.problems = ""
+        self.left_out: tuple[str, ...] = ()
 
     async def ask(self, *args: str, check: bool = True, data: str | None = None) -> str:
         """Return what git answers about the checkout; nothing when it may fail and does."""
@@ -179,21 +170,27 @@ class _Saver:
         result = await self._git.run(*asked, cwd=self._checkout.folder, env=self._env)
         return tuple(shown(name) for name in result.stdout.split(b"\0") if name)
 
-    async def tree_of(self, head: str, index: Path | None) -> str:
-        """Write the checkout's files as a tree; a copy of its index spares reading all again."""
-        fresh = self._fresh_index()
-        env = {**self._checkout.env, "GIT_INDEX_FILE": str(fresh)}
-        if not _copied(index, fresh) and head:
-            await self._git.run("read-tree", head, cwd=self._checkout.folder, env=env)
-        self.problems = ""
-        return await self._fill(self._checkout.folder, env, OWN_FILES_OUT)
+    async def tree_of(self, head: str, extra: bytes) -> str:
+        """Write the checkout's files as a tree, also those that are named although ignored."""
+        env = {
+            **self._checkout.env,
+            "GIT_INDEX_FILE": str(self._fresh_index()),
+            **set_over([("core.sparseCheckout", "false")]),
+        }
+        folder = self._checkout.folder
+        if head:
+            await self._git.run("read-tree", head, cwd=folder, env=env, timeout=SLOW)
+        return await self._fill(folder, env, OWN_FILES_OUT, extra)
 
     def _fresh_index(self) -> Path:
         self._indexes += 1
         return self._scratch / f"index-{self._indexes}"
 
-    async def _fill(self, folder: Path, env: Mapping[str, str], out: tuple[str, ...]) -> str:
+    async def _fill(
+        self, folder: Path, env: Mapping[str, str], out: tuple[str, ...], extra: bytes = b""
+    ) -> str:
         listed = await self._list(folder, env, out)
+        self.left_out = listed.take_in(folder, extra)
         await self._take(folder, env, listed)
         if self._for_good and listed.links:
             await self._open_links(folder, env, listed)
@@ -312,6 +309,37 @@ class _Listed:
     links: dict[str, str] = field(default_factory=dict)
     """Submodules, each with its commit."""
 
+    def take_in(self, folder: Path, extra: bytes) -> tuple[str, ...]:
+        """Take in what is ignored, up to a measure for each folder at the top; return the rest."""
+        groups: dict[str, list[str]] = {}
+        known = {*self.nested, *self.links}
+        for name in map(os.fsdecode, filter(None, extra.split(b"\0"))):
+            if name.removesuffix("/") not in known:
+                top, slash, _ = name.partition("/")
+                groups.setdefault(top + slash, []).append(name)
+        left_out = []
+        for group, names in groups.items():
+            if _is_too_much(folder, names):
+                left_out.append(group)
+                continue
+            for name in names:
+                path = folder / name
+                if path.is_dir() and not path.is_symlink():  # a repository of its own
+                    self.nested.append(name.removesuffix("/"))
+                else:
+                    self.unknown.add(name)
+        return tuple(left_out)
+
+
+def _is_too_much(folder: Path, names: list[str]) -> bool:
+    if len(names) > MOST_IGNORED:
+        return True
+    size = 0
+    for name in names:
+        with suppress(OSError):
+            size += (folder / name).lstat().st_size
+    return size > MOST_IGNORED_BYTES
+
 
 def _complaints(stderr: str) -> str:
     return "".join(
@@ -323,16 +351,3 @@ def _complaints(stderr: str) -> str:
 
 def _lines(names: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(name) + b"\0" for name in names)
-
-
-def _copied(index: Path | None, fresh: Path) -> bool:
-    if index is None:
-        return False
-    try:
-        found = index.stat()
-        shutil.copyfile(index, fresh)
-    except FileNotFoundError:
-        return False
-    # By the age of the index git knows which files may have changed without looking changed.
-    os.utime(fresh, ns=(found.st_atime_ns, found.st_mtime_ns))
-    return True

@@ -27,12 +27,12 @@ SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 LINK_MODE = b"160000"
 """Marks a repository inside, of which only the id of a commit is held."""
 _KINDS = {b"A": "added", b"M": "modified", b"D": "deleted", b"T": "type changed"}
-_FIELDS_BEFORE_PATH = {b"1": 8, b"u": 10, b"?": 1}
+_FIELDS_BEFORE_PATH = {b"1": 8, b"?": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class TreeStatus:
-    """Where a checkout stands; every file is in at most one of the three lists."""
+    """Where a checkout stands; every file is in at most one of the lists."""
 
     head: str
     """The commit; empty on a branch without one."""
@@ -41,12 +41,13 @@ class TreeStatus:
     untracked: tuple[str, ...]
     fingerprint: str
     """Equal as long as neither the commit nor any uncommitted file changed."""
-    conflicted: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    """Files that nothing but rules of the agent's own ignore; in no way part of its work."""
 
     @property
     def dirty(self) -> tuple[str, ...]:
         """Every file that is not as in the commit."""
-        return (*self.conflicted, *self.changed, *self.untracked)
+        return (*self.changed, *self.untracked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,16 @@ def shown(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")
 
 
-def parse_status(raw: bytes, folder: Path) -> TreeStatus:
-    """Read the output of STATUS for the checkout in this folder."""
+def parse_status(
+    raw: bytes, folder: Path, *, hidden: bytes = b"", sparse: bool = False
+) -> TreeStatus:
+    """Read the output of STATUS for the checkout in this folder.
+
+    `hidden` lists files that others than the agent would not ignore; of a sparse checkout, files
+    that are not there are not missing.
+    """
     head, branch = b"", b""
-    lists: dict[bytes, list[str]] = {b"1": [], b"?": [], b"u": []}
+    lists: dict[bytes, list[str]] = {b"1": [], b"?": []}
     digest = hashlib.blake2b(digest_size=16)
     top = os.fsencode(folder) + b"/"
     for record in raw.split(b"\0"):
@@ -98,20 +105,21 @@ def parse_status(raw: bytes, folder: Path) -> TreeStatus:
             branch = record.removeprefix(b"# branch.head ")
         elif (kind := record[:1]) in lists:
             path = record.split(b" ", _FIELDS_BEFORE_PATH[kind])[-1]
-            if is_own_file(path):
+            if is_own_file(path) or (sparse and record.startswith(b"1 .D")):
                 continue
             lists[kind].append(shown(path))
             digest.update(b"\0" + record)
             # For a file that only the index changed, the record itself holds the content's hash.
             if kind != b"1" or record[3:4] != b".":
                 digest.update(_stamp(top + path))
+    unknown = {shown(name) for name in hidden.split(b"\0") if name}
     return TreeStatus(
         head="" if head == NO_COMMIT_YET else head.decode(),
         branch=None if branch == b"(detached)" else shown(branch),
         changed=tuple(lists[b"1"]),
         untracked=tuple(lists[b"?"]),
         fingerprint=digest.hexdigest(),
-        conflicted=tuple(lists[b"u"]),
+        hidden=tuple(sorted(unknown.difference(lists[b"?"]))),
     )
 
 

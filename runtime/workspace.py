@@ -18,18 +18,12 @@ from runtime import ownership
 from runtime.errors import CheckedOutError, WorkspaceError
 from runtime.git import Git
 from runtime.gitview import pinned, read_small
+from runtime.ignoring import rules_of, user_rules
 from runtime.nested import loose_links
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
 from runtime.programs import named_programs, new_programs
-from runtime.saving import (
-    Checkout,
-    SavedWork,
-    head_of,
-    keep_work,
-    save_work,
-    saved_message,
-    status_of,
-)
+from runtime.saving import SavedWork, keep_work, save_work, saved_message
+from runtime.status import Checkout, head_of, status_of
 from runtime.tree import LOG_FORMAT, SHA, parse_changes, parse_log
 from runtime.worktrees import Found, Worktrees
 
@@ -39,6 +33,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.tree import ChangedFile, Commit, TreeStatus
+
+
+RULES_REMEMBERED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +72,7 @@ class WorkspaceManager:
         self._root = (root or repo / ownership.STATE_FOLDER / "worktrees").resolve()
         self._git = git or Git(home=repo / ownership.STATE_FOLDER / "git")
         self._trees = Worktrees(repo, self._root, self._git)
+        self._ignored: dict[tuple[str, str], bytes] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare(self, agent_id: str, *, base: str | None = None) -> Workspace:
@@ -98,11 +96,14 @@ class WorkspaceManager:
             ownership.exclude_own_files(await self._trees.common_dir())
             # From here to the end a crash leaves a record that says: half-made, nothing to lose.
             programs = named_programs(await self._trees.view())
+            exclude = ownership.excluded(await self._trees.common_dir())
             ownership.write_record(self._root, agent_id, Record(base_branch, ready=False))
             await self._trees.point(BASE_REFS + agent_id, commit)
             notes += await self._trees.add(found, commit)
             ownership.write_record(
-                self._root, agent_id, Record(base_branch, ready=True, programs=programs)
+                self._root,
+                agent_id,
+                Record(base_branch, ready=True, programs=programs, exclude=exclude),
             )
             return Workspace(agent_id, found.path, found.branch, commit, base_branch, notes)
 
@@ -245,7 +246,26 @@ class WorkspaceManager:
                 f"commits are on branch {workspace.branch}"
             )
         ownership.straighten(git_dir)
-        return Checkout(git_dir, workspace.path, git_dir / "index")
+        checkout = Checkout(git_dir, workspace.path)
+        return await self._with_rules(workspace.agent_id, workspace.base_commit, checkout)
+
+    async def _with_rules(self, agent_id: str, base: str, checkout: Checkout) -> Checkout:
+        """Tell a checkout which ignore rules were there before the agent."""
+        record = ownership.read_record(self._root, agent_id)
+        exclude = record.exclude if record is not None else None
+        if exclude is None:  # made by an earlier version
+            exclude = ownership.excluded(await self._trees.common_dir())
+        key = base, exclude
+        if key not in self._ignored:
+            view = await self._git.view(pinned(checkout.git_dir, checkout.folder))
+            others = (user_rules(view.ignores, os.environ), os.fsencode(exclude))
+            rules = await rules_of(
+                self._git, base, cwd=checkout.folder, env=checkout.env, others=others
+            )
+            while len(self._ignored) >= RULES_REMEMBERED:
+                self._ignored.pop(next(iter(self._ignored)))
+            self._ignored[key] = rules
+        return replace(checkout, ignored=self._ignored[key])
 
     async def _read(self, workspace: Workspace, *args: str) -> bytes:
         checkout = await self._checkout(workspace)
@@ -314,6 +334,7 @@ class WorkspaceManager:
             )
         else:
             ownership.straighten(checkout.git_dir)
+            checkout = await self._with_rules(found.agent_id, found.base_commit or "", checkout)
             saved = await keep_work(
                 self._git, checkout, found.agent_id, name, reason, for_good=True
             )

@@ -19,8 +19,7 @@ from runtime.folders import remove_tree
 from runtime.git import IS_BARE, IS_CALLED_BARE, NO_COMMIT, NOT_A_REPOSITORY
 from runtime.gitview import Place, locate
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
-from runtime.programs import unfiltered_files
-from runtime.saving import SLOW, Checkout
+from runtime.status import SLOW, Checkout, unfiltered_files
 from runtime.tree import STATUS, parse_status, some_of
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class Found:
         """The workspace as git sees it, if it is registered and its folder is there."""
         if self.git_dir is None or not self.path.is_dir():
             return None
-        return Checkout(self.git_dir, self.path, self.git_dir / "index")
+        return Checkout(self.git_dir, self.path)
 
     @property
     def vacant(self) -> bool:

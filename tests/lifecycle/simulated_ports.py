@@ -68,7 +68,7 @@ class Spaces:
     async def status(self, workspace: Workspace) -> TreeStatus:
         space = self._space(workspace)
         dirty = tuple(space.dirty)
-        return TreeStatus(space.head, workspace.branch, dirty, (), f"{space.head}{dirty}", ())
+        return TreeStatus(space.head, workspace.branch, dirty, (), f"{space.head}{dirty}")
 
     async def recent_commits(
         self, workspace: Workspace, limit: int = 10, *, head: str | None = None

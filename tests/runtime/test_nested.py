@@ -242,4 +242,12 @@ async def test_where_there_is_no_repository_inside_no_git_process_is_started(
     assert await manager.loose(workspace, files) == ()
     assert asked == []
     assert await manager.remove("a", drop_branch=False, attempt=1) is None
-    assert asked == ["for-each-ref", "status", "worktree"]
+    assert asked == [
+        "for-each-ref",
+        "ls-tree",
+        "read-tree",
+        "status",
+        "diff-index",
+        "ls-files",
+        "worktree",
+    ]

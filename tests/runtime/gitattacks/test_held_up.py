@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime import saving
+from runtime import status
 from runtime.branches import BranchManager
 from runtime.copying import copy_out
 from runtime.errors import RuntimeFault
@@ -78,7 +78,7 @@ async def test_a_pipe_in_a_deeper_folder_costs_one_status_and_no_more(
     (bed.work / "deeper").mkdir()
     os.mkfifo(bed.work / "deeper" / ".gitignore")
     (bed.work / "deeper" / "file").touch()
-    monkeypatch.setattr(saving, "STATUS_SECONDS", 0.5)
+    monkeypatch.setattr(status, "STATUS_SECONDS", 0.5)
     async with asyncio.timeout(10):
         with pytest.raises(RuntimeFault, match=r"find \. -type p"):
             await WorkspaceManager(bed.repo).save_dirty(bed.workspace, 1, reason="stopped")
@@ -174,6 +174,7 @@ async def test_what_is_saved_is_what_adding_all_would_add(bed: Bed) -> None:
     assert saved is not None
     assert saved.problems == ""
     bed.git("add", "--all")
+    bed.git("add", "--force", "ignored")
     assert plain_git(bed.repo, "rev-parse", f"{saved.ref}^{{tree}}") == bed.git("write-tree")
 
 

@@ -1,0 +1,152 @@
+"""What in a checkout is in no commit, as the runner sees it with its own eyes.
+
+Owns the index by which files are compared. What an agent can write says nothing here: no index flag
+or stat data, no sparse pattern, no ignore rule that came after it. It changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.git import set_over
+from runtime.gitview import pinned
+from runtime.ownership import OWN_FILES_OUT
+from runtime.tree import STATUS, parse_status, shown
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from runtime.git import Git
+    from runtime.gitview import View
+    from runtime.tree import TreeStatus
+
+SLOW = 600.0
+"""Seconds for a git command that touches every file of a repository."""
+STATUS_SECONDS = 30.0
+"""A status is asked for while agents are stopped, too: what holds git up may not hold that up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A folder of files and the git folder that knows them; never found by searching upwards."""
+
+    git_dir: Path
+    folder: Path
+    ignored: bytes | None = None
+    """Ignore rules from before the agent came: what other rules hide, it hides. None: not known."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables that pin git to this checkout whatever a `.git` in the folder says."""
+        return {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.folder)}
+
+
+@asynccontextmanager
+async def own_index(git: Git, checkout: Checkout) -> AsyncIterator[dict[str, str]]:
+    """Give the variables for an index of the runner's own, at the commit that is checked out.
+
+    It holds no stat data and no flags, so that git reads each file to compare it. The index of the
+    checkout is an agent's: it can say of any file that it did not change.
+    """
+    with tempfile.TemporaryDirectory(prefix="loopwright-index-") as scratch:
+        env = {
+            **checkout.env,
+            "GIT_INDEX_FILE": f"{scratch}/index",
+            **set_over([("core.sparseCheckout", "false")]),
+        }
+        # On a branch without a commit, nothing is in it.
+        await git.run("read-tree", "HEAD", cwd=checkout.folder, env=env, check=False, timeout=SLOW)
+        yield env
+
+
+async def status_of(git: Git, checkout: Checkout) -> TreeStatus:
+    """Say where a checkout stands."""
+    async with own_index(git, checkout) as env:
+        return await status_in(git, checkout, env)
+
+
+async def status_in(git: Git, checkout: Checkout, env: Mapping[str, str]) -> TreeStatus:
+    """Say where it stands by the given index of ours."""
+    asked = (*STATUS, "--untracked-files=all")
+    result, staged, hidden, view = await asyncio.gather(
+        git.run(*asked, cwd=checkout.folder, env=env, timeout=STATUS_SECONDS),
+        staged_files(git, checkout),
+        ignored_by_agent(git, checkout, env),
+        git.view(pinned(checkout.git_dir, checkout.folder)),
+    )
+    told = _added(result.stdout, staged)
+    status = parse_status(told, checkout.folder, hidden=hidden, sparse=view.sparse)
+    return await _as_filtered(git, checkout, view, status)
+
+
+async def _as_filtered(git: Git, checkout: Checkout, view: View, status: TreeStatus) -> TreeStatus:
+    """Take for unchanged what differs by no more than a filter of the user's, as far as we know.
+
+    We run no filter. So there alone the agent's own index is asked, and what it hides is kept.
+    """
+    if not (view.drivers and status.changed):
+        return status
+    names = b"".join(os.fsencode(name) + b"\0" for name in status.changed)
+    filtered = await unfiltered_files(git, checkout, view, names)
+    if not filtered:
+        return status
+    told = await git.run(*STATUS, cwd=checkout.folder, env=checkout.env, timeout=STATUS_SECONDS)
+    hidden = frozenset(filtered).difference(parse_status(told.stdout, checkout.folder).changed)
+    return replace(
+        status,
+        changed=tuple(name for name in status.changed if name not in hidden),
+        hidden=(*status.hidden, *sorted(hidden)),
+    )
+
+
+async def staged_files(git: Git, checkout: Checkout) -> bytes:
+    """Return what an agent put into its index for its next commit, although it is ignored."""
+    asked = ("diff-index", "--cached", "--name-only", "--no-renames", "--diff-filter=A", "-z")
+    told = await git.run(*asked, "HEAD", cwd=checkout.folder, env=checkout.env, check=False)
+    return told.stdout if told.code == 0 else b""
+
+
+def _added(status: bytes, staged: bytes) -> bytes:
+    known = frozenset(record.removesuffix(b"/") for record in status.split(b"\0"))
+    told = [b"? " + name + b"\0" for name in staged.split(b"\0") if name]
+    return status + b"".join(record for record in told if record[:-1] not in known)
+
+
+async def ignored_by_agent(git: Git, checkout: Checkout, env: Mapping[str, str]) -> bytes:
+    """Return the files that are in no commit and that only an agent's rules may ignore."""
+    if checkout.ignored is None:
+        return b""
+    rules = Path(env["GIT_INDEX_FILE"]).with_name("ignored")
+    rules.write_bytes(checkout.ignored)
+    asked = ("ls-files", "--others", "-z", f"--exclude-from={rules}", "--", ".", *OWN_FILES_OUT)
+    return (await git.run(*asked, cwd=checkout.folder, env=env, timeout=SLOW)).stdout
+
+
+async def head_of(git: Git, checkout: Checkout) -> str:
+    """Return the commit that is checked out; nothing where there is none."""
+    asked = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    return (await git.run(*asked, cwd=checkout.folder, env=checkout.env, check=False)).text
+
+
+async def unfiltered_files(
+    git: Git, checkout: Checkout, view: View, names: bytes
+) -> tuple[str, ...]:
+    """Return which of the files (names, ended by NUL) the user's git would pass to a filter."""
+    if not view.drivers or not names:
+        return ()
+    answer = await git.run(
+        "check-attr", "-z", "--stdin", "filter",
+        cwd=checkout.folder, env=checkout.env, input=names, timeout=SLOW,
+    )  # fmt: skip
+    fields = answer.stdout.split(b"\0")
+    return tuple(
+        shown(path)
+        for path, driver in zip(fields[:-1:3], fields[2::3], strict=True)
+        if os.fsdecode(driver) in view.drivers
+    )
