@@ -58,6 +58,8 @@ class Case:
     """The agent's mailbox, and the workspace that it belongs to."""
     head: Head = field(default_factory=Head)
     dirty: tuple[ChangedFile, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """Files that nothing but ignore rules of the agent's own keep out of its commits."""
 
     @property
     def agent_id(self) -> str:

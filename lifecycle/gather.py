@@ -27,6 +27,7 @@ from lifecycle.context import (
 )
 from lifecycle.context import Commit as CommitFact
 from lifecycle.machine import events as on
+from runtime.tree import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,7 +80,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         saved_work=story.saved,
         # On record it is where it was made; the repository may have moved since.
         workspace_path=str(case.workspace.path if case.workspace else facts.get("workspace", "")),
-        notes=[str(note) for note in facts.get("notes", ())],
+        notes=[*map(str, facts.get("notes", ())), *_hidden(case)],
         blockers=story.blockers(),
         communications=_communications(case, mail),
         retry_count=tally.retry_count if tally else 0,
@@ -101,6 +102,16 @@ def snapshot_of(  # noqa: PLR0913  # all by name
 def _with_gates(task: Task, settings: Settings) -> Task:
     verify = settings.verify_of(task)
     return task if task.verify == verify else task.model_copy(update={"verify": verify})
+
+
+def _hidden(case: Case) -> tuple[str, ...]:
+    if not case.hidden:
+        return ()
+    note = (
+        "ignore rules that came with your work hide these files, so they are in no commit and are "
+        f"not judged: {some_of(case.hidden)}"
+    )
+    return (note,)
 
 
 class _Story:

@@ -48,6 +48,7 @@ async def look_up(
 ) -> None:
     """Remember where the workspace stands; git is asked about a new head, once."""
     case.dirty = uncommitted(status)
+    case.hidden = status.hidden
     if case.head.sha != status.head:
         case.head = Head(
             sha=status.head,

@@ -19,7 +19,7 @@ from lifecycle.handout import (
     write_summary,
 )
 from lifecycle.housing import end, look_once, look_up, mailbox_of, opened, save, whole
-from lifecycle.judging.gates import GateRunner
+from lifecycle.judging.gates import CANARIES, GateRunner
 from lifecycle.judging.merging import Merger
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -207,6 +207,7 @@ class Performer:
                 case.agent_id, drop_branch=True, attempt=case.attempt
             )
             await self._parts.checkouts.remove(case.agent_id)
+            await self._parts.store.remove(CANARIES, case.agent_id)
         except (RuntimeFault, OSError) as error:
             return on.WorkspaceRemoved(at=self._now(), problem=str(error))
         case.workspace = None
@@ -273,7 +274,7 @@ class Performer:
             status = await self._parts.workspaces.status(workspace)
             saved = (
                 await save(self._parts, workspace, attempt, "end of attempt")
-                if status.dirty
+                if status.dirty or status.hidden
                 else ""
             )
             commits = await self._look_up(case, workspace, status, attendance)

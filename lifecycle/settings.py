@@ -96,6 +96,9 @@ class Settings(BaseModel):
     """Seconds a verify or test command may take."""
     baseline: bool = True
     """Run the verify commands before the first attempt, to tell old failures from new ones."""
+    canary: Literal["warn", "require", "off"] = "warn"
+    """Run the verify commands once with the changed files broken on purpose: commands that stay
+    green look at something else. That is said (warn), or counts as red (require)."""
     review_summaries: bool = False
     """Hold each attempt until a person approved its summary."""
     max_live_agents: int = Field(4, ge=1, le=10_000)

@@ -154,7 +154,7 @@ def _gates(event: on.GatesFinished) -> str:
         count = len(event.gates)
         green = f"verified: {'the command is' if count == 1 else f'all {count} commands are'} green"
         changed = f" (it changed {', '.join(event.flagged)}: look at that)" if event.flagged else ""
-        return _cut(green + changed)
+        return _cut("; ".join((green + changed, *event.notes)))
     first = red[0]
     how = first.end
     more = f" (and {len(red) - 1} more)" if len(red) > 1 else ""

@@ -265,6 +265,7 @@ def _completed(scene: Scene, state: Completed) -> str:
     flagged = (
         f"; look at {listed(state.flagged)}: it changed tests or gates" if state.flagged else ""
     )
+    flagged += "".join(f"; {note}" for note in state.notes)
     on_commit = f" on {state.head[:12]}" if state.head else ""
     return (
         f"completed at {scene.entered(state, scene.record.updated_at)} because attempt "

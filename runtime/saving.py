@@ -28,7 +28,7 @@ from runtime.status import (
     staged_files,
     status_in,
 )
-from runtime.tree import LINK_MODE, Link, shown
+from runtime.tree import LINK_MODE, Link, shown, some_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -133,6 +133,8 @@ async def save_work(  # noqa: PLR0913  # each names one fact of the saving
         old_commit, old_tree, *old_parents = older.split(" ") if older else ("", "")
         if old_tree == tree and old_parents[:1] == [head]:
             return SavedWork(ref, old_commit, files, saver.problems, saver.left_out)
+        if saver.left_out:
+            message += f"\nLeft out, because it is ignored and large: {some_of(saver.left_out)}\n"
         parents = [word for parent in (head, old_commit) if parent for word in ("-p", parent)]
         commit = await saver.ask("commit-tree", tree, *parents, data=message)
         await saver.ask("update-ref", ref, commit, old_commit)

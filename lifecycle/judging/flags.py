@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 WATCHED_NAMES = (
-    "conftest.py", "pytest.ini", "tox.ini", "noxfile.py", "setup.cfg", "pyproject.toml", "Makefile",
-    "package.json", "jest.config", "vitest.config", "Cargo.toml", ".pre-commit-config.yaml",
+    "conftest.py", "sitecustomize.py", "usercustomize.py", "pytest.ini", "tox.ini", "noxfile.py",
+    "setup.cfg", "pyproject.toml", "Makefile", "package.json", "jest.config", "vitest.config",
+    "playwright.config", "cypress.config", "karma.conf", ".mocharc", "Cargo.toml", "build.rs",
+    "phpunit.xml", ".pre-commit-config.yaml", ".gitignore", ".gitattributes", "loopwright.toml",
 )  # fmt: skip
-WATCHED_FOLDERS = ("test", "tests", "__tests__", "spec", ".github", ".ci", ".gitlab-ci.yml")
+WATCHED_FOLDERS = (
+    "test", "tests", "__tests__", "spec", ".github", ".ci", ".gitlab-ci.yml", ".cargo",
+)  # fmt: skip
 
 
 def flagged(files: tuple[str, ...], commands: tuple[str, ...]) -> tuple[str, ...]:
@@ -14,6 +18,7 @@ def flagged(files: tuple[str, ...], commands: tuple[str, ...]) -> tuple[str, ...
     words = {
         word.strip("'\"").removeprefix("./") for command in commands for word in command.split()
     }
+    words |= {f"{word.replace('.', '/')}.py" for word in words}  # as in `python -m tools.check`
     return tuple(file for file in files if _is_watched(file) or file in words)
 
 

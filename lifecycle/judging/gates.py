@@ -6,10 +6,12 @@ what lies in its workspace, is not asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from lifecycle.errors import PlanError
 from lifecycle.housing import end, look_once, whole
+from lifecycle.judging.canary import break_files, breakable, key_of
 from lifecycle.judging.flags import flagged
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate
@@ -41,6 +43,34 @@ def _shown(result: CommandResult) -> str:
     return f"{result.excerpt.rstrip()}\n[it met the {result.limit_reached}]"
 
 
+CANARIES = "canaries"
+"""Documents: what came of the canary of each lifecycle, and of which gates and files."""
+
+
+class Question(NamedTuple):
+    """What is judged: the commit of an attempt, by which commands."""
+
+    case: Case
+    effect_id: str
+    attempt: int
+    head: str
+    commands: tuple[str, ...]
+
+
+def _leading_out(folder: Path, files: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the changed links that lead to what is in no commit."""
+    top = f"{os.path.realpath(folder)}/"
+    return tuple(
+        name
+        for name in files
+        if (folder / name).is_symlink() and not os.path.realpath(folder / name).startswith(top)
+    )
+
+
+def _red(command: str, text: str) -> Gate:
+    return Gate(command=command, ok=False, code=1, excerpt=text)
+
+
 class GateRunner:
     """Runs the gates of all lifecycles of one repository."""
 
@@ -58,11 +88,24 @@ class GateRunner:
     async def run(self, case: Case, effect_id: str, attempt: int, head: str) -> Event:
         """Run the gates on the commit that the agent says is done."""
         commands = self._parts.settings().verify_of(case.task)
+        notes: tuple[str, ...] = ()
         try:
             workspace = await whole(self._parts, case)
             await look_once(self._parts, case, workspace)
+            files = tuple(file.path for file in case.head.files)
+            flags = flagged(files, commands)
             if head:
                 gates = await self.on_commit(case, effect_id, head, commands, attempt=attempt)
+                if all(gate.ok for gate in gates):
+                    question = Question(case, effect_id, attempt, head, commands)
+                    before = await self._as_they_were(question, workspace.base_commit, flags)
+                    canary = await self._canary(question, breakable(files, flags))
+                    notes = (*before, *canary)
+                    if canary and self._parts.settings().canary == "require":
+                        gates = (
+                            *gates,
+                            _red("canary", canary[0]),
+                        )
             else:  # a folder without git, where nothing can be laid out
                 gates = await self._gates(
                     case, effect_id, commands, workspace.path, attempt=attempt
@@ -70,10 +113,7 @@ class GateRunner:
         except (RuntimeFault, PlanError, OSError) as error:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), problem=str(error))
         return on.GatesFinished(
-            at=self._now(),
-            attempt=attempt,
-            gates=gates,
-            flagged=flagged(tuple(file.path for file in case.head.files), commands),
+            at=self._now(), attempt=attempt, gates=gates, flagged=flags, notes=notes
         )
 
     async def on_commit(  # noqa: PLR0913  # each names one fact of the judgement
@@ -90,15 +130,77 @@ class GateRunner:
 
         The label tells the logs of several judgements of one attempt apart.
         """
-        checkouts = self._parts.checkouts
-        folder = await checkouts.lay_out(case.agent_id, commit)
+        folder = await self._laid_out(case, commit)
         gates = await self._gates(case, effect_id, commands, folder, attempt=attempt, label=label)
-        edited = await checkouts.changed(case.agent_id)
-        if not edited:
-            return gates
-        # Green or red, they judged something else than the commit that would be merged.
-        text = f"the verify commands changed files that are committed: {some_of(edited)}"
-        return (*gates, Gate(command="git diff --quiet", ok=False, code=1, excerpt=text))
+        leading = _leading_out(folder, tuple(file.path for file in case.head.files))
+        if leading:
+            text = (
+                f"these links lead out of the repository, and what is there is in no commit: "
+                f"{some_of(leading)}. Commit the files themselves"
+            )
+            gates = (*gates, _red("readlink", text))
+        edited = await self._parts.checkouts.changed(case.agent_id)
+        if edited:
+            # Green or red, they judged something else than the commit that would be merged.
+            text = f"the verify commands changed files that are committed: {some_of(edited)}"
+            gates = (*gates, _red("git diff --quiet", text))
+        return gates
+
+    async def _laid_out(self, case: Case, commit: str) -> Path:
+        """Lay a commit out, ready for its gates."""
+        return await self._parts.checkouts.lay_out(case.agent_id, commit)
+
+    async def _as_they_were(
+        self, question: Question, base: str, flags: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Judge changed tests and gates also in their old form; say what that came to."""
+        case = question.case
+        old = [file.path for file in case.head.files if file.kind != "added"]
+        changed = [name for name in old if name in set(flags)]
+        if not changed or not base:
+            return ()
+        folder = await self._laid_out(case, question.head)
+        await self._parts.checkouts.restore(case.agent_id, base, changed)
+        gates = await self._again(question, folder, "before")
+        red = [gate for gate in gates if not gate.ok]
+        told = "all green" if not red else f"{len(red)} failed (`{red[0].command}` {red[0].end})"
+        return (f"with {some_of(changed)} as before the change: {told}",)
+
+    async def _canary(self, question: Question, files: tuple[str, ...]) -> tuple[str, ...]:
+        """See that the gates turn red when what changed is broken; else say that they do not look.
+
+        Once for the same gates and files; what came of it is remembered with the lifecycle.
+        """
+        case, store = question.case, self._parts.store
+        if self._parts.settings().canary == "off" or not files:
+            return ()
+        key = key_of(question.commands, files)
+        known = (await store.all(CANARIES)).get(case.agent_id, {})
+        if known.get("key") != key:
+            folder = await self._laid_out(case, question.head)
+            broken = break_files(folder, files)
+            green = bool(broken) and all(
+                gate.ok for gate in await self._again(question, folder, "canary", first_red=True)
+            )
+            known = {"key": key, "green": green, "broken": some_of(broken)}
+            await store.put(CANARIES, case.agent_id, known)
+        if not known["green"]:
+            return ()
+        shown = f"they stay green with {known['broken']} broken on purpose"
+        return (f"the verify commands do not look at what changed: {shown}",)
+
+    async def _again(
+        self, question: Question, folder: Path, label: str, *, first_red: bool = False
+    ) -> tuple[Gate, ...]:
+        return await self._gates(
+            question.case,
+            question.effect_id,
+            question.commands,
+            folder,
+            attempt=question.attempt,
+            label=label,
+            first_red=first_red,
+        )
 
     async def _gates(  # noqa: PLR0913  # as above
         self,
@@ -109,6 +211,7 @@ class GateRunner:
         *,
         attempt: int,
         label: str = "gate",
+        first_red: bool = False,
     ) -> tuple[Gate, ...]:
         refuse_markers(f"a verify command of {case.task.id}", commands)
         timeout = self._parts.settings().gate_timeout
@@ -134,6 +237,8 @@ class GateRunner:
                     how=_how(result),
                 )
             )
+            if first_red and not result.ok:
+                break
         return tuple(gates)
 
     def _now(self) -> float:

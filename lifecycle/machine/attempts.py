@@ -456,6 +456,7 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
         head=state.head,
         changed_files=state.changed_files,
         flagged=event.flagged,
+        notes=event.notes,
     )
     return _complete(completed, event.at)
 

@@ -243,6 +243,8 @@ class GatesFinished(AttemptEvent):
 
     gates: tuple[Gate, ...]
     flagged: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What else a person should know of the verdict."""
     problem: str = ""
     """Why they could not be run at all."""
 

@@ -351,6 +351,8 @@ class Completed(State):
     changed_files: tuple[str, ...] = ()
     flagged: tuple[str, ...] = ()
     """Changed files that belong to the tests or gates themselves."""
+    notes: tuple[str, ...] = ()
+    """What else a person should know of the verdict."""
     merging: bool = False
     problem: str = ""
     """Why the latest attempt to merge was refused."""
