@@ -19,8 +19,8 @@ if str(ROOT) not in sys.path:
 from bench.measure import Row, row_of, table  # noqa: E402  # found only now
 
 SCRIPTS = (
-    "attempts", "breakpoints", "snapshot", "storm", "parked", "listing", "recovery", "start",
-    "instances", "boxes", "population", "hooks", "outside", "api", "agents",
+    "attempts", "breakpoints", "snapshot", "verdicts", "storm", "parked", "listing", "recovery",
+    "start", "instances", "boxes", "population", "hooks", "outside", "api", "agents",
 )  # fmt: skip
 
 PATIENCE_S = 900.0

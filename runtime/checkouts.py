@@ -97,8 +97,10 @@ class JudgingCheckouts:
 
     async def _lay_out(self, folder: Path, commit: str, keep: frozenset[str]) -> None:
         await asyncio.to_thread(self._begin, folder)
-        await self._run(folder, "read-tree", "--reset", "-u", commit)
-        extra, refs = await asyncio.gather(self._untracked(folder), self._refs())
+        _, refs = await asyncio.gather(
+            self._run(folder, "read-tree", "--reset", "-u", commit), self._refs()
+        )
+        extra = await self._untracked(folder)
         await asyncio.to_thread(self._finish, folder, commit, extra, keep, refs)
 
     def _begin(self, folder: Path) -> None:
