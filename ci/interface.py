@@ -16,7 +16,7 @@ from ci.events import CIEvent  # noqa: TC001  # pydantic reads the annotation at
 from ci.verdict import VerdictStatus  # noqa: TC001  # as above
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from ci.inbox import Deliveries, Hint
@@ -265,6 +265,8 @@ class Surroundings:
     """Needed by who works with a forge."""
     deliveries: Deliveries | None = None
     """Needed by who is told of things by webhooks."""
+    against_unasked: Callable[[str, str], Awaitable[str]] | None = None
+    """Says, of a base branch and a head, why nobody merges that without being asked."""
 
 
 @dataclass(frozen=True, slots=True)

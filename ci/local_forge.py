@@ -35,6 +35,7 @@ class LocalForge:
         self._ledger = ledger
         self.checks = checks
         self._auto_merge = auto_merge
+        self._against = surroundings.against_unasked
 
     async def resume(self) -> None:
         """Take up what was going on: events not told, builds and merges not finished."""
@@ -185,6 +186,10 @@ class LocalForge:
         # What the repository refused for good is left to a person or to a new head.
         refused = bool(pull.merge_refused) and not pull.merge_waits
         if self._auto_merge and green and not pull.conflicts and not refused:
+            against = await self._against(pull.base, pull.head_sha) if self._against else ""
+            if against:
+                await self._change(pull, merge_refused=against, merge_waits=False)
+                return
             await self._merge_unwatched(pull)
 
     async def _merge_unwatched(self, pull: Pull) -> None:

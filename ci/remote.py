@@ -259,6 +259,7 @@ class RemoteProvider:
             rules=self._rules,
             now=now,
             publish=self._publish,
+            against=surroundings.against_unasked,
         )
         poller = Poller(
             watching.round,

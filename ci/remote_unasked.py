@@ -13,7 +13,7 @@ from ci.errors import ForbiddenError, RefusedError
 from ci.merging import objection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from ci.forge import Forge, ForgePull, Reviews
     from ci.interface import Watch
@@ -30,6 +30,8 @@ class Unasked:
     bench: Bench
     rules: Callable[[], Rules]
     now: Callable[[], float]
+    against: Callable[[str, str], Awaitable[str]] | None = None
+    """Says, of a base branch and a head, why nobody merges that without being asked."""
 
     async def merge(
         self, watch: Watch, pull: ForgePull, verdict: Verdict, reviews: Reviews
@@ -40,6 +42,8 @@ class Unasked:
         if not self.rules().auto_merge:
             return False, ""
         against = self._against(watch, pull, verdict, reviews)
+        if not against and self.against is not None:
+            against = await self.against(pull.base, pull.head_sha)
         if not against:
             # What was kept may be old: nothing is merged that is not so at this moment.
             found = await self.forge.pull(pull.number)

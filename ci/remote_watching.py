@@ -80,6 +80,7 @@ class Watching:
     rules: Callable[[], Rules]
     now: Callable[[], float]
     publish: Callable[[CIEvent], Awaitable[None]]
+    against: Callable[[str, str], Awaitable[str]] | None = None
     watches: dict[str, Watch] = field(default_factory=dict)
     trouble: Trouble | None = None
     _unasked: Unasked = field(init=False)
@@ -88,7 +89,7 @@ class Watching:
     _listed_at: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self._unasked = Unasked(self.forge, self.bench, self.rules, self.now)
+        self._unasked = Unasked(self.forge, self.bench, self.rules, self.now, self.against)
 
     def begin(self, watch: Watch) -> None:
         """Know nothing yet of what this waits for."""

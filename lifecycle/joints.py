@@ -12,7 +12,7 @@ from lifecycle.masking import masked
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from pathlib import Path
 
     from ci.interface import Pushed, Remote, Timer
@@ -35,6 +35,7 @@ def surroundings(  # noqa: PLR0913  # all by name
     call_at: Callable[[float, Callable[[], None]], Timer],
     remote: Remote | None,
     masker: Masker,
+    against_unasked: Callable[[str, str], Awaitable[str]] | None = None,
 ) -> Surroundings:
     """Join what a CI provider works with."""
     return Surroundings(
@@ -46,6 +47,7 @@ def surroundings(  # noqa: PLR0913  # all by name
         call_at=call_at,
         remote=None if remote is None else _Remote(remote),
         deliveries=store.deliveries,
+        against_unasked=against_unasked,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -37,13 +38,13 @@ from runtime.commands import CommandRunner
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from ci.events import CIEvent
     from ci.interface import CIProvider, Remote
     from lifecycle.parts import Observer, Report
     from lifecycle.plan import Agent, Plan, Task
-    from lifecycle.ports import Branches, Checkouts, Workspaces
+    from lifecycle.ports import Branches, Checkouts, Workspaces, WorkWatch
     from lifecycle.store.port import LifecycleStore
     from runtime.process import TerminalManager
 
@@ -80,6 +81,7 @@ class AgentLifecycleLoop:
         checkpoint: Callable[[str], None] | None = None,
         checkouts: Checkouts | None = None,
         remote: Remote | None = None,
+        work_watch: WorkWatch | None = None,
     ) -> None:
         self.repo_dir = repo_dir.resolve()
         self.plan = plan
@@ -101,6 +103,7 @@ class AgentLifecycleLoop:
         self._checkouts: Checkouts = checkouts or JudgingCheckouts(
             self.repo_dir, root=self._paths.root / "checkouts"
         )
+        self._work_watch = work_watch
         self._opening = asyncio.Lock()
         self._engine: Engine | None = None
         self._store: LifecycleStore | None = None
@@ -223,6 +226,7 @@ class AgentLifecycleLoop:
                     call_at=self._clock.call_at,
                     remote=self._remote,
                     masker=self._masker,
+                    against_unasked=self._against(self._store),
                 )
             )
         settings = self._settings
@@ -255,6 +259,7 @@ class AgentLifecycleLoop:
             ci=self._ci,
             masker=self._masker,
             comm_file=self._comm_file,
+            work_watch=self._work_watch,
             observers=list(self._observers),
             plans={task.id: self.plan.mark() for task in self.plan.tasks},
         )
@@ -265,6 +270,9 @@ class AgentLifecycleLoop:
         if self._checkpoint is not None:
             parts.checkpoint = self._checkpoint
         return Engine(parts)
+
+    def _against(self, store: LifecycleStore) -> Callable[[str, str], Awaitable[str]] | None:
+        return None if self._work_watch is None else partial(self._work_watch.against, store)
 
     def _given_weaker(self, what: str) -> None:
         if self._report is not None:

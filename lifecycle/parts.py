@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lifecycle.paths import Paths
     from lifecycle.places import Places
     from lifecycle.plan import PlanMark
-    from lifecycle.ports import Branches, Checkouts, Commands, Terminals, Workspaces
+    from lifecycle.ports import Branches, Checkouts, Commands, Terminals, Workspaces, WorkWatch
     from lifecycle.rounds import Rounds
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
@@ -114,6 +114,8 @@ class Parts:
     """Tasks that are done, with their titles."""
     strays: defaultdict[str, set[ProcessIdentity]] = field(default_factory=lambda: defaultdict(set))
     """Processes that were ended when this runner began, by mark, until they are told of."""
+    work_watch: WorkWatch | None = None
+    """Is told of what each attempt committed."""
     observers: list[Observer] = field(default_factory=list)
     report: Report = silent
     """Where log events go."""

@@ -281,6 +281,8 @@ class Performer:
             elsewhere = await self._elsewhere(workspace, status)
             # Nothing shows as changed there, and yet its files would be in no commit that merges.
             loose = await self._parts.workspaces.loose(workspace, case.head.files)
+            branch = await self._parts.branches.head(workspace.branch) if elsewhere else ""
+            await self._note_work(case, workspace, (status.head, saved, branch or ""))
         except (RuntimeFault, OSError) as error:
             return on.SnapshotFailed(at=self._now(), attempt=attempt, text=str(error))
         return on.SnapshotTaken(
@@ -295,6 +297,14 @@ class Performer:
             last_words=self._last_words(case, attempt, attendance),
             elsewhere=elsewhere,
         )
+
+    async def _note_work(self, case: Case, workspace: Workspace, tips: tuple[str, ...]) -> None:
+        """Have it noted what was committed, and what was saved, before anybody can merge it."""
+        base = workspace.base_commit
+        if self._parts.work_watch is not None and any(tip not in ("", base) for tip in tips):
+            await self._parts.work_watch.captured(
+                self._parts.store, case.agent_id, base, tuple(filter(None, tips))
+            )
 
     async def _elsewhere(self, workspace: Workspace, status: TreeStatus) -> str:
         """Say where the agent went if its commits are not on its branch, from where they merge."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
+    from lifecycle.store.port import LifecycleStore
     from runtime.activity import Activity
     from runtime.branches import MergeOutcome
     from runtime.commands import CommandResult
@@ -156,6 +157,20 @@ class Checkouts(Protocol):
 
     async def remove(self, name: str) -> None:
         """Remove the checkout."""
+        ...
+
+
+class WorkWatch(Protocol):
+    """Notes what the work of agents would loosen of what holds them."""
+
+    async def captured(
+        self, store: LifecycleStore, agent_id: str, base: str, tips: Sequence[str]
+    ) -> None:
+        """Record it before anything of that work can be merged."""
+        ...
+
+    async def against(self, store: LifecycleStore, base: str, head: str) -> str:
+        """Say why nobody merges these commits unasked; nothing when nothing speaks against it."""
         ...
 
 

@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from lifecycle.errors import PlanError
+from lifecycle.heldsettings import NAME_FILES
 from lifecycle.settings import Settings
+from orchestrator.approval.approvals import Approvals
+from orchestrator.approval.cells import SETTINGS_TABLES, name_of, setting_cells
 from orchestrator.errors import ConfigError
 from orchestrator.sources import PREFIX, Layer, layers, settings_files
 
@@ -47,27 +50,76 @@ class SettingRow:
 
 
 def load_settings(
-    repo: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+    repo: Path,
+    *,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
+    approvals: Approvals | None = None,
 ) -> Settings:
     """Read all sources once; `overrides` are the command line's, None in them is not given."""
-    rows = explain_settings(repo, environ=environ, overrides=overrides)
+    rows = explain_settings(repo, environ=environ, overrides=overrides, approvals=approvals)
     values = {row.name: row.value for row in rows}
     return Settings.model_validate(values)
 
 
 def explain_settings(
-    repo: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+    repo: Path,
+    *,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
+    approvals: Approvals | None = None,
 ) -> list[SettingRow]:
-    """Return every setting with its value and the place it comes from."""
+    """Return every setting with its value and the place it comes from.
+
+    What an agent changed of the repository's own files does not count before it is approved;
+    `approvals` knows afterwards what waits.
+    """
+    approvals = approvals or Approvals(repo)
     values: dict[str, Any] = Settings().model_dump()
     sources = dict.fromkeys(values, DEFAULT)
-    for layer in _layers(repo, environ, overrides or {}):
+    for layer in _approved(_layers(repo, environ, overrides or {}), approvals):
         checked = _checked(layer)
         for name in _ousted(layer, checked):
             values[name], sources[name] = Settings.model_fields[name].default, DEFAULT
         values.update(checked)
         sources.update({name: layer.where(name) for name in checked})
+    for name in NAME_FILES:
+        if waiting := approvals.files_named(name, values.get(name)):
+            values[name] = Settings.model_fields[name].default
+            sources[name] = f"{DEFAULT}, because an agent changed {waiting}"
     return [SettingRow(name, values[name], sources[name]) for name in values]
+
+
+def _approved(layers: Iterator[Layer], approvals: Approvals) -> list[Layer]:
+    """Put approved values in the place of those that wait."""
+    read = list(layers)
+    cells: dict[str, Any] = {}
+    for layer in read:
+        if layer.file:
+            cells |= setting_cells(layer.file, layer.values)
+    approvals.begin()
+    instead = approvals.settings(cells, SETTINGS_TABLES)
+    return [_with_approved(layer, instead, approvals) if layer.file else layer for layer in read]
+
+
+def _with_approved(layer: Layer, instead: Mapping[str, Any], approvals: Approvals) -> Layer:
+    kept = {
+        name: value
+        for cell, value in instead.items()
+        for file, name in (name_of(cell),)
+        if file == layer.file
+    }
+    if any(name in AGENT for name in kept):  # one choice: all of it is as it was
+        kept |= {name: approvals.approved(layer.file, name) for name in AGENT}
+    values = {name: value for name, value in layer.values.items() if name not in kept}
+    values |= {name: value for name, value in kept.items() if value is not None}
+    return replace(
+        layer,
+        values=values,
+        where=lambda name: (
+            f"{layer.file}, as a person approved it" if name in kept else layer.where(name)
+        ),
+    )
 
 
 def _ousted(layer: Layer, values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -101,13 +153,15 @@ class SettingsReader:
         self._repo, self._environ, self._overrides = repo, dict(environ), dict(overrides or {})
         self._report = report
         self._files = settings_files(repo, environ)
+        self._named: tuple[Path, ...] = ()
+        self.approvals = Approvals(repo)
         self._stamps = self._look()
         self._settings = self._read()
 
     def __call__(self) -> Settings:
         """Return the current settings."""
         stamps = self._look()
-        if stamps != self._stamps:
+        if stamps != self._stamps or self.approvals.stale():
             self._stamps = stamps
             try:
                 self._settings = self._read()
@@ -117,10 +171,17 @@ class SettingsReader:
         return self._settings
 
     def _read(self) -> Settings:
-        return load_settings(self._repo, environ=self._environ, overrides=self._overrides)
+        settings = load_settings(
+            self._repo,
+            environ=self._environ,
+            overrides=self._overrides,
+            approvals=self.approvals,
+        )
+        self._named = tuple(self._repo / file for file in self.approvals.named)
+        return settings
 
     def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
-        return tuple(_stamp(path) for path in self._files)
+        return tuple(_stamp(path) for path in (*self._files, *self._named))
 
 
 def allowed_values(name: str) -> str:

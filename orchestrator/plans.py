@@ -18,14 +18,15 @@ from lifecycle.errors import PlanError
 from lifecycle.plan import Agent, Plan, Task, check_chain, default_agent_id
 from lifecycle.programs import installed, named
 from orchestrator.planlines import BUDGET, line_of, wrong
+from orchestrator.sources import PLAN_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from lifecycle.settings import Settings
+    from orchestrator.approval.approvals import Approvals
 
-DEFAULT_FILES = ("loopwright.plan.toml", "loopwright.plan.json")
 DEFAULT_AGENT = "default"
 TITLE_LENGTH = 80
 MOST_BYTES = 256 * 1024
@@ -34,19 +35,24 @@ MOST_BYTES = 256 * 1024
 
 def find_plan(repo: Path) -> Path | None:
     """Return the plan that lies at the top of a repository, if there is one."""
-    found = [repo / name for name in DEFAULT_FILES if (repo / name).exists()]
+    found = [repo / name for name in PLAN_FILES if (repo / name).exists()]
     if len(found) > 1:
         raise PlanError(
-            f"{repo} holds both {' and '.join(DEFAULT_FILES)}; name the one to use: "
-            f"`loopwright up {DEFAULT_FILES[0]}`"
+            f"{repo} holds both {' and '.join(PLAN_FILES)}; name the one to use: "
+            f"`loopwright up {PLAN_FILES[0]}`"
         )
     return found[0] if found else None
 
 
-def load_plan(path: Path) -> Plan:
-    """Read and check a plan; PlanError names the file and the line or field."""
+def load_plan(path: Path, approvals: Approvals | None = None) -> Plan:
+    """Read and check a plan; PlanError names the file and the line or field.
+
+    With `approvals` it is read as a person approved it, where an agent loosened what holds agents.
+    """
     text = _text_of(path)
     data = _parsed(path, text)
+    if approvals is not None:
+        data = approvals.plan(path, data)
     agents = data.get("agents")
     if isinstance(agents, dict):
         # In a file an agent is a template; each task gives it an id of its own.

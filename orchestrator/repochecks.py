@@ -14,6 +14,8 @@ from lifecycle.paths import Paths
 from lifecycle.store.lock import holder
 from lifecycle.store.peek import read_rows
 from lifecycle.store.sqlite_listing import damaged_in
+from orchestrator.approval.approvals import Approvals
+from orchestrator.approval.work import named
 from orchestrator.checks import BAD, OK, WARN, Check
 from orchestrator.config import DEFAULT, explain_settings
 from orchestrator.errors import ConfigError
@@ -82,11 +84,13 @@ def _git(repo: Path) -> Iterator[Check]:
 
 
 def _settings(repo: Path, environ: Mapping[str, str]) -> Iterator[Check]:
+    approvals = Approvals(repo)
     try:
-        rows = explain_settings(repo, environ=environ)
+        rows = explain_settings(repo, environ=environ, approvals=approvals)
     except ConfigError as problem:
         yield Check(BAD, "settings", str(problem), "mend that line or variable")
         return
+    yield from _waiting(approvals)
     own = [f"{row.name} from {row.source}" for row in rows if row.source != DEFAULT]
     yield Check(OK, "settings", "; ".join(own) or "all at their defaults")
     values = {row.name: row.value for row in rows}
@@ -94,6 +98,16 @@ def _settings(repo: Path, environ: Mapping[str, str]) -> Iterator[Check]:
     if command and shutil.which(command[0]) is None and not (repo / command[0]).exists():
         yield Check(
             BAD, "command", f"{command[0]} is not on PATH", "install it or mend the setting"
+        )
+
+
+def _waiting(approvals: Approvals) -> Iterator[Check]:
+    if approvals.held:
+        yield Check(
+            WARN,
+            "approval",
+            f"agents changed what holds them, and it is not in force: {named(approvals.held)}",
+            "look at `loopwright settings`, then `loopwright settings approve`, or take it out",
         )
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lifecycle.loop import AgentLifecycleLoop
     from lifecycle.record import AgentLifecycle
     from lifecycle.store.damage import Damaged
+    from orchestrator.approval.approvals import Approvals
     from orchestrator.providers import Outside
     from orchestrator.view import View
     from orchestrator.web.office import Beside
@@ -125,7 +126,15 @@ def code_of(result: LoopResult) -> int:
 class Service:
     """The loops of one call of `run` or `up`."""
 
-    def __init__(self, engine: Engine, view: View, heed: Heed, *, revives: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        view: View,
+        heed: Heed,
+        *,
+        revives: bool,
+        approvals: Approvals | None = None,
+    ) -> None:
         self._engine = engine
         self._view = view
         self._heed = heed
@@ -138,7 +147,14 @@ class Service:
             self._start,
             audit=self.audit,
             settings=SettingTrail(
-                self.audit, parts.store, parts.settings, by=who, masker=parts.masker
+                self.audit,
+                parts.store,
+                parts.settings,
+                by=who,
+                masker=parts.masker,
+                approvals=approvals,
+                now=parts.clock.now,
+                tell=view.note,
             ),
             by=who,
         )
@@ -233,13 +249,14 @@ class Service:
         self._start(agent, Task.model_validate(record.facts["task"]))
 
 
-async def conduct(
+async def conduct(  # noqa: PLR0913  # all by name
     loop: AgentLifecycleLoop,
     work: Callable[[Engine], Awaitable[Work]],
     *,
     view: View,
     outside: Outside,
     revives: bool,
+    approvals: Approvals | None = None,
 ) -> Ending:
     """Open the repository, run what there is to run, and leave nothing behind.
 
@@ -249,7 +266,7 @@ async def conduct(
         try:
             async with loop.opened() as engine:
                 view.attach(engine)
-                service = Service(engine, view, heed, revives=revives)
+                service = Service(engine, view, heed, revives=revives, approvals=approvals)
                 heed.attach(service.crew)
                 given = await work(engine)
                 mailroom = Mailroom(engine, outside)

@@ -1,6 +1,7 @@
 """Holds each change of a setting in the audit, also one that came between two runners.
 
-What of a setting is a secret is neither kept nor told.
+Records what counts as approved, and tells once of what waits for a person. What of a setting is a
+secret is neither kept nor told.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.masking import masked
 from lifecycle.settings import Settings
+from orchestrator.approval.cells import name_of
+from orchestrator.approval.work import APPROVE, named
 from runtime.masking import Masker
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from lifecycle.audit import Audit
     from lifecycle.store.port import LifecycleStore
+    from orchestrator.approval.approvals import Approvals
 
 SEEN = "settings"
 """Collection with the one document of the settings as they were last seen."""
@@ -27,7 +31,7 @@ class SettingTrail:
     Who changed a file is not known: `by` is whose runner goes by it from now on.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all by name
         self,
         audit: Audit,
         store: LifecycleStore,
@@ -35,12 +39,19 @@ class SettingTrail:
         *,
         by: str,
         masker: Masker | None = None,
+        approvals: Approvals | None = None,
+        now: Callable[[], float] = float,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self._audit = audit
         self._store = store
         self._settings = settings
         self._by = by
         self._masker = Masker() if masker is None else masker
+        self._approvals = approvals
+        self._now = now
+        self._tell = tell
+        self._waiting: set[str] = set()
         self._seen: Settings | None = None
         self._known: dict[str, Any] = {}
 
@@ -57,6 +68,8 @@ class SettingTrail:
         present = self._settings()
         if present is self._seen:
             return
+        if self._approvals is not None:
+            await self._keep(self._approvals)
         self._seen = present
         # Both as what is known of secrets by now has it: else one learnt since looks like a change.
         before = masked(self._known, self._masker)
@@ -68,3 +81,31 @@ class SettingTrail:
             await self._audit.record("setting", self._by, name, "changed", details=details)
         if changed:
             await self._store.put(SEEN, SEEN, values)
+
+    async def _keep(self, approvals: Approvals) -> None:
+        """Record what counts, and tell of what began to wait."""
+        first = approvals.first
+        fresh = await approvals.keep(self._store, by=self._by, at=self._now(), masker=self._masker)
+        if first and fresh:
+            self._say(
+                f"As they are, these count as approved: {named(fresh)}; what agents change of "
+                f"them waits for {APPROVE}"
+            )
+        waiting = {cell: each for cell, each in approvals.held.items() if each.agent_id}
+        begun = [each for cell, each in waiting.items() if cell not in self._waiting]
+        self._waiting = set(waiting)
+        for each in begun:
+            file = name_of(each.cell)[0]
+            why = f"in {file}, by the work of {each.agent_id}"
+            details = {"file": file, "from": each.approved, "to": each.value}
+            await self._audit.record(
+                "setting", each.agent_id, each.name, "held", why, details=details
+            )
+        if begun:
+            agents = ", ".join(sorted({each.agent_id for each in begun}))
+            what = named(each.cell for each in begun)
+            self._say(f"Not in force: {what}, changed by the work of {agents}; see {APPROVE}")
+
+    def _say(self, text: str) -> None:
+        if self._tell is not None:
+            self._tell(text)

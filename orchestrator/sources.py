@@ -29,6 +29,9 @@ NOT_SETTINGS = frozenset(
 """Variables of ours that are no settings: what agents get, what shows our inside, and secrets,
 which belong into no file and no listing."""
 REPO_FILE = "loopwright.toml"
+PROJECT_FILE = "pyproject.toml"
+PLAN_FILES = ("loopwright.plan.toml", "loopwright.plan.json")
+"""Plans that `up` takes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +42,28 @@ class Layer:
     where: Callable[[str], str]
     is_text: bool = False
     """Whether it knows nothing but texts: variables."""
+    file: str = ""
+    """Its name if it is a file of the repository, which agents can write."""
 
 
 def layers(repo: Path, environ: Mapping[str, str]) -> Iterator[Layer]:
     """Read what there is, the weakest first."""
     for path in _user_files(environ):
         yield from _file_layer(path)
-    yield from _file_layer(repo / "pyproject.toml", "tool", "loopwright")
-    yield from _file_layer(repo / REPO_FILE)
+    yield from _file_layer(repo / PROJECT_FILE, "tool", "loopwright", file=PROJECT_FILE)
+    yield from _file_layer(repo / REPO_FILE, file=REPO_FILE)
     yield _environment_layer(environ)
 
 
 def settings_files(repo: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Name the files that are read, the weakest first; they need not be there."""
-    return (*_user_files(environ), repo / "pyproject.toml", repo / REPO_FILE)
+    return (*_user_files(environ), repo / PROJECT_FILE, repo / REPO_FILE)
 
 
-def _file_layer(path: Path, *table: str) -> Iterator[Layer]:
+def _file_layer(path: Path, *table: str, file: str = "") -> Iterator[Layer]:
     text = TomlText.read(path)
     if text is not None:
-        yield Layer(dict(text.table(*table)), lambda name: text.where((*table, name)))
+        yield Layer(dict(text.table(*table)), lambda name: text.where((*table, name)), file=file)
 
 
 def _environment_layer(environ: Mapping[str, str]) -> Layer:

@@ -1,6 +1,7 @@
-"""Tells people at once of trouble that is no fact of a lifecycle: records that cannot be written.
+"""Tells people at once of what is no fact of a lifecycle.
 
-Reports go to the runner's log, which may be on the very disk that is full. Decides nothing.
+Such are records that cannot be written, and settings that an agent's commits would change. Reports
+go to the runner's log, which may be on the very disk that is full. Decides nothing.
 """
 
 from __future__ import annotations
@@ -34,5 +35,7 @@ class Troubles:
             self._waiting.discard(agent_id)
             if not self._waiting:
                 self._tell("records can be written again; goes on")
+        elif event == "settings_proposed":
+            self._tell(f"{agent_id}: {fields.get('reason', '')}")
         elif event == "lifecycle_state_gone":
             self._tell("stopping: the records of this repository are not where they were")

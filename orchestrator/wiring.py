@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Plan
+from orchestrator.approval.work import WorkWatch
 from orchestrator.secrecy import masker_of
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
@@ -48,20 +49,20 @@ def build(  # noqa: PLR0913  # all by name
     `who` is what other runners are told about this one. Without a provider no build is started and
     no pull request is moved, which is right for a command that only changes a record.
     """
+    masker = masker or masker_of(environ, settings().pass_env)
     return AgentLifecycleLoop(
         repo_dir=repo,
         plan=plan or Plan(tasks=()),
         ci_provider=provider,
         remote=remote,
-        terminal_manager=TerminalManager(
-            repo, environ=environ, masker=masker or masker_of(environ, settings().pass_env)
-        ),
+        terminal_manager=TerminalManager(repo, environ=environ, masker=masker),
         branch_manager=BranchManager(repo),
         workspace_manager=WorkspaceManager(repo),
         settings=settings,
         who=who,
         observers=observers,
         report=report,
+        work_watch=WorkWatch(repo.resolve(), masker, report),
         checkpoint=crash_hook(environ),
     )
 

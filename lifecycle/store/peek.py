@@ -101,7 +101,21 @@ def read_facts(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:
     return [(*row[:3], _decoded("facts", row[3])[0] or {}) for row in rows]
 
 
-def _fetch(path: Path, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+def read_documents(path: Path, collection: str) -> dict[str, dict[str, Any]]:
+    """Return the documents of a collection by key; none where there are no records yet.
+
+    Their table has had one form from the first version on, so any version's is read.
+    """
+    if not path.exists():
+        return {}
+    query = "SELECT key, body FROM documents WHERE collection = ? ORDER BY ord"
+    rows = _fetch(path, query, (collection,), any_version=True)
+    return {str(key): body for key, text in rows if isinstance(body := json.loads(text), dict)}
+
+
+def _fetch(
+    path: Path, query: str, values: tuple[Any, ...], *, any_version: bool = False
+) -> list[tuple[Any, ...]]:
     if not path.exists():
         raise StoreError(f"there are no records: {path} does not exist; start a loop first")
     name = os.fsencode(path.absolute())
@@ -110,7 +124,8 @@ def _fetch(path: Path, query: str, values: tuple[Any, ...]) -> list[tuple[Any, .
     uri = b"file:" + name + b"?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as connection:
-            _check_version(connection, path)
+            if not any_version:
+                _check_version(connection, path)
             return fetch(connection, query, values)
     except sqlite3.DatabaseError as problem:
         if getattr(problem, "sqlite_errorcode", 0) & 0xFF in (

@@ -114,7 +114,14 @@ async def loop_through(
             environ=bench.environ,
             masker=masker,
         )
-        return await service.conduct(loop, work, view=view, outside=there, revives=revives)
+        return await service.conduct(
+            loop,
+            work,
+            view=view,
+            outside=there,
+            revives=revives,
+            approvals=bench.settings.approvals,
+        )
 
 
 def tell_ending(ending: Ending, bench: Bench, *, hints: bool = True) -> None:

@@ -19,6 +19,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("demo", "demo", "watch a whole loop with a scripted agent in a throw-away repository"),
             ("init", "init", "prepare a repository: settings file, git excludes"),
+            ("settings", "settings", "list all settings; approve what agents changed of them"),
             (
                 "doctor",
                 "doctor",

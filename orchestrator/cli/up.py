@@ -60,7 +60,7 @@ def run(name: str, args: list[str]) -> int:
 
     bench = looping.Bench.of(repo, max_live_agents=options.max_live, **confined)
     path = Path(options.plan) if options.plan is not None else plans.find_plan(repo)
-    plan = plans.load_plan(path) if path is not None else None
+    plan = plans.load_plan(path, bench.settings.approvals) if path is not None else None
     for task in plan.tasks if plan is not None else ():
         # Who has no agent is refused before anything starts.
         plans.agent_for(task, plan, bench.settings())

@@ -1,0 +1,68 @@
+"""What `loopwright settings` does: reads all that holds agents, and takes over what waits."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lifecycle.audit import Audit
+from lifecycle.clock import SystemClock
+from lifecycle.errors import PlanError
+from orchestrator.approval.approvals import Approvals
+from orchestrator.approval.cells import WHOLE, name_of
+from orchestrator.approval.records import PROPOSED
+from orchestrator.approval.work import APPROVE, named
+from orchestrator.config import explain_settings
+from orchestrator.errors import ConfigError
+from orchestrator.plans import find_plan, load_plan
+from orchestrator.reading import store_of
+from orchestrator.secrecy import masker_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from orchestrator.config import SettingRow
+
+
+def read(repo: Path, environ: Mapping[str, str]) -> tuple[list[SettingRow], Approvals]:
+    """Return every setting, and what of settings, plans and named files waits."""
+    approvals = Approvals(repo)
+    rows = explain_settings(repo, environ=environ, approvals=approvals)
+    with suppress(PlanError):  # a plan that cannot be read is refused by who runs it
+        plan = find_plan(repo)
+        for path in dict.fromkeys((*map(repo.joinpath, approvals.plans_known()), plan)):
+            if path is not None:
+                load_plan(path, approvals)
+    return rows, approvals
+
+
+def waiting(repo: Path, environ: Mapping[str, str]) -> str:
+    """Say in one line what waits for a person; nothing when nothing does."""
+    try:
+        _, approvals = read(repo, environ)
+    except ConfigError:
+        return ""  # whoever runs something is told what is wrong
+    if not approvals.held:
+        return ""
+    return f"Not in force yet, because an agent changed it: {named(approvals.held)}; {APPROVE}"
+
+
+async def approve(repo: Path, approvals: Approvals, by: str) -> None:
+    """Take over what waits."""
+    import os  # noqa: PLC0415  # only here
+
+    masker, now = masker_of(os.environ), SystemClock().now
+    async with store_of(repo) as store:
+        await approvals.keep(store, by=by, at=now(), masker=masker, waiting=True)
+        files = {name_of(cell)[0] for cell in approvals.held}
+        for key, body in (await store.all(PROPOSED)).items():
+            file, name = name_of(str(body.get("cell", "")))
+            if name == WHOLE and file in files:  # now a person knows what the file holds
+                await store.remove(PROPOSED, key)
+        audit = Audit(store.trail, now=now, masker=masker)
+        for each in approvals.held.values():
+            change = each.to_json()
+            details = {"file": change["file"], "from": change["approved"], "to": change["value"]}
+            why = f"in {change['file']}, by the work of {each.agent_id}"
+            await audit.record("setting", by, each.name, "approved", why, details=details)

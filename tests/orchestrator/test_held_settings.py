@@ -1,0 +1,262 @@
+"""What an agent's commit says in settings files holds nobody less before a person approved it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.orchestrator.loopkit import DONE, SETTINGS, until
+
+if TYPE_CHECKING:
+    from tests.orchestrator.loopkit import World
+
+ROOT = Path(__file__).parents[2]
+PR = {"breakpoint": "pr_created"}
+LOOK = """\
+import sys
+try:
+    open(sys.argv[1], "a").write("out\\n")
+except OSError:
+    print("shut in")
+"""
+PLANTS = {
+    "loopwright.toml": "{before}{planted}",
+    "pyproject.toml": "[tool.loopwright]\n{planted}",
+}
+
+
+def _escaped(world: World) -> Path:
+    return world.folder / "escaped"
+
+
+def _look(world: World) -> dict[str, Any]:
+    """Return the step by which an agent finds out whether it is in its box."""
+    return {"run": [sys.executable, "-S", "-c", LOOK, str(_escaped(world))]}
+
+
+def _planting(file: str, before: str, planted: str) -> list[dict[str, Any]]:
+    text = PLANTS[file].format(before=before, planted=planted)
+    return [{"write": {"path": file, "text": text}}, {"commit": "Small things"}]
+
+
+def _boxed(world: World, more: str = "") -> str:
+    """Commit settings that shut agents in; returns their text."""
+    readable = json.dumps([str(world.folder), str(ROOT)])
+    text = f'{SETTINGS}box_readable = {readable}\ntest_command = "true"\n{more}'
+    world.settings(text if 'isolation = "' in more else f'{text}isolation = "container"\n')
+    world.git("commit", "--quiet", "-am", "Shut agents in")
+    return (world.repo / "loopwright.toml").read_text()
+
+
+def _two_attempts(world: World, first: list[Any]) -> str:
+    return world.script(
+        "agent", {"attempts": {"1": [_look(world), *first], "default": [_look(world), DONE]}}
+    )
+
+
+def _held(world: World) -> dict[str, Any]:
+    return {each["name"]: each for each in world.json("settings")["held"]}
+
+
+def test_a_pull_request_that_changes_what_holds_agents_is_not_merged_unasked(
+    world: World,
+) -> None:
+    text = _boxed(world, "auto_merge = true\npr_merge_timeout = 30\n")
+    loosened = text.replace('isolation = "container"', 'isolation = "process"')
+    plant = [{"write": {"path": "loopwright.toml", "text": loosened}}, {"commit": "x"}, PR]
+    agent = _two_attempts(world, plant)
+    with world.live("run", "x", "--command", agent) as live:
+        world.comes_to("PrPending")
+        live.says("isolation")
+
+        def refused() -> str:
+            pulls = world.json("pr", "list")["pull_requests"]
+            assert all(pull["state"] == "open" for pull in pulls)
+            return "".join(pull["merge_refused"] for pull in pulls)
+
+        assert "isolation" in until(refused, "the provider says why it does not merge")
+        # A person merges it: the code is good, the settings wait.
+        world.call("pr", "merge", "1")
+        live.says("loopwright settings approve")
+        live.ends(0)
+    assert 'isolation = "process"' in (world.repo / "loopwright.toml").read_text()
+    assert not _escaped(world).exists(), "attempt 2 stayed in its box"
+    assert _held(world)["isolation"]["approved"] == "container"
+
+
+@pytest.mark.parametrize("file", PLANTS)
+def test_what_an_accepted_change_planted_in_the_settings_waits_for_a_person(
+    world: World, file: str
+) -> None:
+    text = _boxed(world, "budget_attempts = 3\n")
+    ran = world.folder / "ran"
+    if file == "pyproject.toml":  # the other file would come before it
+        text = text.replace('isolation = "container"\n', "").replace("budget_attempts = 3\n", "")
+        world.settings(text)
+        own = '[tool.loopwright]\nisolation = "container"\nbudget_attempts = 3\n'
+        (world.repo / file).write_text(own)
+        world.git("add", "-A")
+        world.git("commit", "--quiet", "-m", "Hold them here")
+    kept = "".join(
+        line
+        for line in text.splitlines(keepends=True)
+        if not line.startswith(("isolation", "budget_attempts", "test_command"))
+    )
+    touch = json.dumps(f"touch {ran}")
+    planted = f'isolation = "process"\nbudget_attempts = 900\nverify = [{touch}]\n'
+    planted += f"test_command = {touch}\n" if file == "loopwright.toml" else ""
+    agent = _two_attempts(world, [*_planting(file, kept, planted), DONE])
+    world.call("run", "x", "--command", agent)
+    assert file in world.call("show", "agent-T001").stdout
+    accepted = world.call("accept", "agent-T001")
+    assert "loopwright settings approve" in accepted.stderr
+    assert 'isolation = "process"' in (world.repo / file).read_text()
+
+    again = world.call("run", "y", "--command", _two_attempts(world, [{"commit": "y"}, DONE]))
+    assert "isolation" in again.stderr
+    assert not _escaped(world).exists()
+    assert not ran.exists()
+    values = {row["name"]: row["value"] for row in world.json("settings")["settings"]}
+    assert values["isolation"] == "container"
+    assert values["budget_attempts"] == 3
+    assert values["verify"] == []
+    assert {"isolation", "budget_attempts", "verify"} <= set(_held(world))
+    assert "settings approve" in world.call("doctor", code=None).stdout
+
+    world.call("settings", "approve", "--by", "Ada")
+    assert not _held(world)
+    values = {row["name"]: row["value"] for row in world.json("settings")["settings"]}
+    assert values["isolation"] == "process"
+    acts = [
+        (entry["action"], entry["actor"], entry["subject"], entry["outcome"])
+        for entry in world.json("audit")
+    ]
+    assert ("setting", "Ada", "isolation", "approved") in acts
+    assert any(act[0] == "setting" and act[2:] == ("isolation", "held") for act in acts)
+
+
+@pytest.mark.parametrize("how", ["merge", "squash", "rebase", "file"])
+def test_it_waits_in_whatever_form_a_person_merged_it(world: World, how: str) -> None:
+    text = _boxed(world, 'isolation = "process"\nwall_limit = 60\n')
+    loose = text.replace("wall_limit = 60", "wall_limit = 0")
+    agent = world.script(
+        "agent", [{"write": {"path": "loopwright.toml", "text": loose}}, {"commit": "x"}, DONE]
+    )
+    world.call("run", "x", "--command", agent)
+    (world.repo / "more.txt").write_text("A person's own work\n")
+    world.git("add", "-A")
+    world.git("commit", "--quiet", "-m", "Something else")
+    branch = "agent/agent-T001"
+    if how == "merge":
+        world.git("merge", "--quiet", "--no-ff", "-m", "By hand", branch)
+    elif how == "squash":
+        world.git("merge", "--quiet", "--squash", branch)
+    elif how == "rebase":
+        world.git("cherry-pick", branch)
+    else:
+        world.git("checkout", branch, "--", "loopwright.toml")
+    assert _held(world)["wall_limit"]["approved"] == 60
+    # The branch and the record may be long gone when somebody looks again.
+    world.call("reject", "agent-T001")
+    assert _held(world)["wall_limit"]["value"] == 0
+
+
+def test_a_persons_own_edit_counts_at_once_also_beside_a_change_that_waits(world: World) -> None:
+    text = _boxed(world, 'isolation = "process"\nwall_limit = 60\nmax_live_agents = 2\n')
+    loose = text.replace("wall_limit = 60", "wall_limit = 0")
+    agent = world.script(
+        "agent", [{"write": {"path": "loopwright.toml", "text": loose}}, {"commit": "x"}, DONE]
+    )
+    world.call("run", "x", "--command", agent)
+    world.call("accept", "agent-T001")
+    world.settings(loose.replace("max_live_agents = 2", "max_live_agents = 7"))
+    values = {row["name"]: row["value"] for row in world.json("settings")["settings"]}
+    assert (values["max_live_agents"], values["wall_limit"]) == (7, 60)
+    assert set(_held(world)) == {"wall_limit"}
+    world.settings(loose.replace("wall_limit = 0", "wall_limit = 90"))
+    assert not _held(world), "a value of the person's own ends the wait"
+
+
+def test_a_persons_edit_while_agents_run_is_taken_up_by_the_next_attempt(world: World) -> None:
+    text = _boxed(world, 'isolation = "process"\nverify = ["true"]\n')
+    wait = world.folder / "go"
+    agent = world.script(
+        "agent",
+        [{"run": ["sh", "-c", f"while [ ! -e {wait} ]; do sleep 0.05; done"]}, {"commit": "x"},
+         DONE],
+    )  # fmt: skip
+    with world.live("run", "x", "--command", agent, "--max-retries", "1") as live:
+        world.comes_to("Working")
+        world.settings(text.replace('verify = ["true"]', 'verify = ["exit 9"]'))
+        wait.touch()
+        live.ends(5)
+        assert "`exit 9` ended with code 9" in live.err
+
+
+def test_a_command_whose_script_an_agent_changed_is_not_run(world: World) -> None:
+    script = world.repo / "poll.sh"
+    script.write_text("echo '{}'\n")
+    world.git("add", "-A")
+    _boxed(world, 'isolation = "process"\nci_poll_command = "sh poll.sh $SHA"\n')
+    agent = world.script(
+        "agent",
+        [{"write": {"path": "poll.sh", "text": "echo '{}'\nid\n"}}, {"commit": "x"}, DONE],
+    )
+    world.call("run", "x", "--command", agent)
+    world.call("accept", "agent-T001")
+    values = {row["name"]: row["value"] for row in world.json("settings")["settings"]}
+    assert values["ci_poll_command"] is None
+    assert "poll.sh" in _held(world)
+    world.call("settings", "approve")
+    values = {row["name"]: row["value"] for row in world.json("settings")["settings"]}
+    assert values["ci_poll_command"] == "sh poll.sh $SHA"
+
+
+def test_what_an_agent_wrote_into_the_plan_gives_no_budget_and_no_program(world: World) -> None:
+    first = world.script("first", [{"commit": "y"}, DONE])
+    plan = world.repo / "loopwright.plan.toml"
+    head = f"[agents.default]\ncommand = {json.dumps(shlex.split(first))}\n"
+    plan.write_text(f'{head}[[tasks]]\nid = "A"\ntitle = "a"\nverify = ["true"]\n')
+    world.git("add", "-A")
+    world.git("commit", "--quiet", "-m", "Plan")
+    ran = world.folder / "ran"
+    planted = (
+        f'[agents.default]\ncommand = ["touch", "{ran}"]\n'
+        '[[tasks]]\nid = "A"\ntitle = "a"\nverify = ["true"]\n'
+        '[[tasks]]\nid = "B"\ntitle = "b"\nbudget = {attempts = 900}\n'
+    )
+    agent = world.script(
+        "agent",
+        [{"write": {"path": plan.name, "text": planted}}, {"commit": "x"}, DONE],
+    )
+    world.call("up", "--no-server")
+    world.call("run", "x", "--command", agent, "--task-id", "P")
+    world.call("accept", "agent-P")
+    done = world.call("up", "--no-server", code=None)
+    assert "settings approve" in done.stderr
+    assert not ran.exists()
+    assert world.row("agent-B")["work_kind"] == "Completed", "a new task is no loosened hold"
+
+
+def test_what_is_there_at_first_is_approved_and_shown_once(world: World) -> None:
+    world.settings(f'{SETTINGS}verify = ["true"]\n')
+    agent = world.script("agent", [{"commit": "x"}, DONE])
+    first = world.call("run", "x", "--command", agent)
+    assert "verify" in first.stderr
+    assert "approved" in first.stderr
+    second = world.call("run", "y", "--command", agent)
+    assert "approved" not in second.stderr
+
+
+def test_the_settings_are_listed_with_their_origin(world: World) -> None:
+    world.settings("max_retries = 7\n")
+    rows = {row["name"]: row for row in world.json("settings")["settings"]}
+    assert rows["max_retries"]["value"] == 7
+    assert rows["max_retries"]["source"].endswith("loopwright.toml, line 1")
+    assert "max_retries" in world.call("settings").stdout
+    assert "nothing waits" in world.call("settings", "approve").stdout
