@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from lifecycle.errors import PlanError
+from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.heldsettings import NAME_FILES
 from lifecycle.settings import Settings
 from orchestrator.approval.approvals import Approvals
 from orchestrator.approval.cells import SETTINGS_TABLES, name_of, setting_cells
 from orchestrator.errors import ConfigError
 from orchestrator.sources import PREFIX, Layer, layers, settings_files
+from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -165,7 +166,7 @@ class SettingsReader:
             self._stamps = stamps
             try:
                 self._settings = self._read()
-            except ConfigError as problem:
+            except (ConfigError, LifecycleError, RuntimeFault) as problem:
                 if self._report is not None:
                     self._report(f"{problem}; the settings from before stay in force")
         return self._settings

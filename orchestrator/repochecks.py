@@ -90,6 +90,9 @@ def _settings(repo: Path, environ: Mapping[str, str]) -> Iterator[Check]:
     except ConfigError as problem:
         yield Check(BAD, "settings", str(problem), "mend that line or variable")
         return
+    except (LifecycleError, RuntimeFault) as problem:
+        yield Check(BAD, "settings", str(problem), "what was approved cannot be read")
+        return
     yield from _waiting(approvals)
     own = [f"{row.name} from {row.source}" for row in rows if row.source != DEFAULT]
     yield Check(OK, "settings", "; ".join(own) or "all at their defaults")

@@ -108,6 +108,18 @@ def bears(pid: int, prints: int) -> bool:
         return False
 
 
+def signs(pid: int) -> tuple[int, int]:
+    """Return what a process carries, by whichever runner; processes of one spawn carry the same."""
+    if sys.platform != "linux":
+        return (0, 0)
+    try:
+        prints = resource.prlimit(pid, resource.RLIMIT_RSS)[0]
+        tag = resource.prlimit(pid, _RLIMIT_LOCKS)[1]
+    except OSError:
+        return (0, 0)
+    return prints, tag
+
+
 def read(pid: int) -> int | None:
     """Read which tag given here a process descends from; None when there is none to read.
 

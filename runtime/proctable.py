@@ -23,6 +23,8 @@ MARK_VARIABLE = "LOOPWRIGHT_SPAWN_ID"
 """The variable that marks a process, and all it starts, as belonging to one attempt."""
 
 _MARK = re.compile(rb"(?:\A|\0)" + MARK_VARIABLE.encode() + rb"=([^\0]*)")
+_MARK_TOLD = re.compile(rb"(?:\A|\s)" + MARK_VARIABLE.encode() + rb"=(\S*)")
+_GROUP = re.compile(r"loopwright\.\d+-\d+\.(.*)\.[0-9a-f]{12}\Z")
 _PSS = re.compile(rb"\nPss: +(\d+) kB")
 _PS = ("ps", "-axo", "pid=,ppid=,pgid=,state=,time=,rss=,lstart=")
 _PS_FIELDS = 11
@@ -202,6 +204,72 @@ def boot_id() -> str:
 def read_mark(pid: int) -> str | None:
     """Read the mark a process was started with; None when it has none or may not be looked at."""
     found = _MARK.search(_read_whole(f"/proc/{pid}/environ")) if _LINUX else None
+    return found[1].decode(errors="replace") if found else None
+
+
+def group_marks(pid: int) -> tuple[str, ...]:
+    """Read the marks in the names of the control groups around a process, the innermost first."""
+    from urllib.parse import unquote  # noqa: PLC0415  # few ask
+
+    if not _LINUX:
+        return ()
+    names = _read_whole(f"/proc/{pid}/cgroup").decode(errors="replace").split("/")
+    found = (_GROUP.match(name) for name in reversed(names))
+    return tuple(dict.fromkeys(unquote(each[1]) for each in found if each))
+
+
+def chain(pid: int, *, most: int) -> list[Row]:
+    """Read a process and those above it, up to the first that cannot be read."""
+    rows = None if _LINUX else read_table().rows
+    found: list[Row] = []
+    while pid > 0 and len(found) < most:
+        row = read_row(pid) if rows is None else rows.get(pid)
+        if row is None:
+            break
+        found.append(row)
+        pid = row.ppid
+    return found
+
+
+def sockets_of(client_port: int, server_port: int) -> set[int]:
+    """Return the sockets of this machine that speak from one port to the other; Linux only."""
+    found: set[int] = set()
+    if not _LINUX:
+        return found
+    for name in ("tcp", "tcp6"):
+        for line in _read_whole(f"/proc/net/{name}").decode("ascii", "replace").splitlines()[1:]:
+            field = line.split()
+            own, other = (int(each.rpartition(":")[2], 16) for each in field[1:3])
+            if (own, other) == (client_port, server_port):
+                found.add(int(field[9]))
+    return found - {0}
+
+
+def open_sockets(pid: int) -> set[int]:
+    """Return the sockets that a process holds, as far as it may be looked into; Linux only."""
+    found: set[int] = set()
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  # names only
+    except OSError:
+        return found
+    for name in names:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115  # as above
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            found.add(int(target[8:-1]))
+    return found
+
+
+def find_mark(pid: int) -> str | None:
+    """Read a mark as `read_mark` does; without `/proc` ask `ps`, which is slow and tells little."""
+    if _LINUX:
+        return read_mark(pid)
+    environment = {"PATH": os.defpath, "LC_ALL": "C"}
+    asked = ("ps", "-E", "-ww", "-o", "command=", "-p", str(pid))
+    told = subprocess.run(asked, capture_output=True, env=environment, check=False).stdout
+    found = _MARK_TOLD.search(told)
     return found[1].decode(errors="replace") if found else None
 
 

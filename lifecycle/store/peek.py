@@ -108,6 +108,9 @@ def read_documents(path: Path, collection: str) -> dict[str, dict[str, Any]]:
     """
     if not path.exists():
         return {}
+    there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'documents'"
+    if not _fetch(path, there, (), any_version=True):
+        return {}
     query = "SELECT key, body FROM documents WHERE collection = ? ORDER BY ord"
     rows = _fetch(path, query, (collection,), any_version=True)
     return {str(key): body for key, text in rows if isinstance(body := json.loads(text), dict)}

@@ -47,11 +47,13 @@ def run(name: str, args: list[str]) -> int:
     from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
     from orchestrator.config import load_settings  # noqa: PLC0415  # as above
     from orchestrator.fitness import require_tools, unheld  # noqa: PLC0415  # as above
+    from orchestrator.peopleonly import require_person  # noqa: PLC0415  # as above
     from orchestrator.plans import chosen_agent  # noqa: PLC0415  # as above
     from orchestrator.steering import RUNS_ALL  # noqa: PLC0415  # as above
     from runtime.git import inspect_repository  # noqa: PLC0415  # as above
     from runtime.ownership import exclude_own_files  # noqa: PLC0415  # as above
 
+    require_person(repo, "add a task")
     facts = inspect_repository(repo)
     facts.require_usable()
     exclude_own_files(facts.common_dir)

@@ -183,6 +183,9 @@ def _about(found: Delivery) -> str:
 
 
 def _replay(repo: Path, options: Namespace) -> int:
+    from orchestrator.peopleonly import require_person  # noqa: PLC0415  # not for --help
+
+    require_person(repo, f"hooks replay {options.what}")
     import asyncio  # noqa: PLC0415  # as above
     import secrets  # noqa: PLC0415  # as above
     from pathlib import Path  # noqa: PLC0415  # as above

@@ -60,6 +60,9 @@ def run(name: str, args: list[str]) -> int:
 
     if options.action == "list":
         return asyncio.run(_list(repo, options))
+    from orchestrator.peopleonly import require_person  # noqa: PLC0415  # as above
+
+    require_person(repo, f"instances {options.action} {options.instance}", options.instance)
     return asyncio.run(_act(repo, options))
 
 

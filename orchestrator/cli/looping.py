@@ -43,6 +43,7 @@ from orchestrator.cli.text import (
 from orchestrator.config import SettingsReader
 from orchestrator.guard import check_own_packages
 from orchestrator.log import RunnerLog
+from orchestrator.peopleonly import require_person
 from orchestrator.providers import Makings, outside
 from orchestrator.secrecy import masker_of
 from orchestrator.troubles import Troubles
@@ -73,7 +74,11 @@ class Bench:
 
     @classmethod
     def of(cls, repo: Path, **overrides: object) -> Bench:
-        """Read the settings of a repository; the command line comes first."""
+        """Read the settings of a repository; the command line comes first.
+
+        Who is inside of an attempt of it starts no runner of it.
+        """
+        require_person(repo, "run loops")
         environ = dict(os.environ)
         reader = SettingsReader(repo, environ=environ, overrides=overrides, report=tell)
         return cls(repo, reader, environ)

@@ -74,7 +74,9 @@ def _order(repo: Path, options: Namespace) -> int:
     from orchestrator import prdesk  # noqa: PLC0415  # as above
     from orchestrator.cli import exits  # noqa: PLC0415  # as above
     from orchestrator.cli.text import one_line, say, to_json  # noqa: PLC0415  # as above
+    from orchestrator.peopleonly import require_person  # noqa: PLC0415  # as above
 
+    require_person(repo, f"pr {options.action} {options.number}")
     answer = asyncio.run(
         prdesk.order(_makings(repo), options.action, options.number, by=options.by or user())
     )

@@ -63,8 +63,10 @@ def _approve(args: list[str]) -> int:
 
     from orchestrator.approval import approving  # noqa: PLC0415  # as above
     from orchestrator.cli.text import one_line, say, tell, to_json  # noqa: PLC0415  # as above
+    from orchestrator.peopleonly import require_person  # noqa: PLC0415  # as above
 
     repo = find_repo(options.repo)
+    require_person(repo, "settings approve")
     _, approvals = _read(repo)
     waited = list(approvals.held.values())
     if waited:

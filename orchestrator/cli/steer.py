@@ -85,6 +85,9 @@ def run(name: str, args: list[str]) -> int:
     repo = find_repo(options.repo)
     import asyncio  # noqa: PLC0415  # only now it is clear that something is asked
 
+    from orchestrator.peopleonly import require_person  # noqa: PLC0415  # as above
+
+    require_person(repo, f"{name} {options.agent}", options.agent)
     from orchestrator import steering  # noqa: PLC0415  # as above
     from orchestrator.cli.text import one_line, say, tell, to_json  # noqa: PLC0415  # as above
 

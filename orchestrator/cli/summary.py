@@ -22,6 +22,7 @@ from orchestrator.cli.options import (
 )
 from orchestrator.cli.text import now, safe, say, tell, to_json
 from orchestrator.config import load_settings
+from orchestrator.peopleonly import require_person
 from orchestrator.reading import known, store_of
 from orchestrator.secrecy import masker_of
 from orchestrator.summaries import Summaries
@@ -104,6 +105,7 @@ def _edit(args: list[str]) -> int:
     made.add_argument("--file", metavar="FILE", help="take the text from here; - is standard input")
     options = made.with_repo().parse_args(args)
     repo = find_repo(options.repo)
+    require_person(repo, f"summary edit {options.agent}", options.agent)
     tell(asyncio.run(_replace(repo, options)))
     return 0
 
@@ -136,7 +138,9 @@ def _approve(args: list[str]) -> int:
         example="loopwright summary approve agent-T001",
     ).with_agent()
     options = made.with_repo().parse_args(args)
-    asyncio.run(_release(find_repo(options.repo), options.agent))
+    repo = find_repo(options.repo)
+    require_person(repo, f"summary approve {options.agent}", options.agent)
+    asyncio.run(_release(repo, options.agent))
     tell(f"{options.agent}: the summary is approved; it starts as soon as there is a place.")
     return 0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -18,6 +19,7 @@ from ci.errors import CIError
 from lifecycle.errors import LifecycleError, PlanError, StoreError, UnknownLifecycleError
 from lifecycle.store.damage import RecordDamagedError
 from orchestrator.errors import OrchestratorError
+from orchestrator.peopleonly import peer_of, refusal
 from orchestrator.version import version
 from orchestrator.web import actions, lifecycles, overview, system
 from orchestrator.web.answers import EVERYWHERE, problem_answer, says_no
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from orchestrator.web.desk import Desk
+    from orchestrator.web.office import Office
 
 OURS = (LifecycleError, OrchestratorError, RuntimeFault, CIError, RequestValidationError)
 
@@ -46,10 +49,25 @@ OURS = (LifecycleError, OrchestratorError, RuntimeFault, CIError, RequestValidat
 def guarded(desk: Desk, *, token: str, hosts: Callable[[], Collection[str]]) -> Guard:
     """Return the whole application, behind its guard."""
     guard = Guard(
-        api=api(desk), hooks=desk.hooks, token=token, hosts=hosts, report=desk.office.report
+        api=api(desk),
+        hooks=desk.hooks,
+        token=token,
+        hosts=hosts,
+        report=desk.office.report,
+        insider=partial(_insider, desk.office),
     )
     desk.turned_away = guard.turned_away
     return guard
+
+
+async def _insider(office: Office, order: str, client_port: int, server_port: int) -> str:
+    """Return why an order is refused that comes from inside of an attempt or a gate."""
+    whose = await asyncio.to_thread(peer_of, office.repo, client_port, server_port)
+    if not whose:
+        return ""
+    said = refusal(order, whose)
+    await office.audit.record(order, whose, order, "refused", said)
+    return said
 
 
 def api(desk: Desk) -> FastAPI:

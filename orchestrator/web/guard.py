@@ -17,11 +17,13 @@ from orchestrator.web.hooks import PATH as HOOKS
 from orchestrator.web.problems import Problem, busy, internal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from lifecycle.parts import Report
+
+    Insider = Callable[[str, int, int], Awaitable[str]]
 
 OPEN = frozenset(("/", "/healthz", "/readyz"))
 """Without a token; they tell nothing."""
@@ -55,13 +57,16 @@ class Guard:
         token: str,
         hosts: Callable[[], Collection[str]],
         report: Report,
+        insider: Insider | None = None,
         most_at_once: int = MOST_AT_ONCE,
     ) -> None:
+        """`insider` says, of a request that changes something, which agent it comes from."""
         self._api = api
         self._hooks = hooks
         self._token = token.encode()
         self._hosts = hosts
         self._report = report
+        self._insider = insider
         self._most = most_at_once
         self._busy = 0
         self.turned_away: Counter[str] = Counter()
@@ -106,6 +111,7 @@ class Guard:
         self._busy += 1
         try:
             if scope["method"] not in READING:
+                await self._require_person(scope)
                 body = await read_body(headers, receive, most=MOST_BODY, within=BODY_WITHIN)
                 receive = replayed(body, receive)
             await self._api(scope, receive, answer)
@@ -126,6 +132,14 @@ class Guard:
                 "a request that changes something must be of the type application/json",
                 "send the header Content-Type: application/json, and a JSON object",
             )
+
+    async def _require_person(self, scope: Scope) -> None:
+        client, server = scope.get("client"), scope.get("server")
+        if self._insider is None or not client or not server:
+            return
+        order = scope["path"].rpartition("/")[2]
+        if refusal := await self._insider(order, client[1], server[1]):
+            raise Problem(403, "people_only", refusal, "let a person send it")
 
     def _host(self, headers: Headers) -> str:
         """Refuse what was meant for another host: so speaks a page whose name points at us."""
