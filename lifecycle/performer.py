@@ -300,7 +300,8 @@ class Performer:
 
     async def _note_work(self, case: Case, workspace: Workspace, tips: tuple[str, ...]) -> None:
         """Have it noted what was committed, and what was saved, before anybody can merge it."""
-        base = workspace.base_commit
+        # As recorded: the ref beside the branch is in reach of the agent.
+        base = str(case.record.facts.get("base_commit") or workspace.base_commit)
         if self._parts.work_watch is not None and any(tip not in ("", base) for tip in tips):
             await self._parts.work_watch.captured(
                 self._parts.store, case.agent_id, base, tuple(filter(None, tips))

@@ -41,23 +41,25 @@ class Work:
     agent_id: str
     base: str
     tips: tuple[str, ...]
-    commits: tuple[str, ...]
-    """What base and tips are at, to tell whether that is known already."""
 
 
 def file_changes(
     git: Git, repo: Path, base: str, tips: Sequence[str], paths: Sequence[str]
 ) -> tuple[FileChange, ...]:
-    """Return each change that commits between base and tips made to these files.
+    """Return what commits between base and tips did to these files, each change and all together.
 
     A merge counts as a change against each of its parents: it may hold what neither of them has.
+    The trees are compared, too, because what git knows of parents can be tampered with.
     """
-    listing = git.run_blocking(
-        "log", "--format=", "--raw", "-z", "--no-abbrev", "--no-renames", "-m", "--full-history",
-        f"--max-count={MOST_CHANGES + 1}", "--end-of-options", *tips, f"^{base}", "--",
-        *(f":(top,literal){path}" for path in paths), cwd=repo,
-    ).stdout  # fmt: skip
-    found = list(dict.fromkeys(_read_raw(listing)))
+    asked = ("--raw", "-z", "--no-abbrev", "--no-renames")
+    where = ("--", *(f":(top,icase,literal){path}" for path in paths))
+    most = f"--max-count={MOST_CHANGES + 1}"
+    each = ("log", "--format=", *asked, "-m", "--full-history", most, "--end-of-options")
+    found = list(_read_raw(git.run_blocking(*each, *tips, f"^{base}", *where, cwd=repo).stdout))
+    for tip in tips:
+        whole = ("diff", *asked, "--merge-base", "--end-of-options", base, tip)
+        found += _read_raw(git.run_blocking(*whole, *where, cwd=repo).stdout)
+    found = list(dict.fromkeys(found))
     if len(found) > MOST_CHANGES:
         # Whoever makes so many of them wants nobody to read them.
         named = dict.fromkeys(path for path, *_ in found)
@@ -69,20 +71,47 @@ def file_changes(
 def works(git: Git, repo: Path) -> tuple[Work, ...]:
     """Return the work of all agents that have a base: their branches, and what was saved."""
     listing = git.run_blocking(
-        "for-each-ref", "--format=%(refname) %(objectname)", BASE_REFS, BRANCH_REFS, SAVED_REFS,
+        "for-each-ref", "--format=%(objectname) %(refname)", BASE_REFS, BRANCH_REFS, SAVED_REFS,
         cwd=repo,
     ).text.splitlines()  # fmt: skip
-    refs = dict(line.split(" ") for line in listing)
+    refs = {name: commit for commit, _, name in (line.partition(" ") for line in listing)}
     found = []
-    for ref in refs:
+    for ref, base in refs.items():
         if ref.startswith(BASE_REFS):
             agent_id = ref.removeprefix(BASE_REFS)
-            ours = (BRANCH_REFS + agent_id, f"{SAVED_REFS}{agent_id}/")
-            tips = tuple(each for each in refs if each == ours[0] or each.startswith(ours[1]))
+            saved = f"{SAVED_REFS}{agent_id}/"
+            ours = [
+                each for each in refs if each.startswith(saved) or each == BRANCH_REFS + agent_id
+            ]
+            tips = dict.fromkeys(refs[each] for each in ours if refs[each] != base)
             if tips:
-                commits = tuple(refs[each] for each in (ref, *tips))
-                found.append(Work(agent_id, ref, tips, commits))
+                found.append(Work(agent_id, base, tuple(tips)))
     return tuple(found)
+
+
+def standing(
+    git: Git, repo: Path, found: Sequence[Work], paths: Sequence[str]
+) -> Iterator[tuple[Work, FileChange]]:
+    """Return how these files stand in each work, where that is not as in its base; cheaply."""
+    asked = [
+        (work, path, f"{work.base}:{path}", f"{tip}:{path}")
+        for work in found
+        for tip in work.tips
+        for path in paths
+    ]
+    names = "".join(f"{old}\n{new}\n" for _, _, old, new in asked).encode(errors="surrogateescape")
+    told = git.run_blocking("cat-file", "--batch-check", cwd=repo, input=names).stdout
+    lines = iter(told.decode(errors="replace").splitlines())
+    blobs = _Blobs(git, repo)
+    for work, path, _, _ in asked:
+        old, new = (_blob(next(lines)) for _ in range(2))
+        if old != new:
+            yield work, blobs.change(path, _FILE, _FILE, old, new)
+
+
+def _blob(line: str) -> str:
+    name, kind, *_ = (*line.rsplit(" ", 2), "")
+    return name if kind == "blob" else _NOTHING
 
 
 def _read_raw(listing: bytes) -> Iterator[tuple[str, str, str, str, str]]:

@@ -132,12 +132,19 @@ class Git:
         return result
 
     def run_blocking(
-        self, *args: str, cwd: Path, check: bool = True, timeout: float = DEFAULT_TIMEOUT
+        self,
+        *args: str,
+        cwd: Path,
+        input: bytes | None = None,  # noqa: A002  # as above
+        check: bool = True,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> GitResult:
         """Run one git command outside of any event loop, for commands that read once and end."""
         place = locate(cwd)
         view = None if place is None else self.view_blocking(place)
-        call = GitCall(args, _command(args), cwd, self._whole(args[0], None, place, view), timeout)
+        call = GitCall(
+            args, _command(args), cwd, self._whole(args[0], None, place, view), timeout, input
+        )
         result = call.run_blocking()
         if check and result.code != 0:
             raise call.failed(result)

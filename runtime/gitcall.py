@@ -81,7 +81,7 @@ class GitCall:
                 self.command,
                 cwd=self.cwd,
                 env=self.env,
-                stdin=subprocess.DEVNULL,
+                input=self.data or b"",
                 capture_output=True,
                 timeout=self.seconds,
                 check=False,

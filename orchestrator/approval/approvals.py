@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.errors import StoreError
 from lifecycle.heldsettings import NAME_FILES
 from lifecycle.paths import Paths
 from orchestrator.approval.cells import (
@@ -33,8 +34,7 @@ from orchestrator.approval.records import (
     read_proposed,
     with_approved,
 )
-from orchestrator.approval.work import proposals_in, watched
-from runtime.filehistory import works
+from orchestrator.approval.work import standing_proposals, watched
 from runtime.git import Git
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ class Approvals:
         self._database = Paths.of(repo).database
         self._git = Git(home=Paths.of(repo).root / "git")
         self._document: Document | None = None
-        self._known: dict[tuple[str, ...], tuple[Proposal, ...]] = {}
         self._plan: Cells = {}
         self.held: dict[str, Held] = {}
         self.present: Cells = {}
@@ -99,7 +98,11 @@ class Approvals:
 
     def begin(self) -> None:
         """Begin a reading: what was approved is read anew."""
-        self._document = read_approved(self._database)
+        try:
+            self._document = read_approved(self._database)
+        except StoreError:
+            if self._document is None:
+                raise
         self.held, self.present, self._judged, self.named = {}, {}, {}, ()
         self._judge(self._plan)
 
@@ -188,14 +191,7 @@ class Approvals:
         found = read_proposed(self._database, present)
         paths = tuple(dict.fromkeys((*watched(self._document), *files)))
         # Work that is under way, or that no runner has recorded.
-        for work in works(self._git, self._repo):
-            key = (work.agent_id, *work.commits, *paths)
-            if key not in self._known:
-                self._known[key] = proposals_in(
-                    self._git, self._repo, work.base, work.tips, paths, work.agent_id
-                )
-            found += self._known[key]
-        return found
+        return [*found, *standing_proposals(self._git, self._repo, paths)]
 
     def _inside(self, path: Path | str) -> str | None:
         """Return the path of a file relative to the repository, if it is one of its own."""

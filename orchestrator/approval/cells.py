@@ -29,6 +29,7 @@ SETTINGS_TABLES: Mapping[str, tuple[str, ...]] = {
 _OF_PLAN = ("budget", "name")
 _OF_TASK = ("verify", "budget", "agent", "base")
 _MOST_LINES = 2000
+_MOST_CELLS = 300
 
 Cells = dict[str, Any]
 
@@ -110,9 +111,10 @@ def proposed(
     if after is None:
         return (Proposal(file + MARK + WHOLE, None, None, agent_id),)
     old = before or {}
-    return tuple(
-        Proposal(cell, old.get(cell), after.get(cell), agent_id) for cell in differing(old, after)
-    )
+    cells = differing(old, after)
+    if len(cells) > _MOST_CELLS:
+        return (Proposal(file + MARK + WHOLE, None, None, agent_id),)
+    return tuple(Proposal(cell, old.get(cell), after.get(cell), agent_id) for cell in cells)
 
 
 def author_of(cell: str, approved: Any, present: Any, proposals: Iterable[Proposal]) -> str | None:

@@ -20,18 +20,22 @@ from orchestrator.approval.cells import (
 )
 from orchestrator.approval.records import APPROVED, keep_proposals
 from orchestrator.sources import PLAN_FILES
-from runtime.filehistory import file_changes
+from runtime.errors import RuntimeFault
+from runtime.filehistory import file_changes, standing, works
 from runtime.git import Git
+from runtime.tree import some_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lifecycle.parts import Report
     from lifecycle.store.port import LifecycleStore
+    from runtime.filehistory import FileChange
     from runtime.masking import Masker
 
 _ALWAYS = (*SETTINGS_TABLES, *PLAN_FILES)
+_LONGEST = 60
 APPROVE = "`loopwright settings approve`"
 
 
@@ -46,15 +50,28 @@ def proposals_in(  # noqa: PLR0913, PLR0917  # whose work, and where to look
     git: Git, repo: Path, base: str, tips: Sequence[str], files: Sequence[str], agent_id: str
 ) -> tuple[Proposal, ...]:
     """Return what commits between base and tips did to what holds agents."""
-    found: list[Proposal] = []
     led = _led_elsewhere(repo)
-    for change in file_changes(git, repo, base, tips, (*files, *led)):
-        file = led.get(change.path, change.path)
-        plan = file not in SETTINGS_TABLES and file.endswith((".toml", ".json"))
-        sides = [cells_of(file, side, plan=plan) for side in (change.before, change.after)]
-        before, after = sides if change.is_plain else (None, None)
-        found += proposed(file, before, after, agent_id)
+    paths = (*files, *led)
+    known = {path.casefold(): led.get(path, path) for path in paths}
+    found: list[Proposal] = []
+    for change in file_changes(git, repo, base, tips, paths):
+        # Some file systems do not tell Loopwright.toml from loopwright.toml.
+        found += _of_change(known[change.path.casefold()], change, agent_id)
     return tuple(found)
+
+
+def standing_proposals(git: Git, repo: Path, files: Sequence[str]) -> Iterator[Proposal]:
+    """Return what the work of agents that is there now would do to what holds them."""
+    led = _led_elsewhere(repo)
+    for work, change in standing(git, repo, works(git, repo), (*files, *led)):
+        yield from _of_change(led.get(change.path, change.path), change, work.agent_id)
+
+
+def _of_change(file: str, change: FileChange, agent_id: str) -> tuple[Proposal, ...]:
+    plan = file not in SETTINGS_TABLES and file.endswith((".toml", ".json"))
+    sides = [cells_of(file, side, plan=plan) for side in (change.before, change.after)]
+    before, after = sides if change.is_plain else (None, None)
+    return proposed(file, before, after, agent_id)
 
 
 def _led_elsewhere(repo: Path) -> dict[str, str]:
@@ -93,7 +110,11 @@ class WorkWatch:
 
     async def against(self, store: LifecycleStore, base: str, head: str) -> str:
         """Say why nobody merges this unasked; nothing when it changes nothing that holds agents."""
-        found = await self._proposals(store, base, (head,), "")
+        try:
+            # By its whole name: a tag may have the same.
+            found = await self._proposals(store, f"refs/heads/{base}", (head,), "")
+        except RuntimeFault as problem:
+            return f"nobody can tell whether it changes what holds agents: {problem}"
         if not found:
             return ""
         return (
@@ -118,8 +139,8 @@ def named(cells: Iterable[str]) -> str:
         file, name = name_of(cell)
         by_file.setdefault(file, [])
         if name and name != WHOLE:
-            by_file[file].append(name if name in Settings.model_fields else f"`{name}`")
+            by_file[file].append(name if name in Settings.model_fields else f"`{name[:_LONGEST]}`")
     return "; ".join(
-        f"{', '.join(dict.fromkeys(names))} in {file}" if names else file
+        f"{some_of(list(dict.fromkeys(names)))} in {file}" if names else file
         for file, names in by_file.items()
     )
