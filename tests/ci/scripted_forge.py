@@ -221,6 +221,8 @@ class Scene:
         self.documents = JsonDocuments()
         self.events: list[CIEvent] = []
         self.folder = tmp_path
+        self.against = ""
+        """Why nobody merges a pull request unasked."""
         self.provider = self._new()
 
     def _new(self) -> RemoteProvider:
@@ -237,9 +239,14 @@ class Scene:
                 folder=self.folder,
                 call_at=self.clock.call_at,
                 remote=self.remote,
+                against_unasked=self._against,
             )
         )
         return provider
+
+    async def _against(self, base: str, head: str) -> str:
+        assert (base, head) == ("main", sha("1"))
+        return self.against
 
     async def restart(self) -> None:
         await self.provider.aclose()

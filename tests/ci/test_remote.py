@@ -359,6 +359,19 @@ async def test_auto_merge_waits_for_the_grace_and_for_the_reviews(tmp_path: Path
     assert scene.told == ["pr_checks_passed", "pr_merged"]
 
 
+async def test_what_changes_the_hold_of_agents_is_merged_by_a_person_alone(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, auto_merge=True) as scene:
+        scene.against = "it changes what holds agents (isolation in loopwright.toml)"
+        scene.forge.by_sha[sha("1")] = (check("unit"),)
+        scene.forge.open()
+        scene.watch()
+        await scene.later(400)
+        assert "isolation in loopwright.toml" in (await scene.stands())["text"]
+        assert scene.forge.merged_with == []
+        assert (await scene.provider.merge(7)).merged
+    assert scene.forge.merged_with == [(7, sha("1"), "merge")]
+
+
 async def test_auto_merge_is_off_unless_asked_for(tmp_path: Path) -> None:
     async with scene_of(tmp_path) as scene:
         scene.forge.by_sha[sha("1")] = (check("unit"),)

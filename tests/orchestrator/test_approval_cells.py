@@ -1,4 +1,4 @@
-"""Whose change a value is: decided by comparing what was approved, what is there, what agents did."""
+"""Whose change a value is: found by comparing it with what was approved, and what agents did."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from orchestrator.approval.work import proposals_in
 from runtime.git import Git
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 VERIFY = "loopwright.toml#verify"
@@ -41,7 +42,7 @@ def test_every_setting_is_said_to_hold_agents_or_not() -> None:
     ("approved", "present", "whose"),
     [
         (["a"], ["true"], "agent-1"),
-        (["a"], ["a", "b"], None),
+        (["a"], ["a", "c"], None),
         (["a"], ["a", "b", "x"], "agent-2"),  # joined from what two have added
         (["a", "test"], ["a"], "agent-3"),  # a check taken away
         (["a"], None, None),
@@ -159,7 +160,9 @@ PLANTING = [_written, _and_taken_back, _by_a_link, _in_a_merge, _under_another_c
 
 
 @pytest.mark.parametrize("plant", PLANTING, ids=lambda each: each.__name__)
-def test_what_an_agent_planted_is_found_however_it_got_there(repo: Path, plant: type[None]) -> None:
+def test_what_an_agent_planted_is_found_however_it_got_there(
+    repo: Path, plant: Callable[[Path], None]
+) -> None:
     plant(repo)
     _commit(repo)
     _git(repo, "tag", "main", "HEAD")
