@@ -18,7 +18,7 @@ PREFIX = "/api/v1"
 _WHY = {
     400: "it cannot be read",
     401: "the token, or the signature, is missing or wrong",
-    403: "a page of another site sent it",
+    403: "a page of another site sent it, or an agent",
     404: "there is no such thing",
     405: "nothing is done that way",
     406: "it is given in another form only",

@@ -62,6 +62,7 @@ def guarded(desk: Desk, *, token: str, hosts: Callable[[], Collection[str]]) -> 
 
 async def _insider(office: Office, order: str, client_port: int, server_port: int) -> str:
     """Return why an order is refused that comes from inside of an attempt or a gate."""
+    order = "add" if order == "lifecycles" else order
     whose = await asyncio.to_thread(peer_of, office.repo, client_port, server_port)
     if not whose:
         return ""
