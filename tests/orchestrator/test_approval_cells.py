@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lifecycle.heldsettings import FREE, HELD, NAME_FILES, is_held
+from lifecycle.judging.flags import flagged
 from lifecycle.settings import Settings
 from orchestrator.approval.cells import (
     Proposal,
@@ -176,3 +177,10 @@ def test_what_an_agent_left_alone_is_no_change_of_its_own(repo: Path) -> None:
     (repo / "loopwright.toml").write_text(SHUT_IN + "stop_grace = 1\n")
     _commit(repo)
     assert not proposals_in(Git(), repo, "main", ("HEAD",), ("loopwright.toml",), "agent-1")
+
+
+def test_the_verdict_names_a_changed_settings_file() -> None:
+    assert flagged(("a.py", "loopwright.toml", "pyproject.toml"), ()) == (
+        "loopwright.toml",
+        "pyproject.toml",
+    )

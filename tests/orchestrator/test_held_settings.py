@@ -63,28 +63,33 @@ def _held(world: World) -> dict[str, Any]:
     return {each["name"]: each for each in world.json("settings")["held"]}
 
 
+@pytest.mark.parametrize("file", PLANTS)
 def test_a_pull_request_that_changes_what_holds_agents_is_not_merged_unasked(
-    world: World,
+    world: World, file: str
 ) -> None:
     text = _boxed(world, "auto_merge = true\npr_merge_timeout = 30\n")
-    loosened = text.replace('isolation = "container"', 'isolation = "process"')
-    plant = [{"write": {"path": "loopwright.toml", "text": loosened}}, {"commit": "x"}, PR]
-    agent = _two_attempts(world, plant)
-    with world.live("run", "x", "--command", agent) as live:
+    loose = text.replace('isolation = "container"\n', "")
+    if file == "pyproject.toml":
+        (world.repo / file).write_text('[tool.loopwright]\nisolation = "container"\n')
+        world.settings(loose)
+        world.git("add", "-A")
+        world.git("commit", "--quiet", "-m", "Hold them here")
+    first = [*_planting(file, loose, 'isolation = "process"\n'), PR]
+    with world.live("run", "x", "--command", _two_attempts(world, first)) as live:
         world.comes_to("PrPending")
-        live.says("isolation")
+        live.says("its commits change what holds agents: isolation")
 
         def refused() -> str:
             pulls = world.json("pr", "list")["pull_requests"]
             assert all(pull["state"] == "open" for pull in pulls)
             return "".join(pull["merge_refused"] for pull in pulls)
 
-        assert "isolation" in until(refused, "the provider says why it does not merge")
+        assert f"isolation in {file}" in until(refused, "the provider says why it does not merge")
         # A person merges it: the code is good, the settings wait.
         world.call("pr", "merge", "1")
-        live.says("loopwright settings approve")
+        live.says("Not in force: isolation")
         live.ends(0)
-    assert 'isolation = "process"' in (world.repo / "loopwright.toml").read_text()
+    assert 'isolation = "process"' in (world.repo / file).read_text()
     assert not _escaped(world).exists(), "attempt 2 stayed in its box"
     assert _held(world)["isolation"]["approved"] == "container"
 
