@@ -14,10 +14,10 @@ from lifecycle.paths import Paths
 from lifecycle.store.lock import holder
 from lifecycle.store.peek import read_rows
 from lifecycle.store.sqlite_listing import damaged_in
-from orchestrator.approval.approvals import Approvals
+from orchestrator.approval.approving import read
 from orchestrator.approval.work import named
 from orchestrator.checks import BAD, OK, WARN, Check
-from orchestrator.config import DEFAULT, explain_settings
+from orchestrator.config import DEFAULT
 from orchestrator.errors import ConfigError
 from runtime.errors import RuntimeFault
 from runtime.git import inspect_repository
@@ -25,6 +25,8 @@ from runtime.ownership import STATE_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from orchestrator.approval.approvals import Approvals
 
 REMOTE = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
 """File systems on which SQLite's write-ahead log does not work between machines."""
@@ -84,9 +86,8 @@ def _git(repo: Path) -> Iterator[Check]:
 
 
 def _settings(repo: Path, environ: Mapping[str, str]) -> Iterator[Check]:
-    approvals = Approvals(repo)
     try:
-        rows = explain_settings(repo, environ=environ, approvals=approvals)
+        rows, approvals = read(repo, environ)
     except ConfigError as problem:
         yield Check(BAD, "settings", str(problem), "mend that line or variable")
         return

@@ -83,7 +83,7 @@ class Approvals:
         self._database = Paths.of(repo).database
         self._git = Git(home=Paths.of(repo).root / "git")
         self._document: Document | None = None
-        self._plan: Cells = {}
+        self._plans: dict[str, Cells] = {}
         self.held: dict[str, Held] = {}
         self.present: Cells = {}
         """All cells of this reading, those that wait among them."""
@@ -104,7 +104,8 @@ class Approvals:
             if self._document is None:
                 raise
         self.held, self.present, self._judged, self.named = {}, {}, {}, ()
-        self._judge(self._plan)
+        for file, cells in self._plans.items():
+            self._judge(cells, (file,))
 
     def stale(self) -> bool:
         """Tell whether something waits of which a person may have decided by now."""
@@ -121,11 +122,11 @@ class Approvals:
 
     def plan(self, path: Path, data: dict[str, Any]) -> dict[str, Any]:
         """Return a plan as far as it counts; one outside of the repository is a person's."""
-        file = self._inside(path)
+        file = self._inside(path.absolute())
         if file is None:
             return data
-        self._plan = plan_cells(file, data)
-        replaced = self._judge(self._plan, (file,))
+        cells = self._plans[file] = plan_cells(file, data)
+        replaced = self._judge(cells, (file,))
         return plan_with(data, replaced) if replaced else data
 
     def plans_known(self) -> tuple[str, ...]:
@@ -164,10 +165,8 @@ class Approvals:
         self._document = made
         return {cell: taken[cell] for cell in differing(known, {**known, **taken})}
 
-    def _judge(
-        self, present: Mapping[str, Any], files: Iterable[str] | None = None
-    ) -> dict[str, Any]:
-        named = set(files if files is not None else (name_of(cell)[0] for cell in present))
+    def _judge(self, present: Mapping[str, Any], files: Iterable[str]) -> dict[str, Any]:
+        named = set(files)
         self.present.update(present)
         approved: Cells = {}
         if self._document is not None:
@@ -194,11 +193,15 @@ class Approvals:
         return [*found, *standing_proposals(self._git, self._repo, paths)]
 
     def _inside(self, path: Path | str) -> str | None:
-        """Return the path of a file relative to the repository, if it is one of its own."""
-        place, top = Path(os.path.abspath(self._repo / path)), self._repo.resolve()  # noqa: PTH100  # links kept
-        for start in (self._repo, top):
-            if place.is_relative_to(start) and place.is_file():
-                file = place.relative_to(start).as_posix()
+        """Return the path of a file relative to the repository, if it is one of its own.
+
+        Links below the repository are no way out: what git knows is the path, not where it leads.
+        """
+        place = Path(os.path.abspath(self._repo / path))  # noqa: PTH100  # links kept
+        led = place.parent.resolve() / place.name
+        for found, top in ((place, self._repo), (place, self._repo.resolve()), (led, self._repo)):
+            if found.is_relative_to(top) and found.is_file():
+                file = found.relative_to(top).as_posix()
                 return None if file.split("/")[0] in (".loopwright", ".git") else file
         return None
 

@@ -14,9 +14,10 @@ from orchestrator.approval.records import PROPOSED
 from orchestrator.approval.work import APPROVE, named
 from orchestrator.config import explain_settings
 from orchestrator.errors import ConfigError
-from orchestrator.plans import find_plan, load_plan
+from orchestrator.plans import load_plan
 from orchestrator.reading import store_of
 from orchestrator.secrecy import masker_of
+from orchestrator.sources import PLAN_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,10 +30,10 @@ def read(repo: Path, environ: Mapping[str, str]) -> tuple[list[SettingRow], Appr
     """Return every setting, and what of settings, plans and named files waits."""
     approvals = Approvals(repo)
     rows = explain_settings(repo, environ=environ, approvals=approvals)
-    with suppress(PlanError):  # a plan that cannot be read is refused by who runs it
-        plan = find_plan(repo)
-        for path in dict.fromkeys((*map(repo.joinpath, approvals.plans_known()), plan)):
-            if path is not None:
+    plans = [repo / file for file in (*PLAN_FILES, *approvals.plans_known())]
+    for path in dict.fromkeys(plans):
+        with suppress(PlanError):  # one that cannot be read is refused by who runs it
+            if path.is_file():
                 load_plan(path, approvals)
     return rows, approvals
 

@@ -50,7 +50,7 @@ def proposals_in(  # noqa: PLR0913, PLR0917  # whose work, and where to look
     git: Git, repo: Path, base: str, tips: Sequence[str], files: Sequence[str], agent_id: str
 ) -> tuple[Proposal, ...]:
     """Return what commits between base and tips did to what holds agents."""
-    led = _led_elsewhere(repo)
+    led = _led_elsewhere(repo, files)
     paths = (*files, *led)
     known = {path.casefold(): led.get(path, path) for path in paths}
     found: list[Proposal] = []
@@ -62,7 +62,7 @@ def proposals_in(  # noqa: PLR0913, PLR0917  # whose work, and where to look
 
 def standing_proposals(git: Git, repo: Path, files: Sequence[str]) -> Iterator[Proposal]:
     """Return what the work of agents that is there now would do to what holds them."""
-    led = _led_elsewhere(repo)
+    led = _led_elsewhere(repo, files)
     for work, change in standing(git, repo, works(git, repo), (*files, *led)):
         yield from _of_change(led.get(change.path, change.path), change, work.agent_id)
 
@@ -70,14 +70,16 @@ def standing_proposals(git: Git, repo: Path, files: Sequence[str]) -> Iterator[P
 def _of_change(file: str, change: FileChange, agent_id: str) -> tuple[Proposal, ...]:
     plan = file not in SETTINGS_TABLES and file.endswith((".toml", ".json"))
     sides = [cells_of(file, side, plan=plan) for side in (change.before, change.after)]
-    before, after = sides if change.is_plain else (None, None)
+    before, after = sides
+    if not change.is_plain or (change.after is None and "/" in file):
+        after = None  # a folder that is gone may be a link by now
     return proposed(file, before, after, agent_id)
 
 
-def _led_elsewhere(repo: Path) -> dict[str, str]:
-    """Return the files that settings files are links to, by their paths in the repository."""
+def _led_elsewhere(repo: Path, files: Iterable[str]) -> dict[str, str]:
+    """Return the files that some of these are links to, by their paths in the repository."""
     top, found = repo.resolve(), dict[str, str]()
-    for file in SETTINGS_TABLES:
+    for file in files:
         place = repo / file
         if place.is_symlink() and place.resolve().is_relative_to(top):
             found[place.resolve().relative_to(top).as_posix()] = file

@@ -156,6 +156,26 @@ def _behind_a_graft(repo: Path) -> None:
     assert planted not in _git(repo, "log", "--format=%H")
 
 
+def _in_a_folder_that_is_a_link(repo: Path) -> None:
+    """Change nothing of the file itself, but where its folder leads."""
+    _git(repo, "checkout", "--quiet", "main")
+    (repo / "plans").mkdir()
+    (repo / "plans" / "a.toml").write_text("budget = {attempts = 3}\n")
+    _commit(repo)
+    _git(repo, "checkout", "--quiet", "-b", "agent/b")
+    (repo / "plans").rename(repo / "others")
+    (repo / "others" / "a.toml").write_text("budget = {attempts = 900}\n")
+    (repo / "plans").symlink_to("others")
+
+
+def test_a_folder_that_became_a_link_holds_nothing_approved(repo: Path) -> None:
+    _in_a_folder_that_is_a_link(repo)
+    _commit(repo)
+    found = proposals_in(Git(), repo, "main", ("HEAD",), ("plans/a.toml",), "agent-1")
+    before, now = {"attempts": 3}, {"attempts": 900}
+    assert author_of("plans/a.toml#budget", before, now, found) == "agent-1"
+
+
 PLANTING = [_written, _and_taken_back, _by_a_link, _in_a_merge, _under_another_case,
             _behind_a_graft]  # fmt: skip
 

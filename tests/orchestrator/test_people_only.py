@@ -96,28 +96,36 @@ def test_a_gate_accepts_nobodys_work(finished: World) -> None:
     assert world.row()["work_kind"] == "Completed"
 
 
-@pytest.mark.parametrize(
-    "order",
-    ["reject agent-T001", "guide agent-T001 more", "pr merge 1", "settings approve",
-     "add something --command true", "up", "summary approve agent-T001",
-     "instances terminate agent-T002"],
-)  # fmt: skip
-def test_an_agent_gives_no_other_order_of_a_person(finished: World, order: str) -> None:
+ORDERS = (
+    "reject agent-T001",
+    "guide agent-T001 more",
+    "pr merge 1",
+    "settings approve",
+    "add something --command true",
+    "up",
+    "summary approve agent-T001",
+    "instances terminate agent-T002",
+)
+LOOKS = ("show agent-T001", "ps", "pr list", "settings", "audit")
+
+
+def test_an_agent_gives_no_order_of_a_person_and_may_look(finished: World) -> None:
     world = finished
-    steps = [{"run": ["sh", "-c", _asking(world, order=order)]}, {"commit": "x"}, DONE]
-    world.call("run", "Second", "--command", world.script("second", steps))
-    code, said = _came_to(world)
-    assert "only a person" in said
-    assert code == "2"
+    steps = []
+    for order in (*ORDERS, *LOOKS):
+        told = f"{world.folder}/{order.replace(' ', '-')}"
+        line = f"mv {world.folder}/code {told}.code; mv {world.folder}/said {told}.said"
+        steps.append({"run": ["sh", "-c", f"{_asking(world, order=order)}; {line}"]})
+    agent = world.script("second", [*steps, {"commit": "x"}, DONE])
+    world.call("run", "Second", "--command", agent)
+    for order in (*ORDERS, *LOOKS):
+        name = order.replace(" ", "-")
+        code, said = ((world.folder / f"{name}.{kind}").read_text() for kind in ("code", "said"))
+        assert code.strip() == ("2" if order in ORDERS else "0"), said
+        assert "only a person" in said or order in LOOKS
     assert len(world.json("ps", "--all")["lifecycles"]) == 2
-
-
-@pytest.mark.parametrize("order", ["show agent-T001", "ps", "pr list", "settings", "audit"])
-def test_an_agent_may_look(finished: World, order: str) -> None:
-    world = finished
-    steps = [{"run": ["sh", "-c", _asking(world, order=order)]}, {"commit": "x"}, DONE]
-    world.call("run", "Second", "--command", world.script("second", steps))
-    assert _came_to(world)[0] == "0"
+    assert {order.split()[0] for order in ORDERS} - set(_refusals(world)) == {"up"}
+    assert "run" in _refusals(world)
 
 
 def test_a_test_suite_that_runs_loopwright_elsewhere_works_in_a_gate(
