@@ -244,7 +244,6 @@ async def test_where_there_is_no_repository_inside_no_git_process_is_started(
     assert await manager.remove("a", drop_branch=False, attempt=1) is None
     assert asked == [
         "for-each-ref",
-        "ls-tree",
         "read-tree",
         "status",
         "diff-index",
