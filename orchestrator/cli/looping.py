@@ -49,6 +49,7 @@ from orchestrator.troubles import Troubles
 from orchestrator.view import choose
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
+from runtime.worktrees_dir import unusable, worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -92,6 +93,9 @@ async def loop_through(
     # Refused before anything is recorded: no git, no commit, a bare repository.
     inspect_repository(bench.repo).require_usable()
     settings = bench.settings()
+    root = worktrees_dir(bench.repo, settings.worktrees_dir, bench.environ)
+    if refused := unusable(root, bench.repo.resolve()):
+        raise UsageError(refused)
     try:
         weaker = await asyncio.to_thread(confine.check, settings)
     except SpawnError as refusal:
