@@ -149,6 +149,15 @@ def belongs_elsewhere(folder: Path, git_dir: Path) -> bool:
     return there is not None and not is_same(str(there), git_dir) and checkout_of(there) == folder
 
 
+def repository_of(folder: Path) -> Path | None:
+    """Return the repository that knows this folder as a worktree of its own, if there is one."""
+    there = _led_to(folder)
+    if there is None or checkout_of(there) != folder:
+        return None
+    common = Path(os.path.realpath(there)).parents[1]
+    return common.parent if common.name == ".git" else common
+
+
 def _leads_nowhere(folder: Path) -> bool:
     there = _led_to(folder)
     return there is not None and checkout_of(there) != folder

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from runtime import ownership
+from runtime import homes, ownership
 from runtime.errors import CheckedOutError, WorkspaceError
 from runtime.git import Git
 from runtime.gitview import pinned, read_small
-from runtime.homes import Homes, mark
 from runtime.ignoring import rules_of, user_rules
 from runtime.nested import loose_links
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.tree import ChangedFile, Commit, TreeStatus
-
-_OCCUPIED = "{path} exists and is no workspace of this agent: move it away or delete it"
 
 
 RULES_REMEMBERED = 64
@@ -78,7 +75,7 @@ class WorkspaceManager:
         self.root = (root or default_worktrees_dir(repo)).resolve()
         """The folder for the workspaces of this repository; see `runtime.worktrees_dir`."""
         self._git = git or Git(home=repo / ownership.STATE_FOLDER / "git")
-        self._homes = Homes(repo, self.root)
+        self._homes = homes.Homes(repo, self.root)
         self._trees = Worktrees(repo, self._homes, self._git)
         self._ignored: dict[tuple[str, str], bytes] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -300,7 +297,7 @@ class WorkspaceManager:
         checkout = found.checkout
         if checkout is None:  # its folder went away this moment
             raise WorkspaceError(f"the workspace {found.path} is vanishing: prepare it again")
-        mark(checkout.git_dir, self._repo)
+        homes.mark(checkout.git_dir, self._repo)
         if not ownership.points_to(found.path, checkout.git_dir):
             aside = ownership.point_to(found.path, checkout.git_dir)
             where = f"; the repository in its place is now {aside}" if aside else ""
@@ -335,7 +332,7 @@ class WorkspaceManager:
         notes += await self._clear(found)
         found = replace(found, path=self._homes.place_for(found.agent_id), git_dir=None)
         if not found.vacant:
-            raise WorkspaceError(_OCCUPIED.format(path=found.path))
+            raise WorkspaceError(_occupied(found.path))
         return found, notes
 
     def _inside(self) -> tuple[str, ...]:
@@ -399,6 +396,15 @@ def _workspace(found: Found, notes: tuple[str, ...] = ()) -> Workspace:
     return Workspace(found.agent_id, found.path, found.branch, commit, found.base_branch, notes)
 
 
+def _occupied(path: Path) -> str:
+    if (other := homes.repository_of(path)) is not None:
+        return (
+            f"{path} is a workspace of the repository {other}: choose another agent id, or set "
+            "worktrees_dir to another folder here"
+        )
+    return f"{path} exists and is no workspace of this agent: move it away or delete it"
+
+
 def _refuse_foreign(found: Found) -> None:
     ours = found.base_commit is not None
     if not ours and found.head is not None:
@@ -407,7 +413,7 @@ def _refuse_foreign(found: Found) -> None:
             f"-m {found.branch} NEW-NAME`), delete it, or choose another agent id"
         )
     if not ours and not found.vacant:
-        raise WorkspaceError(_OCCUPIED.format(path=found.path))
+        raise WorkspaceError(_occupied(found.path))
     if found.checked_out_at not in ("", str(found.path)):
         there = os.path.lexists(found.checked_out_at)
         to_do = "switch that checkout to another branch" if there else "`git worktree prune`"

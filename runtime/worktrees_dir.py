@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,6 +105,16 @@ def share(root: Path, repo: Path) -> None:
     if known and repo not in known:
         with suppress(OSError):  # it only helps people
             _write(root, (*known, repo))
+
+
+@contextmanager
+def claimed(root: Path, repo: Path) -> Iterator[None]:
+    """Have the folder for a while; RepositoryError says why that cannot be."""
+    claim(root, repo)
+    try:
+        yield
+    finally:
+        release(root)
 
 
 def release(root: Path) -> None:

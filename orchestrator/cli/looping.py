@@ -49,7 +49,7 @@ from orchestrator.troubles import Troubles
 from orchestrator.view import choose
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
-from runtime.worktrees_dir import unusable, worktrees_dir
+from runtime.worktrees_dir import claimed, worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -93,9 +93,6 @@ async def loop_through(
     # Refused before anything is recorded: no git, no commit, a bare repository.
     inspect_repository(bench.repo).require_usable()
     settings = bench.settings()
-    root = worktrees_dir(bench.repo, settings.worktrees_dir, bench.environ)
-    if refused := unusable(root, bench.repo.resolve()):
-        raise UsageError(refused)
     try:
         weaker = await asyncio.to_thread(confine.check, settings)
     except SpawnError as refusal:
@@ -106,7 +103,11 @@ async def loop_through(
     masker = masker_of(bench.environ, settings.pass_env)
     there = outside(Makings(bench.repo, bench.settings, bench.environ, SystemClock().now, masker))
     root = Paths.of(bench.repo).root
-    with closing(RunnerLog(root, now=SystemClock().now, masker=masker)) as log:
+    agents = worktrees_dir(bench.repo, settings.worktrees_dir, bench.environ)
+    with (
+        claimed(agents, bench.repo.resolve()),
+        closing(RunnerLog(root, now=SystemClock().now, masker=masker)) as log,
+    ):
         loop = wiring.build(
             bench.repo,
             settings=bench.settings,
