@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from runtime import worktrees_dir
-from runtime.folders import remove_tree
 from runtime.gitview import is_same, locate, read_small
 from runtime.ownership import (
     STATE_FOLDER,
@@ -40,6 +39,10 @@ class Home(NamedTuple):
     git_dir: Path | None
     """Its own git folder, if it is registered."""
     record: Record | None
+    stale: tuple[tuple[Path, Path], ...] = ()
+    """Registrations that came from another repository, or whose folder is gone: folder, git folder.
+
+    To be removed before another one is made."""
 
 
 class Homes:
@@ -55,6 +58,7 @@ class Homes:
         """Return where the agent's workspace is; where it is none yet, the place for it."""
         wanted = [root / agent_id for root in self.roots]
         beside = list(self.roots)
+        stale: list[tuple[Path, Path]] = []
         for folder, git_dir in checkouts_named(common, agent_id, first=wanted):
             if folder in wanted:
                 return self._home(folder, git_dir, (folder.parent, *beside))
@@ -65,13 +69,13 @@ class Homes:
                 register_at(git_dir, along)
                 return self._home(along, git_dir, (along.parent, *beside))
             if not os.path.lexists(folder) or belongs_elsewhere(folder, git_dir):
-                remove_tree(git_dir)
+                stale.append((folder, git_dir))
                 continue
             mark(git_dir, self._repo)
             worktrees_dir.share(folder.parent, self._repo)
             return self._home(folder, git_dir, (folder.parent, *beside))
         left = next((each for each in wanted if os.path.lexists(each)), wanted[0])
-        return self._home(left, None, (left.parent, *beside))
+        return self._home(left, None, (left.parent, *beside))._replace(stale=tuple(stale))
 
     def place_for(self, agent_id: str) -> Path:
         """Return where a new workspace is made."""

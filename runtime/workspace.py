@@ -205,6 +205,7 @@ class WorkspaceManager:
             found = await self._trees.find(agent_id)
             if found.base_commit is None:
                 return None
+            await self._trees.forget(found)
             saved = await self._rescue(found, str(attempt), "workspace removed")
             await self._trees.take_down(found.path)
             if drop_branch:
@@ -320,12 +321,12 @@ class WorkspaceManager:
 
     async def _made_room(self, found: Found) -> tuple[Found, tuple[str, ...]]:
         """Let nothing be where the workspace is to be made; refuse what is not ours."""
-        notes: tuple[str, ...] = ()
+        notes = await self._trees.forget(found)
         ours = found.base_commit is not None
         if not ours and (aside := self._homes.set_aside(found.path)) is not None:
             ownership.drop_record(self.root, found.agent_id)
             found = replace(found, record=None)
-            notes = (
+            notes += (
                 f"{found.path} was left by a repository that was here before; it is now {aside}",
             )
         _refuse_foreign(found)

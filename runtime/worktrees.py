@@ -41,6 +41,8 @@ class Found:
     checked_out_at: str
     git_dir: Path | None
     record: Record | None
+    stale: tuple[tuple[Path, Path], ...] = ()
+    """See `runtime.homes.Home`."""
 
     @property
     def branch(self) -> str:
@@ -131,6 +133,8 @@ class Worktrees:
         base_ref, branch_ref = BASE_REFS + agent_id, BRANCH_REFS + agent_id
         refs = await self.refs(base_ref, branch_ref)
         head, checked_out_at = refs.get(branch_ref, (None, ""))
+        if checked_out_at in {str(folder) for folder, _ in home.stale}:
+            checked_out_at = ""
         return Found(
             agent_id=agent_id,
             path=home.folder,
@@ -139,6 +143,7 @@ class Worktrees:
             checked_out_at=checked_out_at,
             git_dir=home.git_dir,
             record=home.record,
+            stale=home.stale,
         )
 
     async def starting_point(self, base: str | None) -> Start:
@@ -241,6 +246,20 @@ class Worktrees:
             "them, for example `git lfs pull`"
         )
         return (note,)
+
+    async def forget(self, found: Found) -> tuple[str, ...]:
+        """Take what came from another repository off git's list; no other folder is touched."""
+        notes = []
+        async with self._registering:
+            for folder, git_dir in found.stale:
+                other = homes.repository_of(folder)
+                whose = f"is a workspace of the repository {other}" if other else "is gone"
+                notes.append(
+                    f"{folder} {whose}; {found.agent_id} gets a new one from {found.branch}, "
+                    "without what was not committed there"
+                )
+                await asyncio.to_thread(remove_tree, git_dir)
+        return tuple(notes)
 
     async def take_down(self, path: Path) -> None:
         """Remove the worktree's folder and registration, whatever is left of either."""

@@ -184,6 +184,7 @@ async def test_a_copy_beside_its_original_makes_its_own_workspaces_and_touches_n
     assert workspace.path == default_worktrees_dir(copy) / "a"
     assert (workspace.branch, workspace.base_branch) == ("agent/a", "main")
     assert git_cli(workspace.path, "log", "-1", "--format=%s") == "work"
+    assert f"workspace of the repository {git_repo}; a gets a new one" in workspace.notes[0]
     assert git_cli(copy, "worktree", "list").count("\n") == 1
     await manager.remove("a", drop_branch=True, attempt=1)
     assert (git_picture(git_repo), *(each.read_text() for each in pointers)) == picture
@@ -215,7 +216,9 @@ async def test_a_workspace_is_found_where_another_setting_had_it(
     assert (again, again.notes) == (before, ())
     assert (await manager.prepare("b")).path.parent == manager.root
     shutil.rmtree(tmp_path / "agents")
-    assert (await manager.prepare("a")).path.parent == manager.root
+    new = await manager.prepare("a")
+    assert new.path.parent == manager.root
+    assert f"{before.path} is gone; a gets a new one from agent/a" in " ".join(new.notes)
 
 
 async def test_a_folder_of_another_repository_is_refused(
