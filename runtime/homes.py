@@ -101,7 +101,7 @@ class Homes:
             return False
         if is_same(str(owner), self._repo):
             return True
-        place = locate(owner) if owner.is_dir() else None
+        place = locate(owner) if worktrees_dir.is_repository(owner) else None
         return place is None or place.root != owner or not is_same(str(place.common_dir), common)
 
     def _moved_along(self, wanted: Iterable[Path]) -> Path | None:

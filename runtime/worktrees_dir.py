@@ -139,7 +139,7 @@ def owners(root: Path) -> tuple[Path, ...]:
 def owner_around(folder: Path) -> Path | None:
     """Return the repository to whose worktrees a folder belongs, if it exists."""
     for each in (folder, *folder.parents):
-        if (each / OWNERS).is_file():
+        if _is_marked(each):
             return next(filter(is_repository, owners(each)), None)
     return None
 
@@ -147,7 +147,7 @@ def owner_around(folder: Path) -> Path | None:
 def around(workspace: Path) -> Path | None:
     """Return the folder of this kind that a workspace or judging checkout lies in."""
     near = (workspace.parent, workspace.parent.parent)
-    return next((each for each in near if (each / OWNERS).is_file()), None)
+    return next(filter(_is_marked, near), None)
 
 
 def leftovers(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, Path]]:
@@ -162,6 +162,10 @@ def leftovers(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, P
 def is_repository(folder: Path) -> bool:
     """Tell whether a checkout is there."""
     return os.path.lexists(folder / ".git")
+
+
+def _is_marked(folder: Path) -> bool:
+    return read_small(folder / OWNERS) is not None
 
 
 def _taken(root: Path, repo: Path) -> str:

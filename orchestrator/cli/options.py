@@ -97,11 +97,7 @@ def find_repo(given: str | None) -> Path:
         start = Path(*start.parts[: start.parts.index(STATE_FOLDER)])
     around = (start,) if given is not None else (start, *start.parents)
     for folder in around:
-        if (folder / ".git").is_file():
-            return _worked_for(folder)
-        if any(os.path.lexists(folder / name) for name in _OURS):
-            return folder
-        if (folder / _WORKTREES).is_file():
+        if any(os.path.lexists(folder / name) for name in (*_OURS, _WORKTREES)):
             return _worked_for(folder)
     if all((start / name).exists() for name in _BARE):
         raise UsageError(
@@ -114,6 +110,9 @@ def find_repo(given: str | None) -> Path:
 
 def _worked_for(folder: Path) -> Path:
     """Return the repository that an agent works for here; elsewhere the folder itself."""
+    near = any(os.path.lexists(each / _WORKTREES) for each in (folder, *folder.parents))
+    if not near and not (folder / ".git").is_file():
+        return folder
     from runtime.homes import user_checkout  # noqa: PLC0415  # hardly anybody types there
     from runtime.worktrees_dir import owner_around  # noqa: PLC0415  # as above
 

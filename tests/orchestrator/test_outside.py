@@ -158,10 +158,11 @@ def test_doctor_names_what_a_deleted_repository_left_and_how_to_remove_it(world:
 
 
 def test_commands_typed_in_a_workspace_are_about_the_users_repository(world: World) -> None:
-    world.settings(QUICK)
+    world.settings(f'{QUICK}verify = ["true"]\n')
     world.call("run", "x", "--command", done_by(world))
-    for folder in (world.workspace(), world.workspace().parent / ".judging"):
-        folder.mkdir(exist_ok=True)
+    judging = world.workspace().parent / ".judging" / AGENT
+    assert (judging / ".git").is_dir()
+    for folder in (world.workspace(), judging, judging.parent):
         told = subprocess.run(
             [BIN / "loopwright", "ps", "--all", "--ids"],
             cwd=folder, check=False, capture_output=True, text=True,
