@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import subprocess
@@ -147,7 +148,10 @@ def world() -> Iterator[World]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 20_000)), hard))
     root = Path(tempfile.mkdtemp(prefix="loopwright-bench-"))
+    before = os.environ.get("XDG_STATE_HOME", "")
+    os.environ["XDG_STATE_HOME"] = str(root / "state")
     try:
         yield World(root)
     finally:
+        os.environ["XDG_STATE_HOME"] = before
         shutil.rmtree(root, ignore_errors=True)

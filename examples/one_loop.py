@@ -33,6 +33,7 @@ SCRIPT = {
 
 def make_repository(folder: Path) -> Path:
     """Make a git repository with one commit."""
+    folder.mkdir()
     identity = ("-c", "user.name=Example", "-c", "user.email=example@localhost")
     for command in (
         ("init", "--quiet", "--initial-branch=main"),
@@ -44,8 +45,8 @@ def make_repository(folder: Path) -> Path:
 
 async def main(folder: Path) -> int:
     """Run one loop to its end and say what came of it."""
-    repo = make_repository(folder)
-    script = folder / ".git" / "script.json"
+    repo = make_repository(folder / "repository")
+    script = folder / "script.json"
     script.write_text(json.dumps(SCRIPT), "utf-8")
     task = Task(id="T001", title="Say hello", verify=("test -f hello.txt",))
     agent = Agent(
@@ -58,7 +59,7 @@ async def main(folder: Path) -> int:
         ci_provider=LocalCIProvider(repo),
         terminal_manager=TerminalManager(repo),
         branch_manager=BranchManager(repo),
-        workspace_manager=WorkspaceManager(repo),
+        workspace_manager=WorkspaceManager(repo, root=folder / "agents"),
         max_retries=3,
         retry_interval=0.1,
     )

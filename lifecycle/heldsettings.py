@@ -35,7 +35,7 @@ HELD = frozenset({
     "require_ci", "expected_checks", "checks_grace", "rerun_red", "providers", "remote",
     "forge_url", "forge_repo", "github_app_id", "github_app_key", "github_app_installation",
     # Who can look and give orders, where work lies, and how long it can be looked at.
-    "host", "port", "allowed_hosts", "sign_in_file", "workspace_dir", "retention_hours",
+    "host", "port", "allowed_hosts", "sign_in_file", "worktrees_dir", "retention_hours",
 })  # fmt: skip
 """Settings that can loosen what holds an agent, those of later versions among them."""
 

@@ -35,6 +35,8 @@ from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from runtime.checkouts import JudgingCheckouts
 from runtime.commands import CommandRunner
+from runtime.workspace import WorkspaceManager
+from runtime.worktrees_dir import JUDGING, default_worktrees_dir
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -100,9 +102,7 @@ class AgentLifecycleLoop:
         self._report = report
         self._checkpoint = checkpoint
         self._remote = remote
-        self._checkouts: Checkouts = checkouts or JudgingCheckouts(
-            self.repo_dir, root=self._paths.root / "checkouts"
-        )
+        self._checkouts: Checkouts = checkouts or _checkouts(self.repo_dir, workspace_manager)
         self._work_watch = work_watch
         self._opening = asyncio.Lock()
         self._engine: Engine | None = None
@@ -277,6 +277,13 @@ class AgentLifecycleLoop:
     def _given_weaker(self, what: str) -> None:
         if self._report is not None:
             self._report("isolation_weaker", reason=what)
+
+
+def _checkouts(repo: Path, workspaces: Workspaces) -> JudgingCheckouts:
+    """Return judging checkouts beside the workspaces, out of the user's tree."""
+    if isinstance(workspaces, WorkspaceManager):
+        return JudgingCheckouts(repo, root=workspaces.root / JUDGING)
+    return JudgingCheckouts(repo, root=default_worktrees_dir(repo) / JUDGING)
 
 
 def _reader(

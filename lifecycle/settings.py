@@ -103,6 +103,9 @@ class Settings(BaseModel):
     """Hold each attempt until a person approved its summary."""
     max_live_agents: int = Field(4, ge=1, le=10_000)
     """Agent processes alive at once; waiting lifecycles hold none."""
+    worktrees_dir: str = ""
+    """Folder for the workspaces of agents, read at a start; relative ones begin at the repository.
+    By default one for each repository in $XDG_STATE_HOME/loopwright (~/.local/state/loopwright)."""
     isolation: Literal["process", "container"] = "process"
     """How agents are kept apart: by a session of their own, or in a box; see docs/isolation.md."""
     network: Literal["allow", "none"] = "allow"

@@ -29,7 +29,7 @@ OK, WARN, BAD = "ok", "warn", "bad"
 OLDEST_PYTHON = (3, 11)
 SANE_FROM, SANE_TO = 1_704_067_200.0, 4_102_444_800.0
 """2024 and 2100; a clock outside of these was never set."""
-_LITTLE_DISK, _NO_DISK = 1 << 30, 100 << 20
+LITTLE_DISK, NO_DISK = 1 << 30, 100 << 20
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _INOTIFY_WANTED = {"max_user_instances": 64, "max_user_watches": 8192}
 
@@ -61,10 +61,10 @@ def disk(folder: Path) -> Check:
     """Check the room on the disk of a folder."""
     free = shutil.disk_usage(folder).free
     found = f"{free / (1 << 30):.1f} GiB free at {folder}"
-    if free < _NO_DISK:
-        return Check(BAD, "disk", found, "make room: records, logs and worktrees need it")
-    if free < _LITTLE_DISK:
-        return Check(WARN, "disk", found, "make room; each agent has a worktree and logs")
+    if free < NO_DISK:
+        return Check(BAD, "disk", found, "make room: records and logs need it")
+    if free < LITTLE_DISK:
+        return Check(WARN, "disk", found, "make room; records and logs need it")
     return Check(OK, "disk", found)
 
 

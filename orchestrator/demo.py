@@ -127,7 +127,14 @@ def explain(repo: Path) -> None:
 
 def leave(repo: Path) -> None:
     """Say how to remove it."""
-    say(f"The repository stays. Remove it with: rm -rf {shlex.quote(str(repo))}")
+    agents = repo.with_name(_agents(repo))
+    folders = " ".join(shlex.quote(str(each)) for each in (repo, agents) if each.exists())
+    say(f"The repository stays. Remove it with: rm -rf {folders}")
+
+
+def _agents(repo: Path) -> str:
+    """Name the folder for workspaces: beside the repository, so that it is removed with it."""
+    return f"{repo.name}-agents"
 
 
 def _program() -> str:
@@ -145,6 +152,7 @@ def _settings(repo: Path) -> str:
     return (
         "# Settings of this repository; `loopwright schema settings` lists all.\n"
         f"command = [{words}]\n"
+        f"worktrees_dir = {json.dumps(f'../{_agents(repo)}')}\n"
         f'test_command = "{_TESTS} slowly"   # what local CI runs on each commit\n'
         "auto_merge = true   # merge local pull requests once they are green\n"
         "retry_interval = 2\n"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -19,12 +17,15 @@ from orchestrator.approval.work import named
 from orchestrator.checks import BAD, OK, WARN, Check
 from orchestrator.config import DEFAULT
 from orchestrator.errors import ConfigError
+from orchestrator.filesystems import kind_at
+from orchestrator.placechecks import places
 from runtime.errors import RuntimeFault
 from runtime.git import inspect_repository
 from runtime.ownership import STATE_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from orchestrator.approval.approvals import Approvals
 
@@ -98,6 +99,7 @@ def _settings(repo: Path, environ: Mapping[str, str]) -> Iterator[Check]:
     own = [f"{row.name} from {row.source}" for row in rows if row.source != DEFAULT]
     yield Check(OK, "settings", "; ".join(own) or "all at their defaults")
     values = {row.name: row.value for row in rows}
+    yield from places(repo, values["worktrees_dir"], environ)
     command = values["command"]
     if command and shutil.which(command[0]) is None and not (repo / command[0]).exists():
         yield Check(
@@ -116,7 +118,7 @@ def _waiting(approvals: Approvals) -> Iterator[Check]:
 
 
 def _file_system(repo: Path) -> Check:
-    kind = _mount_type(repo)
+    kind = kind_at(repo)
     if kind in REMOTE:
         return Check(
             WARN,
@@ -125,29 +127,6 @@ def _file_system(repo: Path) -> Check:
             "move the repository to a local disk",
         )
     return Check(OK, "file system", kind or "not known to be remote")
-
-
-def _mount_type(path: Path) -> str:
-    """Return the type of the file system that holds a path; nothing where that is not told."""
-    if sys.platform != "linux":
-        return ""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text("utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    best, kind = -1, ""
-    for line in lines:
-        mount, _, rest = line.partition(" - ")
-        place = _unescaped(mount.split()[4])
-        if path.is_relative_to(place) and len(place) >= best:
-            best, kind = len(place), rest.split()[0]
-    return kind
-
-
-def _unescaped(place: str) -> str:
-    """Read the octal escapes that the kernel writes for blanks; all else is UTF-8 as it is."""
-    raw = place.encode().decode("unicode_escape").encode("latin-1")
-    return raw.decode(errors="replace")
 
 
 def _permissions(root: Path) -> Check:

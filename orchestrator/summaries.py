@@ -23,6 +23,7 @@ from lifecycle.store.walk import every
 from orchestrator.errors import OrchestratorError
 from runtime.ownership import make_private
 from runtime.workspace import WorkspaceManager
+from runtime.worktrees_dir import worktrees_dir
 from templates.fence import unmarked
 from templates.renderer import Renderer
 
@@ -174,7 +175,8 @@ class Summaries:
 
     async def _look(self, case: Case) -> Mailbox | None:
         """Read from the workspace what the runner would read; without one there is nothing yet."""
-        workspaces = WorkspaceManager(self._repo)
+        root = worktrees_dir(self._repo, self._settings.worktrees_dir)
+        workspaces = WorkspaceManager(self._repo, root=root)
         workspace = await workspaces.open(case.agent_id)
         if workspace is None or not (workspace.path / ".git").exists():
             return None

@@ -16,6 +16,7 @@ from orchestrator.secrecy import masker_of
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
+from runtime.worktrees_dir import worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,7 +58,7 @@ def build(  # noqa: PLR0913  # all by name
         remote=remote,
         terminal_manager=TerminalManager(repo, environ=environ, masker=masker),
         branch_manager=BranchManager(repo),
-        workspace_manager=WorkspaceManager(repo),
+        workspace_manager=workspaces(repo, settings(), environ),
         settings=settings,
         who=who,
         observers=observers,
@@ -65,6 +66,13 @@ def build(  # noqa: PLR0913  # all by name
         work_watch=WorkWatch(repo.resolve(), masker, report),
         checkpoint=crash_hook(environ),
     )
+
+
+def workspaces(
+    repo: Path, settings: Settings, environ: Mapping[str, str] = os.environ
+) -> WorkspaceManager:
+    """Return the workspaces of a repository, where the settings want them."""
+    return WorkspaceManager(repo, root=worktrees_dir(repo, settings.worktrees_dir, environ))
 
 
 def crash_hook(environ: Mapping[str, str]) -> Callable[[str], None] | None:

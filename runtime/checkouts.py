@@ -21,6 +21,7 @@ from runtime.gitview import locate
 from runtime.ownership import STATE_FOLDER, make_private
 from runtime.status import SLOW
 from runtime.tree import SHA
+from runtime.worktrees_dir import JUDGING, release
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -200,6 +201,8 @@ class JudgingCheckouts:
         for file in (self._index(folder), self._own / f"{name}.begun"):
             file.unlink(missing_ok=True)
         await asyncio.to_thread(remove_tree, folder)
+        if self._root.name == JUDGING:
+            release(self._root.parent)
 
 
 def _clear(folder: Path, name: str, keep: frozenset[str]) -> None:

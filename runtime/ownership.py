@@ -18,7 +18,7 @@ from runtime.errors import WorkspaceError
 from runtime.gitview import Place, is_same, misleads, pinned, read_small
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 BASE_REFS = "refs/loopwright/base/"
 SAVED_REFS = "refs/loopwright/saved/"
@@ -107,12 +107,13 @@ def make_private(folder: Path) -> None:
         each.mkdir(mode=0o700, exist_ok=True)
 
 
-def exclude_own_files(common_dir: Path) -> None:
+def exclude_own_files(common_dir: Path, more: Iterable[str] = ()) -> None:
     """Add our lines to the repository's info/exclude once; the user's lines stay as they are."""
     exclude = common_dir / "info" / "exclude"
     before = exclude.read_bytes() if exclude.exists() else b""
     present = set(before.splitlines())
-    lines = [line.encode() for line in _EXCLUDED if line.encode() not in present]
+    wanted = [os.fsencode(line) for line in (*_EXCLUDED, *more)]
+    lines = [line for line in wanted if line not in present]
     if not lines:
         return
     exclude.parent.mkdir(exist_ok=True)
@@ -145,7 +146,7 @@ def registrations(common_dir: Path) -> dict[Path, Path]:
     found: dict[Path, Path] = {}
     with suppress(FileNotFoundError, NotADirectoryError):
         for git_dir in (common_dir / "worktrees").iterdir():
-            if (folder := _checkout_of(git_dir)) is not None:
+            if (folder := checkout_of(git_dir)) is not None:
                 found[folder] = git_dir
     return found
 
@@ -153,25 +154,30 @@ def registrations(common_dir: Path) -> dict[Path, Path]:
 def registration(common_dir: Path, folder: Path) -> Path | None:
     """Return the git folder of the worktree at this folder, or None when it is not registered."""
     usual = common_dir / "worktrees" / folder.name
-    if _checkout_of(usual) == folder:
+    if checkout_of(usual) == folder:
         return usual
     return registrations(common_dir).get(folder)
 
 
-def moved_along(common_dir: Path, folder: Path) -> Path | None:
-    """Register the agent's folder again that moved with its repository; return its git folder.
+def checkouts_named(
+    common_dir: Path, name: str, *, first: Collection[Path] = ()
+) -> Iterator[tuple[Path, Path]]:
+    """Return the worktrees whose folder has this name, each with its git folder.
 
-    It is known by its name and its place below the state folder, and by nothing being left where
-    git looks for it.
+    One that is among the first ones and where git usually has it is found by a look at one file.
     """
-    ours = (STATE_FOLDER, "worktrees", folder.name)
-    if folder.parts[-3:] != ours:
-        return None
-    for was, git_dir in registrations(common_dir).items():
-        if was.parts[-3:] == ours and not os.path.lexists(was):
-            _write_whole(git_dir / "gitdir", os.fsencode(folder / ".git") + b"\n")
-            return git_dir
-    return None
+    usual = common_dir / "worktrees" / name
+    if (folder := checkout_of(usual)) in first and folder is not None:
+        yield folder, usual
+        return
+    listed = registrations(common_dir).items()
+    found = [(folder, git_dir) for folder, git_dir in listed if folder.name == name]
+    yield from sorted(found, key=lambda each: each[0] not in first)
+
+
+def register_at(git_dir: Path, folder: Path) -> None:
+    """Let git find the worktree of this git folder in another folder."""
+    _write_whole(git_dir / "gitdir", os.fsencode(folder / ".git") + b"\n")
 
 
 def checkouts(here: Place) -> dict[str, Place]:
@@ -246,7 +252,8 @@ def straighten(git_dir: Path) -> None:
         _write_whole(file, b"../..\n")
 
 
-def _checkout_of(git_dir: Path) -> Path | None:
+def checkout_of(git_dir: Path) -> Path | None:
+    """Return the folder that is registered with the git folder of a worktree."""
     said = read_small(f"{git_dir}/gitdir")
     if said is None or os.path.islink(git_dir):  # noqa: PTH114  # several times for each attempt
         return None

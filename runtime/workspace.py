@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from runtime import ownership
+from runtime import homes, ownership
 from runtime.errors import CheckedOutError, WorkspaceError
 from runtime.git import Git
 from runtime.gitview import pinned, read_small
@@ -26,6 +27,7 @@ from runtime.saving import SavedWork, keep_work, save_work, saved_message
 from runtime.status import Checkout, head_of, status_of
 from runtime.tree import LOG_FORMAT, SHA, parse_changes, parse_log
 from runtime.worktrees import Found, Worktrees
+from runtime.worktrees_dir import claim, default_worktrees_dir, release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,10 +70,13 @@ class WorkspaceManager:
     """The workspaces of one repository."""
 
     def __init__(self, repo: Path, *, root: Path | None = None, git: Git | None = None) -> None:
-        repo = repo.resolve()
-        self._root = (root or repo / ownership.STATE_FOLDER / "worktrees").resolve()
+        """Work below `root`, which by default lies outside of the repository."""
+        self._repo = repo = repo.resolve()
+        self.root = (root or default_worktrees_dir(repo)).resolve()
+        """The folder for the workspaces of this repository; see `runtime.worktrees_dir`."""
         self._git = git or Git(home=repo / ownership.STATE_FOLDER / "git")
-        self._trees = Worktrees(repo, self._root, self._git)
+        self._homes = homes.Homes(repo, self.root)
+        self._trees = Worktrees(repo, self._homes, self._git)
         self._ignored: dict[tuple[str, str], bytes] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -85,23 +90,25 @@ class WorkspaceManager:
             found, notes = await self._adopted(await self._trees.find(agent_id), base)
             if _is_whole(found):
                 return await self._rejoin(found, notes)
-            _refuse_foreign(found)
-            notes += await self._clear(found)
+            found, more = await self._made_room(found)
+            notes += more
             if found.head is None or found.base_commit is None:
                 start = await self._trees.starting_point(base)
                 commit, base_branch = start.commit, start.branch
                 notes += start.notes
             else:
                 commit, base_branch = found.base_commit, found.base_branch
-            ownership.exclude_own_files(await self._trees.common_dir())
-            # From here to the end a crash leaves a record that says: half-made, nothing to lose.
             programs = named_programs(await self._trees.view())
+            ownership.exclude_own_files(await self._trees.common_dir(), self._inside())
             exclude = ownership.excluded(await self._trees.common_dir())
-            ownership.write_record(self._root, agent_id, Record(base_branch, ready=False))
+            ownership.make_private(self._repo / ownership.STATE_FOLDER)
+            claim(self.root, self._repo)
+            # From here to the end a crash leaves a record that says: half-made, nothing to lose.
+            ownership.write_record(self.root, agent_id, Record(base_branch, ready=False))
             await self._trees.point(BASE_REFS + agent_id, commit)
             notes += await self._trees.add(found, commit)
             ownership.write_record(
-                self._root,
+                self.root,
                 agent_id,
                 Record(base_branch, ready=True, programs=programs, exclude=exclude),
             )
@@ -126,7 +133,7 @@ class WorkspaceManager:
 
         The runner's own git runs none of it. Costs no git process unless configuration changed.
         """
-        record = ownership.read_record(self._root, workspace.agent_id)
+        record = ownership.read_record(workspace.path.parent, workspace.agent_id)
         return await self._planted(record, await self._checkout(workspace))
 
     async def unlock(self, workspace: Workspace) -> None:
@@ -198,27 +205,30 @@ class WorkspaceManager:
             found = await self._trees.find(agent_id)
             if found.base_commit is None:
                 return None
+            await self._trees.forget(found)
             saved = await self._rescue(found, str(attempt), "workspace removed")
             await self._trees.take_down(found.path)
             if drop_branch:
                 await self._trees.drop_branch(agent_id)
-                ownership.drop_record(self._root, agent_id)
+                for root in (found.path.parent, *self._homes.roots):
+                    ownership.drop_record(root, agent_id)
+            release(found.path.parent)
             return saved
 
     async def list_ours(self) -> tuple[Owned, ...]:
         """Return what of ours is in the repository, whole or not."""
-        registered = ownership.registrations(await self._trees.common_dir())
+        common = await self._trees.common_dir()
         refs = await self._trees.refs(BASE_REFS, BRANCH_REFS)
         ours = [ref.removeprefix(BASE_REFS) for ref in refs if ref.startswith(BASE_REFS)]
         return tuple(
             Owned(
                 agent_id=agent_id,
-                path=(path := self._root / agent_id),
+                path=(home := self._homes.find(common, agent_id)).folder,
                 branch=f"agent/{agent_id}",
                 base_commit=refs[BASE_REFS + agent_id][0],
                 head=refs.get(BRANCH_REFS + agent_id, (None, ""))[0],
-                registered=path in registered,
-                present=path.is_dir(),
+                registered=home.git_dir is not None,
+                present=home.folder.is_dir(),
             )
             for agent_id in ours
         )
@@ -251,7 +261,7 @@ class WorkspaceManager:
 
     async def _with_rules(self, agent_id: str, base: str, checkout: Checkout) -> Checkout:
         """Tell a checkout which ignore rules were there before the agent."""
-        record = ownership.read_record(self._root, agent_id)
+        record = ownership.read_record(checkout.folder.parent, agent_id)
         exclude = record.exclude if record is not None else None
         if exclude is None:  # made by an earlier version
             exclude = ownership.excluded(await self._trees.common_dir())
@@ -279,7 +289,7 @@ class WorkspaceManager:
         if target is None:
             return found, ()
         record = Record(target, ready=True)
-        ownership.write_record(self._root, found.agent_id, record)
+        ownership.write_record(found.path.parent, found.agent_id, record)
         note = f"{found.branch} was there, its record was not: its work goes on, into {target}"
         return replace(found, record=record), (note,)
 
@@ -288,6 +298,7 @@ class WorkspaceManager:
         checkout = found.checkout
         if checkout is None:  # its folder went away this moment
             raise WorkspaceError(f"the workspace {found.path} is vanishing: prepare it again")
+        homes.mark(checkout.git_dir, self._repo)
         if not ownership.points_to(found.path, checkout.git_dir):
             aside = ownership.point_to(found.path, checkout.git_dir)
             where = f"; the repository in its place is now {aside}" if aside else ""
@@ -307,6 +318,30 @@ class WorkspaceManager:
             return ()
         view = await self._git.view(pinned(checkout.git_dir, checkout.folder))
         return new_programs(record.programs, view)
+
+    async def _made_room(self, found: Found) -> tuple[Found, tuple[str, ...]]:
+        """Let nothing be where the workspace is to be made; refuse what is not ours."""
+        notes = await self._trees.forget(found)
+        ours = found.base_commit is not None
+        if not ours and (aside := self._homes.set_aside(found.path)) is not None:
+            ownership.drop_record(self.root, found.agent_id)
+            found = replace(found, record=None)
+            notes += (
+                f"{found.path} was left by a repository that was here before; it is now {aside}",
+            )
+        _refuse_foreign(found)
+        notes += await self._clear(found)
+        found = replace(found, path=self._homes.place_for(found.agent_id), git_dir=None)
+        if not found.vacant:
+            raise WorkspaceError(_occupied(found.path))
+        return found, notes
+
+    def _inside(self) -> tuple[str, ...]:
+        """Return the exclude line that a folder within the repository needs."""
+        if not self.root.is_relative_to(self._repo):
+            return ()
+        within = re.sub(r"([\\*?\[])", r"\\\1", str(self.root.relative_to(self._repo)))
+        return (f"/{within}/",)
 
     async def _clear(self, found: Found) -> tuple[str, ...]:
         """Make room where a workspace of ours once was, keeping what work is in it."""
@@ -362,6 +397,15 @@ def _workspace(found: Found, notes: tuple[str, ...] = ()) -> Workspace:
     return Workspace(found.agent_id, found.path, found.branch, commit, found.base_branch, notes)
 
 
+def _occupied(path: Path) -> str:
+    if (other := homes.repository_of(path)) is not None:
+        return (
+            f"{path} is a workspace of the repository {other}: choose another agent id, or set "
+            "worktrees_dir to another folder here"
+        )
+    return f"{path} exists and is no workspace of this agent: move it away or delete it"
+
+
 def _refuse_foreign(found: Found) -> None:
     ours = found.base_commit is not None
     if not ours and found.head is not None:
@@ -370,9 +414,7 @@ def _refuse_foreign(found: Found) -> None:
             f"-m {found.branch} NEW-NAME`), delete it, or choose another agent id"
         )
     if not ours and not found.vacant:
-        raise WorkspaceError(
-            f"{found.path} exists and is no workspace of this agent: move it away or delete it"
-        )
+        raise WorkspaceError(_occupied(found.path))
     if found.checked_out_at not in ("", str(found.path)):
         there = os.path.lexists(found.checked_out_at)
         to_do = "switch that checkout to another branch" if there else "`git worktree prune`"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime import ownership
+from runtime import homes, ownership, worktrees_dir
 from runtime.errors import GitError, RepositoryError, WorkspaceError
 from runtime.folders import remove_tree
 from runtime.git import IS_BARE, IS_CALLED_BARE, NO_COMMIT, NOT_A_REPOSITORY
@@ -25,6 +25,7 @@ from runtime.tree import STATUS, parse_status, some_of
 if TYPE_CHECKING:
     from runtime.git import Git
     from runtime.gitview import View
+    from runtime.homes import Homes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Found:
     checked_out_at: str
     git_dir: Path | None
     record: Record | None
+    stale: tuple[tuple[Path, Path], ...] = ()
+    """See `runtime.homes.Home`."""
 
     @property
     def branch(self) -> str:
@@ -81,10 +84,10 @@ class Start:
 
 
 class Worktrees:
-    """One repository's worktrees below one root folder."""
+    """The worktrees that one repository's agents work in."""
 
-    def __init__(self, repo: Path, root: Path, git: Git) -> None:
-        self.root = root
+    def __init__(self, repo: Path, homes: Homes, git: Git) -> None:
+        self._homes = homes
         self._repo = repo
         self._git = git
         self._here: Place | None = None
@@ -98,6 +101,7 @@ class Worktrees:
     async def here(self) -> Place:
         """Return where the user's checkout is; RepositoryError when there is none."""
         if self._here is None:
+            worktrees_dir.require_own(self._homes.root, self._repo)
             place = locate(self._repo)
             if place is None:
                 raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo))
@@ -124,20 +128,22 @@ class Worktrees:
         return {ref: (commit, folders.get(ref, "")) for ref, commit in rows}
 
     async def find(self, agent_id: str) -> Found:
-        """Look for the workspace of this agent, also where it moved along with the repository."""
-        path, common = self.root / checked_id(agent_id), await self.common_dir()
-        git_dir = ownership.registration(common, path) or ownership.moved_along(common, path)
+        """Look for the workspace of this agent, wherever it is by now."""
+        home = self._homes.find(await self.common_dir(), checked_id(agent_id))
         base_ref, branch_ref = BASE_REFS + agent_id, BRANCH_REFS + agent_id
         refs = await self.refs(base_ref, branch_ref)
         head, checked_out_at = refs.get(branch_ref, (None, ""))
+        if checked_out_at in {str(folder) for folder, _ in home.stale}:
+            checked_out_at = ""
         return Found(
             agent_id=agent_id,
-            path=path,
+            path=home.folder,
             base_commit=refs[base_ref][0] if base_ref in refs else None,
             head=head,
             checked_out_at=checked_out_at,
-            git_dir=git_dir,
-            record=ownership.read_record(self.root, agent_id),
+            git_dir=home.git_dir,
+            record=home.record,
+            stale=home.stale,
         )
 
     async def starting_point(self, base: str | None) -> Start:
@@ -217,6 +223,7 @@ class Worktrees:
         git_dir = ownership.registration(common, found.path)
         if git_dir is None:
             raise WorkspaceError(f"git did not register the workspace {found.path}: prepare again")
+        homes.mark(git_dir, self._repo)
         # Git wrote the way through the view, which is none of the agent's business.
         ownership.point_to(found.path, git_dir)
         checkout = Checkout(git_dir, found.path)
@@ -239,6 +246,20 @@ class Worktrees:
             "them, for example `git lfs pull`"
         )
         return (note,)
+
+    async def forget(self, found: Found) -> tuple[str, ...]:
+        """Take what came from another repository off git's list; no other folder is touched."""
+        notes = []
+        async with self._registering:
+            for folder, git_dir in found.stale:
+                other = homes.repository_of(folder)
+                whose = f"is a workspace of the repository {other}" if other else "is gone"
+                notes.append(
+                    f"{folder} {whose}; {found.agent_id} gets a new one from {found.branch}, "
+                    "without what was not committed there"
+                )
+                await asyncio.to_thread(remove_tree, git_dir)
+        return tuple(notes)
 
     async def take_down(self, path: Path) -> None:
         """Remove the worktree's folder and registration, whatever is left of either."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime import proctable
+from runtime.folders import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -119,7 +120,7 @@ def clean_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_surroundings(clean_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_surroundings(clean_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Cut the test off from the settings of whoever runs it."""
     for name in tuple(os.environ):
         if name.startswith(("GIT_", "XDG_", "LOOPWRIGHT_")):
@@ -128,8 +129,13 @@ def _own_surroundings(clean_home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     # A runner that serves keeps its token there; made only where one does.
     own = clean_home.parent / f"config-{uuid.uuid4().hex[:12]}"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(own))
+    # Agents work there; whatever a test leaves in it goes with the test.
+    state = clean_home.parent / f"state-{uuid.uuid4().hex[:12]}"
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(clean_home / ".gitconfig"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    yield
+    remove_tree(state)
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,7 @@ class Runner:
         self._env = {
             **os.environ,
             "XDG_CONFIG_HOME": str(folder / "config"),
+            "XDG_STATE_HOME": str(folder / "state"),
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
             "LOOPWRIGHT_GITHUB_TOKEN": world.tokens["wright"],
             "LOOPWRIGHT_GITHUB_HOOK_SECRET": SECRET,

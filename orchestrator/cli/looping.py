@@ -50,6 +50,7 @@ from orchestrator.troubles import Troubles
 from orchestrator.view import choose
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
+from runtime.worktrees_dir import claimed, worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -107,7 +108,11 @@ async def loop_through(
     masker = masker_of(bench.environ, settings.pass_env)
     there = outside(Makings(bench.repo, bench.settings, bench.environ, SystemClock().now, masker))
     root = Paths.of(bench.repo).root
-    with closing(RunnerLog(root, now=SystemClock().now, masker=masker)) as log:
+    agents = worktrees_dir(bench.repo, settings.worktrees_dir, bench.environ)
+    with (
+        claimed(agents, bench.repo.resolve()),
+        closing(RunnerLog(root, now=SystemClock().now, masker=masker)) as log,
+    ):
         loop = wiring.build(
             bench.repo,
             settings=bench.settings,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STATE_FOLDER = ".loopwright"
 _OURS = (".git", STATE_FOLDER)
+_WORKTREES = ".repository"
+"""Lies in a folder of workspaces."""
 _BARE = ("HEAD", "objects", "refs")
 
 
@@ -95,8 +97,8 @@ def find_repo(given: str | None) -> Path:
         start = Path(*start.parts[: start.parts.index(STATE_FOLDER)])
     around = (start,) if given is not None else (start, *start.parents)
     for folder in around:
-        if any(os.path.lexists(folder / name) for name in _OURS):
-            return folder
+        if any(os.path.lexists(folder / name) for name in (*_OURS, _WORKTREES)):
+            return _worked_for(folder)
     if all((start / name).exists() for name in _BARE):
         raise UsageError(
             f"{start} is a bare repository, without the files that agents work on; clone it "
@@ -104,6 +106,17 @@ def find_repo(given: str | None) -> Path:
         )
     hint = "name its top folder" if given is not None else "change into one or give --repo DIR"
     raise UsageError(f"{start} is not in a git repository; {hint}, or make one with `git init`")
+
+
+def _worked_for(folder: Path) -> Path:
+    """Return the repository that an agent works for here; elsewhere the folder itself."""
+    near = any(os.path.lexists(each / _WORKTREES) for each in (folder, *folder.parents))
+    if not near and not (folder / ".git").is_file():
+        return folder
+    from runtime.homes import user_checkout  # noqa: PLC0415  # hardly anybody types there
+    from runtime.worktrees_dir import owner_around  # noqa: PLC0415  # as above
+
+    return user_checkout(folder) or owner_around(folder) or folder
 
 
 def split_positional(args: Sequence[str], words: Sequence[str]) -> tuple[str, list[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runtime import worktrees_dir
 from runtime.isolation import surroundings
 from runtime.isolation.box import Box
 from runtime.isolation.errors import IsolationError
@@ -26,7 +27,7 @@ class Place:
 
     workspace: Path
     state: Path
-    """The runner's own folder, hidden; the workspace may lie in it."""
+    """The runner's own folder, hidden, as is the folder of all workspaces around this one."""
     home: Path
     """The real home of whoever runs this, hidden."""
     common_dir: Path | None = None
@@ -72,7 +73,8 @@ def around(
     git = git_paths(workspace, place.common_dir) if place.common_dir else GitPaths()
     objects = readable_objects(place.objects) if place.objects else ()
     home = place.home.resolve()
-    hidden = (home, place.state.resolve(), *git.hidden)
+    others = worktrees_dir.around(workspace)
+    hidden = (home, place.state.resolve(), *((others,) if others else ()), *git.hidden)
     programs: tuple[Path, ...] = ()
     masked: tuple[Path, ...] = ()
     if engine.engine.shows_system:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from runtime.isolation.around import Opened, Place, around
 from runtime.isolation.victim import SECRET
 from runtime.isolation.wrap import wrapped
+from runtime.worktrees_dir import claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,10 +94,11 @@ class Stage:
         self.name = f"loopwright-victim-{secrets.token_hex(8)}"
         self.home = folder / "home"
         self.state = folder / "repo" / ".loopwright"
-        self.workspace = self.state / "worktrees" / "own"
+        worktrees = folder / "worktrees"
+        self.workspace = worktrees / "own"
         self.targets = {
             "state": self.state / "state.db",
-            "other": self.state / "worktrees" / "other" / "work.txt",
+            "other": worktrees / "other" / "work.txt",
             "home": self.home / "key",
             "socket": self.home / "service",
             "lock": self.workspace / "lock",
@@ -105,6 +107,7 @@ class Stage:
             path.parent.mkdir(parents=True, exist_ok=True)
         for name in ("state", "other", "home"):
             self.targets[name].write_text(self.secret)
+        claim(worktrees, folder / "repo")
         self._folder = folder
         self._victim: subprocess.Popen[bytes] | None = None
         self._port = 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime import ownership
+from runtime.homes import MARK
 from runtime.isolation.errors import IsolationError, PlantedPointerError
 
 if TYPE_CHECKING:
@@ -48,13 +49,14 @@ def git_paths(workspace: Path, common_dir: Path) -> GitPaths:
     for name in _BRANCHES:
         # Packing refs removes an empty folder; git inside could not make it again.
         (common / name).mkdir(parents=True, exist_ok=True)
-    (git_dir / _SETTINGS).touch(mode=0o600)
+    for name in (_SETTINGS, MARK):
+        (git_dir / name).touch(mode=0o600)
     return GitPaths(
         readable=(
             common,
             workspace / ".git",
             *(path for name in _KEPT if (path := common / name).is_dir()),
-            *(git_dir / name for name in (*_POINTERS, _SETTINGS)),
+            *(git_dir / name for name in (*_POINTERS, _SETTINGS, MARK)),
             *_borrowed(common / "objects"),
         ),
         writable=(

@@ -63,6 +63,7 @@ def main() -> int:
     slowest: dict[str, float] = {}
     failures = []
     with tempfile.TemporaryDirectory(prefix="loopwright-soak-") as folder:
+        os.environ["XDG_STATE_HOME"] = str(Path(folder, "state"))
         for told in rounds(Path(folder), list(places(chance, number))):
             kind = "random times" if told["place"].startswith("+") else "named places"
             deaths = told["codes"].count(-9)

@@ -21,6 +21,7 @@ from runtime import proctable
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
+from runtime.worktrees_dir import default_worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -102,7 +103,7 @@ class World:
 
     @property
     def workspace(self) -> Path:
-        return self.paths.root / "worktrees" / AGENT
+        return default_worktrees_dir(self.repo) / AGENT
 
     def script(self, attempts: list[Step] | dict[int, list[Step]]) -> Path:
         """Write a script; 0 is any attempt that has none of its own."""
@@ -238,7 +239,8 @@ class World:
             row = proctable.read_row(pid)
             with contextlib.suppress(OSError):
                 where = Path(f"/proc/{pid}/cwd").readlink()
-                if row and not row.dead and where.is_relative_to(self.folder):
+                ours = where.is_relative_to(self.folder) or self.workspace.parent in where.parents
+                if row and not row.dead and ours:
                     found.append(mark)
         return found
 

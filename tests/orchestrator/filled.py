@@ -155,6 +155,7 @@ def _cut_off(home: Path) -> Iterator[None]:
             if name.startswith(("GIT_", "XDG_", "LOOPWRIGHT_")):
                 patch.delenv(name)
         patch.setenv("HOME", str(home))
+        patch.setenv("XDG_STATE_HOME", str(home.parent / "state-filled"))
         patch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
         yield

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from lifecycle.errors import StoreError
 from lifecycle.store.peek import read_rows
 from orchestrator.cli.main import main
+from runtime.worktrees_dir import default_worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,6 +72,9 @@ class World:
             ["git", *args], cwd=self.repo, check=True, capture_output=True, text=True
         )
         return done.stdout.strip()
+
+    def workspace(self, agent_id: str = "agent-T001") -> Path:
+        return default_worktrees_dir(self.repo) / agent_id
 
     def settings(self, text: str) -> None:
         (self.repo / "loopwright.toml").write_text(text)

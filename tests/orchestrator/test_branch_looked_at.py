@@ -22,7 +22,7 @@ def _blocked(world: World) -> str:
     first = [{"write": "a.txt"}, {"commit": "A"}, BLOCK]
     script = world.script("agent", {"attempts": {"1": first, "default": [DONE]}})
     world.call("run", "x", "--command", script, code=3)
-    world.git("worktree", "remove", "--force", f".loopwright/worktrees/{AGENT}")
+    world.git("worktree", "remove", "--force", str(world.workspace(AGENT)))
     world.git("checkout", "-q", BRANCH)
     return script
 
@@ -61,7 +61,7 @@ def test_reject_tells_that_a_branch_somebody_has_checked_out_was_kept(world: Wor
 def test_accept_tells_that_a_branch_somebody_has_checked_out_was_kept(world: World) -> None:
     script = world.script("agent", [{"write": "a"}, {"commit": "A"}, DONE])
     world.call("run", "x", "--command", script)
-    world.git("worktree", "remove", "--force", f".loopwright/worktrees/{AGENT}")
+    world.git("worktree", "remove", "--force", str(world.workspace(AGENT)))
     world.git("checkout", "-q", BRANCH)
     done = world.call("accept", AGENT)
     assert "accepted, merged into main as" in done.stdout

@@ -76,7 +76,7 @@ async def test_a_shutdown_ends_each_loop_with_its_work_saved(world: World) -> No
         crew = crew_of(engine, ended, late)
         for name in ("a", "b"):
             crew.start(*job(world, name, {"write": {"path": "up", "text": "u"}}, HANG))
-        paths = [world.paths.root / "worktrees" / name / "up" for name in ("a", "b")]
+        paths = [world.workspace.parent / name / "up" for name in ("a", "b")]
         await until(lambda: all(path.exists() for path in paths))
         await crew.shutdown()
         await crew.run()
@@ -114,7 +114,7 @@ async def test_a_loop_that_does_not_end_in_time_is_named_and_waited_for(
         crew = crew_of(engine, ended, late, 0.1)
         world.settings["stop_grace"] = 1.0
         crew.start(*job(world, "a", *stubborn))
-        await until((world.paths.root / "worktrees" / "a" / "up").exists)
+        await until((world.workspace.parent / "a" / "up").exists)
         await crew.shutdown()
         await crew.run()
     assert late == ["a"]

@@ -49,12 +49,15 @@ def test_the_demo_tells_its_three_attempts_and_what_to_try_next(
         ["git", "status", "--porcelain"], cwd=repo, check=True, capture_output=True, text=True
     )
     assert clean.stdout == ""
+    assert f"rm -rf {repo} {repo}-agents" in done.stdout
+    assert (tmp_path / "calc-agents" / "agent-T001").is_dir()
     commands = [line.split()[1:] for line in done.stdout.splitlines() if "--repo" in line]
     offered = [shlex.split(" ".join(words)) for words in commands]
     assert [words[0] for words in offered] == ["show", "events", "summary", "logs", "accept", "run"]
     capsys.readouterr()
     for words in offered[:-1]:
         assert main(words) == 0, capsys.readouterr().err
+    assert not (tmp_path / "calc-agents" / "agent-T001").exists()
 
 
 def test_the_demo_never_writes_into_a_folder_that_is_in_use(

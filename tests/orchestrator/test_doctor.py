@@ -13,7 +13,7 @@ import pytest
 
 from lifecycle.paths import Paths
 from lifecycle.store.lock import RunnerLock
-from orchestrator import checks, guard, repochecks
+from orchestrator import checks, filesystems, guard, repochecks
 from orchestrator.schemas import schema
 from tests.orchestrator.schema_check import faults
 
@@ -147,11 +147,11 @@ def test_a_clock_behind_the_records_is_told(filled: Cli) -> None:
 
 
 def test_the_file_system_of_a_path_is_known_on_linux() -> None:
-    assert repochecks._mount_type(Path("/proc/self")) == "proc"
+    assert filesystems.kind_at(Path("/proc/self")) == "proc"
 
 
 def test_a_mount_point_with_blanks_and_umlauts_is_read() -> None:
-    assert repochecks._unescaped("/mnt/my\\040größe") == "/mnt/my größe"
+    assert filesystems._unescaped("/mnt/my\\040größe") == "/mnt/my größe"
 
 
 # --- the guard --------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_work_that_started_from_no_branch_is_accepted_once_it_is_merged_by_hand(
 def test_to_look_at_the_branch_of_an_agent_merges_nothing(world: World) -> None:
     world.git("checkout", "-q", "--detach")
     _work(world)
-    world.git("worktree", "remove", "--force", f".loopwright/worktrees/{AGENT}")
+    world.git("worktree", "remove", "--force", str(world.workspace(AGENT)))
     world.git("checkout", "-q", BRANCH)
     assert "not merged" in world.call("accept", AGENT, code=3).stdout
 

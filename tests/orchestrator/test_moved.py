@@ -26,10 +26,11 @@ def test_work_goes_on_in_a_moved_repository_and_is_accepted_there(world: World) 
     )
     world.call("run", "x", "--command", script, code=3)
     world.call("unblock", AGENT, "go on")
+    workspace = world.workspace()
     world.repo = world.repo.rename(world.folder / "moved")
     done = world.call("run", "--task-id", "T001", "--command", script)
     assert "could not start" not in done.stderr
-    assert f"Work in `{world.repo}/.loopwright/worktrees/{AGENT}`" in prompt.read_text()
+    assert f"Work in `{workspace}`" in prompt.read_text()
     world.repo = world.repo.rename(world.folder / "moved again")
     world.call("accept", AGENT)
     assert world.branches() == ["main"]

@@ -256,7 +256,8 @@ async def test_one_that_is_removed_is_ended_and_its_work_is_kept(world: World) -
         population = runner.population
         population.add_agent("bob", world.agent([*commit("x.txt"), UP, HANG]), {"title": "T"})
         await runner.at("bob", "Working")
-        await until((world.paths.root / "worktrees" / "bob" / "up.txt").exists)
+        folder = world.workspace.with_name("bob")
+        await until((folder / "up.txt").exists)
         population.pause_agent("bob", 5)
         assert population.remove_agent("bob")
         assert not population.remove_agent("bob")
@@ -264,7 +265,7 @@ async def test_one_that_is_removed_is_ended_and_its_work_is_kept(world: World) -
         result = await runner.over("bob")
         assert result.error == "person: rejected by ada: removed from the population"
         assert world.marked() == []
-        assert not (world.paths.root / "worktrees" / "bob").exists()
+        assert not folder.exists()
         assert "x.txt" in world.git("ls-tree", "--name-only", "refs/loopwright/saved/bob/head")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +17,6 @@ from tests.orchestrator.filled import HOSTILE, TASKS
 from tests.orchestrator.schema_check import faults
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.orchestrator.filled import Cli
 
 ALL_IDS = [f"agent-{task.id}" for task in reversed(TASKS)]
@@ -127,9 +126,10 @@ def test_without_repo_the_repository_around_here_is_meant(
     inside = filled.repo / ".git" / "refs"
     monkeypatch.chdir(inside)
     assert "agent-T003" in filled.bare("ps")
-    workspace = Paths.of(filled.repo).root / "worktrees" / "agent-T001"
-    monkeypatch.chdir(workspace)
-    assert "agent-T003" in filled.bare("ps")
+    workspace = Path(read_json(filled, "show", "agent-T001")["lifecycle"]["facts"]["workspace"])
+    for folder in (workspace, workspace.parent):
+        monkeypatch.chdir(folder)
+        assert "agent-T003" in filled.bare("ps")
 
 
 # --- show -------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ async def test_old_accepted_and_rejected_ones_go_with_all_they_had_and_nothing_e
     paths = Paths.of(world.repo)
     for name in STATES:
         gone = name in ("accepted", "rejected")
-        worktree = paths.root / "worktrees" / f"agent-{name}"
+        worktree = world.workspace(f"agent-{name}")
         for folder in (*paths.all_of(f"agent-{name}"), worktree):
             assert folder.exists() is not gone, folder
     saved = world.git("for-each-ref", "--format=%(refname)", "refs/loopwright/saved").split()
@@ -127,4 +127,4 @@ async def test_a_damaged_record_never_goes_and_keeps_no_other_from_going(world: 
         await _until_gone(engine, {"accepted"})
     assert stored(paths.database, "agent-rejected") == before
     assert "agent/agent-rejected" in world.branches()
-    assert (paths.root / "worktrees" / "agent-rejected" / "dirty.txt").exists()
+    assert (world.workspace("agent-rejected") / "dirty.txt").exists()

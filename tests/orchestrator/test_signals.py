@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _at_work(world: World) -> int:
     """Wait until the agent has written its file; returns its pid."""
     row = world.comes_to("Working")
-    until((world.repo / ".loopwright/worktrees/agent-T001/half.txt").exists, "it is at work")
+    until((world.workspace() / "half.txt").exists, "it is at work")
     return int(row["work"]["process"]["pid"])
 
 

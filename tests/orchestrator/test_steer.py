@@ -154,7 +154,7 @@ def test_stop_ends_a_live_attempt_keeps_its_work_and_ends_the_run(world: World) 
     )
     with world.live("run", "x", "--command", agent) as runner:
         world.comes_to("Working")
-        until((world.repo / ".loopwright/worktrees/agent-T001/half.txt").exists, "it is at work")
+        until((world.workspace() / "half.txt").exists, "it is at work")
         world.call("stop", "agent-T001", "--by", "Ada")
         assert "stopped" in runner.ends(3)
         assert "stopped by Ada" in runner.err

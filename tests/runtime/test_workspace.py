@@ -10,6 +10,7 @@ import pytest
 
 from runtime.errors import RepositoryError, WorkspaceError
 from runtime.workspace import WorkspaceManager
+from runtime.worktrees_dir import default_worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,7 @@ async def test_a_workspace_is_a_worktree_on_its_own_branch_with_its_base_recorde
     before = git_picture(git_repo)
     head = git_cli(git_repo, "rev-parse", "HEAD")
     workspace = await WorkspaceManager(git_repo).prepare("a-1")
-    assert workspace.path == git_repo / ".loopwright" / "worktrees" / "a-1"
+    assert workspace.path == default_worktrees_dir(git_repo) / "a-1"
     assert (workspace.branch, workspace.base_branch) == ("agent/a-1", "main")
     assert (workspace.base_commit, workspace.notes) == (head, ())
     assert (workspace.path / "src" / "app.py").read_text() == "print(1)\n"
@@ -146,10 +147,10 @@ async def test_a_branch_called_agent_is_named_as_the_obstacle(git_repo: Path, gi
 async def test_a_folder_that_is_not_ours_is_refused_and_kept_an_empty_one_used(
     git_repo: Path,
 ) -> None:
-    folder = git_repo / ".loopwright" / "worktrees" / "a"
+    manager = WorkspaceManager(git_repo)
+    folder = manager.root / "a"
     folder.mkdir(parents=True)
     (folder / "precious").write_text("x")
-    manager = WorkspaceManager(git_repo)
     with pytest.raises(WorkspaceError, match="move it away"):
         await manager.prepare("a")
     assert await manager.remove("a", drop_branch=True, attempt=1) is None
@@ -273,10 +274,10 @@ async def test_an_unregistered_folder_of_ours_is_saved_before_it_is_made_anew(
     assert not (workspace.path / "wip.txt").exists()
 
 
-async def test_a_lost_state_folder_is_made_anew_from_the_refs(git_repo: Path) -> None:
+async def test_a_lost_folder_of_worktrees_is_made_anew_from_the_refs(git_repo: Path) -> None:
     manager = WorkspaceManager(git_repo)
     workspace = await manager.prepare("a")
-    shutil.rmtree(git_repo / ".loopwright")
+    shutil.rmtree(manager.root)
     again = await manager.prepare("a")
     assert (again.base_commit, again.base_branch) == (workspace.base_commit, "main")
     assert "its record was not: its work goes on, into main" in " ".join(again.notes)
@@ -289,7 +290,7 @@ async def test_a_lost_record_names_no_branch_that_does_not_hold_the_base(
 ) -> None:
     manager = WorkspaceManager(git_repo)
     await manager.prepare("a")
-    shutil.rmtree(git_repo / ".loopwright")
+    shutil.rmtree(manager.root)
     how = {
         "orphan": ("--orphan", "other"),
         "detached": ("--detach",),
@@ -309,8 +310,7 @@ async def test_a_workspace_goes_on_where_it_moved_with_its_repository(
     moved = _moved(git_repo)
     manager = WorkspaceManager(moved)
     workspace = await manager.prepare("a")
-    assert workspace.path == moved / ".loopwright" / "worktrees" / "a"
-    assert workspace.base_branch == "main"
+    assert (workspace.path, workspace.base_branch) == (before.path, "main")
     status = git_cli(workspace.path, "status", "--porcelain", "-b")
     assert status == "## agent/a\nA  new.txt\n?? wip.txt"
     assert worktrees(git_cli, moved) == 2
@@ -487,7 +487,8 @@ async def test_a_sweep_takes_only_ours_whose_folder_is_gone(
     shutil.rmtree(made["kept"].path)
     assert await manager.sweep({"kept"}) == ("gone",)
     listed = git_cli(git_repo, "worktree", "list")
-    assert "worktrees/gone" not in listed
-    assert all(name in listed for name in ("/users", "worktrees/kept", "worktrees/present"))
+    assert f"{manager.root}/gone" not in listed
+    kept = (f"{tmp_path}/users", f"{manager.root}/kept", f"{manager.root}/present")
+    assert all(name in listed for name in kept)
     state = {o.agent_id: (o.registered, o.present) for o in await manager.list_ours()}
     assert state == {"gone": (False, False), "kept": (True, False), "present": (True, True)}

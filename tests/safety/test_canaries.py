@@ -86,7 +86,7 @@ def written(root: Path) -> dict[str, set[str]]:
     found = {}
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)
-        if inside.parts[0] in {"worktrees", "git"} or not path.is_file():
+        if inside.parts[0] == "git" or not path.is_file():
             continue
         leaks = found_in(str(inside).encode()) | found_in(path.read_bytes())
         if leaks:

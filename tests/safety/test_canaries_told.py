@@ -246,7 +246,7 @@ class Told:
         pages = []
         for path in self.paths.root.rglob("*"):
             inside = path.relative_to(self.paths.root)
-            if path.is_file() and inside.parts[0] not in {"worktrees", "git", "edited"}:
+            if path.is_file() and inside.parts[0] not in {"git", "edited"}:
                 kind = STORE if path.name.startswith("state.db") else FILE
                 edited = path == self.paths.edited(AGENT, 2)
                 pages += [] if edited else [(kind, str(inside).encode() + path.read_bytes())]

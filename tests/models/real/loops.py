@@ -26,6 +26,7 @@ from runtime import proctable
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
+from runtime.worktrees_dir import default_worktrees_dir
 from tests.lifecycle.world import git
 from tests.models.clis import order
 from tests.models.script import Say
@@ -131,7 +132,7 @@ class Real:
 
     @property
     def workspace(self) -> Path:
-        return self.paths.root / "worktrees" / AGENT
+        return default_worktrees_dir(self.repo) / AGENT
 
     def read_settings(self) -> Settings:
         return Settings.model_validate(self.settings)

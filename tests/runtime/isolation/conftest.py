@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runtime.isolation.around import Opened, Place, around
+from runtime.worktrees_dir import claim, default_worktrees_dir
 from tests.runtime.isolation.inside import given
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class Site:
 
 @pytest.fixture
 def site(git_repo: Path, git_home: Path, git_cli: Callable[..., str]) -> Site:
-    own, other = (git_repo / ".loopwright" / "worktrees" / name for name in ("own", "other"))
+    worktrees = default_worktrees_dir(git_repo)
+    claim(worktrees, git_repo)
+    own, other = (worktrees / name for name in ("own", "other"))
     for folder in (own, other):
         git_cli(git_repo, "worktree", "add", "-q", "-b", f"agent/{folder.name}", str(folder))
     # Some of the history is packed, as in any repository that is in use.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runtime.isolation.around import Opened
+from runtime.worktrees_dir import default_worktrees_dir
 from tests.runtime.isolation.conftest import IDENTITY, Site
 from tests.runtime.isolation.inside import run, sh
 
@@ -102,7 +103,7 @@ def test_what_is_opened_by_settings_is_open_and_nothing_around_it(
 
 def test_the_summary_is_readable_where_all_around_it_is_hidden(site: Site) -> None:
     folder = site.repo / ".loopwright" / "summaries"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for name in ("1.md", "2.md"):
         (folder / name).write_text(f"summary {name}")
     if (box := site.box(Opened(readable=(folder / "1.md",)))) is None:
@@ -195,7 +196,7 @@ def test_a_repository_that_borrows_its_objects_works_too(
 ) -> None:
     borrowing = tmp_path / "borrowing"
     git_cli(tmp_path, "clone", "-q", "--shared", str(site.repo), str(borrowing))
-    folder = borrowing / ".loopwright" / "worktrees" / "own"
+    folder = default_worktrees_dir(borrowing) / "own"
     git_cli(borrowing, "worktree", "add", "-q", "-b", "agent/own", str(folder))
     lent = Site(borrowing, site.home, folder, site.other)
     if (box := lent.box()) is None:

@@ -1,0 +1,108 @@
+"""What `doctor` finds out about the folder that agents work in, and what others left beside it.
+
+Changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from orchestrator.checks import BAD, LITTLE_DISK, NO_DISK, OK, WARN, Check
+from orchestrator.filesystems import kind_at
+from runtime.errors import RuntimeFault
+from runtime.ownership import STATE_FOLDER
+from runtime.worktrees_dir import SET_ASIDE, leftovers, unusable, worktrees_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_WHAT = "workspaces"
+_IN_MEMORY = ("tmpfs", "ramfs")
+_OF_CONTAINERS = ("overlay", "fuse-overlayfs", "aufs")
+_SET = "set worktrees_dir, or XDG_STATE_HOME, to a folder on a disk that is kept"
+
+
+def places(repo: Path, setting: str, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Check where agents work, by the setting `worktrees_dir`."""
+    repo = repo.resolve()
+    try:
+        root = worktrees_dir(repo, setting, environ)
+        refused = unusable(root, repo)
+        left = [] if refused else list(leftovers(environ))
+    except RuntimeFault as problem:
+        root, refused, left = repo, str(problem), []
+    if refused:
+        what, _, mend = refused.rpartition(": ")
+        yield Check(BAD, _WHAT, what, mend)
+        return
+    yield _room(root, repo)
+    yield from _lasting(root, kind_at(root), kind_at(repo))
+    if root.is_dir() and root.stat().st_mode & 0o077:
+        mode = root.stat().st_mode & 0o777
+        yield Check(WARN, _WHAT, f"{root} has mode {mode:04o}", f"chmod 700 {quote(str(root))}")
+    if root.is_relative_to(repo):
+        yield Check(
+            WARN,
+            _WHAT,
+            f"{root} is in the repository: programs that look upwards (node, pytest, cargo, "
+            "linters) find your own files from a workspace",
+            "unset worktrees_dir",
+        )
+    yield from _earlier(repo)
+    yield from _left(root, left)
+
+
+def _room(root: Path, repo: Path) -> Check:
+    there = next(each for each in (root, *root.parents) if each.exists())
+    free = shutil.disk_usage(there).free
+    found = f"in {root}, {free / (1 << 30):.1f} GiB free"
+    if there.stat().st_dev != repo.stat().st_dev:
+        kind = kind_at(there)
+        found += f", another file system than the repository's{f' ({kind})' if kind else ''}"
+    if free < NO_DISK:
+        return Check(BAD, _WHAT, found, "make room: each agent works in a checkout of its own")
+    if free < LITTLE_DISK:
+        return Check(WARN, _WHAT, found, "make room: each agent works in a checkout of its own")
+    return Check(OK, _WHAT, found)
+
+
+def _lasting(root: Path, kind: str, usual: str) -> Iterator[Check]:
+    """Tell of a place on a file system that is lost more easily than the repository's."""
+    if kind in _IN_MEMORY and usual not in _IN_MEMORY:
+        yield Check(WARN, _WHAT, f"{root} is in memory ({kind}), and gone at a restart", _SET)
+    elif kind in _OF_CONTAINERS and usual not in _OF_CONTAINERS:
+        yield Check(
+            WARN,
+            _WHAT,
+            f"{root} is on the container's own file system ({kind}), and gone with the container",
+            f"mount a volume there; or {_SET}",
+        )
+
+
+def _earlier(repo: Path) -> Iterator[Check]:
+    earlier = repo / STATE_FOLDER / "worktrees"
+    names = [each for each in os.listdir(earlier) if each[0] != "."] if earlier.is_dir() else []  # noqa: PTH208  # names only
+    if names:
+        found = f"{len(names)} of an earlier version stay in {earlier} until they are over"
+        yield Check(OK, _WHAT, found)
+
+
+def _left(root: Path, left: list[tuple[Path, Path]]) -> Iterator[Check]:
+    for folder, owner in left:
+        yield Check(
+            WARN,
+            "leftovers",
+            f"{folder} holds workspaces of {owner}, which is not there any more",
+            f"see whether you miss work that is in it, then: rm -rf {quote(str(folder))}",
+        )
+    if (aside := root / SET_ASIDE).is_dir():
+        yield Check(
+            WARN,
+            "leftovers",
+            f"{aside} holds workspaces of a repository that was here before",
+            f"see whether you miss work that is in it, then: rm -rf {quote(str(aside))}",
+        )

@@ -1,0 +1,209 @@
+"""The folder outside of a repository that holds its workspaces and judging checkouts.
+
+Outside, so that no program that looks upwards from a workspace (node, pytest, cargo, linters) finds
+the user's own files. Owns where this folder is, whose it is and what is left of repositories that
+are gone. It must not touch a workspace, and it starts no process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.errors import RepositoryError
+from runtime.gitview import read_small
+from runtime.ownership import STATE_FOLDER, make_private
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+JUDGING = ".judging"
+"""The folder in it for judging checkouts; no agent id begins with a dot."""
+SET_ASIDE = ".left"
+"""The folder in it for workspaces of a repository that is not there any more."""
+OWNERS = ".repository"
+"""The file in it with the repository that it belongs to, and below it those which moved away from
+there and still have workspaces in it; one path per line, as JSON."""
+_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST = 40
+_HASH = 10
+_CANNOT = (
+    "agents cannot work in {root} ({why}): set worktrees_dir, or XDG_STATE_HOME, to a folder that "
+    "can be written and is kept"
+)
+
+
+def default_worktrees_dir(repo: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where the workspaces of a repository are if no setting says so."""
+    repo = repo.resolve()
+    name = _NAME.sub("-", repo.name).strip("-.")[:_LONGEST] or "repository"
+    known = hashlib.sha256(os.fsencode(repo)).hexdigest()[:_HASH]
+    return _all_of(environ) / f"{name}-{known}"
+
+
+def worktrees_dir(repo: Path, setting: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where they are by the setting `worktrees_dir`; empty is the default."""
+    repo = repo.resolve()
+    if not setting:
+        return default_worktrees_dir(repo, environ).resolve()
+    home = environ.get("HOME", "")
+    if home and (setting == "~" or setting.startswith("~/")):
+        setting = home + setting[1:]
+    folder = (repo / os.path.expanduser(setting)).resolve()  # noqa: PTH111  # keeps what it cannot
+    state = repo / STATE_FOLDER
+    taken = folder.is_relative_to(repo / ".git") or (
+        folder.is_relative_to(state) and folder != state / "worktrees"
+    )
+    if taken or repo.is_relative_to(folder):
+        raise RepositoryError(
+            f"worktrees_dir is {folder}, which must be a folder of its own: name one beside the "
+            f"repository, such as ../{repo.name}-agents, or unset it"
+        )
+    return folder
+
+
+def unusable(root: Path, repo: Path) -> str:
+    """Say why workspaces of the repository cannot be made there; empty if they can."""
+    if taken := _taken(root, repo):
+        return taken
+    there = next(each for each in (root, *root.parents) if os.path.lexists(each))
+    if not there.is_dir():
+        return _CANNOT.format(root=root, why=f"{there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        return _CANNOT.format(root=root, why=f"{there} cannot be written")
+    return ""
+
+
+def require_own(root: Path, repo: Path) -> None:
+    """Raise RepositoryError where the folder is that of another repository."""
+    if taken := _taken(root, repo):
+        raise RepositoryError(taken)
+
+
+def claim(root: Path, repo: Path) -> None:
+    """Make the folder, private, and write down whose it is; RepositoryError says why not."""
+    known = owners(root)
+    if known[:1] == (repo,):
+        return
+    if refused := unusable(root, repo):
+        raise RepositoryError(refused)
+    try:
+        make_private(root)
+        _write(root, (repo, *(each for each in known if _is_another(each, repo))))
+    except OSError as error:
+        raise RepositoryError(_CANNOT.format(root=root, why=error.strerror)) from error
+
+
+def share(root: Path, repo: Path) -> None:
+    """Write down that a repository which moved still has a workspace there."""
+    known = owners(root)
+    if known and repo not in known:
+        with suppress(OSError):  # it only helps people
+            _write(root, (*known, repo))
+
+
+@contextmanager
+def claimed(root: Path, repo: Path) -> Iterator[None]:
+    """Have the folder for a while; RepositoryError says why that cannot be."""
+    claim(root, repo)
+    try:
+        yield
+    finally:
+        release(root)
+
+
+def release(root: Path) -> None:
+    """Remove the folder if nothing is in it any more."""
+    with suppress(OSError):
+        (root / JUDGING).rmdir()
+    with suppress(OSError):
+        if [each.name for each in root.iterdir()] == [OWNERS]:
+            (root / OWNERS).unlink()
+            root.rmdir()
+
+
+def owners(root: Path) -> tuple[Path, ...]:
+    """Return the repositories that are written down there, its own first; not all need exist."""
+    said = os.fsdecode(read_small(root / OWNERS) or b"")
+    try:
+        return tuple(Path(json.loads(line)) for line in said.splitlines())
+    except (ValueError, TypeError):
+        return ()
+
+
+def owner_around(folder: Path) -> Path | None:
+    """Return the repository to whose worktrees a folder belongs, if it exists."""
+    for each in (folder, *folder.parents):
+        if _is_marked(each):
+            return next(filter(is_repository, owners(each)), None)
+    return None
+
+
+def around(workspace: Path) -> Path | None:
+    """Return the folder of this kind that a workspace or judging checkout lies in."""
+    near = (workspace.parent, workspace.parent.parent)
+    return next(filter(_is_marked, near), None)
+
+
+def leftovers(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, Path]]:
+    """Find folders in the default place whose repositories are gone: the folder, and whose."""
+    with suppress(OSError):
+        for root in sorted(_all_of(environ).iterdir()):
+            known = owners(root)
+            if known and not any(map(is_repository, known)):
+                yield root, known[0]
+
+
+def is_repository(folder: Path) -> bool:
+    """Tell whether a checkout is there."""
+    return os.path.lexists(folder / ".git")
+
+
+def _is_marked(folder: Path) -> bool:
+    return read_small(folder / OWNERS) is not None
+
+
+def _taken(root: Path, repo: Path) -> str:
+    owner = next(iter(owners(root)), None)
+    if owner is None or not _is_another(owner, repo):
+        return ""
+    return f"{root} belongs to the repository {owner}: set worktrees_dir to another folder here"
+
+
+def _is_another(owner: Path, repo: Path) -> bool:
+    return owner != repo and is_repository(owner) and not _is_same(owner, repo)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _write(root: Path, repositories: Iterable[Path]) -> None:
+    fresh = root / f"{OWNERS}.{os.getpid()}.new"
+    fresh.unlink(missing_ok=True)
+    with fresh.open("xb") as file:
+        for each in repositories:
+            file.write(os.fsencode(json.dumps(str(each), ensure_ascii=False)) + b"\n")
+    fresh.replace(root / OWNERS)
+
+
+def _all_of(environ: Mapping[str, str]) -> Path:
+    """Return the folder with those of all repositories of this user."""
+    given = environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(given):  # noqa: PTH117  # a text that may be empty
+        return Path(given, "loopwright")
+    home = environ.get("HOME", "") or os.path.expanduser("~")  # noqa: PTH111  # never raises
+    if not os.path.isabs(home):  # noqa: PTH117  # as above
+        raise RepositoryError(
+            "no home folder is known, so there is no place for workspaces: set HOME, "
+            "XDG_STATE_HOME or worktrees_dir"
+        )
+    return Path(home, ".local", "state", "loopwright")
