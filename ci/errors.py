@@ -14,6 +14,14 @@ class ProviderError(CIError):
     """A provider cannot do what was asked, or was asked out of turn."""
 
 
+class RedSetUpError(CIError):
+    """A commit cannot be built because its own set-up fails; that of the base works."""
+
+    def __init__(self, text: str, excerpt: str) -> None:
+        super().__init__(text)
+        self.excerpt = excerpt
+
+
 class UnknownPullRequestError(ProviderError):
     """No pull request has this number."""
 

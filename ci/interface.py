@@ -128,6 +128,10 @@ class Repository(Protocol):
         """
         ...
 
+    async def set_up(self, commit: str, name: str) -> None:
+        """Install what the laid out commit needs; RedSetUpError when the commit is at fault."""
+        ...
+
     async def merge(
         self, branch: str, into: str, *, message: str, expected_head: str | None = None
     ) -> MergeOutcome:

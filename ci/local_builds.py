@@ -12,6 +12,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ci.errors import RedSetUpError
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from pathlib import Path
@@ -99,9 +101,11 @@ class BuildRunner:
             self._slots.put_nowait(slot)
 
     async def _execute(self, order: BuildOrder, slot: str) -> CommandOutcome:
+        folder = await _to_its_end(self._repository.lay_out(order.sha, slot))
+        await self._repository.set_up(order.sha, slot)
         return await self._commands.run(
             order.command,
-            cwd=await _to_its_end(self._repository.lay_out(order.sha, slot)),
+            cwd=folder,
             log=self.log(order.build_id),
             timeout=self._timeout,
             mark=self._mark(order.build_id),
@@ -113,6 +117,8 @@ class BuildRunner:
         return f"ci-{place}-{build_id}"
 
     def _judged(self, command: str, outcome: CommandOutcome | BaseException) -> BuildResult:
+        if isinstance(outcome, RedSetUpError):
+            return BuildResult(passed=False, summary=str(outcome), excerpt=outcome.excerpt)
         if isinstance(outcome, BaseException):
             return BuildResult(
                 passed=False,

@@ -20,6 +20,7 @@ from runtime.tree import ChangedFile
 if TYPE_CHECKING:
     from communication.mailbox import Mailbox
     from lifecycle.context import LedgerEntry
+    from lifecycle.machine.states import Gate
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
     from lifecycle.store.port import LifecycleStore
     from runtime.tree import Commit, TreeStatus
@@ -60,6 +61,8 @@ class Case:
     dirty: tuple[ChangedFile, ...] = ()
     hidden: tuple[str, ...] = ()
     """Files that nothing but ignore rules of the agent's own keep out of its commits."""
+    set_up: Gate | None = None
+    """The set-up command that failed in the workspace for what the agent changed."""
 
     @property
     def agent_id(self) -> str:

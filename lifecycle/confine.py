@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from lifecycle.settings import Settings
+    from lifecycle.settings import Network, Settings
     from runtime.commands import CommandResult, CommandRunner
     from runtime.isolation.box import Box
     from runtime.isolation.probe import Choice
@@ -49,6 +49,8 @@ class Seen(NamedTuple):
     """The command's own PATH, where it has another than the runner's."""
     config: Path | None = None
     """Private settings of the agent's program; it may write there too."""
+    fixed: tuple[Path, ...] = ()
+    """What lies in the folder and cannot be written from inside."""
 
 
 class Confiner:
@@ -97,6 +99,7 @@ class Confiner:
             summary=seen.summary,
             mailbox=seen.mailbox,
             config=seen.config,
+            fixed=seen.fixed,
         )
         opened = Opened(
             readable=self._paths(settings.box_readable),
@@ -163,11 +166,15 @@ class ConfinedCommands:
         timeout: float,  # noqa: ASYNC109  # the limit is the process tree's, not the caller's
         env: Mapping[str, str] | None = None,
         mark: str,
+        network: Network | None = None,
+        fixed: tuple[Path, ...] = (),
     ) -> CommandResult:
-        """Run to the end and leave nothing behind."""
+        """Run to the end and leave nothing behind; `network` instead of what agents have."""
         settings = self._settings()
+        if network is not None and network != settings.network:
+            settings = settings.model_copy(update={"network": network})
         git = cwd / ".git"
-        seen = Seen(cwd, ("/bin/sh",), in_git=git.is_file(), judges=git.is_dir())
+        seen = Seen(cwd, ("/bin/sh",), in_git=git.is_file(), judges=git.is_dir(), fixed=fixed)
         confined = await self._confiner.around(settings, seen)
         return await self._commands.run(
             command,

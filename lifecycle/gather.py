@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from communication.mailbox import Document
     from lifecycle.case import Case
     from lifecycle.machine.events import Event
-    from lifecycle.machine.states import Word
+    from lifecycle.machine.states import Gate, Word
     from lifecycle.plan import Task
     from lifecycle.record import AttemptRow
     from lifecycle.settings import Settings
@@ -157,7 +157,10 @@ class _Story:
 
     def gates(self) -> tuple[GateResult, ...]:
         """Return the latest results of the gates, the baseline before the first attempt."""
-        return self._gates
+        failed = self._case.set_up
+        if failed is None or any(gate.command == failed.command for gate in self._gates):
+            return self._gates
+        return (*self._gates, _told_again(failed, self._case.head.sha))
 
     def _spoke(self, event: _Spoken, _before: str, _after: str) -> None:
         if event.word is not None:
@@ -276,6 +279,12 @@ class _Story:
         on.Answered: _answered,
         on.Guided: _guided,
     }
+
+
+def _told_again(gate: Gate, commit: str) -> GateResult:
+    return GateResult(
+        command=gate.command, ok=gate.ok, code=gate.code, excerpt=gate.excerpt, at_commit=commit
+    )
 
 
 def _failed(event: on.CiReported | on.PullRequestMoved) -> tuple[FailedCheck, ...]:

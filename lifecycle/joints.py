@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ci.interface import Pushed, Remote, Timer
     from lifecycle.ports import Branches, Checkouts, Commands, Terminals
+    from lifecycle.setting_up.builds import BuildSetups
     from lifecycle.store.port import LifecycleStore
     from runtime.branches import MergeOutcome
     from runtime.commands import CommandResult
@@ -36,10 +37,11 @@ def surroundings(  # noqa: PLR0913  # all by name
     remote: Remote | None,
     masker: Masker,
     against_unasked: Callable[[str, str], Awaitable[str]] | None = None,
+    builds: BuildSetups | None = None,
 ) -> Surroundings:
     """Join what a CI provider works with."""
     return Surroundings(
-        repository=_Repository(branches, checkouts),
+        repository=_Repository(branches, checkouts, builds),
         commands=_Commands(commands, terminals),
         documents=_Documents(store, masker),
         now=now,
@@ -55,12 +57,17 @@ def surroundings(  # noqa: PLR0913  # all by name
 class _Repository:
     branches: Branches
     checkouts: Checkouts
+    builds: BuildSetups | None = None
 
     async def head(self, branch: str) -> str | None:
         return await self.branches.head(branch)
 
     async def lay_out(self, commit: str, name: str) -> Path:
-        return await self.checkouts.lay_out(name, commit)
+        return await (self.builds or self.checkouts).lay_out(name, commit)
+
+    async def set_up(self, commit: str, name: str) -> None:
+        if self.builds is not None:
+            await self.builds.set_up(name, commit)
 
     async def merge(
         self, branch: str, into: str, *, message: str, expected_head: str | None = None

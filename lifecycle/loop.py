@@ -29,12 +29,15 @@ from lifecycle.places import Places
 from lifecycle.programs import here
 from lifecycle.result import LoopResult, LoopResultType
 from lifecycle.rounds import Rounds
+from lifecycle.setting_up.builds import BuildSetups
 from lifecycle.settings import Settings
 from lifecycle.store.ground import Ground
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from runtime.checkouts import JudgingCheckouts
 from runtime.commands import CommandRunner
+from runtime.setup.facts import SetupFacts
+from runtime.setup.portslots import PortSlots
 from runtime.workspace import WorkspaceManager
 from runtime.worktrees_dir import JUDGING, default_worktrees_dir
 from templates.renderer import Renderer
@@ -213,22 +216,6 @@ class AgentLifecycleLoop:
             report=self._given_weaker,
         )
         commands = ConfinedCommands(CommandRunner(self._terminals), confiner, self._settings)
-        if self._ci is not None:
-            self._ci.bind(
-                surroundings(
-                    branches=self._branches,
-                    checkouts=self._checkouts,
-                    commands=commands,
-                    store=self._store,
-                    now=self._clock.now,
-                    folder=self._paths.ci,
-                    terminals=self._terminals,
-                    call_at=self._clock.call_at,
-                    remote=self._remote,
-                    masker=self._masker,
-                    against_unasked=self._against(self._store),
-                )
-            )
         settings = self._settings
         places = Places(lambda: settings().max_live_agents)
         parts = Parts(
@@ -242,6 +229,8 @@ class AgentLifecycleLoop:
             branches=self._branches,
             checkouts=self._checkouts,
             commands=commands,
+            setup_facts=SetupFacts(self.repo_dir),
+            ports=PortSlots(self._paths.ports),
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
             rounds=Rounds(self._terminals, self._clock, report=self._report or silent),
             builder=ContextBuilder(
@@ -263,6 +252,23 @@ class AgentLifecycleLoop:
             observers=list(self._observers),
             plans={task.id: self.plan.mark() for task in self.plan.tasks},
         )
+        if self._ci is not None:
+            self._ci.bind(
+                surroundings(
+                    branches=self._branches,
+                    checkouts=self._checkouts,
+                    commands=commands,
+                    store=self._store,
+                    now=self._clock.now,
+                    folder=self._paths.ci,
+                    terminals=self._terminals,
+                    call_at=self._clock.call_at,
+                    remote=self._remote,
+                    masker=self._masker,
+                    against_unasked=self._against(self._store),
+                    builds=BuildSetups(parts),
+                )
+            )
         if self._given_store is None:
             parts.gone = Ground.of(self._paths.database).gone
         if self._report is not None:

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from lifecycle.paths import Paths
     from lifecycle.places import Places
     from lifecycle.plan import PlanMark
-    from lifecycle.ports import Branches, Checkouts, Commands, Terminals, Workspaces, WorkWatch
+    from lifecycle.ports import (
+        Branches,
+        Checkouts,
+        Commands,
+        Ports,
+        SetupFacts,
+        Terminals,
+        Workspaces,
+        WorkWatch,
+    )
     from lifecycle.rounds import Rounds
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
@@ -93,6 +102,8 @@ class Parts:
     branches: Branches
     checkouts: Checkouts
     commands: Commands
+    setup_facts: SetupFacts
+    ports: Ports
     watcher: MailboxWatcher
     rounds: Rounds
     builder: ContextBuilder

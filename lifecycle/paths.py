@@ -48,6 +48,19 @@ class Paths:
         """What one verify command printed; attempt 0 is the baseline."""
         return self.root / "logs" / agent_id / f"{attempt}.{label}-{number}.log"
 
+    def setup_log(self, agent_id: str, attempt: int, number: int) -> Path:
+        """What one set-up command printed; attempt 0 is what ran before the first."""
+        return self.root / "logs" / agent_id / f"{attempt}.setup-{number}.log"
+
+    def setup(self, agent_id: str) -> Path:
+        """What is known of the set-up of one agent's workspace and judging checkout."""
+        return _path(f"{self.root}/setup/{agent_id}")
+
+    @property
+    def ports(self) -> Path:
+        """Which lifecycle has which range of ports."""
+        return self.root / "ports.json"
+
     def summary(self, agent_id: str, attempt: int) -> Path:
         """The summary that an attempt starts with."""
         return _path(f"{self.root}/summaries/{agent_id}/{attempt}.md")
@@ -70,5 +83,5 @@ class Paths:
 
     def all_of(self, agent_id: str) -> tuple[Path, ...]:
         """Every folder that belongs to one agent alone, its worktree left out."""
-        names = ("logs", "summaries", "snapshots", "config")
+        names = ("logs", "summaries", "snapshots", "config", "setup")
         return tuple(self.root / name / agent_id for name in names)

@@ -28,6 +28,8 @@ from lifecycle.machine.states import Capturing, Ended, Process, Spawning, Stoppi
 from lifecycle.monitor import Monitor
 from lifecycle.programs import program_of
 from lifecycle.project import head_now
+from lifecycle.setting_up.front import SettingUp
+from lifecycle.setting_up.made import own_work
 from lifecycle.starting import Starter
 from runtime.agents.outcome import Ending
 from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
@@ -60,9 +62,10 @@ class Performer:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._gates = GateRunner(parts)
+        self._setting_up = SettingUp(parts)
+        self._gates = GateRunner(parts, self._setting_up)
         self._merger = Merger(parts)
-        self._starter = Starter(parts)
+        self._starter = Starter(parts, self._setting_up)
         self._attended: dict[str, Attendance] = {}
 
     async def perform(  # noqa: PLR0911  # one line per order reads best
@@ -180,6 +183,8 @@ class Performer:
             target = await self._parts.bases.target_of(case.task)
             workspace = await self._parts.workspaces.prepare(case.agent_id, base=base)
             case.workspace = workspace
+            head = workspace.base_commit
+            await self._setting_up.workspace(case, effect_id, 0, workspace, head)
             baseline = await self._gates.baseline(case, effect_id, workspace)
         except (RuntimeFault, PlanError) as error:
             users = isinstance(error, (WorkspaceError, PlanError))
@@ -208,6 +213,7 @@ class Performer:
             )
             await self._parts.checkouts.remove(case.agent_id)
             await self._parts.store.remove(CANARIES, case.agent_id)
+            self._parts.ports.give_back(case.agent_id)
         except (RuntimeFault, OSError) as error:
             return on.WorkspaceRemoved(at=self._now(), problem=str(error))
         case.workspace = None
@@ -272,6 +278,7 @@ class Performer:
             workspace = await whole(self._parts, case)
             await self._parts.workspaces.unlock(workspace)
             status = await self._parts.workspaces.status(workspace)
+            status = own_work(self._parts.paths, case.agent_id, status)
             saved = (
                 await save(self._parts, workspace, attempt, "end of attempt")
                 if status.dirty or status.hidden

@@ -86,6 +86,8 @@ class Task(BaseModel):
     """What must hold at the end, in words; shown to the agent."""
     verify: tuple[str, ...] = ()
     """Shell commands that must succeed on the committed tree before the task counts as complete."""
+    setup: tuple[str, ...] | None = None
+    """Shell commands that install what its code needs, instead of the general ones; [] for none."""
     tags: tuple[str, ...] = ()
     agent: str | None = None
     """Name of the plan's agent that works on it; the plan's default if not given."""

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
+    from lifecycle.settings import Network
     from lifecycle.store.port import LifecycleStore
     from runtime.activity import Activity
     from runtime.branches import MergeOutcome
     from runtime.commands import CommandResult
     from runtime.process import AgentProcess, ProcessIdentity, SpawnOrder, StopReport
     from runtime.saving import SavedWork
+    from runtime.setup.inputs import Tree
     from runtime.tree import ChangedFile, Commit, TreeStatus
     from runtime.workspace import Workspace
 
@@ -139,6 +141,10 @@ class Branches(Protocol):
 class Checkouts(Protocol):
     """Folders with the files of one commit, laid out for commands that judge it."""
 
+    def folder(self, name: str) -> Path:
+        """Say where the checkout of this name is, there or not."""
+        ...
+
     async def lay_out(self, name: str, commit: str, *, keep: Collection[str] = ()) -> Path:
         """Lay out a commit and nothing else, except what is to be kept."""
         ...
@@ -186,6 +192,43 @@ class Commands(Protocol):
         timeout: float,  # noqa: ASYNC109  # the limit is the process tree's, not the caller's
         env: Mapping[str, str] | None = None,
         mark: str,
+        network: Network | None = None,
+        fixed: tuple[Path, ...] = (),
     ) -> CommandResult:
-        """Run to the end and leave nothing behind."""
+        """Run to the end and leave nothing behind.
+
+        `network` instead of what agents have; what is `fixed` cannot be written in a sandbox.
+        """
+        ...
+
+
+class Ports(Protocol):
+    """A range of ports for each lifecycle."""
+
+    def env_of(self, agent_id: str) -> dict[str, str]:
+        """Return the variable that tells of it."""
+        ...
+
+    def give_back(self, agent_id: str) -> None:
+        """Let others have it."""
+        ...
+
+
+class SetupFacts(Protocol):
+    """What git says about commits and folders that are to be set up."""
+
+    async def tree(self, commit: str) -> Tree:
+        """Return the files of a commit."""
+        ...
+
+    async def shared(self, commit: str, other: str) -> str | None:
+        """Return the newest commit that this one and another build on."""
+        ...
+
+    async def included(self) -> tuple[str, ...]:
+        """Return what .worktreeinclude names among what no commit holds."""
+        ...
+
+    async def others(self, folder: Path) -> frozenset[str]:
+        """Return what is in a workspace and not in its index, ignored or not."""
         ...

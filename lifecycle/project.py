@@ -122,7 +122,7 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
         case on.SnapshotTaken() if row is not None and isinstance(before, Capturing):
             return _concluded(row, before, event, after)
         case on.GatesFinished() if row is not None and isinstance(before, Verifying):
-            if isinstance(after, Verifying):
+            if isinstance(after, Verifying) or event.asks:
                 return None
             red = not isinstance(after, Completed)
             return changed(

@@ -62,7 +62,10 @@ def ended(record: AgentLifecycle) -> LoopResult | None:
             return _result(record, LoopResultType.MAX_RETRIES)
         case Rejected():
             return _result(record, LoopResultType.ERROR)
-        case AwaitingHuman(about=About.BLOCKED_TIMEOUT | About.DEPENDENCY):
+        case (
+            AwaitingHuman(about=About.BLOCKED_TIMEOUT | About.DEPENDENCY)
+            | AwaitingHuman(about=About.SETUP, until=None)
+        ):
             return _result(record, LoopResultType.BLOCKED)
         case AwaitingHuman(about=About.PR_TIMEOUT):
             return _result(record, LoopResultType.PR_CREATED)

@@ -5,6 +5,7 @@ Where the values come from (command line, environment, files) is not decided her
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from typing import TYPE_CHECKING, Literal
 
@@ -12,9 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from lifecycle.machine.policy import Policy
 from lifecycle.plan import check_chain, check_variables, check_words
+from runtime.setup.globs import refusal
 
 if TYPE_CHECKING:
     from lifecycle.plan import Task
+
+Network = Literal["allow", "none"]
+
+# The setting `copy` has the name of a deprecated method of pydantic's, which nothing here calls.
+warnings.filterwarnings("ignore", 'Field name "copy" in "Settings" shadows', UserWarning)
 
 
 class Settings(BaseModel):
@@ -108,7 +115,7 @@ class Settings(BaseModel):
     By default one for each repository in $XDG_STATE_HOME/loopwright (~/.local/state/loopwright)."""
     isolation: Literal["process", "container"] = "process"
     """How agents are kept apart: by a session of their own, or in a box; see docs/isolation.md."""
-    network: Literal["allow", "none"] = "allow"
+    network: Network = "allow"
     """Whether agents reach the network, which most need for their model."""
     memory_limit_mb: int | None = Field(None, ge=16, le=4_194_304)
     """Memory in MB of an agent's whole process tree."""
@@ -203,12 +210,34 @@ class Settings(BaseModel):
     """Names of the runner's variables that agents get too, such as ANTHROPIC_API_KEY."""
     verify: tuple[str, ...] = ()
     """Verify commands of tasks that name none."""
+    setup: tuple[str, ...] = ()
+    """Shell commands that install what the code needs, in workspaces and judging checkouts, for
+    tasks that name none; see docs/setup.md."""
+    copy: tuple[str, ...] = ()  # type: ignore[assignment]  # pydantic's deprecated method
+    """Files of your checkout that are in no commit and are copied there too, such as .env; `*` and
+    `**` as in a shell."""
+    setup_inputs: tuple[str, ...] = ()
+    """Files whose change makes the set-up run again; by default the lock files, else manifests
+    such as pyproject.toml and package.json."""
+    setup_timeout: float = Field(1800.0, gt=0)
+    """Seconds a set-up command may take."""
+    setup_network: Network = "allow"
+    """Whether set-up commands reach the network while their inputs are those of the base; with
+    inputs that an agent changed they get what `network` gives the agent."""
 
-    @field_validator("command", "agent_args", "verify")
+    @field_validator("command", "agent_args", "verify", "setup", "setup_inputs")
     @classmethod
     def _can_be_arguments(cls, words: tuple[str, ...]) -> tuple[str, ...]:
         check_words(words)
         return words
+
+    @field_validator("copy")
+    @classmethod
+    def _are_inside(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            if problem := refusal(pattern):
+                raise ValueError(problem)
+        return patterns
 
     @field_validator("pass_env")
     @classmethod
@@ -261,6 +290,10 @@ class Settings(BaseModel):
     def verify_of(self, task: Task) -> tuple[str, ...]:
         """Return the task's own verify commands, else the general ones."""
         return task.verify or self.verify
+
+    def setup_of(self, task: Task) -> tuple[str, ...]:
+        """Return the task's own set-up commands, which may be none, else the general ones."""
+        return self.setup if task.setup is None else task.setup
 
 
 _BUDGETS = tuple(name for name in Settings.model_fields if "budget_" in name)

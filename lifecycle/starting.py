@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.machine.money import Spent
     from lifecycle.parts import Parts
+    from lifecycle.setting_up.front import SettingUp
     from lifecycle.settings import Settings
     from runtime.workspace import Workspace
 
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
 class Starter:
     """Starts the agents of one repository."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, setting_up: SettingUp) -> None:
         self._parts = parts
+        self._setting_up = setting_up
 
     async def start(
         self,
@@ -64,6 +66,7 @@ class Starter:
             program = program_of(case.agent, _chosen(case))
             workspace = await whole(self._parts, case)
             await look_once(parts, case, workspace)
+            await self._setting_up.workspace(case, effect_id, attempt, workspace, case.head.sha)
             mailbox = mailbox_of(self._parts, case, workspace)
             if parts.comm_file is None:
                 mailbox.clear(case.agent_id)
@@ -183,6 +186,7 @@ class Starter:
                 **who,
                 **start.env,
                 **with_secrets(case.agent, settings.pass_env),
+                **parts.ports.env_of(case.agent_id),
                 **identity,
                 # Where the workspace's own .git is gone, git must not find the user's.
                 "GIT_CEILING_DIRECTORIES": os.path.dirname(workspace.path),  # noqa: PTH120  # as text

@@ -229,6 +229,11 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: PLR0911  # one p
                 f"{scene.do('logs')}, then {scene.do('guide', 'TEXT')}, or {scene.do('resume')} "
                 f"for one more attempt{until}"
             )
+        case About.SETUP:
+            return (
+                f"waiting for a person since {since} because {state.text}{rule}; or let the agent "
+                f"have the network (setting network) and {scene.do('resume')}"
+            )
         case About.DEPENDENCY:
             return (
                 f"waiting for a person since {since} because {listed(state.failed)} ended without "

@@ -13,10 +13,13 @@ from lifecycle.errors import PlanError
 from lifecycle.housing import end, look_once, whole
 from lifecycle.judging.canary import break_files, breakable, key_of
 from lifecycle.judging.flags import flagged
+from lifecycle.judging.outcomes import gate_of
 from lifecycle.machine import events as on
-from lifecycle.machine.states import Gate
+from lifecycle.machine.states import Gate, Verifying
 from lifecycle.masking import refuse_markers
+from lifecycle.setting_up.front import LaidOut
 from runtime.errors import RuntimeFault
+from runtime.setup.errors import SetUpUndecidedError
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
@@ -25,22 +28,8 @@ if TYPE_CHECKING:
     from lifecycle.case import Case
     from lifecycle.machine.events import Event
     from lifecycle.parts import Parts
-    from runtime.commands import CommandResult
+    from lifecycle.setting_up.front import SettingUp
     from runtime.workspace import Workspace
-
-
-def _how(result: CommandResult) -> str:
-    if result.ok or result.timed_out:
-        return ""
-    if result.limit_reached:
-        return f"met the {result.limit_reached}"
-    return f"was ended by signal {result.signal}" if result.signal else ""
-
-
-def _shown(result: CommandResult) -> str:
-    if not result.limit_reached:
-        return result.excerpt
-    return f"{result.excerpt.rstrip()}\n[it met the {result.limit_reached}]"
 
 
 CANARIES = "canaries"
@@ -74,8 +63,9 @@ def _red(command: str, text: str) -> Gate:
 class GateRunner:
     """Runs the gates of all lifecycles of one repository."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, setting_up: SettingUp) -> None:
         self._parts = parts
+        self._setting_up = setting_up
 
     async def baseline(self, case: Case, effect_id: str, workspace: Workspace) -> tuple[Gate, ...]:
         """Run the gates on the untouched code."""
@@ -83,7 +73,10 @@ class GateRunner:
         commands = settings.verify_of(case.task)
         if not commands or not settings.baseline or not workspace.base_commit:
             return ()
-        return await self.on_commit(case, effect_id, workspace.base_commit, commands, attempt=0)
+        try:
+            return await self.on_commit(case, effect_id, workspace.base_commit, commands, attempt=0)
+        except SetUpUndecidedError:  # of work that this one builds on; asked at the first verdict
+            return ()
 
     async def run(self, case: Case, effect_id: str, attempt: int, head: str) -> Event:
         """Run the gates on the commit that the agent says is done."""
@@ -94,6 +87,9 @@ class GateRunner:
             await look_once(self._parts, case, workspace)
             files = tuple(file.path for file in case.head.files)
             flags = flagged(files, commands)
+            work = case.record.work
+            if isinstance(work, Verifying) and work.setup_approved:
+                await self._setting_up.approve(case, effect_id, head)
             if head:
                 gates = await self.on_commit(case, effect_id, head, commands, attempt=attempt)
                 if all(gate.ok for gate in gates):
@@ -107,9 +103,10 @@ class GateRunner:
                             _red("canary", canary[0]),
                         )
             else:  # a folder without git, where nothing can be laid out
-                gates = await self._gates(
-                    case, effect_id, commands, workspace.path, attempt=attempt
-                )
+                there = LaidOut(workspace.path, head)
+                gates = await self._gates(case, effect_id, commands, there, attempt=attempt)
+        except SetUpUndecidedError as asked:
+            return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), asks=str(asked))
         except (RuntimeFault, PlanError, OSError) as error:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), problem=str(error))
         return on.GatesFinished(
@@ -130,9 +127,11 @@ class GateRunner:
 
         The label tells the logs of several judgements of one attempt apart.
         """
-        folder = await self._laid_out(case, commit)
-        gates = await self._gates(case, effect_id, commands, folder, attempt=attempt, label=label)
-        leading = _leading_out(folder, tuple(file.path for file in case.head.files))
+        place = await self._setting_up.lay_out(case, effect_id, commit, attempt=attempt)
+        if place.red is not None:
+            return (place.red,)
+        gates = await self._gates(case, effect_id, commands, place, attempt=attempt, label=label)
+        leading = _leading_out(place.folder, tuple(file.path for file in case.head.files))
         if leading:
             text = (
                 f"these links lead out of the repository, and what is there is in no commit: "
@@ -146,9 +145,11 @@ class GateRunner:
             gates = (*gates, _red("git diff --quiet", text))
         return gates
 
-    async def _laid_out(self, case: Case, commit: str) -> Path:
-        """Lay a commit out, ready for its gates."""
-        return await self._parts.checkouts.lay_out(case.agent_id, commit)
+    async def _laid_out(self, question: Question) -> LaidOut:
+        """Lay the judged commit out once more, ready for its gates."""
+        return await self._setting_up.lay_out(
+            question.case, question.effect_id, question.head, attempt=question.attempt
+        )
 
     async def _as_they_were(
         self, question: Question, base: str, flags: tuple[str, ...]
@@ -159,9 +160,9 @@ class GateRunner:
         changed = [name for name in old if name in set(flags)]
         if not changed or not base:
             return ()
-        folder = await self._laid_out(case, question.head)
+        place = await self._laid_out(question)
         await self._parts.checkouts.restore(case.agent_id, base, changed)
-        gates = await self._again(question, folder, "before")
+        gates = await self._again(question, place, "before")
         red = [gate for gate in gates if not gate.ok]
         told = "all green" if not red else f"{len(red)} failed (`{red[0].command}` {red[0].end})"
         return (f"with {some_of(changed)} as before the change: {told}",)
@@ -177,10 +178,10 @@ class GateRunner:
         key = key_of(question.commands, files)
         known = (await store.all(CANARIES)).get(case.agent_id, {})
         if known.get("key") != key:
-            folder = await self._laid_out(case, question.head)
-            broken = break_files(folder, files)
+            place = await self._laid_out(question)
+            broken = break_files(place.folder, files)
             green = bool(broken) and all(
-                gate.ok for gate in await self._again(question, folder, "canary", first_red=True)
+                gate.ok for gate in await self._again(question, place, "canary", first_red=True)
             )
             known = {"key": key, "green": green, "broken": some_of(broken)}
             await store.put(CANARIES, case.agent_id, known)
@@ -190,13 +191,13 @@ class GateRunner:
         return (f"the verify commands do not look at what changed: {shown}",)
 
     async def _again(
-        self, question: Question, folder: Path, label: str, *, first_red: bool = False
+        self, question: Question, place: LaidOut, label: str, *, first_red: bool = False
     ) -> tuple[Gate, ...]:
         return await self._gates(
             question.case,
             question.effect_id,
             question.commands,
-            folder,
+            place,
             attempt=question.attempt,
             label=label,
             first_red=first_red,
@@ -207,7 +208,7 @@ class GateRunner:
         case: Case,
         effect_id: str,
         commands: tuple[str, ...],
-        folder: Path,
+        place: LaidOut,
         *,
         attempt: int,
         label: str = "gate",
@@ -222,21 +223,16 @@ class GateRunner:
                 await end(self._parts, identity)
             result = await self._parts.commands.run(
                 command,
-                cwd=folder,
+                cwd=place.folder,
                 log=self._parts.paths.gate_log(case.agent_id, attempt, number, label),
                 timeout=timeout,
+                env=self._parts.ports.env_of(case.agent_id),
                 mark=mark,
+                fixed=place.fixed,
             )
-            gates.append(
-                Gate(
-                    command=command,
-                    ok=result.ok,
-                    code=None if result.timed_out else result.code,
-                    excerpt="" if result.ok else _shown(result),
-                    seconds=result.seconds,
-                    how=_how(result),
-                )
-            )
+            gates.append(gate_of(result))
+            # In a checkout that was changed on purpose nothing may be laid out again.
+            await place.check(goes_on=label == "gate" and number < len(commands))
             if first_red and not result.ok:
                 break
         return tuple(gates)

@@ -70,9 +70,15 @@ def begin(state: Queued, event: on.Admitted, policy: Policy) -> Step:
 
 
 def respawn(state: BackingOff, event: on.Admitted, policy: Policy) -> Step:
-    """Start the next attempt once its instant has come and a budget is left for it."""
+    """Start the next attempt once its instant has come and a budget is left for it.
+
+    Where only the gates of the latest are still to be run, these.
+    """
     if event.at < state.until:
         return Step(state, late=True)
+    if state.verify is not None:
+        order = do.RunGates(attempt=state.tally.attempt, head=state.verify.head)
+        return Step(changed(state.verify, tally=state.tally), (order,))
     if event.over:
         return reject(state, Reason.BUDGET, event.over)
     state = changed(state, tally=chain.up_to_date(state.tally, event.at, event.resting))
@@ -437,6 +443,8 @@ def capture_again(state: Capturing, event: on.DeadlinePassed, policy: Policy) ->
 
 def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
     """Complete on green; wake a fresh attempt with the failing output on red."""
+    if event.asks:
+        return _ask_about_setup(state, event, policy)
     if event.problem:
         if state.tally.wanted is Wanted.REJECT:
             return land(state, event.at)
@@ -459,6 +467,20 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
         notes=event.notes,
     )
     return _complete(completed, event.at)
+
+
+def _ask_about_setup(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
+    """Wait for a person: the set-up that the change wants needs more than the agent has."""
+    human = AwaitingHuman(
+        tally=changed(state.tally, faults=0),
+        about=About.SETUP,
+        text=event.asks,
+        since=event.at,
+        until=event.at + policy.blocked_timeout,
+        head=state.head,
+        verify=changed(state, again_at=None),
+    )
+    return land(human, event.at)
 
 
 def verify_again(state: Verifying, event: on.DeadlinePassed, policy: Policy) -> Step:

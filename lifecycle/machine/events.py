@@ -247,6 +247,8 @@ class GatesFinished(AttemptEvent):
     """What else a person should know of the verdict."""
     problem: str = ""
     """Why they could not be run at all."""
+    asks: str = ""
+    """What a person has to decide before they can be run."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,7 @@ from lifecycle.machine.step import (
     reject,
     suspend,
     try_once,
+    verify_now,
     wake,
 )
 from lifecycle.machine.values import changed
@@ -54,6 +55,8 @@ def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy)
     if isinstance(state, AwaitingHuman) and state.about is About.DEPENDENCY:
         return Step(Queued(tally=state.tally))
     said = _said("unblocked", event.by, event.note)
+    if isinstance(state, AwaitingHuman) and state.verify is not None:
+        return verify_now(state, event.at, said, approved=True)
     if isinstance(state, AwaitingHuman) and state.about is About.NO_PROGRESS:
         return try_once(state, event.at, policy, said)
     return wake(_trusted_again(state), event.at, said)
@@ -86,7 +89,13 @@ def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -
 
 
 def guide_waiting(state: AwaitingHuman, event: on.Guided, policy: Policy) -> Step:
-    """Try once more with a person's guidance where nothing moved; else keep it for later."""
+    """Try once more with a person's guidance where nothing moved; else keep it for later.
+
+    Work whose set-up waits for a decision goes back to a fresh attempt.
+    """
+    if state.about is About.SETUP:
+        over = counted(state, attempt=state.tally.attempt + 1)
+        return wake(over, event.at, _said("sent back with guidance", event.by, ""))
     if state.about is not About.NO_PROGRESS:
         return Step(state)
     return try_once(state, event.at, policy, _said("guided", event.by, ""))

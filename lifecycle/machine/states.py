@@ -88,6 +88,7 @@ class About(StrEnum):
     CI_LIMIT = "ci_limit"
     NO_PROGRESS = "no_progress"
     DEPENDENCY = "dependency"
+    SETUP = "setup"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,6 +274,8 @@ class Verifying(State):
     changed_files: tuple[str, ...] = ()
     again_at: float | None = None
     """When to try once more after the gates could not be run."""
+    setup_approved: bool = False
+    """A person lets the set-up of this commit use the network."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +315,8 @@ class BackingOff(State):
     """A person has read and released the summary of the next attempt."""
     fixed: bool = False
     """The instant is the provider's; a pause does not move it."""
+    verify: Verifying | None = None
+    """What goes on instead of a next attempt: the gates of the latest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,6 +337,8 @@ class AwaitingHuman(State):
     url: str = ""
     number: int | None = None
     """Of the pull request that still waits."""
+    verify: Verifying | None = None
+    """The gates that could not run before a person decided."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,6 +79,12 @@ def wake(state: State, at: float, why: str) -> Step:
     return land(BackingOff(tally=state.tally, until=at, why=why), at)
 
 
+def verify_now(state: AwaitingHuman, at: float, why: str, *, approved: bool) -> Step:
+    """Run the gates that waited for a person as soon as there is a place."""
+    verify = changed(state.verify, setup_approved=approved) if state.verify is not None else None
+    return land(BackingOff(tally=state.tally, until=at, why=why, verify=verify), at)
+
+
 def fail(state: State, at: float, policy: Policy, kind: str, text: str) -> Step:
     """Charge a failed attempt; stop at the limit, and wait for a person when nothing moves."""
     tally = state.tally

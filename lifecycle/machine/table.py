@@ -169,7 +169,7 @@ RULES: tuple[Rule, ...] = (
     rule(PrPending, on.StopRequested, people.pause_wait, Suspended),
     rule(PrPending, on.RejectRequested, people.reject_now, Rejected),
     rule(BackingOff, on.Admitted, attempts.respawn,
-         BackingOff, Preparing, Spawning, AwaitingHuman, Rejected),
+         BackingOff, Preparing, Spawning, Verifying, AwaitingHuman, Rejected),
     rule(BackingOff, on.ResumeRequested, people.hurry, BackingOff),
     rule(BackingOff, on.Guided, attempts.note, BackingOff),
     rule(BackingOff, on.Reviewed, attempts.note, BackingOff),

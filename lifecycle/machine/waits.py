@@ -18,7 +18,7 @@ from lifecycle.machine.states import (
     Word,
     counted,
 )
-from lifecycle.machine.step import Step, fail, is_stuck, try_once, wake
+from lifecycle.machine.step import Step, fail, is_stuck, try_once, verify_now, wake
 from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
@@ -245,6 +245,9 @@ def pr_deadline(state: PrPending, event: on.DeadlinePassed, policy: Policy) -> S
 # --- waits for a person that something else ends ----------------------------------------------
 
 
+_STAYS = {About.CI_LIMIT: About.PR_TIMEOUT, About.SETUP: About.SETUP}
+
+
 def human_deadline(state: AwaitingHuman, event: on.DeadlinePassed, policy: Policy) -> Step:
     """Stop keeping a runner alive for a question nobody answers; the answer still counts."""
     if state.until is None or event.at < state.until:
@@ -252,12 +255,14 @@ def human_deadline(state: AwaitingHuman, event: on.DeadlinePassed, policy: Polic
     if state.about is About.NO_PROGRESS and policy.breaker_cooldown:
         why = f"one more attempt after a pause, because {state.text}"
         return try_once(state, event.at, policy, why)
-    # What a pull request is about stays so: a later merge still counts.
-    about = About.PR_TIMEOUT if state.about is About.CI_LIMIT else About.BLOCKED_TIMEOUT
+    # What a pull request or a set-up is about stays so: a later merge or word still counts.
+    about = _STAYS.get(state.about, About.BLOCKED_TIMEOUT)
     return Step(changed(state, about=about, until=None))
 
 
-def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> Step:
+def rearm(  # noqa: PLR0911  # one per thing waited for
+    state: AwaitingHuman, event: on.ResumeRequested, policy: Policy
+) -> Step:
     """Wait once more for what was given up."""
     rests = bool(state.tally.resting)
     if rests:
@@ -281,6 +286,9 @@ def rearm(state: AwaitingHuman, event: on.ResumeRequested, policy: Policy) -> St
             return try_once(state, event.at, policy, f"tried again by {event.by or 'a person'}")
         case About.DEPENDENCY:
             return Step(Queued(tally=state.tally, waiting_on=state.blocked_on))
+        case About.SETUP:
+            said = f"tried again by {event.by or 'a person'}"
+            return verify_now(state, event.at, said, approved=False)
         case _:
             return Step(state, late=not rests)
 

@@ -219,7 +219,7 @@ def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one li
         case AwaitingHuman(about=About.REVIEW):
             return "summary {}", "then: loopwright summary approve, and loopwright up"
         case AwaitingHuman(about=about):
-            ways = "answer" if about is About.QUESTION else "answer, unblock"
+            ways = {About.QUESTION: "answer", About.SETUP: "unblock"}.get(about, "answer, unblock")
             return "show {} --why", f"or: {ways}, guide"
         case PrPending():
             return "pr list", "or: loopwright up, to wait again"

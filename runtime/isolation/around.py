@@ -38,6 +38,8 @@ class Place:
     mailbox: Path | None = None
     config: Path | None = None
     """Private settings of the agent's program."""
+    fixed: tuple[Path, ...] = ()
+    """What lies in the workspace and is read-only all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,10 @@ def around(
     return Box(
         workspace,
         network=choice.network,
-        readable=(*programs, *git.readable, *objects, *opened.readable, *summary),
+        readable=(
+            *(*programs, *git.readable, *objects),
+            *(*opened.readable, *summary, *place.fixed),
+        ),
         writable=(*git.writable, *opened.writable, *((place.config,) if place.config else ())),
         login=_login(opened.login, home),
         # What does not exist needs no hiding, and could not be made where all is read-only.

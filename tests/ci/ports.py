@@ -58,6 +58,9 @@ class GitRepository:
         code, out = await self._git("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
         return None if code else out.decode().strip()
 
+    async def set_up(self, commit: str, name: str) -> None:
+        del commit, name
+
     async def lay_out(self, commit: str, name: str) -> Path:
         dest = self.root.parent / "checkouts" / name
         await asyncio.to_thread(shutil.rmtree, dest, ignore_errors=True)

@@ -198,6 +198,9 @@ class OneBranch:
         del branch, into
         return ("app.py",)
 
+    async def set_up(self, commit: str, name: str) -> None:
+        del commit, name
+
     async def lay_out(self, commit: str, name: str) -> Path:
         raise NotImplementedError(f"nobody lays out {commit} as {name}")
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from communication.mailbox import Mailbox, Reading
+    from lifecycle.settings import Network
     from runtime.containment import ProcessIdentity
     from runtime.process import AgentProcess, SpawnOrder
 
@@ -303,10 +304,13 @@ class Checkouts:
     def __init__(self, life: Life) -> None:
         self._life = life
 
+    def folder(self, name: str) -> Path:
+        return Path("checkouts") / name
+
     async def lay_out(self, name: str, commit: str, *, keep: Collection[str] = ()) -> Path:
         del commit, keep
         self._life.checkpoint("before lay out")
-        return Path("checkouts") / name
+        return self.folder(name)
 
     async def changed(self, name: str) -> tuple[str, ...]:
         del name
@@ -319,6 +323,17 @@ class Checkouts:
 
     async def remove(self, name: str) -> None:
         del name
+
+
+class NoPorts:
+    """Gives nobody a range of ports."""
+
+    def env_of(self, agent_id: str) -> dict[str, str]:
+        del agent_id
+        return {}
+
+    def give_back(self, agent_id: str) -> None:
+        del agent_id
 
 
 class Commands:
@@ -336,8 +351,10 @@ class Commands:
         timeout: float,  # noqa: ASYNC109  # as above
         env: Mapping[str, str] | None = None,
         mark: str,
+        network: Network | None = None,
+        fixed: tuple[Path, ...] = (),
     ) -> CommandResult:
-        del cwd, timeout, env, mark
+        del cwd, timeout, env, mark, network, fixed
         self._life.checkpoint("before a command")
         await asyncio.sleep(0)
         code = self._world.gates.get(command, 0)

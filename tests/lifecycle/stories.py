@@ -25,6 +25,7 @@ from lifecycle.result import ended
 from lifecycle.rounds import Rounds
 from lifecycle.settings import Settings
 from lifecycle.store.memory import MemoryStore
+from runtime.setup.facts import SetupFacts
 from templates.renderer import Renderer
 from tests.lifecycle import simulated_ports as ports
 from tests.lifecycle.simulated import CrashError, Life, World
@@ -199,6 +200,8 @@ class Play:
             branches=branches,
             checkouts=ports.Checkouts(life),
             commands=ports.Commands(world, life),
+            setup_facts=SetupFacts(self.folder),
+            ports=ports.NoPorts(),
             watcher=cast("MailboxWatcher", ports.Watcher(world)),
             rounds=Rounds(terminals, clock),
             builder=_builder(),

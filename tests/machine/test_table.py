@@ -70,6 +70,7 @@ TRANSCRIPTS = (
     "test_breaker",
     "test_budgets",
     "test_reports",
+    "test_set_up",
 )
 
 STATES: tuple[states.State, ...] = (

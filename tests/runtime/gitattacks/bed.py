@@ -70,6 +70,9 @@ class _Forge(BranchManager):
         root = self._repo.parent / "judging"
         return await JudgingCheckouts(self._repo, root=root, git=self._git).lay_out(name, commit)
 
+    async def set_up(self, commit: str, name: str) -> None:
+        del commit, name
+
 
 @dataclass
 class Bed:

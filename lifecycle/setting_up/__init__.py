@@ -1,0 +1,1 @@
+"""Setting up: an agent's workspace and its judging checkout are made able to run its commands."""

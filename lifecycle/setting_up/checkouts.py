@@ -1,0 +1,168 @@
+"""Sets up judging checkouts, and sees to it that nobody but the set-up changes what it made.
+
+A set-up is made on a fresh checkout, always. What it made is listed in the runner's own folder and
+compared before and after the commands that judge; when it differs it is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import Gate
+from runtime.errors import RuntimeFault
+from runtime.setup import copies, manifest
+from runtime.setup.copies import INSTALLED
+from runtime.setup.errors import SetUpFailedError, SetUpUndecidedError
+from runtime.setup.stamps import JUDGING, Stamp, drop_stamp, read_stamp, write_stamp
+from runtime.tree import some_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lifecycle.parts import Parts
+    from lifecycle.setting_up.commands import Failure, SetupCommands
+    from lifecycle.setting_up.plans import Plans, SetupPlan, Source
+    from lifecycle.setting_up.subjects import Subject
+
+MANIFEST = f"{JUDGING}.manifest"
+FIXED_AT_MOST = 64
+"""Places made read-only in a sandbox one by one; of more only the folders."""
+
+
+class CheckoutSetups:
+    """The set-ups of all judging checkouts of one repository."""
+
+    def __init__(self, parts: Parts, plans: Plans, commands: SetupCommands) -> None:
+        self._parts = parts
+        self._plans = plans
+        self._commands = commands
+
+    async def keep(self, subject: Subject, commit: str) -> tuple[str, ...]:
+        """Return what stays when this commit is laid out: what was made for the same inputs."""
+        stamp = self._stamp(subject)
+        if stamp is None or (await self._plans.of(subject, commit)).key != stamp.key:
+            return ()
+        return stamp.made
+
+    async def ready(self, subject: Subject, commit: str) -> Gate | None:
+        """Set up the checkout in which this commit is laid out, if it is not.
+
+        Returns what fails for the change that is judged. SetUpFailedError when the set-up fails
+        with the inputs of the base, SetUpUndecidedError when a person has to decide first.
+        """
+        plan = await self._plans.of(subject, commit)
+        if planted := await self._plans.planted(subject, plan):
+            return _planted(planted)
+        stamp = self._stamp(subject)
+        if stamp is not None and stamp.key == plan.key and await self.intact(subject):
+            return None
+        source = await self._plans.source(subject, plan)
+        failure = await self._make(subject, plan, source)
+        if failure is None:
+            return None
+        if source.trusted:
+            raise SetUpFailedError(f"set-up command failed on the base: {failure.text}")
+        return await self._blamed(subject, plan, source, failure)
+
+    async def intact(self, subject: Subject) -> bool:
+        """Take away what commands put among what the set-up made; tell whether the rest is whole.
+
+        If it is not, it counts as not set up from now on.
+        """
+        stamp = self._stamp(subject)
+        if stamp is None:
+            return False
+        damage = await asyncio.to_thread(self._damage, subject, stamp)
+        if not damage:
+            return True
+        drop_stamp(self._parts.paths.setup(subject.name), JUDGING)
+        self._parts.report("setup_changed", agent_id=subject.name, changed=damage, level="warning")
+        return False
+
+    def fixed(self, subject: Subject) -> tuple[Path, ...]:
+        """Return what commands that judge cannot write, where they run in a sandbox."""
+        stamp = self._stamp(subject)
+        if stamp is None:
+            return ()
+        folder = self._parts.checkouts.folder(subject.name)
+        made = stamp.made if len(stamp.made) <= FIXED_AT_MOST else _folders(stamp.made)
+        places = (folder / name for name in made)
+        return tuple(place for place in places if place.exists() and not place.is_symlink())
+
+    async def _make(self, subject: Subject, plan: SetupPlan, source: Source) -> Failure | None:
+        """Make it anew, with nothing left of what was there."""
+        checkouts, own = self._parts.checkouts, self._parts.paths.setup(subject.name)
+        drop_stamp(own, JUDGING)
+        folder = await checkouts.lay_out(subject.name, source.commit)
+        missed = await asyncio.to_thread(copies.copy_in, self._parts.repo, plan.copied, folder)
+        if missed:
+            raise SetUpFailedError(f"these files could not be copied: {', '.join(missed)}")
+        failure = await self._commands.run(
+            subject, folder, mark="judging-setup", network=source.network
+        )
+        if failure is not None:
+            return failure
+        made = await checkouts.untracked(subject.name)
+        if source.commit != plan.commit or await checkouts.changed(subject.name):
+            await checkouts.lay_out(subject.name, plan.commit, keep=made)
+            made = await checkouts.untracked(subject.name)
+        await asyncio.to_thread(self._note, subject, folder, Stamp(plan.key, made))
+        return None
+
+    def _note(self, subject: Subject, folder: Path, stamp: Stamp) -> None:
+        own = self._parts.paths.setup(subject.name)
+        manifest.save(own / MANIFEST, manifest.take(folder, stamp.made))
+        write_stamp(own, JUDGING, stamp)
+
+    async def _blamed(
+        self, subject: Subject, plan: SetupPlan, source: Source, failure: Failure
+    ) -> Gate:
+        """Say whether a failure is the change's: with the inputs of the base it must work."""
+        base = await self._plans.of(subject, subject.base)
+        theirs = await self._plans.source(subject, base)
+        try:
+            on_base = await self._make(subject, base, theirs)
+        except RuntimeFault as error:
+            raise SetUpFailedError(f"set-up on the base: {error}") from error
+        if on_base is not None:
+            raise SetUpFailedError(f"set-up command failed on the base: {on_base.text}")
+        if not source.limited:
+            return failure.gate
+        changed = some_of(await self._plans.changed(subject, plan))
+        raise SetUpUndecidedError(
+            f"the agent changed what the set-up installs ({changed}) and has no network, so "
+            f"the set-up had none either: {failure.text}. Read the change: `loopwright diff "
+            f"{subject.name}`. Then `loopwright unblock {subject.name}` runs this set-up with "
+            f"network, or `loopwright guide {subject.name} TEXT` sends the work back"
+        )
+
+    def _damage(self, subject: Subject, stamp: Stamp) -> str:
+        own = self._parts.paths.setup(subject.name)
+        folder = self._parts.checkouts.folder(subject.name)
+        known = manifest.load(own / MANIFEST)
+        if known is None:
+            return "(its list is gone)"
+        found = manifest.compare(folder, stamp.made, known)
+        try:
+            manifest.remove_new(folder, found)
+        except OSError as problem:
+            return str(problem.filename)
+        return some_of(found.changed)
+
+    def _stamp(self, subject: Subject) -> Stamp | None:
+        return read_stamp(self._parts.paths.setup(subject.name), JUDGING)
+
+
+def _planted(files: tuple[str, ...]) -> Gate:
+    folder = next(name for name in files[0].split("/") if name in INSTALLED)
+    text = (
+        f"the commit holds files where the set-up installs packages: {some_of(files)}. Take them "
+        f"out of it (`git rm -r --cached {folder}`) and ignore that folder (.gitignore)"
+    )
+    return Gate(command="set-up", ok=False, code=1, excerpt=text)
+
+
+def _folders(made: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in made if name.endswith(os.sep))

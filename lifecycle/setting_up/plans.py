@@ -1,0 +1,110 @@
+"""What the set-up of a commit consists of, and whose code decides it.
+
+Reads settings and commits. It must not run a command or write to any folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lifecycle.masking import refuse_markers
+from runtime.setup import copies
+from runtime.setup.copies import INSTALLED
+from runtime.setup.inputs import differing, digest, inputs_of
+
+if TYPE_CHECKING:
+    from lifecycle.parts import Parts
+    from lifecycle.setting_up.subjects import Subject
+    from lifecycle.settings import Network
+
+APPROVED = "setup_approved"
+"""Documents: commits with whose files a person lets the set-up use the network, by their inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupPlan:
+    """The set-up of one commit."""
+
+    commit: str
+    commands: tuple[str, ...]
+    copied: tuple[str, ...]
+    """Files of the user's checkout that are copied first."""
+    inputs: tuple[str, ...]
+    inputs_key: str
+    """Equal for commits of which the set-up makes the same."""
+    key: str
+    """The same, with the copied files as they are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """With whose files the set-up runs, and how far it reaches."""
+
+    commit: str
+    network: Network
+    trusted: bool
+    """No agent changed the inputs: what fails with them is not an agent's fault."""
+    limited: bool = False
+    """It has less network than the set-up of the base."""
+
+
+class Plans:
+    """Plans the set-ups of one repository."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def of(self, subject: Subject, commit: str) -> SetupPlan:
+        """Plan the set-up of a commit."""
+        settings, commands = self._parts.settings(), subject.commands
+        refuse_markers(f"a set-up command of {subject.name}", commands)
+        tree = await self._parts.setup_facts.tree(commit)
+        copied = copies.named(self._parts.repo, settings.copy, tree.files)
+        copied += tuple(
+            name
+            for name in await self._parts.setup_facts.included()
+            if name not in copied and name not in tree.files
+        )
+        inputs = inputs_of(tree, commands, settings.setup_inputs) if commands else ()
+        inputs_key = digest(tree, inputs, commands)
+        signed = copies.signature(self._parts.repo, copied)
+        key = hashlib.sha256(f"{inputs_key}\0{signed}".encode(errors="surrogateescape"))
+        return SetupPlan(commit, commands, copied, inputs, inputs_key, key.hexdigest())
+
+    async def source(self, subject: Subject, plan: SetupPlan) -> Source:
+        """Say with whose files this set-up runs.
+
+        Where the inputs are those of the base, with the base's: code that an agent wrote and the
+        set-up would run (a build script, a hook of a package) gets no network by that. Else with
+        its own, and no more network than the agent has.
+        """
+        settings = self._parts.settings()
+        for commit in dict.fromkeys((subject.base, subject.target)):
+            if (await self.of(subject, commit)).inputs_key == plan.inputs_key:
+                return Source(commit, settings.setup_network, trusted=True)
+        approved = (await self._parts.store.all(APPROVED)).get(plan.inputs_key)
+        if approved is not None:
+            return Source(str(approved["commit"]), settings.setup_network, trusted=False)
+        limited = settings.network == "none" and settings.setup_network == "allow"
+        return Source(plan.commit, settings.network, trusted=False, limited=limited)
+
+    async def changed(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
+        """Return the inputs that are not as in the base."""
+        before = await self.of(subject, subject.base)
+        tree = await self._parts.setup_facts.tree(plan.commit)
+        other = await self._parts.setup_facts.tree(subject.base)
+        return differing(tree, other, {*plan.inputs, *before.inputs})
+
+    async def planted(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
+        """Return the files that agents committed where packages are installed."""
+        tree = await self._parts.setup_facts.tree(plan.commit)
+        base = await self._parts.setup_facts.tree(subject.base)
+        new = tree.files.keys() - base.files.keys()
+        return tuple(sorted(path for path in new if not INSTALLED.isdisjoint(path.split("/"))))
+
+    async def approve(self, subject: Subject, commit: str) -> None:
+        """Remember that a person lets the set-up of this commit use the network."""
+        plan = await self.of(subject, commit)
+        await self._parts.store.put(APPROVED, plan.inputs_key, {"commit": commit})

@@ -1,0 +1,97 @@
+"""Sets up the agent's workspace: before the baseline, and again when its inputs changed.
+
+What lies there is the agent's to use and to break. No verdict depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from lifecycle.setting_up.subjects import of_case
+from runtime.setup import copies
+from runtime.setup.errors import SetUpFailedError
+from runtime.setup.facts import name_made
+from runtime.setup.stamps import WORKSPACE, Stamp, drop_stamp, read_stamp, write_stamp
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lifecycle.case import Case
+    from lifecycle.machine.states import Gate
+    from lifecycle.parts import Parts
+    from lifecycle.setting_up.commands import Failure, SetupCommands
+    from lifecycle.setting_up.plans import Plans, SetupPlan
+    from lifecycle.setting_up.subjects import Subject
+    from lifecycle.settings import Network
+    from runtime.workspace import Workspace
+
+
+class WorkspaceSetups:
+    """The set-ups of all workspaces of one repository."""
+
+    def __init__(self, parts: Parts, plans: Plans, commands: SetupCommands) -> None:
+        self._parts = parts
+        self._plans = plans
+        self._commands = commands
+
+    async def ready(
+        self, case: Case, effect_id: str, attempt: int, workspace: Workspace, head: str
+    ) -> Gate | None:
+        """Set it up if that was not done for these inputs.
+
+        Returns what fails with inputs that an agent changed: the next attempt is told.
+        SetUpFailedError when it fails with those of the base.
+        """
+        subject = await of_case(self._parts, case, attempt, effect_id)
+        if subject is None or not head:
+            return None
+        plan = await self._plans.of(subject, head)
+        folder = self._parts.paths.setup(case.agent_id)
+        stamp = read_stamp(folder, WORKSPACE)
+        if stamp is not None and stamp.key == plan.key and _is_there(workspace.path, stamp.made):
+            return None
+        failure = await self._set_up(subject, plan, workspace, stamp)
+        if failure is None:
+            return None
+        if (await self._plans.source(subject, plan)).trusted:
+            raise SetUpFailedError(f"set-up command failed on the base: {failure.text}")
+        return failure.gate
+
+    async def _set_up(
+        self, subject: Subject, plan: SetupPlan, workspace: Workspace, stamp: Stamp | None
+    ) -> Failure | None:
+        folder, place = self._parts.paths.setup(subject.name), workspace.path
+        before = await self._parts.setup_facts.others(place)
+        known = frozenset(stamp.made) if stamp is not None else frozenset[str]()
+        drop_stamp(folder, WORKSPACE)
+        copied = await asyncio.to_thread(copies.copy_in, self._parts.repo, plan.copied, place)
+        if copied:
+            raise SetUpFailedError(f"these files could not be copied to {place}: {copied}")
+        network = await self._network(subject, plan, workspace)
+        failure = await self._commands.run(subject, place, mark="setup", network=network)
+        # Also of one that failed: what it left is no work of the agent.
+        new = (await self._parts.setup_facts.others(place)) - before
+        made = await asyncio.to_thread(name_made, place, new | set(plan.copied))
+        still = (name for name in known if _is_there(place, (name,)))
+        key = plan.key if failure is None else ""
+        write_stamp(folder, WORKSPACE, Stamp(key, tuple(sorted({*made, *still}))))
+        return failure
+
+    async def _network(self, subject: Subject, plan: SetupPlan, workspace: Workspace) -> Network:
+        """Give it more network than the agent has only where no file is of the agent's hand."""
+        settings = self._parts.settings()
+        if settings.network == settings.setup_network:
+            return settings.network
+        source = await self._plans.source(subject, plan)
+        if settings.setup_network == "none" and source.trusted:
+            return "none"
+        if source.commit != plan.commit or source.limited:
+            return settings.network
+        status = await self._parts.workspaces.status(workspace)
+        return settings.network if status.dirty else source.network
+
+
+def _is_there(folder: Path, made: tuple[str, ...]) -> bool:
+    return all(os.path.lexists(folder / name) for name in made)

@@ -1,0 +1,102 @@
+"""Copies files of the user's checkout that no commit holds, such as `.env`, to another folder.
+
+It follows no link below the target, where an agent may have put one. What it copies, a person
+named; installed packages are never among it unless they are named one by one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from runtime.ownership import is_own_file
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+INCLUDE_FILE = ".worktreeinclude"
+"""Lines as in .gitignore; in the top folder of the user's checkout."""
+INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox", "__pycache__"})
+"""Made for the folder where they lie: in another one they lead back to it."""
+
+
+def named(checkout: Path, patterns: Iterable[str], tracked: Collection[str]) -> tuple[str, ...]:
+    """Return the files that the setting `copy` means; a folder stands for all that is in it."""
+    found = {path for pattern in patterns for path in _meant(checkout, pattern)}
+    return tuple(sorted(path for path in found if path not in tracked and _may_go(path)))
+
+
+def included(listed: bytes) -> tuple[str, ...]:
+    """Return what git listed as matched by INCLUDE_FILE, without installed packages."""
+    names = (os.fsdecode(name) for name in listed.split(b"\0") if name)
+    return tuple(
+        name
+        for name in names
+        if not name.endswith("/") and _may_go(name) and INSTALLED.isdisjoint(name.split("/"))
+    )
+
+
+def signature(checkout: Path, names: Iterable[str]) -> str:
+    """Return a text that changes when one of the files does."""
+    told = []
+    for name in names:
+        try:
+            found = (checkout / name).stat()
+        except OSError:
+            continue
+        told.append(f"{name}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_mode}")
+    return "\n".join(told)
+
+
+def copy_in(checkout: Path, names: Iterable[str], target: Path) -> tuple[str, ...]:
+    """Copy the files to the same names below the target; return those that could not be copied."""
+    failed = []
+    for name in names:
+        try:
+            _copy(checkout / name, target, name)
+        except OSError as problem:
+            failed.append(f"{name}: {problem.strerror or problem}")
+    return tuple(failed)
+
+
+def _copy(source: Path, target: Path, name: str) -> None:
+    place = target / name
+    folders = [target / folder for folder in list(PurePosixPath(name).parents)[-2::-1]]
+    if any(folder.is_symlink() for folder in folders):
+        return  # it leads elsewhere: whoever made that link wants no files of ours in it
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
+    try:
+        with source.open("rb") as file, fresh.open("xb") as copy:
+            fresh.chmod(stat.S_IRUSR | stat.S_IWUSR)
+            shutil.copyfileobj(file, copy)
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        fresh.chmod(mode | stat.S_IRUSR | stat.S_IWUSR)
+        fresh.replace(place)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _may_go(path: str) -> bool:
+    return not is_own_file(os.fsencode(path)) and path.partition("/")[0] != ".git"
+
+
+def _meant(checkout: Path, pattern: str) -> Iterator[str]:
+    asked_for = INSTALLED.intersection(PurePosixPath(pattern).parts)
+    for found in checkout.glob(pattern.removesuffix("/")):
+        for path in _files(checkout, found):
+            if INSTALLED.intersection(path.split("/")) <= asked_for:
+                yield path
+
+
+def _files(checkout: Path, path: Path) -> Iterator[str]:
+    """Return a file, or the files in a folder, relative to the checkout."""
+    if not path.is_dir():
+        yield path.relative_to(checkout).as_posix()
+        return
+    for folder, _, files in os.walk(path):
+        way = Path(folder).relative_to(checkout)
+        yield from ((way / each).as_posix() for each in files)

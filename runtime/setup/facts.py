@@ -1,0 +1,101 @@
+"""What git says about commits and folders that are to be set up.
+
+The git door of this room: it reads, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from runtime.errors import WorkspaceError
+from runtime.git import Git
+from runtime.gitview import locate
+from runtime.ownership import OWN_FILES_OUT, STATE_FOLDER, registration
+from runtime.setup.copies import INCLUDE_FILE, INSTALLED, included
+from runtime.setup.inputs import LIST_TREE, Tree, parse_tree
+from runtime.status import SLOW, Checkout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+REMEMBERED = 16
+MANY = 200
+"""A folder with more files than this is told as one; with fewer, each of them."""
+
+
+class SetupFacts:
+    """Answers for one repository."""
+
+    def __init__(self, repo: Path, git: Git | None = None) -> None:
+        self._repo = repo.resolve()
+        self._git = git or Git(home=self._repo / STATE_FOLDER / "git")
+        self._trees: dict[str, Tree] = {}
+
+    async def tree(self, commit: str) -> Tree:
+        """Return the files of a commit; asked once."""
+        found = self._trees.get(commit)
+        if found is None:
+            listed = await self._git.run(*LIST_TREE, commit, cwd=self._repo, timeout=SLOW)
+            found = self._trees[commit] = parse_tree(commit, listed.stdout)
+            if len(self._trees) > REMEMBERED:
+                del self._trees[next(iter(self._trees))]
+        return found
+
+    async def shared(self, commit: str, other: str) -> str | None:
+        """Return the newest commit that this one and another build on; None without one."""
+        asked = ("merge-base", "--end-of-options", commit, other)
+        found = await self._git.run(*asked, cwd=self._repo, check=False)
+        return found.text or None
+
+    async def included(self) -> tuple[str, ...]:
+        """Return what INCLUDE_FILE of the user's checkout names among what no commit holds."""
+        if not (self._repo / INCLUDE_FILE).is_file():
+            return ()
+        listed = await self._git.run(
+            "ls-files", "--others", "--ignored", f"--exclude-from={INCLUDE_FILE}", "-z",
+            "--", ".", *OWN_FILES_OUT,
+            cwd=self._repo, timeout=SLOW,
+        )  # fmt: skip
+        return included(listed.stdout)
+
+    async def others(self, folder: Path) -> frozenset[str]:
+        """Return what is in a workspace and not in its index, ignored or not; folders end in /."""
+        git_dir = self._git_dir(folder)
+        if git_dir is None:
+            raise WorkspaceError(f"{folder} is no workspace of {self._repo} any more")
+        listed = await self._git.run(
+            "ls-files", "--others", "--directory", "-z", "--", ".", *OWN_FILES_OUT,
+            cwd=folder, env=Checkout(git_dir, folder).env, timeout=SLOW,
+        )  # fmt: skip
+        return frozenset(os.fsdecode(name) for name in listed.stdout.split(b"\0") if name)
+
+    def _git_dir(self, folder: Path) -> Path | None:
+        """Return what git knows a workspace by, whatever a `.git` in it says."""
+        place = locate(self._repo)
+        return None if place is None else registration(place.common_dir.resolve(), folder)
+
+
+def name_made(folder: Path, made: Iterable[str]) -> tuple[str, ...]:
+    """Name what a set-up made in a workspace.
+
+    What an agent puts beside a few made files is its own work, so these are named one by one; a
+    folder full of packages is named as one.
+    """
+    names: list[str] = []
+    for name in sorted(made):
+        packages = not INSTALLED.isdisjoint(name.split("/"))
+        names += (name,) if packages or not name.endswith("/") else _few(folder, name)
+    return tuple(names)
+
+
+def _few(folder: Path, name: str) -> tuple[str, ...]:
+    found: list[str] = []
+    top = folder / name
+    for at, _, files in os.walk(top):
+        found += map(partial(os.path.join, os.path.relpath(at, folder)), files)
+        if len(found) > MANY:
+            return (name,)
+    return tuple(sorted(found))

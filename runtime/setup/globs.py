@@ -1,0 +1,32 @@
+"""Patterns of paths, as people write them in settings. Pure.
+
+`*` and `?` stay within one folder, `**` crosses folders. A pattern without `/` is about the last
+part of a path, wherever it lies.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern.removeprefix("./").removeprefix("/"))
+    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(meaning.get(part, re.escape(part)) for part in parts), re.DOTALL)
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Tell whether a path, relative with `/`, is one of those that a pattern means."""
+    seen = path if "/" in pattern.removesuffix("/") else path.rpartition("/")[2]
+    return _compiled(pattern.removesuffix("/")).fullmatch(seen) is not None
+
+
+def refusal(pattern: str) -> str:
+    """Say why a pattern cannot name files of the checkout; nothing when it can."""
+    path = PurePosixPath(pattern)
+    if not pattern.strip() or path.is_absolute() or ".." in path.parts or "\0" in pattern:
+        return f"{pattern!r} is not a path inside the repository; give one relative to its top"
+    return ""

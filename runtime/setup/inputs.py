@@ -1,0 +1,130 @@
+"""What the result of the set-up depends on: files of a commit, by the ids that git gives them.
+
+Pure. Chooses among the names in a commit's tree; a file in a folder, which an agent may have
+changed, is never asked. It must not run git.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from runtime.setup.globs import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+LIST_TREE = ("ls-tree", "-r", "-z", "--full-tree", "--end-of-options")
+
+
+class Kind(NamedTuple):
+    """The files by which one family of package tools knows what to install."""
+
+    locks: tuple[str, ...]
+    manifests: tuple[str, ...]
+
+
+KINDS = (
+    Kind(
+        ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml"),
+        ("pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "Pipfile"),
+    ),
+    Kind(
+        (
+            *("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock"),
+            *("bun.lock", "bun.lockb"),
+        ),
+        ("package.json", "pnpm-workspace.yaml"),
+    ),
+    Kind(("Cargo.lock",), ("Cargo.toml",)),
+    Kind(("go.sum",), ("go.mod", "go.work")),
+    Kind(("Gemfile.lock",), ("Gemfile", "*.gemspec")),
+    Kind(("composer.lock",), ("composer.json",)),
+)
+TOOLS = (".python-version", ".nvmrc", ".node-version", ".tool-versions", "rust-toolchain*")
+"""These choose the version of a language."""
+_MAKERS = {
+    "make": ("Makefile", "makefile", "GNUmakefile"),
+    "just": ("justfile", "Justfile", ".justfile"),
+}
+_INSTALLED = frozenset({"node_modules", ".venv", "venv", "vendor"})
+"""Below these lie the files of other people's packages, also where they are committed."""
+_WORDS = re.compile(r"[\w./@+-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The files of one commit."""
+
+    commit: str
+    files: Mapping[str, bytes]
+    """Each path, and what git says of it: mode, type and id of its content."""
+
+
+def parse_tree(commit: str, listed: bytes) -> Tree:
+    """Read the output of LIST_TREE."""
+    entries = (entry.partition(b"\t") for entry in listed.split(b"\0") if entry)
+    return Tree(commit, {os.fsdecode(path): told for told, _, path in entries})
+
+
+def inputs_of(tree: Tree, commands: Sequence[str], patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the files that decide what the set-up makes, in order.
+
+    What the commands themselves name always counts: a script that they run, a list that they read.
+    """
+    if patterns:
+        found = {path for path in tree.files if any(matches(path, each) for each in patterns)}
+    else:
+        found = _usual(tree.files)
+    return tuple(sorted(found | _named(tree.files, commands)))
+
+
+def digest(tree: Tree, inputs: Iterable[str], commands: Sequence[str], more: str = "") -> str:
+    """Return a text that is equal as long as the set-up makes the same."""
+    told = hashlib.sha256()
+    for command in commands:
+        told.update(command.encode(errors="surrogateescape") + b"\0")
+    for path in inputs:
+        told.update(b"\0" + tree.files[path] + b"\t" + os.fsencode(path))
+    told.update(b"\0\0" + more.encode(errors="surrogateescape"))
+    return told.hexdigest()
+
+
+def differing(tree: Tree, other: Tree, inputs: Collection[str]) -> tuple[str, ...]:
+    """Return those of the inputs that are not the same in two commits."""
+    return tuple(path for path in sorted(inputs) if tree.files.get(path) != other.files.get(path))
+
+
+def _usual(files: Iterable[str]) -> set[str]:
+    """Choose lock files, and manifests that no lock file beside or above them covers."""
+    candidates = [path for path in files if not _INSTALLED.intersection(path.split("/"))]
+    found = {path for path in candidates if _is_one_of(path, TOOLS)}
+    for kind in KINDS:
+        locks = {path for path in candidates if _is_one_of(path, kind.locks)}
+        covered = {path.rpartition("/")[0] for path in locks}
+        found |= locks
+        found |= {
+            path
+            for path in candidates
+            if _is_one_of(path, kind.manifests) and covered.isdisjoint(_folders(path))
+        }
+    return found
+
+
+def _is_one_of(path: str, names: Iterable[str]) -> bool:
+    return any(matches(path, name) for name in names)
+
+
+def _folders(path: str) -> set[str]:
+    """Return the folders that a file lies in, the top one as an empty text."""
+    names = path.split("/")[:-1]
+    return {"/".join(names[:end]) for end in range(len(names) + 1)}
+
+
+def _named(files: Mapping[str, bytes], commands: Iterable[str]) -> set[str]:
+    words = {word for command in commands for word in _WORDS.findall(command)}
+    named = words | {name for word in words for name in _MAKERS.get(word, ())}
+    return {path for word in named if (path := word.removeprefix("./")) in files}

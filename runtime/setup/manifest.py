@@ -1,0 +1,162 @@
+"""Says whether what the set-up made is still as it was made.
+
+Owns the list of files with what the file system says of each, kept in the runner's own folder. A
+change shows by the change time, which no program can set; nothing is read, but for files with
+several names, of which a harmless new one changes that time as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from runtime.folders import remove_tree
+from runtime.ownership import make_private
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+TICK_NS = 20_000_000
+"""Nanoseconds after which the file system surely gives another change time."""
+
+
+class Entry(NamedTuple):
+    """One file, link or folder. Of a folder only that it is one: what is in it is listed, too."""
+
+    mode: int
+    size: int = 0
+    inode: int = 0
+    changed_ns: int = 0
+    content: str = ""
+    """A hash, where the file has other names outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All that the set-up made, at the moment when it was finished."""
+
+    taken_ns: int
+    entries: dict[str, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """How what is there differs from what was made."""
+
+    new: tuple[str, ...]
+    changed: tuple[str, ...]
+    """Also what is missing."""
+
+
+def take(folder: Path, made: Iterable[str]) -> Manifest:
+    """List what was made; for a thread. Returns only when any later change must show."""
+    while True:
+        entries = dict(_walk(folder, made))
+        newest = max((entry.changed_ns for entry in entries.values()), default=0)
+        taken = time.time_ns()
+        if taken - newest > TICK_NS:
+            return Manifest(taken, entries)
+        time.sleep(TICK_NS / 1e9)
+
+
+def compare(folder: Path, made: Iterable[str], manifest: Manifest) -> Damage:
+    """Say what differs now."""
+    if time.time_ns() < manifest.taken_ns:
+        return Damage((), ("(the clock was set back)",))
+    before = manifest.entries
+    try:
+        now = dict(_walk(folder, made, hashed=False))
+    except OSError as problem:
+        return Damage((), (str(problem.filename),))
+    changed = [
+        path
+        for path, entry in before.items()
+        if (found := now.get(path)) is None or not _is_same(folder / path, entry, found)
+    ]
+    return Damage(tuple(path for path in now if path not in before), tuple(changed))
+
+
+def remove_new(folder: Path, damage: Damage) -> None:
+    """Remove what was not there; the folders first, and all that is in them with them."""
+    gone: set[str] = set()
+    for path in sorted(damage.new):
+        if not any(path.startswith(f"{each}/") for each in gone):
+            remove_tree(folder / path)
+            gone.add(path)
+
+
+def save(file: Path, manifest: Manifest) -> None:
+    """Write it whole or not at all."""
+    make_private(file.parent)
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.write_text(json.dumps([manifest.taken_ns, manifest.entries]), "ascii")
+    fresh.replace(file)
+
+
+def load(file: Path) -> Manifest | None:
+    """Read it; None where it is missing or unreadable."""
+    try:
+        taken, entries = json.loads(file.read_bytes())
+        return Manifest(int(taken), {path: Entry(*entry) for path, entry in entries.items()})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _walk(folder: Path, made: Iterable[str], *, hashed: bool = True) -> Iterator[tuple[str, Entry]]:
+    for name in made:
+        path = name.removesuffix("/")
+        try:
+            found = os.lstat(folder / path)
+        except OSError:
+            continue
+        yield path, _entry(folder / path, found, hashed=hashed)
+        if stat.S_ISDIR(found.st_mode):
+            yield from _inside(str(folder / path), path, hashed=hashed)
+
+
+def _inside(folder: str, name: str, *, hashed: bool) -> Iterator[tuple[str, Entry]]:
+    waiting = [(folder, name)]
+    while waiting:
+        at, prefix = waiting.pop()
+        with os.scandir(at) as listed:
+            for each in listed:
+                path = f"{prefix}/{each.name}"
+                yield path, _entry(each.path, each.stat(follow_symlinks=False), hashed=hashed)
+                if each.is_dir(follow_symlinks=False):
+                    waiting.append((each.path, path))
+
+
+def _entry(path: Path | str, found: os.stat_result, *, hashed: bool) -> Entry:
+    if stat.S_ISDIR(found.st_mode):
+        return Entry(stat.S_IFDIR)
+    several = hashed and found.st_nlink > 1 and stat.S_ISREG(found.st_mode)
+    return Entry(
+        found.st_mode,
+        found.st_size,
+        found.st_ino,
+        found.st_ctime_ns,
+        _hash(path) if several else "",
+    )
+
+
+def _is_same(path: Path, before: Entry, now: Entry) -> bool:
+    if now[:3] != before[:3]:
+        return False
+    if now.changed_ns == before.changed_ns:
+        return True
+    # Another name of it came or went, or its content is another: only the content tells.
+    return bool(before.content) and _hash(path) == before.content
+
+
+def _hash(path: Path | str) -> str:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123  # thousands of entries
+            return hashlib.file_digest(file, "blake2b").hexdigest()
+    except OSError as problem:
+        return f"unreadable: {problem.errno}"

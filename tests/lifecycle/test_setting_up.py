@@ -1,0 +1,363 @@
+"""A workspace is set up, not inherited; and so is what a change is judged in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from lifecycle import confine
+from lifecycle.machine.events import GatesFinished, RejectRequested, Unblocked, WorkspaceFailed
+from lifecycle.machine.states import About, AwaitingHuman
+from lifecycle.result import LoopResultType
+from lifecycle.setting_up.made import made_by_setup
+from lifecycle.settings import Settings
+from runtime.errors import SpawnError
+from tests.lifecycle.world import AGENT, DONE, ROOT, Step, World, commit, says, until
+
+
+def sh(line: str) -> Step:
+    return {"run": {"argv": ["sh", "-c", line]}}
+
+
+def install(world: World) -> str:
+    """Return a package tool: it installs what the lock file says, and counts its calls."""
+    return f"mkdir -p deps && cp lock.txt deps/installed && echo made >> {world.folder}/installs"
+
+
+def lock(world: World, *ignored: str) -> None:
+    """Commit a repository that uses packages, and ignores what is installed."""
+    (world.repo / "lock.txt").write_text("one\n")
+    (world.repo / ".gitignore").write_text("\n".join((".venv", "node_modules", *ignored)))
+    world.git("add", ".")
+    world.git("-c", "user.name=Ada", "-c", "user.email=a@b", "commit", "-qm", "lock what is used")
+
+
+def gives(**settings: Any) -> bool:
+    """Tell whether this machine gives it."""
+    try:
+        confine.check(Settings.model_validate(settings))
+    except SpawnError:
+        return False
+    return True
+
+
+def installs(world: World) -> int:
+    return len((world.folder / "installs").read_text().split())
+
+
+def logs(world: World) -> list[str]:
+    return sorted(path.name for path in world.paths.log(AGENT, 0).parent.glob("*.setup-*.log"))
+
+
+async def test_workspace_and_judging_checkout_are_set_up_once_for_the_same_inputs(
+    world: World,
+) -> None:
+    lock(world, "deps")
+    seen = sh("cat deps/installed > seen.txt")
+    result = await world.run(
+        {1: [seen, {"commit": "seen"}, {"exit": 1}], 2: [*commit("x.txt"), DONE]},
+        task=world.task(verify=["grep -q one deps/installed", "test -f x.txt"]),
+        setup=(install(world),),
+    )
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+    assert world.git("show", f"agent/{AGENT}:seen.txt") == "one"
+    # One in the workspace, one in the judging checkout before the baseline; none after that.
+    assert installs(world) == 2
+    assert logs(world) == ["0.setup-1.log", "0.setup-2.log"]
+
+
+async def test_changed_inputs_are_set_up_again_in_both_places(world: World) -> None:
+    lock(world, "deps")
+    change = sh("echo two > lock.txt")
+    result = await world.run(
+        {1: [change, {"commit": "two"}, {"exit": 1}], 2: [sh("cat deps/installed"), DONE]},
+        task=world.task(verify=["grep -q two deps/installed"]),
+        setup=(install(world),),
+    )
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+    assert "two" in world.paths.log(AGENT, 2).read_text()
+    assert installs(world) == 4
+
+
+async def test_what_the_set_up_made_is_no_uncommitted_work_of_the_agent(world: World) -> None:
+    lock(world)
+    (world.repo / ".env").write_text("KEY=1\n")
+    one = "git add x.txt && git -c user.name=x -c user.email=x@x commit -qm x"
+    result = await world.run(
+        [{"write": {"path": "x.txt", "text": "x"}}, sh(one), DONE],
+        task=world.task(verify=["grep -q KEY .env"]), setup=(install(world),), copy=(".env",),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+    assert set(made_by_setup(world.paths, AGENT)) >= {"deps/installed", ".env"}
+
+
+async def test_a_file_of_the_agent_beside_made_ones_is_its_own_work(world: World) -> None:
+    lock(world)
+    result = await world.run(
+        {1: [{"write": {"path": "deps/mine.txt", "text": "x"}}, DONE], 2: [{"commit": "it"}, DONE]},
+        setup=(install(world),),
+    )
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1), result
+    first, _ = await world.attempts()
+    assert first.error.endswith("not committed: deps/mine.txt")
+
+
+async def test_a_set_up_that_fails_on_the_base_is_the_environments_fault(world: World) -> None:
+    lock(world)
+    result = await world.run(
+        [DONE], task=world.task(verify=["true"]), setup=("echo no such host; exit 7",),
+        max_environment_failures=1,
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.ERROR
+    assert "set-up command failed on the base: `echo no such host; exit 7`" in str(result.error)
+    assert "ended with code 7: no such host (see " in str(result.error)
+    failed = [entry.event for entry in await world.journal()]
+    assert any(isinstance(event, WorkspaceFailed) for event in failed)
+    assert result.spawn_count == 0
+
+
+async def test_a_set_up_that_fails_only_for_the_change_is_a_red_verdict_told_to_the_next_attempt(
+    world: World,
+) -> None:
+    lock(world, "deps")
+    picky = "grep -q . lock.txt || { echo 'lock.txt is broken, says the installer'; exit 4; }"
+    result = await world.run(
+        {1: [sh("> lock.txt"), {"commit": "break it"}, DONE],
+         2: [sh("echo two > lock.txt"), {"commit": "mend it"}, DONE]},
+        task=world.task(verify=["true"]), setup=(picky, install(world)),
+    )  # fmt: skip
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1), result
+    assert await world.outcomes() == ["gate_failed", "task_complete"]
+    assert "lock.txt is broken, says the installer" in world.prompt(2)
+    assert picky in (await world.attempts())[0].error
+
+
+async def test_a_change_that_breaks_its_set_up_is_told_also_without_a_verdict(
+    world: World,
+) -> None:
+    lock(world, "deps")
+    picky = "grep -q . lock.txt || { echo 'lock.txt is broken, says the installer'; exit 4; }"
+    result = await world.run(
+        {1: [sh("> lock.txt"), {"commit": "break it"}, {"exit": 1}],
+         2: [sh("echo two > lock.txt"), {"commit": "mend it"}, DONE]},
+        setup=(picky,),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+    assert "lock.txt is broken, says the installer" in world.prompt(2)
+
+
+# --- nobody poisons it ------------------------------------------------------------------------
+
+SITE = ".venv/lib/python3*/site-packages"
+VENV = (
+    f"{sys.executable} -m venv --without-pip .venv",
+    f"for site in {SITE}; do cp tool.lock $site/tool.py; done",
+)
+TOOL = "assert open('answer.txt').read() == 'right'\n"
+"""A test tool among the installed packages, and what it tests."""
+JUDGED = ["sh tests.sh", ".venv/bin/python -m tool"]
+FORGE = f"for tool in {SITE}/tool.py; do "
+
+
+@pytest.mark.parametrize("poison", [
+    FORGE + "touch -r $tool was; printf '%-44s' pass > $tool; touch -r was $tool; done",
+    FORGE + "echo pass > forged; mv forged $tool; done",
+    FORGE + "echo 'import os; os._exit(0)' > ${tool%tool.py}sitecustomize.py; done",
+    FORGE + "rm $tool; mkdir ${tool%.py}; cd ${tool%.py}; touch __init__.py __main__.py; done",
+    "mv .venv away; mkdir -p .venv/bin; echo : > .venv/bin/python; chmod +x .venv/bin/python",
+    "rm .venv/bin/python; ln -s /bin/true .venv/bin/python",
+])  # fmt: skip
+async def test_what_a_test_leaves_among_installed_packages_judges_no_later_attempt(
+    world: World, poison: str
+) -> None:
+    (world.repo / "tool.lock").write_text(TOOL)
+    lock(world)
+    result = await world.run(
+        {1: [*commit("answer.txt", "wrong"), *commit("tests.sh", f"{poison}; exit 1"), DONE],
+         2: [*commit("tests.sh", "true"), DONE]},
+        task=world.task(verify=JUDGED), setup=VENV, max_retries=2, baseline=False,
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.MAX_RETRIES, "a forged tool judged the change"
+    verdicts = [entry.event for entry in await world.journal()]
+    last = [event for event in verdicts if isinstance(event, GatesFinished)][-1]
+    assert [gate.ok for gate in last.gates] == [True, False]
+    assert "AssertionError" in last.gates[1].excerpt
+
+
+async def test_a_forged_tool_is_made_again_before_the_next_gate_of_the_same_verdict(
+    world: World,
+) -> None:
+    (world.repo / "tool.lock").write_text(TOOL)
+    lock(world)
+    forge = FORGE + "echo pass > $tool; done"
+    result = await world.run(
+        [*commit("answer.txt", "wrong"), *commit("tests.sh", forge), DONE],
+        task=world.task(verify=JUDGED), setup=VENV, max_retries=1, baseline=False,
+    )  # fmt: skip
+    assert "`.venv/bin/python -m tool` ended with code 1" in str(result.error)
+
+
+async def test_packages_that_an_agent_committed_are_not_taken_for_installed_ones(
+    world: World,
+) -> None:
+    lock(world)
+    forced = "mkdir -p node_modules; echo exit 0 > node_modules/check; git add -f node_modules"
+    result = await world.run(
+        [sh(forced), {"commit": "my own tools"}, DONE],
+        task=world.task(verify=["sh node_modules/check"]), max_retries=1, baseline=False,
+        setup=("mkdir -p node_modules && echo 'exit 1' > node_modules/check",),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    (judged,) = [
+        entry.event for entry in await world.journal() if isinstance(entry.event, GatesFinished)
+    ]
+    assert "git rm -r --cached node_modules" in judged.gates[0].excerpt
+
+
+# --- the network of a set-up ------------------------------------------------------------------
+
+ONLINE = (
+    "import socket, sys; names = [name for _, name in socket.if_nameindex() if name != 'lo']; "
+    "sys.exit(0 if names or not open('lock.txt').read().startswith('new') else 'no network')"
+)
+NEEDS_NETWORK = (f'{sys.executable} -c "{ONLINE}"', "mkdir -p deps && cp lock.txt deps/")
+"""Can install what `lock.txt` names at first; for what is new it needs the network."""
+
+
+async def test_new_packages_of_an_agent_without_network_are_decided_by_a_person(
+    world: World,
+) -> None:
+    if not gives(network="none"):
+        return
+    lock(world, "deps")
+    steps = [sh("echo new > lock.txt"), {"commit": "new package"}, DONE]
+    task = world.task(verify=["grep -q new deps/lock.txt"])
+    async with world.running(
+        steps, task=task, setup=NEEDS_NETWORK, network="none", setup_network="allow"
+    ) as running:
+        await running.at("AwaitingHuman")
+        waiting = await world.work()
+        assert isinstance(waiting, AwaitingHuman)
+        assert waiting.about is About.SETUP
+        assert "what the set-up installs (lock.txt) and has no network" in waiting.text
+        assert f"`loopwright unblock {AGENT}`" in waiting.text
+        await running.ask(Unblocked)
+        result = await running.result()
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 1), result
+
+
+async def test_code_of_an_agent_without_network_gets_none_by_the_set_up(world: World) -> None:
+    if not gives(network="none"):
+        return
+    hook = "import socket; print(len(socket.if_nameindex()) > 1)"
+    (world.repo / "hook.py").write_text(hook)
+    lock(world, "deps")
+    # The set-up runs a file that is none of its inputs, as hooks of packages and builds are.
+    setup = f"mkdir -p deps && F=hook; {sys.executable} $F.py > deps/said"
+    record = f"{hook}\nprint('agent was here')"
+    result = await world.run(
+        [*commit("hook.py", record), DONE], setup=(setup,), network="none", baseline=False,
+        task=world.task(verify=["cat deps/said; ! grep -q 'agent was here' deps/said"]),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+
+
+# --- in a sandbox, in local CI, and when it is broken off --------------------------------------
+
+
+async def test_in_a_sandbox_gates_cannot_write_what_the_set_up_made(world: World) -> None:
+    opened = (str(world.folder), str(ROOT))
+    if not gives(isolation="container"):
+        return
+    lock(world, "deps")
+    forge = "! echo forged > deps/installed && ! touch deps/more && ! mv deps away && cat deps/*"
+    result = await world.run(
+        [*commit("x.txt"), DONE], isolation="container", box_readable=opened,
+        task=world.task(verify=[forge]), setup=("mkdir deps && cp lock.txt deps/installed",),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+    gate = world.paths.gate_log(AGENT, 1, 1).read_text()
+    assert gate.count("Read-only file system") == 2, gate
+
+
+async def test_local_ci_builds_in_a_checkout_that_is_set_up(world: World) -> None:
+    lock(world, "deps")
+    picky = "grep -q . lock.txt || { echo 'lock.txt is broken, says the installer'; exit 4; }"
+    waits = says("blocked", blocked_on=["ci"])
+    result = await world.run(
+        {1: [sh("> lock.txt"), {"commit": "break it"}, waits],
+         2: [sh("echo two > lock.txt"), {"commit": "mend it"}, waits],
+         3: [DONE]},
+        ci=world.ci("cat deps/installed"), setup=(picky, install(world)),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+    assert "lock.txt is broken, says the installer" in world.prompt(2)
+    assert "`cat deps/installed` passed" in world.prompt(3)
+
+
+async def test_a_set_up_that_a_person_ends_is_not_waited_for(world: World) -> None:
+    lock(world, "deps")
+    hangs = "grep -q one lock.txt || sleep 600"
+    steps = {1: [sh("echo two > lock.txt"), {"commit": "two"}, {"exit": 1}]}
+    async with world.running(steps, setup=(hangs,)) as running:
+        await running.at("Spawning", times=2)
+        await until(lambda: any(".setup1" in mark for mark in world.marked()))
+        await running.ask(RejectRequested, why="enough")
+        result = await running.result()
+    assert result.result_type is LoopResultType.ERROR
+    assert "enough" in str(result.error)
+    assert world.marked() == []
+
+
+async def test_a_set_up_that_a_runner_left_in_the_middle_is_begun_again(world: World) -> None:
+    lock(world, "deps")
+    waits = f"{install(world)}; test -f {world.folder}/go || sleep 600"
+    script = [*commit("x.txt"), DONE]
+    task = world.task(verify=["grep -q one deps/installed"])
+    async with world.running(script, task=task, setup=(waits,)):
+        await until(lambda: any(".setup1" in mark for mark in world.marked()))
+    assert world.marked() == []
+    (world.folder / "go").touch()
+    result = await world.run(script, task=task)
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+
+
+async def test_a_set_up_has_a_time_limit(world: World) -> None:
+    lock(world, "deps")
+    result = await world.run(
+        [DONE], setup=("sleep 600",), setup_timeout=0.2, max_environment_failures=0
+    )
+    assert "`sleep 600` ran out of time" in str(result.error)
+    assert world.marked() == []
+
+
+async def test_a_task_may_have_a_set_up_of_its_own(world: World) -> None:
+    lock(world, "deps")
+    task = world.task(setup=["mkdir deps"], verify=["test -d deps"])
+    result = await world.run([*commit("x.txt"), DONE], task=task, setup=("exit 1",))
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+
+
+# --- ports ------------------------------------------------------------------------------------
+
+
+async def test_agent_set_up_and_gates_have_the_same_ports_in_all_attempts_of_a_lifecycle(
+    world: World,
+) -> None:
+    say = "echo port $LOOPWRIGHT_PORT"
+    await world.run(
+        {1: [sh(say), {"exit": 1}], 2: [sh(say), *commit("x.txt"), DONE]},
+        task=world.task(verify=[say]), setup=(say,),
+    )  # fmt: skip
+    folder = world.paths.log(AGENT, 0).parent
+    said = {
+        line
+        for log in folder.glob("*.log")
+        for line in log.read_text().splitlines()
+        if line.startswith("port ")
+    }
+    (port,) = said
+    assert int(port.removeprefix("port ")) > 1024
+    assert len(list(folder.glob("*.log"))) >= 6
