@@ -11,6 +11,7 @@ from bench.world import World, agent_of, git, patient, task_of, world
 from lifecycle.case import Case
 from lifecycle.judging.gates import GateRunner
 from lifecycle.record import AgentLifecycle
+from lifecycle.setting_up.front import SettingUp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ async def _of_size(made: World, files: int, options: Options) -> Row:
     record = AgentLifecycle(agent_id="agent-T001", task="bench")
     case = Case(record=record, task=task_of("T001"), agent=agent_of("T001", ("true",)))
     async with made.loop(repo, with_git=True, settings=patient()).opened() as engine:
-        runner = GateRunner(engine.parts)
+        runner = GateRunner(engine.parts, SettingUp(engine.parts))
 
         async def verdicts() -> list[float]:
             times = []

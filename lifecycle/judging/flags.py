@@ -7,6 +7,7 @@ WATCHED_NAMES = (
     "setup.cfg", "pyproject.toml", "Makefile", "package.json", "jest.config", "vitest.config",
     "playwright.config", "cypress.config", "karma.conf", ".mocharc", "Cargo.toml", "build.rs",
     "phpunit.xml", ".pre-commit-config.yaml", ".gitignore", ".gitattributes", "loopwright.toml",
+    ".worktreeinclude",
 )  # fmt: skip
 WATCHED_FOLDERS = (
     "test", "tests", "__tests__", "spec", ".github", ".ci", ".gitlab-ci.yml", ".cargo",

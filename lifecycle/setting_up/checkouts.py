@@ -133,8 +133,8 @@ class CheckoutSetups:
         changed = some_of(await self._plans.changed(subject, plan))
         raise SetUpUndecidedError(
             f"the agent changed what the set-up installs ({changed}) and has no network, so "
-            f"the set-up had none either: {failure.text}. Read the change: `loopwright diff "
-            f"{subject.name}`. Then `loopwright unblock {subject.name}` runs this set-up with "
+            f"the set-up had none either: {failure.text}. Read the change: `git diff "
+            f"{subject.base[:12]} {plan.commit[:12]}`. Then `loopwright unblock {subject.name}` runs this set-up with "
             f"network, or `loopwright guide {subject.name} TEXT` sends the work back"
         )
 

@@ -57,20 +57,29 @@ def parser(name: str) -> Parser:
         metavar="N",
         help="what the N-th verify command printed; attempt 0 is the untouched code",
     )
+    made.add_argument(
+        "--setup",
+        type=positive,
+        metavar="N",
+        help="what the N-th set-up command printed; attempt 0 is what ran before the first",
+    )
     return made.with_json("print one JSON object with path and text").with_repo()
 
 
 def run(name: str, args: list[str]) -> int:
     """Print."""
     options = parser(name).parse_args(args)
-    if options.follow and (options.json or options.gate):
-        raise UsageError("--follow goes neither with --json nor with --gate; leave one out")
+    ran = options.gate or options.setup
+    if options.gate and options.setup:
+        raise UsageError("give --gate or --setup, not both")
+    if options.follow and (options.json or ran):
+        raise UsageError("--follow goes with none of --json, --gate, --setup; leave one out")
     if options.raw and options.words:
         raise UsageError("give --raw or --words, not both")
     repo = find_repo(options.repo)
     paths = Paths.of(repo)
     _row(repo, paths, options.agent)
-    in_words = options.words or (sys.stdout.isatty() and not options.raw and not options.gate)
+    in_words = options.words or (sys.stdout.isatty() and not options.raw and not ran)
     if options.follow:
         masker = _masker_of(repo, shown=in_words or sys.stdout.isatty())
         follower = _Follower(repo, paths, options.agent, masker, in_words=in_words)
@@ -242,12 +251,13 @@ def _attempts(paths: Paths, agent_id: str, ending: str = ".log") -> list[int]:
 
 
 def _chosen(paths: Paths, options: Namespace) -> tuple[Path, int]:
-    agent_id, gate = options.agent, options.gate
-    ending = f".gate-{gate}.log" if gate else ".log"
+    agent_id, gate, setup = options.agent, options.gate, options.setup
+    ending = f".gate-{gate}.log" if gate else f".setup-{setup}.log" if setup else ".log"
     there = _attempts(paths, agent_id, ending)
     attempt = options.attempt if options.attempt is not None else max(there, default=None)
     if attempt is None or attempt not in there:
         what = f"verify command {gate} of " if gate else ""
+        what = f"set-up command {setup} of " if setup else what
         which = f"attempt {attempt}" if attempt is not None else "any attempt"
         known = ", ".join(map(str, there))
         raise UsageError(
@@ -256,6 +266,8 @@ def _chosen(paths: Paths, options: Namespace) -> tuple[Path, int]:
         )
     if gate:
         return paths.gate_log(agent_id, attempt, gate), attempt
+    if setup:
+        return paths.setup_log(agent_id, attempt, setup), attempt
     return paths.log(agent_id, attempt), attempt
 
 
@@ -295,6 +307,7 @@ def _print_json(path: Path, attempt: int, stream: Any, options: Namespace, maske
                 "agent_id": options.agent,
                 "attempt": attempt,
                 "gate": options.gate,
+                "setup": options.setup,
                 "path": str(path),
                 "text": masker.mask(text),
             }
