@@ -78,7 +78,7 @@ class CheckoutSetups:
         if not damage:
             return True
         drop_stamp(self._parts.paths.setup(subject.name), JUDGING)
-        self._parts.report("setup_changed", agent_id=subject.name, changed=damage, level="warning")
+        self._parts.report("setup_changed", agent_id=subject.name, changed=damage)
         return False
 
     def fixed(self, subject: Subject) -> tuple[Path, ...]:
@@ -134,8 +134,9 @@ class CheckoutSetups:
         raise SetUpUndecidedError(
             f"the agent changed what the set-up installs ({changed}) and has no network, so "
             f"the set-up had none either: {failure.text}. Read the change: `git diff "
-            f"{subject.base[:12]} {plan.commit[:12]}`. Then `loopwright unblock {subject.name}` runs this set-up with "
-            f"network, or `loopwright guide {subject.name} TEXT` sends the work back"
+            f"{subject.base[:12]} {plan.commit[:12]}`. Then `loopwright unblock {subject.name}` "
+            f"runs this set-up with network, or `loopwright guide {subject.name} TEXT` sends the "
+            "work back"
         )
 
     def _damage(self, subject: Subject, stamp: Stamp) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lifecycle.parts import Parts
     from lifecycle.setting_up.subjects import Subject
     from lifecycle.settings import Network
+    from runtime.setup.inputs import Tree
 
 APPROVED = "setup_approved"
 """Documents: commits with whose files a person lets the set-up use the network, by their inputs."""
@@ -61,17 +62,21 @@ class Plans:
         settings, commands = self._parts.settings(), subject.commands
         refuse_markers(f"a set-up command of {subject.name}", commands)
         tree = await self._parts.setup_facts.tree(commit)
+        inputs, inputs_key = self._inputs(subject, tree)
         copied = copies.named(self._parts.repo, settings.copy, tree.files)
         copied += tuple(
             name
             for name in await self._parts.setup_facts.included()
             if name not in copied and name not in tree.files
         )
-        inputs = inputs_of(tree, commands, settings.setup_inputs) if commands else ()
-        inputs_key = digest(tree, inputs, commands)
         signed = copies.signature(self._parts.repo, copied)
         key = hashlib.sha256(f"{inputs_key}\0{signed}".encode(errors="surrogateescape"))
         return SetupPlan(commit, commands, copied, inputs, inputs_key, key.hexdigest())
+
+    def _inputs(self, subject: Subject, tree: Tree) -> tuple[tuple[str, ...], str]:
+        patterns, commands = self._parts.settings().setup_inputs, subject.commands
+        inputs = inputs_of(tree, commands, patterns) if commands else ()
+        return inputs, digest(tree, inputs, commands)
 
     async def source(self, subject: Subject, plan: SetupPlan) -> Source:
         """Say with whose files this set-up runs.
@@ -82,7 +87,8 @@ class Plans:
         """
         settings = self._parts.settings()
         for commit in dict.fromkeys((subject.base, subject.target)):
-            if (await self.of(subject, commit)).inputs_key == plan.inputs_key:
+            tree = await self._parts.setup_facts.tree(commit)
+            if self._inputs(subject, tree)[1] == plan.inputs_key:
                 return Source(commit, settings.setup_network, trusted=True)
         approved = (await self._parts.store.all(APPROVED)).get(plan.inputs_key)
         if approved is not None:
@@ -92,10 +98,9 @@ class Plans:
 
     async def changed(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
         """Return the inputs that are not as in the base."""
-        before = await self.of(subject, subject.base)
         tree = await self._parts.setup_facts.tree(plan.commit)
-        other = await self._parts.setup_facts.tree(subject.base)
-        return differing(tree, other, {*plan.inputs, *before.inputs})
+        base = await self._parts.setup_facts.tree(subject.base)
+        return differing(tree, base, {*plan.inputs, *self._inputs(subject, base)[0]})
 
     async def planted(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
         """Return the files that agents committed where packages are installed."""
@@ -106,5 +111,5 @@ class Plans:
 
     async def approve(self, subject: Subject, commit: str) -> None:
         """Remember that a person lets the set-up of this commit use the network."""
-        plan = await self.of(subject, commit)
-        await self._parts.store.put(APPROVED, plan.inputs_key, {"commit": commit})
+        tree = await self._parts.setup_facts.tree(commit)
+        await self._parts.store.put(APPROVED, self._inputs(subject, tree)[1], {"commit": commit})

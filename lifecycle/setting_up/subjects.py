@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lifecycle.housing import opened
-from lifecycle.machine.states import Wanted
+from lifecycle.machine.states import Preparing, Spawning, Wanted
 from runtime.setup.copies import INCLUDE_FILE
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from lifecycle.case import Case
     from lifecycle.parts import Parts
+
+ENDING = (Wanted.STOP, Wanted.HOLD, Wanted.REJECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ async def of_case(parts: Parts, case: Case, attempt: int, effect_id: str) -> Sub
 
     def is_over() -> bool:
         work = case.record.work
-        return work is not None and work.tally.wanted in (Wanted.STOP, Wanted.HOLD, Wanted.REJECT)
+        return isinstance(work, (Preparing, Spawning)) and work.tally.wanted in ENDING
 
     base, target = await _trusted(parts, case)
     return Subject(

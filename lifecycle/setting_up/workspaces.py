@@ -9,6 +9,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from lifecycle.setting_up.made import own_work
 from lifecycle.setting_up.subjects import of_case
 from runtime.setup import copies
 from runtime.setup.errors import SetUpFailedError
@@ -63,13 +64,13 @@ class WorkspaceSetups:
         self, subject: Subject, plan: SetupPlan, workspace: Workspace, stamp: Stamp | None
     ) -> Failure | None:
         folder, place = self._parts.paths.setup(subject.name), workspace.path
+        network = await self._network(subject, plan, workspace)
         before = await self._parts.setup_facts.others(place)
         known = frozenset(stamp.made) if stamp is not None else frozenset[str]()
         drop_stamp(folder, WORKSPACE)
         copied = await asyncio.to_thread(copies.copy_in, self._parts.repo, plan.copied, place)
         if copied:
             raise SetUpFailedError(f"these files could not be copied to {place}: {copied}")
-        network = await self._network(subject, plan, workspace)
         failure = await self._commands.run(subject, place, mark="setup", network=network)
         # Also of one that failed: what it left is no work of the agent.
         new = (await self._parts.setup_facts.others(place)) - before
@@ -90,6 +91,7 @@ class WorkspaceSetups:
         if source.commit != plan.commit or source.limited:
             return settings.network
         status = await self._parts.workspaces.status(workspace)
+        status = own_work(self._parts.paths, subject.name, status)
         return settings.network if status.dirty else source.network
 
 

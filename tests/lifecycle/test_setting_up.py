@@ -248,6 +248,24 @@ async def test_new_packages_of_an_agent_without_network_are_decided_by_a_person(
     assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 1), result
 
 
+async def test_what_a_person_let_through_serves_the_work_that_builds_on_it(world: World) -> None:
+    if not gives(network="none"):
+        return
+    lock(world, "deps")
+    verify = ["grep -q new deps/lock.txt"]
+    steps = [sh("echo new > lock.txt"), {"commit": "new package"}, DONE]
+    async with world.running(
+        steps, task=world.task(verify=verify), setup=NEEDS_NETWORK, network="none"
+    ) as running:
+        await running.at("AwaitingHuman")
+        await running.ask(Unblocked)
+        await running.result()
+        after = world.task("T002", dependencies=["T001"], verify=verify)
+        agent = world.agent([sh("cat deps/lock.txt"), *commit("x.txt"), DONE], "agent-T002")
+        result = await running.loop.run_agent_loop(agent, after)
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 1), result
+
+
 async def test_code_of_an_agent_without_network_gets_none_by_the_set_up(world: World) -> None:
     if not gives(network="none"):
         return
