@@ -165,6 +165,7 @@ async def test_the_agent_gets_what_was_promised_and_none_of_the_runners_secrets(
     ours = {name: value for name, value in found.items() if name.startswith("LOOPWRIGHT_")}
     spawn_id = ours.pop("LOOPWRIGHT_SPAWN_ID")
     assert spawn_id.startswith(f"{AGENT}.")
+    assert int(ours.pop("LOOPWRIGHT_PORT")) > 1024
     assert ours == {
         "LOOPWRIGHT_AGENT_ID": AGENT,
         "LOOPWRIGHT_TASK_ID": "T001",
