@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from communication.mailbox import Mailbox
 from lifecycle.case import Head, uncommitted
-from lifecycle.setting_up.made import own_work
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ async def look_once(parts: Parts, case: Case, workspace: Workspace) -> None:
     """Look where the workspace stands if this runner has not seen it yet."""
     if not case.head.sha:
         status = await parts.workspaces.status(workspace)
-        status = own_work(parts.paths, case.agent_id, status)
         await look_up(parts.workspaces, case, workspace, status)
 
 

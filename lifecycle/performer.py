@@ -29,7 +29,6 @@ from lifecycle.monitor import Monitor
 from lifecycle.programs import program_of
 from lifecycle.project import head_now
 from lifecycle.setting_up.front import SettingUp
-from lifecycle.setting_up.made import own_work
 from lifecycle.starting import Starter
 from runtime.agents.outcome import Ending
 from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
@@ -278,7 +277,6 @@ class Performer:
             workspace = await whole(self._parts, case)
             await self._parts.workspaces.unlock(workspace)
             status = await self._parts.workspaces.status(workspace)
-            status = own_work(self._parts.paths, case.agent_id, status)
             saved = (
                 await save(self._parts, workspace, attempt, "end of attempt")
                 if status.dirty or status.hidden

@@ -192,7 +192,10 @@ class _Saver:
         self, folder: Path, env: Mapping[str, str], out: tuple[str, ...], extra: bytes = b""
     ) -> str:
         listed = await self._list(folder, env, out)
-        self.left_out = listed.take_in(folder, extra)
+        if folder == self._checkout.folder:
+            self.left_out = listed.take_in(folder, extra)
+            listed.unknown = set(self._checkout.not_made(listed.unknown))
+            listed.nested = self._checkout.not_made(listed.nested)
         await self._take(folder, env, listed)
         if self._for_good and listed.links:
             await self._open_links(folder, env, listed)

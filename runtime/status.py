@@ -20,7 +20,7 @@ from runtime.ownership import OWN_FILES_OUT
 from runtime.tree import STATUS, parse_status, shown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from runtime.git import Git
     from runtime.gitview import View
@@ -40,6 +40,13 @@ class Checkout:
     folder: Path
     ignored: bytes | None = None
     """Ignore rules from before the agent came: what other rules hide, it hides. None: not known."""
+    made: tuple[str, ...] = ()
+    """What the set-up made there, which is nobody's work; a folder ends with `/`."""
+
+    def not_made(self, names: Iterable[str]) -> list[str]:
+        """Return those of the names that the set-up did not make."""
+        files, folders = set(self.made), tuple(name for name in self.made if name.endswith("/"))
+        return [name for name in names if name not in files and not f"{name}/".startswith(folders)]
 
     @property
     def env(self) -> dict[str, str]:
@@ -82,6 +89,11 @@ async def status_in(git: Git, checkout: Checkout, env: Mapping[str, str]) -> Tre
     )
     told = _added(result.stdout, staged)
     status = parse_status(told, checkout.folder, hidden=hidden, sparse=view.sparse)
+    status = replace(
+        status,
+        untracked=tuple(checkout.not_made(status.untracked)),
+        hidden=tuple(checkout.not_made(status.hidden)),
+    )
     return await _as_filtered(git, checkout, view, status)
 
 

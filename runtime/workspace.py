@@ -24,6 +24,7 @@ from runtime.nested import loose_links
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
 from runtime.programs import named_programs, new_programs
 from runtime.saving import SavedWork, keep_work, save_work, saved_message
+from runtime.setup.stamps import WORKSPACE, read_stamp
 from runtime.status import Checkout, head_of, status_of
 from runtime.tree import LOG_FORMAT, SHA, parse_changes, parse_log
 from runtime.worktrees import Found, Worktrees
@@ -74,7 +75,8 @@ class WorkspaceManager:
         self._repo = repo = repo.resolve()
         self.root = (root or default_worktrees_dir(repo)).resolve()
         """The folder for the workspaces of this repository; see `runtime.worktrees_dir`."""
-        self._git = git or Git(home=repo / ownership.STATE_FOLDER / "git")
+        self._state = repo / ownership.STATE_FOLDER
+        self._git = git or Git(home=self._state / "git")
         self._homes = homes.Homes(repo, self.root)
         self._trees = Worktrees(repo, self._homes, self._git)
         self._ignored: dict[tuple[str, str], bytes] = {}
@@ -275,7 +277,9 @@ class WorkspaceManager:
             while len(self._ignored) >= RULES_REMEMBERED:
                 self._ignored.pop(next(iter(self._ignored)))
             self._ignored[key] = rules
-        return replace(checkout, ignored=self._ignored[key])
+        stamp = read_stamp(self._state / "setup" / agent_id, WORKSPACE)
+        made = stamp.made if stamp is not None else ()
+        return replace(checkout, ignored=self._ignored[key], made=made)
 
     async def _read(self, workspace: Workspace, *args: str) -> bytes:
         checkout = await self._checkout(workspace)

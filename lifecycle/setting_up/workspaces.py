@@ -9,7 +9,6 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from lifecycle.setting_up.made import own_work
 from lifecycle.setting_up.subjects import of_case
 from runtime.setup import copies
 from runtime.setup.errors import SetUpFailedError
@@ -91,7 +90,6 @@ class WorkspaceSetups:
         if source.commit != plan.commit or source.limited:
             return settings.network
         status = await self._parts.workspaces.status(workspace)
-        status = own_work(self._parts.paths, subject.name, status)
         return settings.network if status.dirty else source.network
 
 

@@ -11,9 +11,9 @@ from lifecycle import confine
 from lifecycle.machine.events import GatesFinished, RejectRequested, Unblocked, WorkspaceFailed
 from lifecycle.machine.states import About, AwaitingHuman
 from lifecycle.result import LoopResultType
-from lifecycle.setting_up.made import made_by_setup
 from lifecycle.settings import Settings
 from runtime.errors import SpawnError
+from runtime.setup.stamps import WORKSPACE, read_stamp
 from tests.lifecycle.world import AGENT, DONE, ROOT, Step, World, commit, says, until
 
 
@@ -86,11 +86,14 @@ async def test_what_the_set_up_made_is_no_uncommitted_work_of_the_agent(world: W
     (world.repo / ".env").write_text("KEY=1\n")
     one = "git add x.txt && git -c user.name=x -c user.email=x@x commit -qm x"
     result = await world.run(
-        [{"write": {"path": "x.txt", "text": "x"}}, sh(one), DONE],
+        {1: [{"write": {"path": "x.txt", "text": "x"}}, {"exit": 1}], 2: [sh(one), DONE]},
         task=world.task(verify=["grep -q KEY .env"]), setup=(install(world),), copy=(".env",),
     )  # fmt: skip
     assert result.result_type is LoopResultType.TASK_COMPLETE, result
-    assert set(made_by_setup(world.paths, AGENT)) >= {"deps/installed", ".env"}
+    assert world.saved(1) == {"x.txt": "x"}
+    stamp = read_stamp(world.paths.setup(AGENT), WORKSPACE)
+    assert stamp is not None
+    assert set(stamp.made) >= {"deps/installed", ".env"}
 
 
 async def test_a_file_of_the_agent_beside_made_ones_is_its_own_work(world: World) -> None:
