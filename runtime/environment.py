@@ -87,8 +87,13 @@ def at_home_in(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def only_withheld(program: str, withheld: Mapping[str, tuple[str, ...]]) -> str:
-    """Return where a program is that is found only where it must not be used from."""
+def in_folder(program: str, folder: Path) -> bool:
+    """Tell whether a folder has a program of its own by this name."""
+    return any(os.access(f"{folder}/{each}/{program}", os.X_OK) for each in _OWN_PROGRAMS)
+
+
+def withheld_program(program: str, withheld: Mapping[str, tuple[str, ...]]) -> str:
+    """Return where a program is among the folders of the PATH that are not inherited."""
     entries = [entry for entry in withheld.get("PATH", ()) if entry]
     return shutil.which(program, path=os.pathsep.join(entries)) or "" if entries else ""
 

@@ -92,8 +92,10 @@ class TerminalManager:
         inherited = {**self._inherited, **named}
         for name in order.forbids:
             inherited.pop(name, None)
-        own = environment.at_home_in(order.cwd, {**inherited, **order.env})
-        return {**inherited, **order.env, **own, **mark}
+        env = {**inherited, **order.env}
+        if order.last_on_path:
+            env["PATH"] = os.pathsep.join(filter(None, (env.get("PATH"), order.last_on_path)))
+        return {**env, **environment.at_home_in(order.cwd, env), **mark}
 
     def command_environment(self, folder: Path) -> dict[str, str]:
         """Build the environment of a shell command in a folder, for whoever asks what it means."""
@@ -122,7 +124,7 @@ class TerminalManager:
         return process
 
     def _as_a_person_finds_it(self, order: SpawnOrder, env: Mapping[str, str]) -> SpawnOrder:
-        """Look the program itself up on the PATH it was meant for, and not in the child's folder."""
+        """Look the program itself up on the PATH it was meant for, not in the child's folder."""
         path = order.env.get("PATH", self._whole_path)
         in_image = order.box is not None and not order.box.engine.shows_system
         if env.get("PATH") == path or in_image or not order.command or "/" in order.command[0]:

@@ -39,9 +39,9 @@ class Finding:
         return f"{self.what} ({self.where}); {self.remedy}"
 
 
-def told(found: Sequence[Finding], folder: Path) -> str:
-    """Say in one text why nothing may be judged in this folder."""
+def told(found: Sequence[Finding]) -> str:
+    """Say in one text why nothing may be judged as things are."""
     lines = [each.text for each in found[:_SHOWN]]
     if len(found) > _SHOWN:
         lines.append(f"and {len(found) - _SHOWN} more: `loopwright doctor` names them")
-    return f"the commands would not test the code of {folder}: " + "; also ".join(lines)
+    return "not the code of the commit would be tested: " + "; also ".join(lines)

@@ -31,6 +31,8 @@ class Source(NamedTuple):
     place: str
     where: Path
     """The file that says so."""
+    is_package: bool = False
+    """The place is the package itself; else it is a folder that packages are searched in."""
     copied: bool = False
     """The package is a copy of what was there."""
     recorded: bool = False
@@ -61,7 +63,7 @@ def _of_path_file(file: Path) -> Iterator[Source]:
             texts += [_text(file.parent / f"{name}.py") for name in _MODULE.findall(line)]
             for text in texts:
                 for place in dict.fromkeys(_TEXT.findall(text)):
-                    yield Source(_named(file), place, file)
+                    yield Source(_named(file), place, file, is_package=True)
         elif line.strip() and not line.startswith("#"):
             yield Source(_named(file), str(file.parent / line.rstrip()), file)
 

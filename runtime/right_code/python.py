@@ -72,7 +72,7 @@ def _judged(
 ) -> Finding | None:
     name, place = source.name or "modules", source.place
     if trees.leads(place, apart=around.folder):
-        if not source.copied and _is_shadowed(place, around.folder, trees, first):
+        if not source.recorded and _is_shadowed(source, around.folder, trees, first):
             return None
         what = "a copy of" if source.copied else "the code in"
         return Finding(f"{name} would be {what} {place}", source.where, PYTHON)
@@ -90,14 +90,15 @@ def _is_named(place: str, named: set[str]) -> bool:
     return any(each == place or each.startswith(place.rstrip("/") + "/") for each in named)
 
 
-def _is_shadowed(place: str, folder: Path, trees: Trees, first: tuple[str, ...]) -> bool:
+def _is_shadowed(source: Source, folder: Path, trees: Trees, first: tuple[str, ...]) -> bool:
     """Tell whether the same place of the folder itself comes before it on the search path."""
-    real = os.path.realpath(place)
+    real = os.path.realpath(source.place.removesuffix("/__init__.py"))
+    if source.is_package:
+        real = os.path.dirname(real)  # noqa: PTH120  # texts
     for root in trees.roots:
         if real != root and not real.startswith(root + os.sep):
             continue
-        same = os.path.normpath(folder / os.path.relpath(real, root))
-        if same in first or os.path.dirname(same) in first:  # noqa: PTH120  # texts
+        if os.path.normpath(folder / os.path.relpath(real, root)) in first:
             return True
     return False
 

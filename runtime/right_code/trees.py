@@ -21,8 +21,10 @@ class Trees:
     def __init__(self, users: Iterable[Path | str], others: Iterable[Path | str] = ()) -> None:
         self.users = tuple(dict.fromkeys(os.path.realpath(root) for root in users))
         """Those in which a person works."""
-        found = (*self.users, *(os.path.realpath(root) for root in others))
-        self.roots = tuple(dict.fromkeys(found))
+        self._others = tuple(
+            dict.fromkeys(each for root in others if (each := os.path.realpath(root)) not in users)
+        )
+        self.roots = (*self.users, *self._others)
 
     @classmethod
     def of(cls, repo: Path, *more: Path) -> Trees:
@@ -37,16 +39,19 @@ class Trees:
     def leads(self, path: str | Path, *, apart: Path | None = None) -> bool:
         """Tell whether a path, or where its links lead, is in one of them, `apart` left out.
 
-        What lies in a clone of its own inside of a tree belongs to another repository.
+        What lies in a clone of its own inside of a user's tree belongs to another repository.
         """
         real = os.path.realpath(path)
         if apart is not None and is_below(real, os.path.realpath(apart)):
             return False
         plain = os.path.abspath(path)  # noqa: PTH100  # links kept on purpose
+        ways = tuple(dict.fromkeys((real, plain)))
+        if any(is_below(each, root) for root in self._others for each in ways):
+            return True
         return any(
             is_below(each, root) and not _in_other_clone(each, root)
-            for root in self.roots
-            for each in dict.fromkeys((real, plain))
+            for root in self.users
+            for each in ways
         )
 
     def is_around(self, path: str | Path) -> bool:
