@@ -37,12 +37,12 @@ class Found:
 
     def __init__(self, repo: Path, names: Iterable[str]) -> None:
         self.repo = repo
-        self.names = frozenset(names)
+        self.names = frozenset(filter(None, names))
 
     @classmethod
-    def in_head(cls, repo: Path) -> Found:
-        """List what the newest commit holds."""
-        listed = Git().run_blocking("ls-tree", "-r", "--name-only", "-z", "HEAD", cwd=repo)
+    def in_index(cls, repo: Path) -> Found:
+        """List what is committed, or is about to be."""
+        listed = Git().run_blocking("ls-files", "-z", cwd=repo)
         return cls(repo, listed.stdout.decode("utf-8", errors="replace").split("\0"))
 
     def has(self, *names: str) -> str:

@@ -23,7 +23,7 @@ NOTHING = (
 
 def propose(repo: Path) -> Proposal:
     """Propose what a fresh checkout needs and what judges it, with what is on this machine."""
-    found = Found.in_head(repo)
+    found = Found.in_index(repo)
     made = Proposal()
     for language in _LANGUAGES:
         proposed = language(found)
