@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from tests.setups.tools import search_path
+from tests.setups.tools import home, search_path
 
 collect_ignore_glob = [] if os.environ.get("LOOPWRIGHT_TEST_SETUPS") == "1" else ["test_*.py"]
 
@@ -17,6 +17,7 @@ collect_ignore_glob = [] if os.environ.get("LOOPWRIGHT_TEST_SETUPS") == "1" else
 @pytest.fixture(scope="session")
 def tools() -> str:
     """Return a PATH with all of them, installed before any clock runs."""
+    home()
     return search_path()
 
 

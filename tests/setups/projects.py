@@ -136,6 +136,8 @@ PROJECTS: dict[str, Project] = {
                 '[project]\nname = "calc"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
                 '[tool.poetry]\npackages = [{include = "calc", from = "src"}]\n'
                 '[tool.poetry.group.dev.dependencies]\npytest = "*"\n'
+                # By name, as mirrors of PyPI need not have what poetry asks PyPI itself for.
+                '[[tool.poetry.source]]\nname = "index"\nurl = "https://pypi.org/simple/"\n'
             ),
             "src/calc/__init__.py": ADD,
             "tests/test_add.py": _TEST.format(module="calc", name="add"),

@@ -42,7 +42,8 @@ def search_path() -> str:
 def home() -> Path:
     """Return a home whose caches are kept from one run to the next."""
     folder = CACHE / "setups-home"
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
