@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 
 def finder(
-    repo: Path, roots: tuple[Path, ...], terminals: TerminalManager
+    repo: Path, state: Path, terminals: TerminalManager
 ) -> Callable[[Path, tuple[str, ...]], tuple[Finding, ...]]:
-    """Return what looks for code from outside a folder; `roots` hold the folders of all agents."""
+    """Return what looks for code from outside a checkout."""
 
     def look(folder: Path, commands: tuple[str, ...]) -> tuple[Finding, ...]:
-        trees = Trees.of(repo, *roots)
+        if folder == repo:  # there is no other
+            return ()
+        # Beside it are the checkouts of other lifecycles.
+        trees = Trees.of(repo, state, folder.parent)
         return find(folder, trees, commands, terminals.command_environment(folder))
 
     return look

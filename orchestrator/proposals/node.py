@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.proposals.found import Proposal, table
@@ -19,7 +20,7 @@ class _Manager(NamedTuple):
     run: str
     """Before the name of a script."""
     everywhere: str
-    """Runs the tests of all packages of a workspace."""
+    """Runs the tests of those packages of a workspace that have some; empty where none does."""
 
 
 _NPM = _Manager("npm", "npm ci", "npm run", "npm test --workspaces --if-present")
@@ -39,7 +40,7 @@ _BY_LOCK = (
     ),
     (
         "yarn.lock",
-        _Manager("yarn", "yarn install --frozen-lockfile", "yarn run", "yarn workspaces run test"),
+        _Manager("yarn", "yarn install --frozen-lockfile", "yarn run", ""),
     ),
     ("package-lock.json", _NPM),
     ("npm-shrinkwrap.json", _NPM),
@@ -96,9 +97,11 @@ def _verify(
         commands.append(f"{manager.run} build")
     if _script(package, "test"):
         return [*commands, _test(manager)]
-    if any(_script(found.json(name), "test") for name in members):
+    tested = [package for name in members if _script(package := found.json(name), "test")]
+    if tested and manager.everywhere:
         return [*commands, manager.everywhere]
-    return []
+    names = [name for each in tested if isinstance(name := each.get("name"), str)]
+    return [*commands, *(f"{manager.program} workspace {quote(name)} test" for name in names)]
 
 
 def _test(manager: _Manager) -> str:

@@ -27,7 +27,7 @@ class Person:
         self.folder, self.repo, self.project = folder, folder / "repo", project
         self.env = {
             "PATH": path, "HOME": str(home()), "LANG": "C.UTF-8",
-            "LOOPWRIGHT_RETRY_INTERVAL": "0.1",
+            "LOOPWRIGHT_RETRY_INTERVAL": "0.1", "XDG_STATE_HOME": str(folder / "state"),
             **{
                 name: value
                 for name, value in os.environ.items()
@@ -64,6 +64,18 @@ class Person:
             self.env["VIRTUAL_ENV"] = f"{self.repo}/.venv"
             self.env["PATH"] = f"{self.repo}/.venv/bin{os.pathsep}{self.env['PATH']}"
 
+    def runs(self, **variables: str) -> tuple[list[str], str]:
+        """Let the agent work; returns how each attempt ended, and what was said."""
+        self.env |= variables
+        told = self.does(f"{LOOPWRIGHT} init")
+        told += self.does(
+            f"{LOOPWRIGHT} run 'Change add' --plain --max-retries 2 "
+            f"--command {shlex.quote(self.agent())}",
+            code=None,
+        )
+        rows = json.loads(self.does(f"{LOOPWRIGHT} show agent-T001 --json"))
+        return [row["outcome"] for row in rows["attempts"]], told
+
     def agent(self) -> str:
         """Write an agent that is wrong first and then right; returns its command."""
 
@@ -80,7 +92,7 @@ class Person:
         return shlex.join([str(AGENT), str(script)])
 
 
-@pytest.fixture(params=sorted(PROJECTS))
+@pytest.fixture
 def person(request: pytest.FixtureRequest, tmp_path: Path, tools: str) -> Person:
     made = Person(tmp_path.resolve(), PROJECTS[request.param], tools)
     made.begins()
@@ -88,17 +100,35 @@ def person(request: pytest.FixtureRequest, tmp_path: Path, tools: str) -> Person
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("person", sorted(PROJECTS), indirect=True)
 def test_what_init_proposes_is_red_for_a_broken_change_and_green_for_a_right_one(
     person: Person,
 ) -> None:
-    told = person.does(f"{LOOPWRIGHT} init")
-    said = person.does(
-        f"{LOOPWRIGHT} run 'Change add' --plain --max-retries 2 "
-        f"--command {shlex.quote(person.agent())}",
-        code=None,
-    )
-    assert "fails before any work" not in said, f"{told}\n{said}"
-    rows = json.loads(person.does(f"{LOOPWRIGHT} show agent-T001 --json"))
-    outcomes = [row["outcome"] for row in rows["attempts"]]
-    assert outcomes == ["gate_failed", "task_complete"], f"{told}\n{said}"
+    outcomes, told = person.runs()
+    assert "fails before any work" not in told, told
+    assert outcomes == ["gate_failed", "task_complete"], told
     person.does(f"{LOOPWRIGHT} accept agent-T001 && git diff --quiet")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("person", ["src layout, editable", "npm workspace"], indirect=True)
+def test_without_a_set_up_no_change_is_green_and_it_is_said_why(person: Person) -> None:
+    outcomes, told = person.runs(LOOPWRIGHT_SETUP="[]")
+    assert "task_complete" not in outcomes, told
+    shown = person.does(f"{LOOPWRIGHT} show agent-T001; {LOOPWRIGHT} doctor", code=None)
+    assert "setup" in told + shown
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("person", ["src layout, editable"], indirect=True)
+def test_an_editable_install_outside_is_refused_before_the_first_attempt(person: Person) -> None:
+    """Here the environment is not in the repository, so nothing of it is held back."""
+    person.does(
+        f"mv .venv {person.folder}/env && sed -i 1s,^.*$,'#!{person.folder}/env/bin/python3', "
+        f"{person.folder}/env/bin/pytest"
+    )
+    person.env["PATH"] = person.env["PATH"].replace(f"{person.repo}/.venv", f"{person.folder}/env")
+    outcomes, told = person.runs(LOOPWRIGHT_SETUP="[]")
+    assert outcomes == [], told
+    assert f"calc would be the code in {person.repo}/src" in told
+    assert "setup = [" in told
