@@ -7,12 +7,14 @@ is there already.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ci.remoteurl import kind_of, parse
 from lifecycle.programs import installed
 from lifecycle.settings import Settings
+from orchestrator.codechecks import other_code
 from orchestrator.config import allowed_values
 from orchestrator.fielddocs import field_docs
 from orchestrator.proposals.proposing import propose
@@ -96,6 +98,9 @@ def prepare(repo: Path) -> Iterator[Done]:
             yield Done(changed=True, text=f"{name} = {_toml(value)} is a guess; look at it there")
         for note in proposed.notes:
             yield Done(changed=False, text=note)
+        setup, verify = tuple(proposed.setup), tuple(proposed.verify)
+        for found in other_code(repo, setup, verify, os.environ):
+            yield Done(changed=False, text=found.text)
 
 
 def guess(repo: Path, proposed: Proposal) -> dict[str, Any]:

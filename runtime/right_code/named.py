@@ -32,7 +32,7 @@ _FOLDER_OPTIONS = frozenset({
     "--manifest-path", "--target-dir", "-c", "--config",
 })  # fmt: skip
 """Options of test and build programs after which the place of code or settings is named."""
-_MANIFESTS = (
+MANIFESTS = (
     "go.mod", "go.work", "Cargo.toml", ".cargo/config.toml", "pyproject.toml", "setup.cfg",
     "pytest.ini", "tox.ini", "package.json", "tsconfig.json", ".npmrc", "requirements.txt",
 )  # fmt: skip
@@ -82,7 +82,7 @@ def in_variables(folder: Path, trees: Trees, environ: Mapping[str, str]) -> Iter
 
 def in_manifests(folder: Path, trees: Trees) -> Iterator[Finding]:
     """Find full paths in committed settings of package managers and test programs."""
-    for name in _MANIFESTS:
+    for name in MANIFESTS:
         text = (read_small(folder / name) or b"").decode("utf-8", errors="replace")
         for place in dict.fromkeys(_PATH_TEXT.findall(text)):
             if trees.leads(place, apart=folder):
