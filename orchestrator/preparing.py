@@ -21,7 +21,7 @@ from orchestrator.proposals.proposing import propose
 from orchestrator.sources import REPO_FILE
 from orchestrator.tomltext import TomlText
 from runtime.git import inspect_repository
-from runtime.ownership import exclude_own_files
+from runtime.ownership import exclude_also, exclude_own_files
 from runtime.remotes import url_of
 
 if TYPE_CHECKING:
@@ -96,6 +96,10 @@ def prepare(repo: Path) -> Iterator[Done]:
         yield Done(changed=True, text=f"{path} is written, with every setting explained")
         for name, value in guesses.items():
             yield Done(changed=True, text=f"{name} = {_toml(value)} is a guess; look at it there")
+        if proposed.makes:
+            exclude_also(facts.common_dir, proposed.makes)
+            made = ", ".join(proposed.makes)
+            yield Done(changed=True, text=f"git leaves out what the set-up makes: {made}")
         for note in proposed.notes:
             yield Done(changed=False, text=note)
         setup, verify = tuple(proposed.setup), tuple(proposed.verify)

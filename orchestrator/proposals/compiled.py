@@ -36,7 +36,7 @@ def propose_rust(found: Found) -> Proposal | None:
     packages = found.folders_with("Cargo.toml")
     if not packages:
         return None
-    made = Proposal(needs=["cargo"])
+    made = Proposal(needs=["cargo"], makes=["target/"])
     top = found.toml("Cargo.toml")
     for folder in ["."] if top else packages:
         at = "" if folder == "." else f"{folder}/"

@@ -29,6 +29,8 @@ class Proposal:
     verify: list[str] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)
     """Programs without which the commands do not run."""
+    makes: list[str] = field(default_factory=list)
+    """What the set-up makes beside the committed files, as rules for git to leave it out."""
     notes: list[str] = field(default_factory=list)
 
 

@@ -66,6 +66,7 @@ def propose(found: Found) -> Proposal | None:
         setup=[manager.install] if needed else [],
         verify=_verify(found, package, manager, members),
         needs=[manager.program],
+        makes=["node_modules/"] if needed else [],
     )
 
 

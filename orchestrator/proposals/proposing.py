@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.proposals import compiled, node, python
 from orchestrator.proposals.found import Found, Proposal
+from runtime.git import Git
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,7 @@ def propose(repo: Path) -> Proposal:
         made.setup += proposed.setup
         made.copy += proposed.copy
         made.verify += proposed.verify
+        made.makes += [rule for rule in proposed.makes if not _is_ignored(repo, rule)]
     makefile = found.has(*_MAKEFILES)
     if re.search(r"(?m)^test\s*:", found.text(makefile)) and shutil.which("make"):
         made.verify = ["make test"]
@@ -48,6 +50,12 @@ def propose(repo: Path) -> Proposal:
             "`copy`, but then agents can read it"
         )
     return made
+
+
+def _is_ignored(repo: Path, rule: str) -> bool:
+    """Tell whether git leaves such files out already."""
+    example = rule.replace("*", "x") + "x"
+    return Git().run_blocking("check-ignore", "-q", example, cwd=repo, check=False).code == 0
 
 
 def _without(missing: list[str], proposed: Proposal) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
+import shutil
+from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ _REQUIREMENTS = (
     *("test-requirements.txt", "requirements/dev.txt", "requirements/test.txt"),
 )
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+_MAKES = [".venv/", "*.egg-info/", "__pycache__/"]
 _PLAIN = "requirements.txt"
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 
@@ -34,14 +36,23 @@ def propose(found: Found) -> Proposal | None:
     locked = next((name for name in _LOCKED if name in found.names), "")
     if locked:
         program, command = _LOCKED[locked]
-        return Proposal(setup=[command(found)], verify=verify, needs=[program])
-    words = _pip(found, with_pytest="pytest" in " ".join(verify))
+        return Proposal(setup=[command(found)], verify=verify, needs=[program], makes=_MAKES)
+    with_pytest = "pytest" in " ".join(verify)
+    words = _pip(found, with_pytest=with_pytest)
+    if not words and with_pytest and not _has_pytest(found.repo):
+        words = ["pytest"]
     if not words:
         return Proposal(verify=verify, needs=["python3"])
     pip = ".venv/bin/python -m pip install -q"
     newer = f"{pip} 'pip>=25.1' && " if "--group" in words else ""
     setup = f"python3 -m venv .venv && {newer}{pip} {' '.join(words)}"
-    return Proposal(setup=[setup], verify=verify, needs=["python3"])
+    return Proposal(setup=[setup], verify=verify, needs=["python3"], makes=_MAKES)
+
+
+def _has_pytest(repo: Path) -> bool:
+    """Tell whether pytest is on this machine, and not only in the repository."""
+    place = shutil.which("pytest")
+    return place is not None and not Path(place).is_relative_to(repo)
 
 
 def _verify(found: Found) -> list[str]:
