@@ -139,7 +139,7 @@ def _in_box(
         if outside is None:
             yield Check(BAD, "box", f"{program} is not in the box, and not on PATH", PYTHON)
             continue
-        places = (outside,)
+        places: tuple[str, ...] = (outside,)
         with contextlib.suppress(RuntimeFault):
             places = tuple(map(str, program_paths(program, repo, path, home))) or places
         shown = ", ".join(f'"{each}"' for each in places)
