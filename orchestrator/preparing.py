@@ -21,7 +21,7 @@ from orchestrator.proposals.proposing import propose
 from orchestrator.sources import REPO_FILE
 from orchestrator.tomltext import TomlText
 from runtime.git import inspect_repository
-from runtime.ownership import exclude_also, exclude_own_files
+from runtime.ownership import exclude_own_files
 from runtime.remotes import url_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def prepare(repo: Path) -> Iterator[Done]:
         for name, value in guesses.items():
             yield Done(changed=True, text=f"{name} = {_toml(value)} is a guess; look at it there")
         if proposed.makes:
-            exclude_also(facts.common_dir, proposed.makes)
+            exclude_own_files(facts.common_dir, proposed.makes)
             made = ", ".join(proposed.makes)
             yield Done(changed=True, text=f"git leaves out what the set-up makes: {made}")
         for note in proposed.notes:
