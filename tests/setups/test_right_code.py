@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,15 @@ from typing import Any
 
 import pytest
 
+from lifecycle import confine
+from lifecycle.settings import Settings
+from runtime.errors import SpawnError
 from tests.setups.projects import PROJECTS, Project
 from tests.setups.tools import home
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 AGENT = LOOPWRIGHT.with_name("loopwright-agent")
+ROOT = Path(__file__).parents[2]
 PATIENCE = 240
 
 
@@ -132,3 +137,19 @@ def test_an_editable_install_outside_is_refused_before_the_first_attempt(person:
     assert outcomes == [], told
     assert f"calc would be the code in {person.repo}/src" in told
     assert "setup = [" in told
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("person", ["src layout, editable", "npm workspace"], indirect=True)
+def test_a_box_runs_what_the_process_level_runs(person: Person) -> None:
+    try:
+        confine.check(Settings(isolation="container"))
+    except SpawnError:
+        return
+    # Where the script of the agent, its program and the package managers lie.
+    opened = [person.agent().split()[-1], str(ROOT), *person.env["PATH"].split(os.pathsep)[:2]]
+    tools = Path(shutil.which("npm", path=person.env["PATH"]) or "").resolve().parents[2]
+    outcomes, told = person.runs(
+        LOOPWRIGHT_ISOLATION="container", LOOPWRIGHT_BOX_READABLE="\n".join([*opened, str(tools)])
+    )
+    assert outcomes == ["gate_failed", "task_complete"], told
