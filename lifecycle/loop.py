@@ -217,7 +217,7 @@ class AgentLifecycleLoop:
             report=self._given_weaker,
         )
         commands = ConfinedCommands(CommandRunner(self._terminals), confiner, self._settings)
-        look = finder(self.repo_dir, self._paths.root, self._terminals)
+        look = finder(self.repo_dir, self._paths.root, self._terminals, self._settings)
         settings = self._settings
         places = Places(lambda: settings().max_live_agents)
         parts = Parts(

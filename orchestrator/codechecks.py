@@ -67,7 +67,8 @@ def right_code(repo: Path, settings: Settings, environ: Mapping[str, str]) -> It
     found = other_code(repo, settings.setup, commands, environ)
     for each in found:
         yield Check(BAD, WHAT, f"{each.what} ({each.where})", each.remedy)
-    withheld = cleared(allowed(environ), Trees(Trees.of(repo).users)).withheld
+    passed = {name: environ[name] for name in settings.pass_env if name in environ}
+    withheld = cleared(allowed(environ) | passed, Trees(Trees.of(repo).users)).withheld
     lost = [] if settings.setup else list(_lost(commands, withheld, environ))
     yield from lost
     if not found and not lost:

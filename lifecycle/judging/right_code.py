@@ -6,6 +6,7 @@ Owns whose fault that is, and the words about what is not inherited. What is fou
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
 from lifecycle.machine.states import Gate
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.parts import Parts
+    from lifecycle.settings import Settings
     from runtime.commands import CommandResult
     from runtime.process import TerminalManager
     from runtime.right_code.findings import Finding
 
 
 def finder(
-    repo: Path, state: Path, terminals: TerminalManager
+    repo: Path, state: Path, terminals: TerminalManager, settings: Callable[[], Settings]
 ) -> Callable[[Path, tuple[str, ...]], tuple[Finding, ...]]:
     """Return what looks for code from outside a checkout."""
 
@@ -36,7 +38,12 @@ def finder(
             return ()
         # Beside it are the checkouts of other lifecycles.
         trees = Trees.of(repo, state, folder.parent)
-        return find(folder, trees, commands, terminals.command_environment(folder))
+        env = terminals.command_environment(folder)
+        if settings().isolation == "container" and settings().box_image:
+            # An image has programs of its own; of these folders it sees this one alone.
+            own = [each for each in env["PATH"].split(os.pathsep) if each.startswith(f"{folder}/")]
+            env["PATH"] = os.pathsep.join(own)
+        return find(folder, trees, commands, env)
 
     return look
 

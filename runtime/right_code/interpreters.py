@@ -35,6 +35,8 @@ class Surroundings(NamedTuple):
         if "/" in name:
             found = self.folder / name
             return found if found.is_file() and os.access(found, os.X_OK) else None
+        if not self.path:
+            return None
         entries = (str(self.folder / each) for each in self.path.split(os.pathsep))
         on_path = shutil.which(name, path=os.pathsep.join(entries))
         return Path(on_path) if on_path else None

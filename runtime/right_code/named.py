@@ -85,7 +85,12 @@ def in_manifests(folder: Path, trees: Trees) -> Iterator[Finding]:
     for name in MANIFESTS:
         text = (read_small(folder / name) or b"").decode("utf-8", errors="replace")
         for place in dict.fromkeys(_PATH_TEXT.findall(text)):
-            if trees.leads(place, apart=folder):
+            # A text such as "/app" may be the address of a page: only what is there counts.
+            if (
+                os.path.realpath(place) not in trees.users
+                and os.path.lexists(place)
+                and trees.leads(place, apart=folder)
+            ):
                 yield Finding(
                     f"{name} names {place}",
                     folder / name,

@@ -60,6 +60,7 @@ async def test_imports_that_come_to_lead_there_later_are_no_failure_of_the_agent
 
 
 async def test_a_commit_that_leads_there_is_red_and_the_agent_is_told(world: World) -> None:
+    (world.repo / "y").mkdir()
     leading = f"module x\nreplace y => {world.repo}/y\n"
     result = await world.run(
         {1: [*commit("go.mod", leading), DONE], 2: [*commit("go.mod", "module x\n"), DONE]},

@@ -291,11 +291,14 @@ def test_a_script_of_the_users_is_no_code_that_is_tested(place: Place) -> None:
 def test_a_commit_that_names_the_users_checkout_is_told_from_what_a_person_must_mend(
     place: Place,
 ) -> None:
+    (place.repo / "y").mkdir()
     (place.folder / "go.mod").write_text(f"module x\nreplace y => {place.repo}/y\n")
     (finding,) = place.find("go test ./...")
     assert finding.committed
     (place.folder / "go.mod").write_text("module x\nreplace y => ./y\n")
     assert place.find("go test ./...") == ()
+    (place.folder / "package.json").write_text(f'{{"homepage": "{place.repo}"}}')
+    assert place.find("npm test") == ()
 
 
 def test_variables_that_lead_there_are_found(place: Place) -> None:
