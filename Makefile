@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
 
-.PHONY: help install demo test all lint type fmt bench agents test-agents crash soak night docs lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash soak night docs lock wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ agents: $(STAMP) ## install the agent programs that tests drive (1.2 GB, cached)
 
 test-agents: agents ## drive the real agent programs against a scripted model server
 	LOOPWRIGHT_TEST_AGENTS=1 $(BIN)/pytest tests/models/real
+
+test-setups: $(STAMP) ## judge projects set up by the real package managers (cached, minutes)
+	$(BIN)/python -m tests.setups.tools >/dev/null
+	LOOPWRIGHT_TEST_SETUPS=1 $(BIN)/pytest tests/setups
 
 crash: $(STAMP) ## kill a real runner at random moments, print the table (ROUNDS=100)
 	LOOPWRIGHT_SOAK_ROUNDS=$(or $(ROUNDS),100) $(BIN)/python tests/acceptance/crash_soak.py

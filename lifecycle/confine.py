@@ -45,6 +45,8 @@ class Seen(NamedTuple):
     """The folder is a judging checkout, whose git reads the repository's objects."""
     summary: Path | None = None
     mailbox: Path | None = None
+    programs: Path | None = None
+    """A folder of ours on its PATH."""
     path: str = ""
     """The command's own PATH, where it has another than the runner's."""
     config: Path | None = None
@@ -102,7 +104,10 @@ class Confiner:
             fixed=seen.fixed,
         )
         opened = Opened(
-            readable=self._paths(settings.box_readable),
+            readable=(
+                *self._paths(settings.box_readable),
+                *((seen.programs,) if seen.programs else ()),
+            ),
             writable=self._paths(settings.box_writable),
             login=settings.box_login,
         )

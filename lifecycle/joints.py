@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ci.errors import UnreachableError
 from ci.interface import Surroundings
 from lifecycle.masking import masked
-from runtime.errors import RuntimeFault
+from runtime.errors import OtherCodeError, RuntimeFault
+from runtime.right_code.findings import told
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from runtime.branches import MergeOutcome
     from runtime.commands import CommandResult
     from runtime.masking import Masker
+    from runtime.right_code.findings import Finding
 
 
 def surroundings(  # noqa: PLR0913  # all by name
@@ -33,6 +36,7 @@ def surroundings(  # noqa: PLR0913  # all by name
     now: Callable[[], float],
     folder: Path,
     terminals: Terminals,
+    other_code: Callable[[Path, tuple[str, ...]], tuple[Finding, ...]],
     call_at: Callable[[float, Callable[[], None]], Timer],
     remote: Remote | None,
     masker: Masker,
@@ -42,7 +46,7 @@ def surroundings(  # noqa: PLR0913  # all by name
     """Join what a CI provider works with."""
     return Surroundings(
         repository=_Repository(branches, checkouts, builds),
-        commands=_Commands(commands, terminals),
+        commands=_Commands(commands, terminals, other_code),
         documents=_Documents(store, masker),
         now=now,
         folder=folder,
@@ -80,10 +84,14 @@ class _Repository:
 
 @dataclass(frozen=True, slots=True)
 class _Commands:
-    """Ends what a killed runner left of the same command before it runs again."""
+    """Ends what a killed runner left of the same command before it runs again.
+
+    In a checkout it judges the code of that checkout, or is refused.
+    """
 
     commands: Commands
     terminals: Terminals
+    other_code: Callable[[Path, tuple[str, ...]], tuple[Finding, ...]]
 
     async def run(
         self,
@@ -96,6 +104,10 @@ class _Commands:
     ) -> CommandResult:
         for identity in self.terminals.find_marked(mark):
             await self.terminals.stop_identity(identity, 1.0)
+        if (cwd / ".git").is_dir():
+            found = await asyncio.to_thread(self.other_code, cwd, (command,))
+            if found:
+                raise OtherCodeError(told(found))
         return await self.commands.run(command, cwd=cwd, log=log, timeout=timeout, mark=mark)
 
 

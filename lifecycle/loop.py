@@ -23,6 +23,7 @@ from lifecycle.context import ContextBuilder
 from lifecycle.engine import Engine
 from lifecycle.errors import LifecycleError
 from lifecycle.joints import surroundings
+from lifecycle.judging.right_code import finder
 from lifecycle.parts import Parts, silent
 from lifecycle.paths import Paths
 from lifecycle.places import Places
@@ -216,6 +217,7 @@ class AgentLifecycleLoop:
             report=self._given_weaker,
         )
         commands = ConfinedCommands(CommandRunner(self._terminals), confiner, self._settings)
+        look = finder(self.repo_dir, self._paths.root, self._terminals, self._settings)
         settings = self._settings
         places = Places(lambda: settings().max_live_agents)
         parts = Parts(
@@ -244,6 +246,8 @@ class AgentLifecycleLoop:
             bases=Bases(self._store, self._branches),
             confiner=confiner,
             accounts=Accounts(self._store, self._clock, freed=places.serve),
+            other_code=look,
+            withheld=self._terminals.withheld,
             around=here(),
             ci=self._ci,
             masker=self._masker,
@@ -262,6 +266,7 @@ class AgentLifecycleLoop:
                     now=self._clock.now,
                     folder=self._paths.ci,
                     terminals=self._terminals,
+                    other_code=look,
                     call_at=self._clock.call_at,
                     remote=self._remote,
                     masker=self._masker,

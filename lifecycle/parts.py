@@ -12,7 +12,7 @@ from lifecycle.scribe import Scribe
 from runtime.masking import Masker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from ci.interface import CIProvider, Watch
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
     from runtime.process import ProcessIdentity
+    from runtime.right_code.findings import Finding
 
 
 START_WAITS, END_WAITS = 0.01, 0.02
@@ -69,6 +70,11 @@ def silent(event: str, /, **fields: object) -> None:
 
 def _pass_by(place: str) -> None:
     del place
+
+
+def _no_other_code(folder: Path, commands: tuple[str, ...]) -> tuple[Finding, ...]:
+    del folder, commands
+    return ()
 
 
 def _unseen(watch: Watch) -> None:
@@ -111,6 +117,10 @@ class Parts:
     bases: Bases
     confiner: Confiner
     accounts: Accounts
+    other_code: Callable[[Path, tuple[str, ...]], tuple[Finding, ...]] = _no_other_code
+    """Finds on which ways commands would use code from outside the folder that they start in."""
+    withheld: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What of the runner's environment is not inherited, by variable: it leads to such code."""
     around: Surroundings = field(default_factory=Surroundings)
     """What agent programs are started with, whoever they work for."""
     board: Board = field(default_factory=Board)

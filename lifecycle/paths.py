@@ -40,6 +40,11 @@ class Paths:
         """The user's own templates, which come before ours."""
         return self.root / "templates"
 
+    @property
+    def programs(self) -> Path:
+        """Where agents find `loopwright` when their PATH does not lead to it."""
+        return self.root / "bin"
+
     def log(self, agent_id: str, attempt: int) -> Path:
         """What the agent of one attempt printed."""
         return _path(f"{self.root}/logs/{agent_id}/{attempt}.log")

@@ -20,6 +20,7 @@ from lifecycle.errors import PlanError
 from runtime.agents import catalogue
 from runtime.agents.adapter import Launch, McpServer, Request, plan
 from runtime.errors import SpawnError
+from runtime.ownership import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,6 +128,21 @@ def here() -> Surroundings:
     # Safe path: the server starts in the workspace, where an agent may have put what it likes.
     module = (sys.executable, "-P", "-m", "orchestrator.cli.main")
     return Surroundings(as_root, (*((command,) if command else module), "mcp"), command)
+
+
+def own_programs(folder: Path, command: str) -> Path | None:
+    """Make the folder by which agents find `loopwright` itself, and nothing else that is ours."""
+    if not command:
+        return None
+    link = folder / "loopwright"
+    try:
+        if os.readlink(link) == command:  # noqa: PTH115  # at each start of an agent
+            return folder
+        link.unlink()
+    except FileNotFoundError:
+        make_private(folder)
+    link.symlink_to(command)
+    return folder
 
 
 def ways_to_signal(program: Program, settings: Settings, around: Surroundings) -> Ways:

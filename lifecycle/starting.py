@@ -22,7 +22,7 @@ from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Process, Spawning
 from lifecycle.masking import refuse_markers, with_secrets
 from lifecycle.monitor import Caps, Monitor
-from lifecycle.programs import Program, launch, program_of, ways_to_signal
+from lifecycle.programs import Program, launch, own_programs, program_of, ways_to_signal
 from runtime.errors import RuntimeFault, SpawnError
 from runtime.output import size
 from runtime.process import SpawnOrder
@@ -162,12 +162,14 @@ class Starter:
             program, case.agent, settings, parts.around, config=config, identity=identity
         )
         write_config(config, start.files, needed=settings.private_config)
+        programs = own_programs(parts.paths.programs, parts.around.command)
         seen = Seen(
             workspace.path,
             start.argv,
             in_git=bool(workspace.branch),
             summary=summary,
             mailbox=mailbox.path,
+            programs=programs,
             path=case.agent.env.get("PATH", ""),
             config=config if start.files or settings.private_config else None,
         )
@@ -193,6 +195,7 @@ class Starter:
             },
             log_cap=settings.log_cap_bytes,
             inherit=(*settings.pass_env, *start.passes),
+            last_on_path=str(programs or ""),
             forbids=start.forbids,
             limits=confined.limits,
             box=confined.box,

@@ -7,16 +7,17 @@ is there already.
 from __future__ import annotations
 
 import json
-import re
-import shutil
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ci.remoteurl import kind_of, parse
 from lifecycle.programs import installed
 from lifecycle.settings import Settings
+from orchestrator.codechecks import other_code
 from orchestrator.config import allowed_values
 from orchestrator.fielddocs import field_docs
+from orchestrator.proposals.proposing import propose
 from orchestrator.sources import REPO_FILE
 from orchestrator.tomltext import TomlText
 from runtime.git import inspect_repository
@@ -26,6 +27,8 @@ from runtime.remotes import url_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from orchestrator.proposals.found import Proposal
 
 _HEAD = """\
 # Settings of Loopwright for this repository. Lines show defaults; take a "#" away to change one.
@@ -55,16 +58,6 @@ _EXAMPLES: dict[str, Any] = {
     "github_app_installation": 12345678,
     "ci_poll_command": "./ci-status.sh",
 }
-_TESTS = (
-    # what tells it     its pattern in there    what it needs  the command
-    ("Makefile", r"(?m)^test\s*:", "make", "make test"),
-    ("pyproject.toml", r"pytest", "pytest", "pytest -q"),
-    ("pytest.ini", r"", "pytest", "pytest -q"),
-    ("tox.ini", r"", "tox", "tox -q"),
-    ("package.json", r'"test"\s*:', "npm", "npm test"),
-    ("Cargo.toml", r"", "cargo", "cargo test"),
-    ("go.mod", r"", "go", "go test ./..."),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +89,25 @@ def prepare(repo: Path) -> Iterator[Done]:
     elif pyproject is not None and pyproject.table("tool", "loopwright"):
         yield Done(changed=False, text=f"the settings are in {pyproject.path}")
     else:
-        guesses = guess(repo)
+        proposed = propose(repo)
+        guesses = guess(repo, proposed)
         with path.open("x", encoding="utf-8") as stream:
             stream.write(fresh_file(guesses))
         yield Done(changed=True, text=f"{path} is written, with every setting explained")
         for name, value in guesses.items():
             yield Done(changed=True, text=f"{name} = {_toml(value)} is a guess; look at it there")
+        if proposed.makes:
+            exclude_own_files(facts.common_dir, proposed.makes)
+            made = ", ".join(proposed.makes)
+            yield Done(changed=True, text=f"git leaves out what the set-up makes: {made}")
+        for note in proposed.notes:
+            yield Done(changed=False, text=note)
+        setup, verify = tuple(proposed.setup), tuple(proposed.verify)
+        for found in other_code(repo, setup, verify, os.environ):
+            yield Done(changed=False, text=found.text)
 
 
-def guess(repo: Path) -> dict[str, Any]:
+def guess(repo: Path, proposed: Proposal) -> dict[str, Any]:
     """Return what repository and machine suggest: the agent program, the tests and the forge."""
     guesses: dict[str, Any] = {}
     url = url_of(repo, Settings().remote)
@@ -115,13 +118,9 @@ def guess(repo: Path) -> dict[str, Any]:
     here = tuple(installed())
     if here:
         guesses["adapter"] = here[0]
-    for file, pattern, program, command in _TESTS:
-        path = repo / file
-        if not path.is_file() or shutil.which(program) is None:
-            continue
-        if re.search(pattern, path.read_text("utf-8", errors="replace")):
-            guesses["verify"] = (command,)
-            break
+    for name in ("setup", "copy", "verify"):
+        if found := getattr(proposed, name):
+            guesses[name] = tuple(found)
     return guesses
 
 

@@ -1,15 +1,23 @@
 """The environment a child process gets: an allow-list of the runner's, plus what it is given.
 
-It owns the list and nothing else. Secrets never pass by default: no token, key or password
-variable, nothing of git, Python, ssh or a cloud tool; an agent that needs one is given it by name.
+It owns the list, and what of it leads to the code of another checkout. Secrets never pass by
+default: no token, key or password variable, nothing of git, Python, ssh or a cloud tool; an agent
+that needs one is given it by name.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+from runtime.right_code.named import LISTS, is_about_code, places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from runtime.right_code.trees import Trees
 
 _ALLOWED = frozenset(
     {
@@ -21,6 +29,16 @@ _ALLOWED = frozenset(
 )
 _ALLOWED_PREFIXES = ("LC_", "XDG_")
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"})
+_OWN_PROGRAMS = (".venv/bin", "node_modules/.bin")
+"""Where the set-up of a folder puts programs."""
+
+
+class Cleared(NamedTuple):
+    """An environment without what leads into the user's working tree."""
+
+    env: dict[str, str]
+    withheld: dict[str, tuple[str, ...]]
+    """By variable, what was taken out of it."""
 
 
 def allowed(environ: Mapping[str, str]) -> dict[str, str]:
@@ -30,6 +48,64 @@ def allowed(environ: Mapping[str, str]) -> dict[str, str]:
     holds a user name and a password.
     """
     return {name: value for name, value in environ.items() if _may_pass(name, value)}
+
+
+def cleared(environ: Mapping[str, str], trees: Trees) -> Cleared:
+    """Take out what would make a child use programs or code of the user's own checkout.
+
+    Where that checkout is the home folder or holds it, only environments of projects are taken
+    out of lists: most of the user's programs lie in there.
+    """
+    env, withheld = dict(environ), dict[str, tuple[str, ...]]()
+    for name, value in environ.items():
+        if not is_about_code(name):
+            continue
+        if name in LISTS:
+            entries = value.split(os.pathsep)
+            wrong = tuple(each for each in entries if _is_wrong(each, trees, environ))
+            left = os.pathsep.join(each for each in entries if each not in wrong)
+        else:
+            wrong = tuple(each for each in places(value) if trees.leads(each))
+            left = ""
+        if wrong:
+            withheld[name] = wrong
+            env[name] = left
+            if not left:
+                del env[name]
+    return Cleared(env, withheld)
+
+
+def at_home_in(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """Return what makes the programs and packages that lie in a folder the first to be found."""
+    own = [f"{folder}/{each}" for each in _OWN_PROGRAMS if os.path.isdir(f"{folder}/{each}")]  # noqa: PTH112  # at each start
+    if not own:
+        return {}
+    rest = env.get("PATH", os.defpath)
+    found = {"PATH": os.pathsep.join((*own, rest) if rest else own)}
+    if os.path.isfile(f"{folder}/.venv/pyvenv.cfg"):  # noqa: PTH113  # as above
+        found["VIRTUAL_ENV"] = f"{folder}/.venv"
+    return found
+
+
+def in_folder(program: str, folder: Path) -> bool:
+    """Tell whether a folder has a program of its own by this name."""
+    return any(os.access(f"{folder}/{each}/{program}", os.X_OK) for each in _OWN_PROGRAMS)
+
+
+def withheld_program(program: str, withheld: Mapping[str, tuple[str, ...]]) -> str:
+    """Return where a program is among the folders of the PATH that are not inherited."""
+    entries = [entry for entry in withheld.get("PATH", ()) if entry]
+    return shutil.which(program, path=os.pathsep.join(entries)) or "" if entries else ""
+
+
+def _is_wrong(entry: str, trees: Trees, environ: Mapping[str, str]) -> bool:
+    if not entry.startswith("/") or not trees.leads(entry):
+        return False
+    home = environ.get("HOME", "")
+    if not home or not trees.leads(home):
+        return True
+    plain = entry.rstrip("/")
+    return plain.endswith("/node_modules/.bin") or os.path.isfile(f"{plain}/../pyvenv.cfg")  # noqa: PTH113  # as above
 
 
 def _may_pass(name: str, value: str) -> bool:

@@ -23,6 +23,10 @@ class WorkspaceError(RuntimeFault):
     """A workspace cannot be prepared, read or removed as asked."""
 
 
+class OtherCodeError(WorkspaceError):
+    """What is run in a folder would use the code of another checkout instead of the folder's."""
+
+
 class CheckedOutError(WorkspaceError):
     """The agent's branch is checked out by somebody else, who may leave it again."""
 

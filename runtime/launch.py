@@ -45,6 +45,8 @@ class SpawnOrder:
     log_cap: int
     inherit: tuple[str, ...] = ()
     """Names of variables of the runner that it gets too, beside the allow-list."""
+    last_on_path: str = ""
+    """A folder of programs that are found where no other has the name."""
     forbids: tuple[str, ...] = ()
     """Names of variables that must not reach it unless they are in `env`."""
     limits: Limits = NO_LIMITS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from runtime.containment import ProcessIdentity
 from runtime.errors import SpawnError
 from runtime.launch import SpawnOrder
 from runtime.masking import Masker
+from runtime.right_code.trees import Trees
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +69,13 @@ class TerminalManager:
         self.masker = Masker() if masker is None else masker
         self._able = able
         self._environ = dict(os.environ if environ is None else environ)
-        self._inherited = environment.allowed(self._environ)
+        self._trees = Trees(Trees.of(repo).users)
+        self._whole_path = self._environ.get("PATH", "")
+        inherited = environment.cleared(environment.allowed(self._environ), self._trees)
+        self._inherited = inherited.env
+        self.withheld = inherited.withheld
+        """What of the runner's environment no child inherits, by variable: it leads into the
+        user's working tree."""
         self.masker.learn_from(self._inherited)
         self._looked_at = dict(self._inherited)
         """Variables of which it is known whether they hold a secret, as they were last."""
@@ -79,10 +87,19 @@ class TerminalManager:
         """Build the environment of a child; its mark comes last and cannot be overridden."""
         named = {name: self._environ[name] for name in order.inherit if name in self._environ}
         mark = {proctable.MARK_VARIABLE: order.spawn_id}
+        if named:
+            named = environment.cleared(named, self._trees).env
         inherited = {**self._inherited, **named}
         for name in order.forbids:
             inherited.pop(name, None)
-        return {**inherited, **order.env, **mark}
+        env = {**inherited, **order.env}
+        if order.last_on_path:
+            env["PATH"] = os.pathsep.join(filter(None, (env.get("PATH"), order.last_on_path)))
+        return {**env, **environment.at_home_in(order.cwd, env), **mark}
+
+    def command_environment(self, folder: Path) -> dict[str, str]:
+        """Build the environment of a shell command in a folder, for whoever asks what it means."""
+        return {**self._inherited, **environment.at_home_in(folder, self._inherited)}
 
     async def spawn(self, order: SpawnOrder) -> AgentProcess:
         """Start a process with its own session, prompt and log; SpawnError says why it cannot."""
@@ -91,6 +108,7 @@ class TerminalManager:
             self._learn(env)
             if self.masker:
                 order = replace(order, masker=self.masker)
+        order = self._as_a_person_finds_it(order, env)
         started = await launch.start(order, env, self._able)
         process = AgentProcess(order, started, self, adopts_orphans=self.subreaper)
         try:
@@ -104,6 +122,17 @@ class TerminalManager:
                 f"killed: {error}. Raise the limit on threads or processes."
             ) from error
         return process
+
+    def _as_a_person_finds_it(self, order: SpawnOrder, env: Mapping[str, str]) -> SpawnOrder:
+        """Look the program itself up on the PATH it was meant for, not in the child's folder."""
+        path = order.env.get("PATH", self._whole_path)
+        in_image = order.box is not None and not order.box.engine.shows_system
+        if env.get("PATH") == path or in_image or not order.command or "/" in order.command[0]:
+            return order
+        found = shutil.which(order.command[0], path=path) or ""
+        if not found.startswith("/"):
+            return order
+        return replace(order, command=(found, *order.command[1:]))
 
     def _learn(self, env: Mapping[str, str]) -> None:
         known = self._looked_at

@@ -14,6 +14,7 @@ from lifecycle.housing import end, look_once, whole
 from lifecycle.judging.canary import break_files, breakable, key_of
 from lifecycle.judging.flags import flagged
 from lifecycle.judging.outcomes import gate_of
+from lifecycle.judging.right_code import hint, other_code
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate, Verifying
 from lifecycle.masking import refuse_markers
@@ -215,6 +216,9 @@ class GateRunner:
         first_red: bool = False,
     ) -> tuple[Gate, ...]:
         refuse_markers(f"a verify command of {case.task.id}", commands)
+        elsewhere = await other_code(self._parts, place.folder, commands, is_baseline=attempt == 0)
+        if elsewhere is not None:
+            return (elsewhere,)
         timeout = self._parts.settings().gate_timeout
         gates = []
         for number, command in enumerate(commands, 1):
@@ -230,7 +234,7 @@ class GateRunner:
                 mark=mark,
                 fixed=place.fixed,
             )
-            gates.append(gate_of(result))
+            gates.append(gate_of(result, hint(self._parts, place.folder, result)))
             # In a checkout that was changed on purpose nothing may be laid out again.
             await place.check(goes_on=label == "gate" and number < len(commands))
             if first_red and not result.ok:

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from runtime.commands import CommandResult
 
 
-def gate_of(result: CommandResult) -> Gate:
-    """Say how a command went."""
+def gate_of(result: CommandResult, hint: str = "") -> Gate:
+    """Say how a command went; the hint is for one that is red."""
     return Gate(
         command=result.command,
         ok=result.ok,
         code=None if result.timed_out else result.code,
-        excerpt="" if result.ok else _shown(result),
+        excerpt="" if result.ok else _shown(result) + hint,
         seconds=result.seconds,
         how=_how(result),
     )

@@ -78,6 +78,7 @@ def _all(repo: Path | None, outside: str) -> list[Check]:
 
 def _outside(repo: Path) -> list[Check]:
     from orchestrator.agentchecks import agents  # noqa: PLC0415  # only in a repository
+    from orchestrator.codechecks import right_code  # noqa: PLC0415  # as above
     from orchestrator.config import load_settings  # noqa: PLC0415  # as above
     from orchestrator.outsidechecks import providers  # noqa: PLC0415  # as above
     from orchestrator.providers import Makings  # noqa: PLC0415  # as above
@@ -89,6 +90,8 @@ def _outside(repo: Path) -> list[Check]:
         # What is wrong with the settings is told by their own check.
         return []
     checks = list(agents(repo, settings, os.environ))
+    with contextlib.suppress(RuntimeFault):
+        checks += right_code(repo, settings, os.environ)
     # What is wrong with the repository is told by its own check, too.
     with contextlib.suppress(ConfigError, RuntimeFault):
         checks += providers(Makings(repo, lambda: settings, os.environ, now))

@@ -80,7 +80,7 @@ def around(
     programs: tuple[Path, ...] = ()
     masked: tuple[Path, ...] = ()
     if engine.engine.shows_system:
-        programs = surroundings.own_programs()
+        programs = (*surroundings.own_programs(), *surroundings.interpreters(path, home))
         if command:
             programs += surroundings.program_paths(command[0], workspace, path, home)
         hidden += surroundings.secret_folders()

@@ -57,8 +57,17 @@ def command_line(
         f"--env=TMPDIR={TEMPORARY}",
         *("--workdir", str(cwd)),
         *(("--rootfs", box.image) if rootfs else ("--pull=never", box.image)),
+        *_with_own_programs(cwd, env),
         *command,
     )
+
+
+def _with_own_programs(cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Put the programs that lie in the folder itself before those of the image."""
+    own = [each for each in env.get("PATH", "").split(os.pathsep) if each.startswith(f"{cwd}/")]
+    if not own:
+        return ()
+    return ("/bin/sh", "-c", 'PATH="$0:$PATH" exec "$@"', os.pathsep.join(own))
 
 
 def removal(env: Mapping[str, str], box: Box) -> tuple[str, ...]:

@@ -5,9 +5,11 @@ Reads the disk and tells paths. It must not start anything, nor decide what a le
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,8 @@ _SHARED_PREFIXES = frozenset({".local", "home", "Users"})
 _LINKS_AT_MOST = 40
 _INTERPRETERS_AT_MOST = 4
 _SHEBANG = 256
+_MAKERS = ("python3", "python", "node")
+"""Programs by which the set-up of a checkout makes environments, and which those name."""
 
 
 def login_paths(agent: str, home: Path) -> tuple[Path, ...]:
@@ -69,6 +73,21 @@ def own_programs() -> tuple[Path, ...]:
     if not any(root.is_relative_to(prefix) for prefix in prefixes):
         found += sorted(marker.parent for marker in root.glob("*/py.typed"))
     return tuple(found)
+
+
+@lru_cache(maxsize=16)
+def interpreters(path: str, home: Path) -> tuple[Path, ...]:
+    """Find the Python and Node on a PATH: environments of a checkout lead back to where they are.
+
+    Not the environments that lie on it themselves: those belong to somebody's own checkout.
+    """
+    found: dict[Path, None] = {}
+    for name in _MAKERS:
+        with contextlib.suppress(SpawnError):
+            found |= dict.fromkeys(program_paths(name, Path("/"), path, home))
+    made_by_uv = home / ".local" / "share" / "uv" / "python"
+    own = [each for each in found if not (each / "pyvenv.cfg").is_file()]
+    return (*own, *((made_by_uv,) if made_by_uv.is_dir() else ()))
 
 
 def program_paths(program: str, cwd: Path, path: str, home: Path) -> tuple[Path, ...]:

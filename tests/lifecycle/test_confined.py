@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -185,3 +186,33 @@ async def test_what_an_attempt_is_shut_into_is_in_the_journal_and_in_the_audit(
     entries = await Audit(world.store.trail, now=SystemClock().now).entries()
     (spawn,) = [entry for entry in entries if entry.action == "spawn"]
     assert told in spawn.reason
+
+
+@pytest.mark.parametrize("isolation", ["process", "container"])
+async def test_an_agent_finds_loopwright_by_its_bare_name_wherever_that_is_installed(
+    world: World, monkeypatch: pytest.MonkeyPatch, isolation: str
+) -> None:
+    """Here the runner's PATH does not lead to it."""
+    monkeypatch.setenv("PATH", os.defpath)
+    if isolation == "container" and not _given(isolation="container"):
+        return
+    done = "loopwright signal task_complete --summary 'all is done'"
+    steps: list[Step] = [*commit("x.txt"), {"run": ["sh", "-c", done]}]
+    opened = (str(world.folder), str(ROOT))
+    result = await world.run(steps, isolation=isolation, box_readable=opened, max_retries=1)
+    assert result.result_type is LoopResultType.TASK_COMPLETE, _log(world)
+    assert result.summary == "all is done"
+
+
+async def test_a_gate_in_a_box_finds_the_interpreter_of_the_checkouts_own_environment(
+    world: World,
+) -> None:
+    if not _given(isolation="container"):
+        return
+    make = "python3 -m venv --without-pip .venv && .venv/bin/python -c 'import ssl'"
+    task = world.task(verify=[f"{make} && cat .venv/pyvenv.cfg"])
+    result = await world.run(
+        [*commit("x.txt"), DONE], task=task, isolation="container", max_retries=1, baseline=False,
+        box_readable=(str(world.folder), str(ROOT)),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result.error

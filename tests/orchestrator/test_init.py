@@ -92,28 +92,32 @@ def test_every_default_in_a_fresh_file_is_valid_when_it_is_taken_in_force() -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "program", "command"),
-    [
-        ("Makefile", "all:\n\ntest: all\n\ttrue\n", "make", "make test"),
-        ("pyproject.toml", "[tool.pytest.ini_options]\n", "pytest", "pytest -q"),
-        ("package.json", '{"scripts": {"test": "jest"}}', "npm", "npm test"),
-        ("Cargo.toml", "[package]\n", "cargo", "cargo test"),
-        ("go.mod", "module x\n", "go", "go test ./..."),
-    ],
-)
-def test_the_tests_of_a_project_are_guessed_when_their_program_is_there(  # noqa: PLR0913, PLR0917  # one case
-    empty: Cli, programs: Path, file: str, text: str, program: str, command: str
+def test_what_a_fresh_checkout_needs_is_proposed_when_its_program_is_there(
+    empty: Cli, programs: Path
 ) -> None:
-    (empty.repo / file).write_text(text)
-    empty("init")
+    (empty.repo / "Cargo.toml").write_text("[package]\n")
+    git(empty.repo, "add", "Cargo.toml")
+    assert (
+        'cargo is not on PATH, so nothing is proposed for it; with it: verify = ["cargo'
+        in empty("init")
+    )
     assert load_settings(empty.repo, environ={}).verify == ()
     (empty.repo / "loopwright.toml").unlink()
-    install(programs, program, "codex")
+    install(programs, "cargo", "codex")
     said = empty("init")
     settings = load_settings(empty.repo, environ={})
-    assert (settings.verify, settings.adapter) == ((command,), "codex")
-    assert f'verify = ["{command}"] is a guess' in said
+    assert (settings.verify, settings.adapter) == (("cargo test --quiet",), "codex")
+    assert 'verify = ["cargo test --quiet"] is a guess' in said
+    assert "target/" in (empty.repo / ".git" / "info" / "exclude").read_text()
+
+
+def test_without_tests_init_says_what_to_write(empty: Cli, programs: Path) -> None:
+    del programs
+    (empty.repo / ".env").write_text("KEY=1\n")
+    said = empty("init")
+    assert 'write verify = ["COMMAND"] into loopwright.toml' in said
+    assert ".env is not in fresh checkouts" in said
+    assert "copy =" not in said
 
 
 def test_settings_in_pyproject_stay_the_place_of_settings(empty: Cli) -> None:

@@ -160,3 +160,12 @@ def test_a_path_that_an_engine_would_cut_in_two_is_refused(engine: Engine) -> No
     box = Box(Path("/home/ada/a:/etc"), engine=engine, image="agents:1")
     with pytest.raises(IsolationError, match="Rename it"):
         wrapped(("agent",), WORK, ENV, box)
+
+
+def test_in_an_image_the_programs_of_the_folder_come_before_those_of_the_image() -> None:
+    box = dataclasses.replace(BOX, engine=Engine.DOCKER, program="docker", image="img")
+    own = f"{WORK}/.venv/bin"
+    line = wrapped(("pytest", "-q"), WORK, ENV | {"PATH": f"{own}:/usr/bin"}, box).command
+    script = ("/bin/sh", "-c", 'PATH="$0:$PATH" exec "$@"', own)
+    assert line[line.index("img") :] == ("img", *script, "pytest", "-q")
+    assert wrapped(("pytest", "-q"), WORK, ENV, box).command[-3:] == ("img", "pytest", "-q")

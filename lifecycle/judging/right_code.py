@@ -1,0 +1,78 @@
+"""Refuses a verdict for which the commands would use the code of another checkout.
+
+Owns whose fault that is, and the words about what is not inherited. What is found is `runtime`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import Gate
+from runtime.environment import in_folder, withheld_program
+from runtime.errors import OtherCodeError
+from runtime.right_code.finder import find
+from runtime.right_code.findings import told
+from runtime.right_code.shellwords import calls
+from runtime.right_code.trees import Trees
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lifecycle.parts import Parts
+    from lifecycle.settings import Settings
+    from runtime.commands import CommandResult
+    from runtime.process import TerminalManager
+    from runtime.right_code.findings import Finding
+
+
+def finder(
+    repo: Path, state: Path, terminals: TerminalManager, settings: Callable[[], Settings]
+) -> Callable[[Path, tuple[str, ...]], tuple[Finding, ...]]:
+    """Return what looks for code from outside a checkout."""
+
+    def look(folder: Path, commands: tuple[str, ...]) -> tuple[Finding, ...]:
+        if folder == repo:  # there is no other
+            return ()
+        # Beside it are the checkouts of other lifecycles.
+        trees = Trees.of(repo, state, folder.parent)
+        env = terminals.command_environment(folder)
+        if settings().isolation == "container" and settings().box_image:
+            # An image has programs of its own; of these folders it sees this one alone.
+            own = [each for each in env["PATH"].split(os.pathsep) if each.startswith(f"{folder}/")]
+            env["PATH"] = os.pathsep.join(own)
+        return find(folder, trees, commands, env)
+
+    return look
+
+
+async def other_code(
+    parts: Parts, folder: Path, commands: tuple[str, ...], *, is_baseline: bool
+) -> Gate | None:
+    """Refuse what only a person can mend; what the commit itself names is a red gate.
+
+    On the untouched code all of it is a person's. OtherCodeError says what, where and what to do.
+    """
+    found = await asyncio.to_thread(parts.other_code, folder, commands)
+    theirs = [each for each in found if is_baseline or not each.committed]
+    if theirs:
+        raise OtherCodeError(told(theirs))
+    if not found:
+        return None
+    text = told(found)
+    return Gate(command="the code that the commands would use", ok=False, code=1, excerpt=text)
+
+
+def hint(parts: Parts, folder: Path, result: CommandResult) -> str:
+    """Say that a program of a red command is not the one that the user's own shell finds."""
+    for call in calls(result.command) if parts.withheld else ():
+        place = withheld_program(call.program, parts.withheld) if call.program else ""
+        if place and not in_folder(call.program, folder):
+            return (
+                f"\n[{place} was not used: it belongs to your own checkout, and what it imports "
+                "may, too. Let `setup` install what the commands need in each checkout; "
+                "`loopwright doctor` says more]"
+            )
+    return ""
