@@ -21,6 +21,10 @@ _JS_TEST = (
 )
 
 
+INDEX = "@index@"
+"""Stands for the address of the package index."""
+
+
 @dataclass(frozen=True)
 class Project:
     """One repository, and what a person does in it before Loopwright comes."""
@@ -136,8 +140,8 @@ PROJECTS: dict[str, Project] = {
                 '[project]\nname = "calc"\nversion = "0.1"\nrequires-python = ">=3.11"\n'
                 '[tool.poetry]\npackages = [{include = "calc", from = "src"}]\n'
                 '[tool.poetry.group.dev.dependencies]\npytest = "*"\n'
-                # By name, as mirrors of PyPI need not have what poetry asks PyPI itself for.
-                '[[tool.poetry.source]]\nname = "index"\nurl = "https://pypi.org/simple/"\n'
+                # By its address, as mirrors need not have what poetry asks of the default one.
+                f'[[tool.poetry.source]]\nname = "index"\nurl = "{INDEX}"\n'
             ),
             "src/calc/__init__.py": ADD,
             "tests/test_add.py": _TEST.format(module="calc", name="add"),

@@ -16,8 +16,8 @@ import pytest
 from lifecycle import confine
 from lifecycle.settings import Settings
 from runtime.errors import SpawnError
-from tests.setups.projects import PROJECTS, Project
-from tests.setups.tools import home
+from tests.setups.projects import INDEX, PROJECTS, Project
+from tests.setups.tools import home, index
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 AGENT = LOOPWRIGHT.with_name("loopwright-agent")
@@ -58,7 +58,7 @@ class Person:
         }.items():
             file = self.repo / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+            file.write_text(text.replace(INDEX, index()) if INDEX in text else text)
         self.does("git init --quiet")
         for command in self.project.before:
             self.does(command)

@@ -39,6 +39,13 @@ def search_path() -> str:
     return os.pathsep.join([*map(str, entries), *os.defpath.split(os.pathsep)])
 
 
+def index() -> str:
+    """Return the address of the package index that pip uses here."""
+    asked = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+    python = str(_installed() / "python" / "bin" / "python")
+    return _run(python, "-c", asked, cwd=Path("/")).strip()
+
+
 def home() -> Path:
     """Return a home whose caches are kept from one run to the next."""
     folder = CACHE / "setups-home"
@@ -92,7 +99,7 @@ def _cargo() -> Path:
         _run("apt-get", "install", "--yes", "--no-install-recommends", "cargo", cwd=Path("/"))
         found = shutil.which("cargo")
     if found is None:
-        raise ToolError("cargo is not here; install it (https://rustup.rs, or apt install cargo)")
+        raise ToolError("cargo is not here; install it; apt install cargo")
     return Path(found).parent
 
 
