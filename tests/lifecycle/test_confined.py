@@ -17,6 +17,7 @@ from lifecycle.result import LoopResult, LoopResultType
 from lifecycle.settings import Settings
 from runtime.errors import SpawnError
 from tests.lifecycle.world import AGENT, DONE, ROOT, Step, World, commit, git
+from tests.tools.machine import gives
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,15 +39,6 @@ def _run_python(program: str, *arguments: object) -> Step:
     return {"run": {"argv": [sys.executable, "-S", "-c", program, *map(str, arguments)]}}
 
 
-def _given(**settings: Any) -> bool:
-    """Tell whether this machine gives it."""
-    try:
-        confine.check(Settings.model_validate(settings))
-    except SpawnError:
-        return False
-    return True
-
-
 async def _in_a_box(world: World, steps: list[Step], **settings: Any) -> LoopResult:
     # The script and the program under test lie where the box shows nothing by itself.
     opened = (str(world.folder), str(ROOT))
@@ -59,7 +51,7 @@ def _log(world: World, attempt: int = 1) -> str:
 
 async def test_a_whole_loop_runs_in_a_box_and_its_commits_arrive(world: World) -> None:
     result = await _in_a_box(world, [*commit("x.txt"), DONE], max_retries=1)
-    if _given(isolation="container"):
+    if gives(isolation="container"):
         assert result.result_type is LoopResultType.TASK_COMPLETE
         assert git(world.repo, "show", f"agent/{AGENT}:x.txt")
     else:
@@ -76,7 +68,7 @@ async def test_an_agent_in_a_box_does_not_see_what_one_outside_sees(
     look = [_run_python(NOSY, secret, world.paths.database), *commit("x.txt"), DONE]
     await world.run(look)
     assert f"{secret} is the key" in _log(world)
-    if not _given(isolation="container"):
+    if not gives(isolation="container"):
         return
     agent = world.agent(look, "agent-boxed")
     world.settings.update(isolation="container", box_readable=(agent.command[-1], str(ROOT)))
@@ -95,7 +87,7 @@ async def test_gates_and_builds_are_shut_in_like_the_agent_whose_work_they_run(
     task = world.task(verify=[f"cat {secret}"])
     outside = await world.run([*commit("x.txt"), DONE], task=task, max_retries=1)
     assert outside.result_type is LoopResultType.TASK_COMPLETE
-    if not _given(isolation="container"):
+    if not gives(isolation="container"):
         return
     agent = world.agent([*commit("x.txt"), DONE], "agent-boxed")
     world.settings.update(isolation="container", box_readable=(agent.command[-1], str(ROOT)))
@@ -107,7 +99,7 @@ async def test_gates_and_builds_are_shut_in_like_the_agent_whose_work_they_run(
 
 
 async def test_a_gate_that_meets_a_limit_says_so(world: World) -> None:
-    if not _given(memory_limit_mb=128):
+    if not gives(memory_limit_mb=128):
         return
     hungry = f"exec {sys.executable} -S -c '{HUNGRY}'".replace("print('fed')", "print(1)")
     result = await world.run(
@@ -121,7 +113,7 @@ async def test_a_gate_that_meets_a_limit_says_so(world: World) -> None:
 
 async def test_a_memory_limit_ends_the_attempt_by_name_and_costs_a_retry(world: World) -> None:
     steps = {1: [_run_python(HUNGRY), DONE], 2: [*commit("x.txt"), DONE]}
-    if not _given(memory_limit_mb=128):
+    if not gives(memory_limit_mb=128):
         refused = await world.run(steps, memory_limit_mb=128)
         assert refused.result_type is LoopResultType.ERROR
         assert "memory limit 128 MB cannot be enforced" in str(refused.error)
@@ -161,7 +153,7 @@ async def test_the_next_weaker_is_given_only_where_that_is_allowed_and_is_told()
 
 
 async def test_a_program_by_its_bare_name_is_found_for_the_box(world: World) -> None:
-    if not _given(isolation="container"):
+    if not gives(isolation="container"):
         return
     agent = Agent(agent_id="agent-bare", command=("sh", "-c", "echo found; exit 3"))
     world.settings.update(isolation="container", max_retries=1)
@@ -194,7 +186,7 @@ async def test_an_agent_finds_loopwright_by_its_bare_name_wherever_that_is_insta
 ) -> None:
     """Here the runner's PATH does not lead to it."""
     monkeypatch.setenv("PATH", os.defpath)
-    if isolation == "container" and not _given(isolation="container"):
+    if isolation == "container" and not gives(isolation="container"):
         return
     done = "loopwright signal task_complete --summary 'all is done'"
     steps: list[Step] = [*commit("x.txt"), {"run": ["sh", "-c", done]}]
@@ -207,7 +199,7 @@ async def test_an_agent_finds_loopwright_by_its_bare_name_wherever_that_is_insta
 async def test_a_gate_in_a_box_finds_the_interpreter_of_the_checkouts_own_environment(
     world: World,
 ) -> None:
-    if not _given(isolation="container"):
+    if not gives(isolation="container"):
         return
     make = "python3 -m venv --without-pip .venv && .venv/bin/python -c 'import ssl'"
     task = world.task(verify=[f"{make} && cat .venv/pyvenv.cfg"])

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import pytest
 
-from lifecycle import confine
 from lifecycle.machine.events import GatesFinished, RejectRequested, Unblocked, WorkspaceFailed
 from lifecycle.machine.states import About, AwaitingHuman
 from lifecycle.result import LoopResultType
-from lifecycle.settings import Settings
-from runtime.errors import SpawnError
 from runtime.setup.stamps import WORKSPACE, read_stamp
 from tests.lifecycle.world import AGENT, DONE, ROOT, Step, World, commit, says, until
+from tests.tools.machine import gives
 
 
 def sh(line: str) -> Step:
@@ -32,15 +29,6 @@ def lock(world: World, *ignored: str) -> None:
     (world.repo / ".gitignore").write_text("\n".join((".venv", "node_modules", *ignored)))
     world.git("add", ".")
     world.git("-c", "user.name=Ada", "-c", "user.email=a@b", "commit", "-qm", "lock what is used")
-
-
-def gives(**settings: Any) -> bool:
-    """Tell whether this machine gives it."""
-    try:
-        confine.check(Settings.model_validate(settings))
-    except SpawnError:
-        return False
-    return True
 
 
 def installs(world: World) -> int:

