@@ -13,6 +13,7 @@ from lifecycle.machine.states import (
     BackingOff,
     Blocked,
     Completed,
+    Preparing,
     PrPending,
     Rejected,
     State,
@@ -178,6 +179,8 @@ def _person(event: on.PersonEvent) -> str:
 
 def _entered(state: State, news: News) -> str:  # noqa: PLR0911  # one line per state reads best
     match state:
+        case Preparing():
+            return "preparing its workspace"
         case Verifying():
             return "running the verify commands"
         case Blocked(word=word):
