@@ -16,7 +16,7 @@ from ci.feed import Feed
 from ci.generic_ledger import GenericLedger
 from ci.generic_poll import PollCommand
 from ci.hooks.generic import check_of
-from ci.interface import Trouble
+from ci.interface import USUAL_TERMS, MergeTerms, Trouble
 from ci.poller import Asked, Poller
 from ci.receiver import document
 from ci.verdict import VerdictStatus
@@ -215,9 +215,11 @@ class GenericProvider:
             "commits; configure a forge (github, gitlab, gitea) or local beside it"
         )
 
-    async def merge(self, number: int, *, expected_sha: str | None = None) -> MergeResult:
+    async def merge(
+        self, number: int, *, expected_sha: str | None = None, terms: MergeTerms = USUAL_TERMS
+    ) -> MergeResult:
         """Refuse."""
-        del expected_sha
+        del expected_sha, terms
         raise _unknown(number)
 
     async def close(self, number: int) -> PullRequest:

@@ -6,6 +6,7 @@ databases or any one provider: those are joined to it by `bind`.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,7 +17,7 @@ from ci.events import CIEvent  # noqa: TC001  # pydantic reads the annotation at
 from ci.verdict import VerdictStatus  # noqa: TC001  # as above
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ci.inbox import Deliveries, Hint
@@ -51,6 +52,8 @@ class PullRequest(BaseModel):
     merge_commit: str | None = None
     merge_refused: str = ""
     """Why the repository refused the last try to merge, if it did."""
+    comes_along: tuple[str, ...] = ()
+    """Agents whose work a merge would bring with it, and that nobody accepted."""
     created_at: float
     updated_at: float
 
@@ -63,6 +66,19 @@ class MergeResult(BaseModel):
     merged: bool
     commit: str | None = None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTerms:
+    """What a person who asks for a merge takes upon himself."""
+
+    along: bool = False
+    """Work of others comes along that nobody accepted."""
+    verify: bool = True
+    """What comes of the merge is checked before the base moves."""
+
+
+USUAL_TERMS = MergeTerms()
 
 
 class Trouble(BaseModel):
@@ -245,6 +261,16 @@ class Remote(Protocol):
         ...
 
 
+ComesAlong = Callable[[str, str, str], Awaitable[str]]
+"""Takes branch, commit and the branch that it goes into."""
+
+
+async def nothing_along(branch: str, sha: str, into: str) -> str:
+    """Know of nobody's work that could come along."""
+    del branch, sha, into
+    return ""
+
+
 class Timer(Protocol):
     """Something that will happen, unless it is cancelled."""
 
@@ -271,6 +297,9 @@ class Surroundings:
     """Needed by who is told of things by webhooks."""
     against_unasked: Callable[[str, str], Awaitable[str]] | None = None
     """Says, of a base branch and a head, why nobody merges that without being asked."""
+    comes_along: ComesAlong = nothing_along
+    """Says why a branch must not be merged at this commit into another one: it would bring work
+    with it that nobody accepted. Nothing if it may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +379,9 @@ class CIProvider(Protocol):
         """
         ...
 
-    async def merge(self, number: int, *, expected_sha: str | None = None) -> MergeResult:
+    async def merge(
+        self, number: int, *, expected_sha: str | None = None, terms: MergeTerms = USUAL_TERMS
+    ) -> MergeResult:
         """Merge if the verdict on the head allows it; merged already is success as well."""
         ...
 

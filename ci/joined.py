@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ci.dispatch import TakesReports
 from ci.errors import ProviderError
-from ci.interface import MergeResult, PullRequestState
+from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequestState
 from ci.joined_telling import JoinedTelling
 from ci.verdict import VerdictStatus, judge
 
@@ -163,18 +163,21 @@ class JoinedProvider:
             await each.pushed(made.branch, made.head_sha)
         return await self._judged(made)
 
-    async def merge(self, number: int, *, expected_sha: str | None = None) -> MergeResult:
+    async def merge(
+        self, number: int, *, expected_sha: str | None = None, terms: MergeTerms = USUAL_TERMS
+    ) -> MergeResult:
         """Merge at the forge, unless anybody's checks of the head are red or not through."""
         pull = await self.forge.pull_request(number)
         if pull is None or pull.state is not PullRequestState.OPEN:
-            return await self.forge.merge(number, expected_sha=expected_sha)
+            return await self.forge.merge(number, expected_sha=expected_sha, terms=terms)
         verdict = await self.verdict(pull.head_sha)
         # Whether a commit without any check may be merged is for the forge's settings to say.
         if verdict.status in (VerdictStatus.PENDING, VerdictStatus.RED):
             reason = f"pull request {number} is {verdict.status}, not green: {verdict.summary}"
             return MergeResult(merged=False, reason=reason)
         # What was judged here is what is merged, whatever is pushed meanwhile.
-        return await self.forge.merge(number, expected_sha=expected_sha or pull.head_sha)
+        sha = expected_sha or pull.head_sha
+        return await self.forge.merge(number, expected_sha=sha, terms=terms)
 
     async def close(self, number: int) -> PullRequest:
         """Close at the forge without merging."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ci.errors import ProviderError
 from ci.feed import Feed
+from ci.interface import USUAL_TERMS, MergeTerms
 from ci.local_builds import BuildRunner
 from ci.local_checks import LocalChecks
 from ci.local_forge import LocalForge
@@ -165,9 +166,13 @@ class LocalCIProvider:
             )
         return await self._change(lambda forge: forge.create(branch, into, title, body))
 
-    async def merge(self, number: int, *, expected_sha: str | None = None) -> MergeResult:
+    async def merge(
+        self, number: int, *, expected_sha: str | None = None, terms: MergeTerms = USUAL_TERMS
+    ) -> MergeResult:
         """Merge a green, conflict-free pull request; the reason says why not."""
-        return await self._change(lambda forge: forge.merge(number, expected_sha=expected_sha))
+        return await self._change(
+            lambda forge: forge.merge(number, expected_sha=expected_sha, terms=terms)
+        )
 
     async def close(self, number: int) -> PullRequest:
         """Close a pull request without merging it."""

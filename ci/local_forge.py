@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError, UnknownPullRequestError
-from ci.interface import MergeResult, PullRequest, PullRequestState
+from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequest, PullRequestState
 from ci.local_records import Pull
 from ci.verdict import VerdictStatus
 
@@ -31,6 +31,7 @@ class LocalForge:
         auto_merge: bool,
     ) -> None:
         self._repository = surroundings.repository
+        self._comes_along = surroundings.comes_along
         self._now = surroundings.now
         self._ledger = ledger
         self.checks = checks
@@ -100,12 +101,16 @@ class LocalForge:
             await self._change(pull, state=PullRequestState.CLOSED)
         return self._shown(number)
 
-    async def merge(self, number: int, *, expected_sha: str | None) -> MergeResult:
+    async def merge(
+        self, number: int, *, expected_sha: str | None, terms: MergeTerms = USUAL_TERMS
+    ) -> MergeResult:
         """Merge if nothing speaks against it."""
         pull = await self._follow(self._known(number))
         if pull.state is PullRequestState.MERGED and expected_sha in {None, pull.head_sha}:
             return MergeResult(merged=True, commit=pull.merge_commit)
         objection = await self._objection(pull, expected_sha)
+        if not objection and not terms.along:
+            objection = await self._along(pull)
         if objection:
             return MergeResult(merged=False, reason=objection)
         return await self._merge(self._known(number))
@@ -171,6 +176,10 @@ class LocalForge:
                 f"merge {pull.base} into {pull.branch} and push"
             )
         return ""
+
+    async def _along(self, pull: Pull) -> str:
+        why = await self._comes_along(pull.branch, pull.head_sha, pull.base)
+        return f"pull request {pull.number} is not merged: {why}" if why else ""
 
     async def _settled(self, sha: str) -> None:
         for pull in self._ledger.open_pulls():

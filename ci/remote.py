@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ci.checks import CheckState
 from ci.errors import ForgeError, ProviderError
 from ci.feed import Feed
+from ci.interface import USUAL_TERMS, MergeTerms
 from ci.poller import Poller
 from ci.remote_git import Shipping
 from ci.remote_memory import Memory
@@ -215,9 +216,11 @@ class RemoteProvider:
         pulls = self._started().pulls
         return await pulls.create(branch=branch, base=base, title=title, body=body)
 
-    async def merge(self, number: int, *, expected_sha: str | None = None) -> MergeResult:
+    async def merge(
+        self, number: int, *, expected_sha: str | None = None, terms: MergeTerms = USUAL_TERMS
+    ) -> MergeResult:
         """Merge exactly what was looked at, if nothing speaks against it."""
-        return await self._started().pulls.merge(number, expected_sha=expected_sha)
+        return await self._started().pulls.merge(number, expected_sha=expected_sha, terms=terms)
 
     async def close(self, number: int) -> PullRequest:
         """Close without merging; one that is closed or merged stays as it is."""
@@ -249,6 +252,7 @@ class RemoteProvider:
             teller=teller,
             rules=self._rules,
             publish=self._publish,
+            comes_along=surroundings.comes_along,
         )
         watching = Watching(
             forge=forge,
@@ -260,6 +264,7 @@ class RemoteProvider:
             now=now,
             publish=self._publish,
             against=surroundings.against_unasked,
+            comes_along=surroundings.comes_along,
         )
         poller = Poller(
             watching.round,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ci.errors import RefusedError, UnknownPullRequestError
-from ci.interface import MergeResult, PullRequest, PullRequestState
+from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequest, PullRequestState
 from ci.merging import objection
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ci.events import CIEvent
     from ci.forge import Forge, ForgePull
-    from ci.interface import Repository
+    from ci.interface import ComesAlong, Repository
     from ci.merging import Rules
     from ci.remote_git import Shipping
     from ci.remote_telling import Teller
@@ -36,6 +36,7 @@ class Pulls:
     teller: Teller
     rules: Callable[[], Rules]
     publish: Callable[[CIEvent], Awaitable[None]]
+    comes_along: ComesAlong
 
     async def by_reference(self, ref: str | int) -> PullRequest | None:
         """Find one: its number, `#3`, or its url."""
@@ -61,7 +62,9 @@ class Pulls:
         await self.publish(self.teller.created(made))
         return await self._shown(made)
 
-    async def merge(self, number: int, *, expected_sha: str | None) -> MergeResult:
+    async def merge(
+        self, number: int, *, expected_sha: str | None, terms: MergeTerms = USUAL_TERMS
+    ) -> MergeResult:
         """Merge exactly what was looked at, if nothing speaks against it."""
         pull = await self._known(number)
         if pull.state is PullRequestState.MERGED and expected_sha in {None, pull.head_sha}:
@@ -74,6 +77,8 @@ class Pulls:
         against = await self._unpushed(pull) or objection(
             pull, verdict, reviews, rules, sha=expected_sha
         )
+        if not against and not terms.along:
+            against = await self.comes_along(pull.branch, pull.head_sha, pull.base)
         if against:
             return await self._refused(pull, against)
         try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ci.forge import Forge, ForgePull, Reviews
-    from ci.interface import Watch
+    from ci.interface import ComesAlong, Watch
     from ci.merging import Rules
     from ci.triage import Bench
     from ci.verdict import Verdict
@@ -30,6 +30,7 @@ class Unasked:
     bench: Bench
     rules: Callable[[], Rules]
     now: Callable[[], float]
+    comes_along: ComesAlong
     against: Callable[[str, str], Awaitable[str]] | None = None
     """Says, of a base branch and a head, why nobody merges that without being asked."""
 
@@ -52,6 +53,7 @@ class Unasked:
             checks = await self.bench.checks(found.head_sha)
             verdict = self.bench.verdict(found.head_sha, checks)
             against = self._against(watch, found, verdict, await self.forge.reviews(found))
+            against = against or await self.comes_along(pull.branch, watch.sha, pull.base)
         if against:
             return False, f"; not merged yet: {against}"
         try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ci.checks import Check
     from ci.events import CIEvent
     from ci.forge import Forge, ForgePull
-    from ci.interface import Watch
+    from ci.interface import ComesAlong, Watch
     from ci.merging import Rules
     from ci.remote_git import Shipping
     from ci.remote_memory import Memory
@@ -80,6 +80,7 @@ class Watching:
     rules: Callable[[], Rules]
     now: Callable[[], float]
     publish: Callable[[CIEvent], Awaitable[None]]
+    comes_along: ComesAlong
     against: Callable[[str, str], Awaitable[str]] | None = None
     watches: dict[str, Watch] = field(default_factory=dict)
     trouble: Trouble | None = None
@@ -89,7 +90,9 @@ class Watching:
     _listed_at: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self._unasked = Unasked(self.forge, self.bench, self.rules, self.now, self.against)
+        self._unasked = Unasked(
+            self.forge, self.bench, self.rules, self.now, self.comes_along, self.against
+        )
 
     def begin(self, watch: Watch) -> None:
         """Know nothing yet of what this waits for."""

@@ -65,13 +65,15 @@ class Bases:
                 return str(record.facts["base_branch"])
         return ""
 
-    async def unaccepted(self, task: Task) -> tuple[str, ...]:
-        """Return the dependencies whose work is completed but not accepted."""
+    async def unaccepted(self, task: Task, into: str) -> tuple[AgentLifecycle, ...]:
+        """Return the dependencies whose work is completed, not accepted, and not in that branch."""
         found = []
         for wanted in task.dependencies:
             record = await self.of_task(wanted)
-            if record is not None and isinstance(record.work, Completed):
-                found.append(record.agent_id)
+            if record is None or not isinstance(record.work, Completed):
+                continue
+            if not await self._branches.history.holds(into, record.work.head):
+                found.append(record)
         return tuple(found)
 
 

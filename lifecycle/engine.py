@@ -25,6 +25,7 @@ from lifecycle.machine.states import (
     Accepted,
     AwaitingHuman,
     Coarse,
+    Completed,
     Queued,
     Reason,
     Rejected,
@@ -53,6 +54,11 @@ if TYPE_CHECKING:
     from lifecycle.record import Request
 
 RECOVERED_AT_ONCE = 8
+IN_BASE = (
+    "the work of {agent} is in {into} already, as {commit}; to reject it would not take it out: "
+    "undo it with git (`git revert -m 1 {commit}` reverts a merge), or let `loopwright accept "
+    "{agent}` record it"
+)
 
 
 class Engine:
@@ -70,6 +76,8 @@ class Engine:
         """Why it ended by itself: lock or records are not its own any more."""
         self._ending: asyncio.Task[None] | None = None
         self._applying: set[str] = set()
+        self._requested: set[asyncio.Task[None]] = set()
+        """Requests for lifecycles that nobody runs, while they are carried out."""
         self._retention = Retention(parts, self._claim)
         self.revive: Callable[[AgentLifecycle], None] | None = None
         """Called with a record that a person's request made runnable and that nobody runs."""
@@ -99,6 +107,7 @@ class Engine:
         await self.shutdown()
         self._unsubscribe()
         await self._wishes.aclose()
+        await asyncio.gather(*self._requested, return_exceptions=True)
         await self._retention.aclose()
         await self.parts.terminals.aclose(self.parts.settings().stop_grace)
         if self.parts.ci is not None:
@@ -195,6 +204,7 @@ class Engine:
             self._settle_others(owner, result)
         if is_done(owner.case.record.work):
             await self._revive_dependents(owner.case.record.task_id)
+        await self._tell_of_merge(owner.case.record)
         return result
 
     async def _note_defect(self, record: AgentLifecycle, problem: Exception) -> None:
@@ -262,14 +272,44 @@ class Engine:
             except RuntimeFault as fault:
                 await self.parts.store.answer_request(request, str(fault))
                 return str(fault)
+        if isinstance(event, on.RejectRequested) and (merged := await self._in_base(record)):
+            await self.parts.store.answer_request(request, merged)
+            return merged
         owner = Owner(await load(self.parts.store, record), self.parts, self.performer)
         owner.drain()
         owner.tell(event, request_id=request)
         await owner.run()
+        await self._tell_of_merge(owner.case.record)
         problem = await self.parts.store.request_outcome(request) or ""
         if not problem and self.revive is not None and ended(owner.case.record) is None:
             self.revive(owner.case.record)
         return problem
+
+    async def _in_base(self, record: AgentLifecycle) -> str:
+        """Say why completed work cannot be rejected any more: a merge of other work held it."""
+        work, into = record.work, str(record.facts.get("base_branch", ""))
+        if not isinstance(work, Completed) or not work.head or not into or work.merging:
+            return ""
+        commit = await self.parts.branches.history.merged_as(work.head, into)
+        if commit is None or work.head == record.facts.get("base_commit"):
+            return ""
+        return IN_BASE.format(agent=record.agent_id, into=into, commit=commit[:12])
+
+    async def _tell_of_merge(self, record: AgentLifecycle) -> None:
+        """Let others forget that they were refused because this work was not accepted."""
+        if not isinstance(record.work, Accepted):
+            return
+        event = on.AlongAccepted(at=self.parts.clock.now(), agent_id=record.agent_id)
+        async for other in every(self.parts.store, Filter(states=(Coarse.COMPLETED,))):
+            if isinstance(other.work, Completed) and record.agent_id in other.work.along:
+                with self._claim(other.agent_id) as free:
+                    if not free:
+                        self.tell(other.agent_id, event)
+                        continue
+                    owner = Owner(await load(self.parts.store, other), self.parts, self.performer)
+                    owner.drain()
+                    owner.tell(event)
+                    await owner.run()
 
     async def cleanup_agent(self, agent_id: str) -> None:
         """Remove workspace and branch of an ended lifecycle; unmerged work stays under a ref."""
@@ -427,17 +467,22 @@ class Engine:
         if owner is not None:
             owner.tell(request.event, request_id=request.request_id)
             return True
-        with self._claim(request.agent_id):
-            one = self._apply(request.agent_id, request.event, request.request_id)
-            (result,) = await asyncio.gather(one, return_exceptions=True)
-        if isinstance(result, Exception):
-            # It stays open for the next runner; those behind it must not wait for that.
-            self.parts.report(
-                "lifecycle_request_failed", agent_id=request.agent_id, reason=str(result)
-            )
-        elif isinstance(result, BaseException):
-            raise result
+        # What it orders may take long (a merge is verified), and others ask for something, too.
+        self._applying.add(request.agent_id)
+        task = asyncio.get_running_loop().create_task(self._carry_out(request))
+        self._requested.add(task)
+        task.add_done_callback(self._requested.discard)
         return True
+
+    async def _carry_out(self, request: Request) -> None:
+        try:
+            await self._apply(request.agent_id, request.event, request.request_id)
+        except Exception as problem:  # noqa: BLE001  # it stays open for the next runner
+            self.parts.report(
+                "lifecycle_request_failed", agent_id=request.agent_id, reason=str(problem)
+            )
+        finally:
+            self._applying.discard(request.agent_id)
 
 
 def _nothing() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci.errors import UnreachableError
 from ci.interface import Surroundings
+from lifecycle.judging.along import ComesAlong, refusal
 from lifecycle.masking import masked
 from runtime.errors import OtherCodeError, RuntimeFault
 from runtime.right_code.findings import told
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from runtime.commands import CommandResult
     from runtime.masking import Masker
     from runtime.right_code.findings import Finding
+
+AGENTS = "agent/"
+"""How the branches of agents begin."""
 
 
 def surroundings(  # noqa: PLR0913  # all by name
@@ -54,6 +58,7 @@ def surroundings(  # noqa: PLR0913  # all by name
         remote=None if remote is None else _Remote(remote),
         deliveries=store.deliveries,
         against_unasked=against_unasked,
+        comes_along=_Guard(ComesAlong(store, branches)).why_not,
     )
 
 
@@ -80,6 +85,21 @@ class _Repository:
 
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         return await self.branches.is_conflicted(branch, into)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """Keeps pull requests to the rule that `accept` goes by."""
+
+    comes_along: ComesAlong
+
+    async def why_not(self, branch: str, sha: str, into: str) -> str:
+        agent_id = branch.removeprefix(AGENTS)
+        try:
+            along = await self.comes_along.of_branch(agent_id, sha, into)
+        except RuntimeFault as fault:
+            return str(fault)
+        return refusal(branch, along) if along else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,8 +92,8 @@ class Performer:
                 return await self._capture(case, attempt)
             case do.RunGates(attempt=attempt, head=head):
                 return await self._gates.run(case, effect_id, attempt, head)
-            case do.MergeBranch(head=head):
-                return await self._merger.merge(case, head)
+            case do.MergeBranch() as order:
+                return await self._merger.merge(case, order)
             case do.RemoveWorkspace():
                 return await self._remove(case)
             case _:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from lifecycle.settings import Network
     from lifecycle.store.port import LifecycleStore
     from runtime.activity import Activity
-    from runtime.branches import MergeOutcome
+    from runtime.branches import MergeOutcome, PreparedMerge
     from runtime.commands import CommandResult
+    from runtime.history import Unmerged
     from runtime.process import AgentProcess, ProcessIdentity, SpawnOrder, StopReport
     from runtime.saving import SavedWork
     from runtime.setup.inputs import Tree
@@ -108,8 +109,41 @@ class Terminals(Protocol):
         ...
 
 
+class History(Protocol):
+    """What commits build on which."""
+
+    async def unmerged(self, tips: Collection[str], base: str) -> Unmerged:
+        """Return what these commits hold and the base does not."""
+        ...
+
+    async def agent_tips(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the commits at which branches of agents are, or were when they were removed."""
+        ...
+
+    async def merged_as(self, commit: str, into: str) -> str | None:
+        """Return the commit by which a branch came to hold another; None if it does not."""
+        ...
+
+    async def between(self, old: str, new: str, limit: int) -> tuple[tuple[str, str], ...]:
+        """Return what came onto a branch since a commit: ids and subjects, the newest first."""
+        ...
+
+    async def tree_of(self, commit: str) -> str:
+        """Return the id of a commit's files."""
+        ...
+
+    async def holds(self, commit: str, other: str) -> bool:
+        """Tell whether a commit or branch has another among its ancestors."""
+        ...
+
+
 class Branches(Protocol):
     """The branches of the repository."""
+
+    @property
+    def history(self) -> History:
+        """Ask what builds on what."""
+        ...
 
     async def head(self, branch: str) -> str | None:
         """Return the branch's newest commit."""
@@ -119,6 +153,16 @@ class Branches(Protocol):
         self, branch: str, into: str, *, message: str, expected_head: str | None = None
     ) -> MergeOutcome:
         """Merge completely or change nothing."""
+        ...
+
+    async def prepare(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> PreparedMerge:
+        """Make the merge commit; no branch is moved."""
+        ...
+
+    async def carry_out(self, prepared: PreparedMerge) -> MergeOutcome:
+        """Let the target be the prepared commit, unless it moved meanwhile."""
         ...
 
     async def is_conflicted(self, branch: str, into: str) -> tuple[str, ...]:

@@ -188,5 +188,6 @@ _TELLERS: dict[type[Event], Callable[..., str]] = {
     on.RejectRequested: _by("rejected"),
     on.MergeSucceeded: lambda event: f"it was merged as {event.commit[:12]}",
     on.MergeFailed: _merge_failed,
+    on.AlongAccepted: lambda event: f"{event.agent_id} was accepted",
     on.WorkspaceRemoved: _removed,
 }

@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ci.errors import CIError
-from ci.interface import PullRequest
+from ci.interface import USUAL_TERMS, MergeTerms, PullRequest
 from ci.local_ledger import BUILDS, PULLS
 from ci.local_records import Build, Pull
 from ci.verdict import judge, judge_checks
 from lifecycle.errors import LifecycleError, RepositoryBusyError
 from lifecycle.masking import masked
+from lifecycle.paths import Paths
 from orchestrator import wiring
+from orchestrator.merges import OURS, with_along
 from orchestrator.providers import outside
 from orchestrator.reading import runner_of, store_of
 from orchestrator.requests import LOOK_EVERY, UnansweredError
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from runtime.masking import Masker
 
 ORDERS = "pr.orders"
-OURS = "agent/"
-"""How the branches of agents begin."""
 SERVE_EVERY = 1.0
 """Seconds between two looks of a live runner for orders; the list is almost always empty."""
 Action = Literal["merge", "close"]
@@ -80,7 +80,10 @@ class Desk:
             for key, order in (await self._store.all(ORDERS)).items():
                 if "answer" in order:
                     continue
-                answer = await carry_out(self._provider, order["action"], int(order["number"]))
+                terms = MergeTerms(**order.get("terms", {}))
+                answer = await carry_out(
+                    self._provider, order["action"], int(order["number"]), terms
+                )
                 answer = masked(answer, self._masker)
                 self._tell(f"{answer.text} (asked for by {order.get('by') or 'a person'})")
                 body = {**order, "answer": {"done": answer.done, "text": answer.text}}
@@ -88,11 +91,13 @@ class Desk:
             await asyncio.sleep(SERVE_EVERY)
 
 
-async def carry_out(provider: CIProvider, action: Action, number: int) -> Answer:
+async def carry_out(
+    provider: CIProvider, action: Action, number: int, terms: MergeTerms = USUAL_TERMS
+) -> Answer:
     """Merge or close a pull request, or say why not."""
     try:
         if action == "merge":
-            result = await provider.merge(number)
+            result = await provider.merge(number, terms=terms)
             if not result.merged:
                 return Answer(done=False, text=result.reason)
             commit = (result.commit or "")[:7]
@@ -104,8 +109,14 @@ async def carry_out(provider: CIProvider, action: Action, number: int) -> Answer
     return Answer(done=done, text=f"pull request {number} is {closed.state}")
 
 
-async def order(
-    makings: Makings, action: Action, number: int, *, by: str, wait_s: float = 30.0
+async def order(  # noqa: PLR0913  # all by name but what is wanted
+    makings: Makings,
+    action: Action,
+    number: int,
+    *,
+    by: str,
+    wait_s: float = 30.0,
+    terms: MergeTerms = USUAL_TERMS,
 ) -> Answer:
     """Have a pull request merged or closed, whoever has the repository at the moment."""
     repo = makings.repo
@@ -118,14 +129,12 @@ async def order(
                 runner = runner_of(repo)
                 if runner is None:
                     with suppress(RepositoryBusyError):
-                        return await _here(makings, action, number)
+                        return await _here(makings, action, number, terms)
                 elif not left:
                     left = True
-                    await store.put(
-                        ORDERS,
-                        key,
-                        {"action": action, "number": number, "by": makings.masker.mask(by)},
-                    )
+                    who = makings.masker.mask(by)
+                    body = {"action": action, "number": number, "by": who}
+                    await store.put(ORDERS, key, {**body, "terms": asdict(terms)})
                 answer = (await store.all(ORDERS)).get(key, {}).get("answer") if left else None
                 if answer is not None:
                     return Answer(done=bool(answer["done"]), text=str(answer["text"]))
@@ -140,7 +149,7 @@ async def order(
                 await store.remove(ORDERS, key)
 
 
-async def _here(makings: Makings, action: Action, number: int) -> Answer:
+async def _here(makings: Makings, action: Action, number: int, terms: MergeTerms) -> Answer:
     there = outside(makings)
     loop = wiring.build(
         makings.repo,
@@ -150,7 +159,7 @@ async def _here(makings: Makings, action: Action, number: int) -> Answer:
         remote=there.remote,
     )
     async with loop.opened():
-        return masked(await carry_out(there.provider, action, number), makings.masker)
+        return masked(await carry_out(there.provider, action, number, terms), makings.masker)
 
 
 async def listed(makings: Makings) -> list[PullRequest]:
@@ -163,6 +172,9 @@ async def listed(makings: Makings) -> list[PullRequest]:
         pulls = await _listed_there(there.forge)
     else:
         pulls = await _listed_here(makings.repo, checked=bool(makings.settings().test_command))
+    if Paths.of(makings.repo).database.exists():
+        async with store_of(makings.repo) as store:
+            pulls = await with_along(makings.repo, store, pulls)
     return masked(pulls, makings.masker)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import UnknownLifecycleError
 from lifecycle.paths import Paths
+from lifecycle.record import Filter
 from lifecycle.store.lock import holder
 from lifecycle.store.sqlite import SqliteStore
 
@@ -42,6 +43,9 @@ async def known(store: LifecycleStore, agent_id: str, repo: Path) -> AgentLifecy
         return record
     page = await store.list(limit=1000)
     # People type the task's id as often as the agent's.
+    page_of_task = await store.list(Filter(task_id=agent_id), limit=2)
+    if len(page_of_task.records) == 1 and not page_of_task.damaged:
+        return page_of_task.records[0]
     of_task = [each.agent_id for each in page.named if each.task_id == agent_id]
     names = [each.agent_id for each in page.named]
     near = of_task or difflib.get_close_matches(agent_id, names, n=3)

@@ -47,7 +47,7 @@ async def send(
     settings = settings or Settings()
     event = masked(event, masker_of(os.environ, settings.pass_env))
     async with store_of(repo) as store:
-        await known(store, agent_id, repo)
+        agent_id = (await known(store, agent_id, repo)).agent_id
         request: int | None = None
         end = asyncio.get_running_loop().time() + wait_s
         while True:

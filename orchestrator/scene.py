@@ -16,6 +16,7 @@ from orchestrator.evidence import told
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lifecycle.judging.along import Along
     from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle, JournalEntry
     from lifecycle.settings import Settings
@@ -31,6 +32,16 @@ _ASKED = {
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How completed work stands to the branch that it goes into."""
+
+    along: tuple[Along, ...] = ()
+    """Whose work would come along, and was not accepted."""
+    merged_as: str = ""
+    """The commit by which it is in that branch already, by a merge of other work."""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """What is known beside the record."""
 
@@ -43,6 +54,7 @@ class View:
     has_runner: bool = True
     outside: Mapping[str, Any] = field(default_factory=dict)
     """How the wait stands at the forge, as the runner noted it last."""
+    standing: Standing = field(default_factory=Standing)
 
 
 @dataclass(frozen=True, slots=True)

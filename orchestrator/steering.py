@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import LifecycleError
@@ -37,11 +38,15 @@ from runtime.git import Git
 from runtime.ownership import SAVED_REFS
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from lifecycle.record import AgentLifecycle
+    from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
 
+TELL_AFTER = 1.5
+"""Seconds after which it is said what takes so long."""
 LOOK_EVERY = 0.05
 """Seconds between two looks at what follows from a wish."""
 ITS_TURN = 1.0
@@ -70,8 +75,16 @@ class Wish:
     text: str = ""
     by: str = ""
     wait_s: float = 10.0
+    settle_s: float | None = None
+    """Seconds to wait for what follows from it; by default as long as for the answer."""
     now: bool = False
     """A pause that also freezes the process under way."""
+    along: bool = False
+    """An accept with work of others that comes along and was not accepted."""
+    verify: bool = True
+    """An accept only if the merged files pass the verify commands."""
+    progress: Callable[[str], None] | None = None
+    """Is told of what takes long."""
 
     def event(self, at: float) -> on.PersonEvent:  # noqa: PLR0911  # one line per verb reads best
         """Return the fact it becomes."""
@@ -90,7 +103,7 @@ class Wish:
             case "answer":
                 return on.Answered(at=at, by=by, text=text)
             case "accept":
-                return on.AcceptRequested(at=at, by=by)
+                return on.AcceptRequested(at=at, by=by, along=self.along, verify=self.verify)
             case _:
                 return on.RejectRequested(at=at, by=by, why=text)
 
@@ -130,13 +143,19 @@ async def steer(repo: Path, wish: Wish) -> Outcome:
         before = await known(store, wish.agent_id, repo)
         lacks_words(wish, before)
         runner = runner_of(repo)
+        wish = replace(wish, agent_id=before.agent_id)
         try:
-            await requests.send(repo, wish.agent_id, event, wait_s=wish.wait_s, settings=settings)
+            async with telling(wish, settings):
+                await requests.send(
+                    repo, wish.agent_id, event, wait_s=wish.wait_s, settings=settings
+                )
+                record = await settled_after(
+                    store, wish, event, runs=lambda: runner_of(repo) is not None
+                )
         except requests.UnansweredError:
             raise
         except LifecycleError as refusal:
             raise refusal_of(wish, await store.get(wish.agent_id) or before, refusal) from refusal
-        record = await settled_after(store, wish, event)
         changed = await took_effect(store, wish.agent_id, event)
         left = await left_behind(store, wish.agent_id) if changed else ""
         who = str(runner.get("who") or "another") if runner is not None else ""
@@ -156,10 +175,32 @@ def lacks_words(wish: Wish, record: AgentLifecycle) -> None:
         )
 
 
-async def settled_after(store: LifecycleStore, wish: Wish, event: on.PersonEvent) -> AgentLifecycle:
+@asynccontextmanager
+async def telling(wish: Wish, settings: Settings) -> AsyncIterator[None]:
+    """Say after a moment what a merge is waited for."""
+    progress = wish.progress
+    if progress is None:
+        yield
+        return
+    gates = ", ".join(f"`{command}`" for command in settings.verify) or "its verify commands"
+    text = f"{wish.agent_id}: merging; what comes of it is verified first if it is new ({gates})"
+    timer = asyncio.get_running_loop().call_later(TELL_AFTER, progress, text)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+async def settled_after(
+    store: LifecycleStore,
+    wish: Wish,
+    event: on.PersonEvent,
+    runs: Callable[[], bool] = lambda: True,
+) -> AgentLifecycle:
     """Wait until what the wish ordered is carried out, or as long as its sender likes to."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + wish.wait_s
+    begun = loop.time()
+    end = begun + (wish.wait_s if wish.settle_s is None else wish.settle_s)
     while True:
         record = await store.get(wish.agent_id)
         if record is None:
@@ -168,6 +209,8 @@ async def settled_after(store: LifecycleStore, wish: Wish, event: on.PersonEvent
         merging = isinstance(work, Completed) and work.merging
         leaving = wish.verb in ("accept", "reject") and await _leaves(store, record, event)
         if not (merging or leaving) or loop.time() > end:
+            return record
+        if loop.time() > begun + wish.wait_s and not runs():
             return record
         await asyncio.sleep(LOOK_EVERY)
 
@@ -270,6 +313,13 @@ def _accepted(facts: Facts) -> Outcome:
             details={"commit": work.commit, "into": into},
             hint="It is removed with its record, after retention_hours." if facts.left else "",
         )
+    if isinstance(work, Completed) and work.along:
+        return facts.outcome(
+            f"not merged: {work.problem}",
+            exit_code=exits.USAGE,
+            details={"problem": work.problem, "comes_along": list(work.along)},
+            hint="Nothing was changed.",
+        )
     if isinstance(work, Completed) and work.problem:
         branch = record.facts.get("branch") or "its branch"
         base = record.facts.get("base_branch") or "the base"
@@ -282,7 +332,7 @@ def _accepted(facts: Facts) -> Outcome:
             if IN_CONFLICT in work.problem
             else "Nothing was changed.",
         )
-    return facts.outcome("accepted; its merge is still under way")
+    return facts.outcome("accepted; its merge is still under way", exit_code=exits.BLOCKED)
 
 
 async def _rejected(facts: Facts) -> Outcome:

@@ -105,6 +105,8 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
             return f"accepted: merged as {commit[:7]}"
         case on.MergeFailed(text=text):
             return f"not merged: {_cut(text)}"
+        case on.AlongAccepted(agent_id=agent_id):
+            return f"{agent_id} is accepted: it can be merged now"
         case on.WorkspaceRemoved(problem=problem) if problem:
             return f"its workspace or branch is still there: {_cut(problem)}"
         case on.WorkspaceRemoved(saved_ref=ref):

@@ -261,6 +261,18 @@ def _completed(scene: Scene, state: Completed) -> str:
     facts = scene.record.facts
     if state.merging:
         then = "its merge is under way"
+    elif merged := scene.view.standing.merged_as:
+        into, known = facts.get("base_branch"), f"{scene.do('accept')} records that"
+        then = (
+            f"its work is in {into} already, as {merged[:12]}, where a merge of other work took "
+            f"it: {known}; to reject it would not take it out"
+        )
+    elif along := scene.view.standing.along:
+        names = listed([str(each) for each in along])
+        then = (
+            f"with it would come along the work of {names}: accept that first, or all of it with "
+            f"{scene.do('accept', '--with-dependencies')}; {others}"
+        )
     elif state.problem:
         again = f"when that is mended, {scene.do('accept')} tries again"
         then = f"its merge was refused: {quoted(state.problem)}; {again}, {others}"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
 from runtime.gitview import Place, locate, read_small
+from runtime.history import History
 from runtime.ownership import BRANCH_REFS, STATE_FOLDER, checkouts, held_at
 from runtime.saving import IDENTITY
 from runtime.status import SLOW, Checkout, unfiltered_files
@@ -38,6 +39,27 @@ class MergeOutcome:
     reason: str
     passing: bool = False
     """Whether what stood in the way will be over by itself, so that trying again makes sense."""
+    moved: bool = False
+    """Whether the target moved after the merge was prepared: it has to be prepared again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMerge:
+    """A merge as it would be; no branch has moved yet."""
+
+    branch: str
+    into: str
+    source: str
+    """The commit of the branch; empty when there is no such branch."""
+    target: str
+    """The commit that it is merged into."""
+    commit: str = ""
+    """The merge, which no branch holds yet; the target itself where nothing is to be done."""
+    conflicts: tuple[str, ...] = ()
+    refused: str = ""
+    """Why there is nothing that could be carried out."""
+    passing: bool = False
+    """As in `MergeOutcome`."""
 
 
 class BranchManager:
@@ -47,6 +69,8 @@ class BranchManager:
         self._repo = repo.resolve()
         self._git = git or Git(home=self._repo / STATE_FOLDER / "git")
         self._merging = asyncio.Lock()
+        self.history = History(self._repo, self._git)
+        """Asks what builds on what."""
 
     async def head(self, branch: str) -> str | None:
         """Return the branch's newest commit, or None when there is no such branch."""
@@ -69,33 +93,56 @@ class BranchManager:
         A conflict, a branch that moved on from expected_head, or local changes that the merge
         would overwrite leave everything as it was and are told as the reason.
         """
-        await self._git.require(OLDEST_FOR_MERGE, "merging", cwd=self._repo)
         async with self._merging:
-            source, target = await self.head(branch), await self.head(into)
-            if source is None or target is None:
-                missing = await self._missing(branch if source is None else into)
-                return MergeOutcome(merged=False, commit=None, conflicts=(), reason=missing)
-            if expected_head not in (None, source):
-                return _refused(
-                    f"{branch} moved from {expected_head} to {source}: look at it again"
-                )
-            if await self._contains(target, source):
-                return MergeOutcome(
-                    merged=True, commit=target, conflicts=(), reason=f"{into} contains {branch}"
-                )
-            tree, conflicts = await self._try_merge(source, target)
-            if conflicts:
-                reason = f"{branch} and {into} both changed {some_of(conflicts)}"
-                return MergeOutcome(merged=False, commit=None, conflicts=conflicts, reason=reason)
-            held, commit, refusal = self._held(into), None, ""
-            if not held:
-                commit = await self._commit(tree, (target, source), message)
-                refusal = await self._advance(into, target, commit)
-        if held or refusal:
-            return _refused(held or refusal, passing=bool(held))
-        return MergeOutcome(
-            merged=True, commit=commit, conflicts=(), reason=f"merged {branch} into {into}"
-        )
+            prepared = await self.prepare(
+                branch, into, message=message, expected_head=expected_head
+            )
+            return await self._carry_out(prepared)
+
+    async def prepare(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> PreparedMerge:
+        """Make the merge commit in the object store; no branch and no checkout is changed."""
+        await self._git.require(OLDEST_FOR_MERGE, "merging", cwd=self._repo)
+        source, target = await self.head(branch), await self.head(into)
+        if source is None or target is None:
+            missing = await self._missing(branch if source is None else into)
+            return PreparedMerge(branch, into, source or "", target or "", refused=missing)
+        prepared = PreparedMerge(branch, into, source, target)
+        if expected_head not in (None, source):
+            moved = f"{branch} moved from {expected_head} to {source}: look at it again"
+            return replace(prepared, refused=moved)
+        if await self._contains(target, source):
+            return replace(prepared, commit=target)
+        tree, conflicts = await self._try_merge(source, target)
+        if conflicts:
+            reason = f"{branch} and {into} both changed {some_of(conflicts)}"
+            return replace(prepared, conflicts=conflicts, refused=reason)
+        if held := self._held(into):
+            return replace(prepared, refused=held, passing=True)
+        return replace(prepared, commit=await self._commit(tree, (target, source), message))
+
+    async def carry_out(self, prepared: PreparedMerge) -> MergeOutcome:
+        """Let the target be the prepared commit, unless it moved meanwhile."""
+        async with self._merging:
+            return await self._carry_out(prepared)
+
+    async def _carry_out(self, prepared: PreparedMerge) -> MergeOutcome:
+        branch, into = prepared.branch, prepared.into
+        if prepared.refused:
+            refused = _refused(prepared.refused, passing=prepared.passing)
+            return replace(refused, conflicts=prepared.conflicts)
+        if prepared.commit == prepared.target:
+            reason = f"{into} contains {branch}"
+            return MergeOutcome(merged=True, commit=prepared.commit, conflicts=(), reason=reason)
+        if await self.head(into) != prepared.target:
+            moved = _refused(f"{into} moved while the merge was verified: try again")
+            return replace(moved, moved=True)
+        held = self._held(into)
+        if refusal := held or await self._advance(into, prepared.target, prepared.commit):
+            return _refused(refusal, passing=bool(held))
+        reason = f"merged {branch} into {into}"
+        return MergeOutcome(merged=True, commit=prepared.commit, conflicts=(), reason=reason)
 
     async def join(self, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
         """Return a commit that holds all of these, moving no branch; the first is its base."""

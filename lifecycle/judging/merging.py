@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
 from ci.interface import PullRequestState
+from lifecycle.judging.along import DONE, Along, ComesAlong, refusal
 from lifecycle.machine import events as on
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from ci.interface import PullRequest
     from lifecycle.case import Case
+    from lifecycle.machine import effects as do
     from lifecycle.machine.events import Event
     from lifecycle.parts import Parts
 
@@ -34,26 +37,29 @@ class Merger:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._turn = asyncio.Lock()
+        """One after the other: each merge is judged on top of the one before."""
+        self._comes_along = ComesAlong(parts.store, parts.branches)
 
-    async def merge(self, case: Case, head: str) -> Event:
+    async def merge(self, case: Case, order: do.MergeBranch) -> Event:
         """Merge exactly the judged commit into its base, or change nothing."""
         try:
-            return await self._merge(case, head)
+            async with self._turn:
+                return await self._merge(case, order)
         except RuntimeFault as error:
             return self._refused(str(error))
 
-    async def _merge(self, case: Case, head: str) -> Event:
+    async def _merge(self, case: Case, order: do.MergeBranch) -> Event:
+        head = order.head
         facts = case.record.facts
         branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
         if not base:
             to_do = f"{branch} was started from no branch: switch to one, `git merge {branch}`"
             return await self._by_hand(head, to_do)
-        unmerged = await self._parts.bases.unaccepted(case.task)
-        if unmerged:
-            return self._refused(
-                f"{branch} builds on work that is not accepted yet: {', '.join(unmerged)}; "
-                "accept that first"
-            )
+        along = () if order.along else await self._along(case, head, base)
+        if along:
+            names = tuple(each.agent_id for each in along)
+            return on.MergeFailed(at=self._now(), text=refusal(branch, along), along=names)
         merged = await self._merge_there(branch, base, head)
         if merged is not None:
             return merged
@@ -68,6 +74,14 @@ class Merger:
         if lost := await self._lost(case, branch, base, head):
             return await self._by_hand(head, lost)
         return on.MergeFailed(at=self._now(), text=outcome.reason, conflicts=outcome.conflicts)
+
+    async def _along(self, case: Case, head: str, base: str) -> tuple[Along, ...]:
+        """Return what would come along, and what it was to be built on and is not accepted."""
+        found = await self._comes_along.of_branch(case.agent_id, head, base)
+        known = {each.agent_id for each in found}
+        needed = await self._parts.bases.unaccepted(case.task, base)
+        wanted = (Along(each.agent_id, DONE, each.task_id) for each in needed)
+        return (*found, *(each for each in wanted if each.agent_id not in known))
 
     async def _lost(self, case: Case, branch: str, base: str, head: str) -> str:
         """Say what a person does about a branch that is not there any more, if one is not."""

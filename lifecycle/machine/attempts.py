@@ -465,6 +465,7 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
         changed_files=state.changed_files,
         flagged=event.flagged,
         notes=event.notes,
+        passed=tuple(gate.command for gate in event.gates),
     )
     return _complete(completed, event.at)
 

@@ -96,6 +96,10 @@ class MergeBranch(Effect):
     """Merge the branch into its base."""
 
     head: str
+    along: bool = False
+    """With work of others that comes along and was not accepted."""
+    verify: bool = True
+    """Only if the merged files pass the verify commands."""
 
 
 @dataclass(frozen=True, kw_only=True)

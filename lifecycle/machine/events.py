@@ -398,6 +398,11 @@ class StopRequested(PersonEvent):
 class AcceptRequested(PersonEvent):
     """A person accepts the work."""
 
+    along: bool = False
+    """With work of others that comes along and was not accepted."""
+    verify: bool = True
+    """Only if the merged files pass the verify commands."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RejectRequested(PersonEvent):
@@ -421,6 +426,15 @@ class MergeFailed(Event):
 
     text: str
     conflicts: tuple[str, ...] = field(default=())
+    along: tuple[str, ...] = ()
+    """Agents whose work would come along, and that nobody accepted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlongAccepted(Event):
+    """Work of another agent, which would have come along, was accepted."""
+
+    agent_id: str
 
 
 @dataclass(frozen=True, kw_only=True)

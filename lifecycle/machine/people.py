@@ -287,10 +287,11 @@ def reject_completed(state: Completed, event: on.RejectRequested, policy: Policy
 
 def accept(state: Completed, event: on.AcceptRequested, policy: Policy) -> Step:
     """Order the merge; asking twice orders it once."""
-    del event, policy
+    del policy
     if state.merging:
         return Step(state, late=True)
-    return Step(changed(state, merging=True, problem=""), (do.MergeBranch(head=state.head),))
+    order = do.MergeBranch(head=state.head, along=event.along, verify=event.verify)
+    return Step(changed(state, merging=True, problem="", along=()), (order,))
 
 
 def merged(state: Completed, event: on.MergeSucceeded, policy: Policy) -> Step:
@@ -308,7 +309,17 @@ def merged(state: Completed, event: on.MergeSucceeded, policy: Policy) -> Step:
 def not_merged(state: Completed, event: on.MergeFailed, policy: Policy) -> Step:
     """Everything is as it was; a person decides what next, or has decided meanwhile."""
     del policy
-    return land(changed(state, merging=False, problem=event.text), event.at)
+    refused = changed(state, merging=False, problem=event.text, along=event.along)
+    return land(refused, event.at)
+
+
+def along_accepted(state: Completed, event: on.AlongAccepted, policy: Policy) -> Step:
+    """Forget a refusal whose reason is gone."""
+    del policy
+    if event.agent_id not in state.along:
+        return Step(state, late=True)
+    left = tuple(agent for agent in state.along if agent != event.agent_id)
+    return Step(changed(state, along=left, problem=state.problem if left else ""))
 
 
 def _said(what: str, by: str, why: str) -> str:

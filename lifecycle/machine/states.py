@@ -360,9 +360,13 @@ class Completed(State):
     """Changed files that belong to the tests or gates themselves."""
     notes: tuple[str, ...] = ()
     """What else a person should know of the verdict."""
+    passed: tuple[str, ...] = ()
+    """The verify commands that the head passed."""
     merging: bool = False
     problem: str = ""
     """Why the latest attempt to merge was refused."""
+    along: tuple[str, ...] = ()
+    """Agents that were the reason: their work would come along, and nobody accepted it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -198,6 +198,7 @@ RULES: tuple[Rule, ...] = (
     rule(Completed, on.AcceptRequested, people.accept, Completed),
     rule(Completed, on.MergeSucceeded, people.merged, Accepted),
     rule(Completed, on.MergeFailed, people.not_merged, Completed, Rejected),
+    rule(Completed, on.AlongAccepted, people.along_accepted, Completed),
     rule(Completed, on.Guided, people.send_back, Completed, BackingOff),
     rule(Completed, on.Reviewed, attempts.note, Completed),
     rule(Completed, on.RejectRequested, people.reject_completed, Completed, Rejected),
@@ -218,6 +219,7 @@ OUTSIDE: tuple[type[Event], ...] = (
     on.Reviewed,
     on.BlockersLooked,
     on.DependencySettled,
+    on.AlongAccepted,
     on.DeadlinePassed,
     on.Admitted,
 )

@@ -48,7 +48,7 @@ def run(name: str, args: list[str]) -> int:
 
 async def _print(repo: Path, options: Namespace) -> None:
     async with store_of(repo) as store:
-        await known(store, options.agent, repo)
+        options.agent = (await known(store, options.agent, repo)).agent_id
         entries = await _read(store, options)
         lines = options.jsonl or (options.json and options.follow)
         if options.json and not lines:

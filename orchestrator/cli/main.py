@@ -54,7 +54,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("guide", "steer", "tell the next attempt something"),
             ("unblock", "steer", "say that a blocker is gone"),
             ("answer", "steer", "answer an agent's question"),
-            ("accept", "steer", "merge completed work into its base"),
+            ("accept", "accept", "merge completed work into its base, one or many"),
             ("reject", "steer", "end a lifecycle; its work stays under a saved ref"),
             ("pr", "pr", "list, merge or close pull requests"),
             ("hooks", "hooks", "list webhook deliveries, show or replay one, listen for them"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from orchestrator.providers import Makings
 
 HEADS = ("PR", "STATE", "CHECKS", "BRANCH", "INTO", "TITLE")
+ALONG = "COMES ALONG"
 
 
 def parser(name: str) -> Parser:
@@ -25,6 +26,14 @@ def parser(name: str) -> Parser:
     )
     made.add_argument("action", nargs="?", choices=("list", "merge", "close"), default="list")
     made.add_argument("number", nargs="?", type=positive, metavar="N", help="of the pull request")
+    made.add_argument(
+        "--with-dependencies", action="store_true", dest="along",
+        help="merge it also if work comes along that nobody accepted",
+    )  # fmt: skip
+    made.add_argument(
+        "--no-verify", action="store_false", dest="verify",
+        help="merge it without running the checks on what comes of the merge",
+    )  # fmt: skip
     made.add_argument("--by", metavar="NAME", help="who says so; by default you")
     return made.with_json().with_repo()
 
@@ -53,6 +62,7 @@ def _list(repo: Path, options: Namespace) -> int:
     elif not pulls:
         say("There are no pull requests.")
     else:
+        any_along = any(pull.comes_along for pull in pulls)
         rows = [
             (
                 str(pull.number),
@@ -61,16 +71,18 @@ def _list(repo: Path, options: Namespace) -> int:
                 pull.branch,
                 pull.base,
                 pull.title,
+                *((", ".join(pull.comes_along),) if any_along else ()),
             )
             for pull in pulls
         ]
-        say(table(HEADS, rows))
+        say(table((*HEADS, ALONG) if any_along else HEADS, rows))
     return 0
 
 
 def _order(repo: Path, options: Namespace) -> int:
     import asyncio  # noqa: PLC0415  # as above
 
+    from ci.interface import MergeTerms  # noqa: PLC0415  # as above
     from orchestrator import prdesk  # noqa: PLC0415  # as above
     from orchestrator.cli import exits  # noqa: PLC0415  # as above
     from orchestrator.cli.text import one_line, say, to_json  # noqa: PLC0415  # as above
@@ -78,7 +90,13 @@ def _order(repo: Path, options: Namespace) -> int:
 
     require_person(repo, f"pr {options.action} {options.number}")
     answer = asyncio.run(
-        prdesk.order(_makings(repo), options.action, options.number, by=options.by or user())
+        prdesk.order(
+            _makings(repo),
+            options.action,
+            options.number,
+            by=options.by or user(),
+            terms=MergeTerms(along=options.along, verify=options.verify),
+        )
     )
     if options.json:
         say(to_json({"number": options.number, "done": answer.done, "text": answer.text}))

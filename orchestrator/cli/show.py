@@ -26,6 +26,7 @@ from orchestrator.cli.text import (
 )
 from orchestrator.config import load_settings
 from orchestrator.forms import attempt_form, pending_form, record_form
+from orchestrator.merges import form, standing
 from orchestrator.reading import known, runner_of, store_of
 from orchestrator.waiting import since
 from orchestrator.why import View, why
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
+    from orchestrator.scene import Standing
 
 RECENT = 500
 """Journal entries that are looked at for the reason."""
@@ -53,6 +55,7 @@ class _Found:
     runner: dict[str, Any] | None
     reason: str
     present: float
+    standing: Standing
 
 
 def parser(name: str) -> Parser:
@@ -84,6 +87,7 @@ async def _find(repo: Path, agent_id: str) -> _Found:
     settings = load_settings(repo, environ=os.environ)
     async with store_of(repo) as store:
         record = await known(store, agent_id, repo)
+        agent_id = record.agent_id
         journal = await store.journal(agent_id, limit=RECENT, newest=True)
         runner = runner_of(repo)
         view = View(
@@ -93,6 +97,7 @@ async def _find(repo: Path, agent_id: str) -> _Found:
             settings=settings,
             has_runner=runner is not None,
             outside=(await store.all("ci.waits")).get(agent_id, {}),
+            standing=(stands := await standing(repo, store, record)),
         )
         return _Found(
             repo=repo,
@@ -103,6 +108,7 @@ async def _find(repo: Path, agent_id: str) -> _Found:
             runner=runner,
             reason=why(record, view),
             present=present,
+            standing=stands,
         )
 
 
@@ -110,6 +116,8 @@ def _form(found: _Found) -> dict[str, Any]:
     return {
         "lifecycle": record_form(found.record),
         "why": found.reason,
+        "comes_along": form(found.standing.along),
+        "merged_as": found.standing.merged_as or None,
         "attempts": [attempt_form(row) for row in found.attempts],
         "pending": [pending_form(order) for order in found.pending],
         "runner": found.runner,
@@ -164,6 +172,7 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
         few = ", ".join(record.changed_files[:8])
         more = len(record.changed_files) - 8
         yield "changed", few + (f" and {more} more" if more > 0 else "")
+    yield "along", ", ".join(map(str, found.standing.along))
     for name, path in _files(found).items():
         yield name, str(path)
     yield "orders", ", ".join(type(order.effect).__name__ for order in found.pending)

@@ -1,4 +1,4 @@
-"""What people ask of a lifecycle: pause resume stop guide unblock answer accept reject.
+"""What people ask of a lifecycle: pause resume stop guide unblock answer reject.
 
 Works on a live runner and on a stopped repository alike. Says what came of it, never just "done".
 """
@@ -36,11 +36,6 @@ _WORDS = {
     "answer": (
         "Answer the agent's question; a fresh attempt starts with the answer.",
         'loopwright answer agent-T001 "Take the second option"',
-    ),
-    "accept": (
-        """Merge completed work into its base, then remove workspace and branch. Twice is harmless.
-On a conflict nothing is changed, and the exit code is 3.""",
-        "loopwright accept agent-T001",
     ),
     "reject": (
         """End a lifecycle and remove its workspace and branch. Twice is harmless.

@@ -70,6 +70,7 @@ async def _show(repo: Path, options: Namespace) -> None:
     settings = load_settings(repo, environ=os.environ)
     async with store_of(repo) as store:
         record = await known(store, options.agent, repo)
+        options.agent = record.agent_id
         summaries = Summaries(
             repo, store, record, settings, masker_of(os.environ, settings.pass_env)
         )
@@ -114,6 +115,7 @@ async def _replace(repo: Path, options: Namespace) -> str:
     settings = load_settings(repo, environ=os.environ)
     async with store_of(repo) as store:
         record = await known(store, options.agent, repo)
+        options.agent = record.agent_id
         summaries = Summaries(
             repo, store, record, settings, masker_of(os.environ, settings.pass_env)
         )
@@ -151,6 +153,7 @@ async def _release(repo: Path, agent_id: str) -> None:
 
     async with store_of(repo) as store:
         record = await known(store, agent_id, repo)
+    agent_id = record.agent_id
     state = record.work.inner if isinstance(record.work, Suspended) else record.work
     if not isinstance(state, AwaitingHuman) or state.about is not About.REVIEW:
         raise UsageError(

@@ -6,7 +6,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ci.events import CIEvent, CIEventType
-from ci.interface import EventBatch, MergeResult, PullRequest, PullRequestState
+from ci.interface import (
+    USUAL_TERMS,
+    EventBatch,
+    MergeResult,
+    MergeTerms,
+    PullRequest,
+    PullRequestState,
+)
 from ci.verdict import FailedCheck, Verdict, VerdictStatus, judge
 
 if TYPE_CHECKING:
@@ -161,7 +168,9 @@ class Provider:
         self._life.checkpoint("after create_pull_request")
         return pull
 
-    async def merge(self, number: int, *, expected_sha: str | None = None) -> MergeResult:
+    async def merge(
+        self, number: int, *, expected_sha: str | None = None, terms: MergeTerms = USUAL_TERMS
+    ) -> MergeResult:
         raise NotImplementedError
 
     async def close(self, number: int) -> PullRequest:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 from lifecycle.scribe import Scribe
 from runtime.activity import Activity
-from runtime.branches import MergeOutcome
+from runtime.branches import MergeOutcome, PreparedMerge
 from runtime.child import ProcessExit, StopReport
 from runtime.commands import CommandResult
+from runtime.history import Unmerged
 from runtime.saving import SavedWork
 from runtime.tree import ChangedFile, Commit, TreeStatus
 from runtime.workspace import Workspace
@@ -257,11 +258,37 @@ class Watcher:
         return None
 
 
+class Commits:
+    """Which commit holds which: here each branch stands on the base alone."""
+
+    async def unmerged(self, tips: Collection[str], base: str) -> Unmerged:
+        return Unmerged({tip: (base,) for tip in tips if tip != base})
+
+    async def agent_tips(self) -> Mapping[str, tuple[str, ...]]:
+        return {}
+
+    async def merged_as(self, commit: str, into: str) -> str | None:
+        del commit, into
+        return None
+
+    async def between(self, old: str, new: str, limit: int) -> tuple[tuple[str, str], ...]:
+        del old, new, limit
+        return ()
+
+    async def tree_of(self, commit: str) -> str:
+        return f"tree of {commit}"
+
+    async def holds(self, commit: str, other: str) -> bool:
+        del commit, other
+        return False
+
+
 class Branches:
     """The branches, as one runner sees them."""
 
     def __init__(self, world: World, life: Life) -> None:
         self._world, self._life = world, life
+        self.history = Commits()
 
     async def head(self, branch: str) -> str | None:
         self._life.breathe()
@@ -280,6 +307,18 @@ class Branches:
         self._world.forge.merged_into_base.append(branch)
         self._life.checkpoint("after merge")
         return MergeOutcome(merged=True, commit="merge-commit", conflicts=(), reason="")
+
+    async def prepare(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> PreparedMerge:
+        del message
+        self._life.checkpoint("before prepare")
+        return PreparedMerge(branch, into, expected_head or "", BASE, commit="merge-commit")
+
+    async def carry_out(self, prepared: PreparedMerge) -> MergeOutcome:
+        return await self.merge(
+            prepared.branch, prepared.into, message="", expected_head=prepared.source
+        )
 
     async def is_conflicted(self, branch: str, into: str) -> tuple[str, ...]:
         del branch, into

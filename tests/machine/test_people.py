@@ -142,6 +142,20 @@ def test_a_merge_that_is_refused_leaves_everything_as_it_was() -> None:
     )
 
 
+def test_a_refusal_lasts_until_all_that_would_come_along_is_accepted() -> None:
+    along = ("agent-A", "agent-B")
+    (
+        play(completed(merging=True))
+        .on(on.MergeFailed(at=21, text="holds work of A and B", along=along))
+        .to(Completed, problem="holds work of A and B", along=along)
+        .on(on.AlongAccepted(at=22, agent_id="agent-A"))
+        .to(Completed, problem="holds work of A and B", along=("agent-B",))
+        .changes_nothing(on.AlongAccepted(at=23, agent_id="agent-A"))
+        .on(on.AlongAccepted(at=24, agent_id="agent-B"))
+        .to(Completed, problem="", along=())
+    )
+
+
 @each([*WAITING, suspended(blocked()), completed()])
 def test_reject_ends_whatever_rests_and_cleans_up(state: State) -> None:
     (

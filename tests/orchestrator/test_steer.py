@@ -110,7 +110,7 @@ def test_what_cannot_be_is_refused_with_the_reason(world: World) -> None:
     _begun(world, ASK)
     for command, told in (
         (("accept", "agent-T001"), "only completed work can be accepted"),
-        (("accept", "T001"), "did you mean agent-T001?"),
+        (("accept", "T001"), "agent-T001 is awaiting human"),
         (("stop", "agent-T0O1"), "did you mean agent-T001?"),
         (("guide", "agent-T001", " "), "say something"),
     ):

@@ -1,0 +1,161 @@
+"""Accepts work of several agents, one after the other: what others build on comes first.
+
+Owns the order, and which work `--all` takes. Whether a merge is possible is decided by the runner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lifecycle.errors import LifecycleError
+from lifecycle.judging.along import Along, ComesAlong
+from lifecycle.machine.states import Completed
+from lifecycle.store.walk import every
+from orchestrator import steering
+from orchestrator.cli import exits
+from orchestrator.reading import known, store_of
+from runtime.branches import BranchManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.store.port import LifecycleStore
+    from orchestrator.steering import Outcome, Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Whose work is to be accepted, in this order, and what is left for a person to look at."""
+
+    agents: tuple[str, ...]
+    left: tuple[Outcome, ...] = ()
+
+
+async def accept(
+    repo: Path, wish: Wish, agents: Sequence[str], *, tell: Callable[[Outcome], None]
+) -> tuple[Outcome, ...]:
+    """Accept the work of these agents, or all that may be where none is named."""
+    chosen = await choose(repo, agents, along=wish.along)
+    outcomes = list(chosen.left)
+    for left in chosen.left:
+        tell(left)
+    waiting: set[str] = {left.agent_id for left in chosen.left}
+    for agent_id in chosen.agents:
+        outcome = await _one(repo, replace(wish, agent_id=agent_id), waiting)
+        if outcome.exit_code != exits.COMPLETE:
+            waiting.add(agent_id)
+        tell(outcome)
+        outcomes.append(outcome)
+    return tuple(outcomes)
+
+
+async def _one(repo: Path, wish: Wish, waiting: set[str]) -> Outcome:
+    try:
+        outcome = await steering.steer(repo, wish)
+    except LifecycleError as refusal:
+        return steering.Outcome(
+            agent_id=wish.agent_id,
+            verb=wish.verb,
+            text=str(refusal),
+            state="",
+            exit_code=exits.USAGE,
+            changed=False,
+        )
+    if waiting.intersection(outcome.details.get("comes_along", ())):
+        # It was in order to ask for it: what it builds on could not be merged just now.
+        return replace(outcome, exit_code=exits.BLOCKED)
+    return outcome
+
+
+async def choose(repo: Path, agents: Sequence[str], *, along: bool) -> Chosen:
+    """Find the agents that are meant, and put them into the order of their dependencies."""
+    async with store_of(repo) as store:
+        records = {each.agent_id: each async for each in every(store)}
+        left: tuple[Outcome, ...] = ()
+        if agents:
+            named = [await known(store, name, repo) for name in agents]
+            wanted = {record.agent_id: record for record in named}
+        else:
+            wanted, left = _acceptable(records)
+        comes = await _comes_along(repo, store, wanted)
+        while along:
+            more = {
+                each.agent_id: records[each.agent_id]
+                for found in comes.values()
+                for each in found
+                if each.may_be_accepted and each.agent_id not in wanted
+            }
+            if not more:
+                break
+            wanted |= more
+            comes |= await _comes_along(repo, store, more)
+        return Chosen(_in_order(wanted, comes), left)
+
+
+def _acceptable(
+    records: Mapping[str, AgentLifecycle],
+) -> tuple[dict[str, AgentLifecycle], tuple[Outcome, ...]]:
+    """Return the work that is green and changed no rule of judgement, and the rest with why."""
+    green, left = {}, []
+    for record in sorted(records.values(), key=lambda each: each.cursor):
+        work = record.work
+        if not isinstance(work, Completed):
+            continue
+        why = "no verify command judged it" if not work.passed else ""
+        if work.flagged:
+            why = f"it changed tests or gates ({', '.join(work.flagged[:5])})"
+        if not why:
+            green[record.agent_id] = record
+            continue
+        left.append(
+            steering.Outcome(
+                agent_id=record.agent_id,
+                verb="accept",
+                text=f"left for you to look at: {why}",
+                state=str(record.state),
+                exit_code=exits.BLOCKED,
+                changed=False,
+                hint=f"Then: loopwright accept {record.agent_id}",
+            )
+        )
+    return green, tuple(left)
+
+
+async def _comes_along(
+    repo: Path, store: LifecycleStore, records: Mapping[str, AgentLifecycle]
+) -> dict[str, tuple[Along, ...]]:
+    look = ComesAlong(store, BranchManager(repo))
+    return {agent: await look.of_record(record) for agent, record in records.items()}
+
+
+def _in_order(
+    wanted: Mapping[str, AgentLifecycle], comes: Mapping[str, tuple[Along, ...]]
+) -> tuple[str, ...]:
+    """Put first what others depend on or hold; else as asked for."""
+    of_task = {record.task_id: agent for agent, record in wanted.items()}
+    ordered: list[str] = []
+    begun: set[str] = set()
+
+    def put(agent_id: str) -> None:
+        if agent_id in begun:
+            return
+        begun.add(agent_id)
+        task = wanted[agent_id].facts.get("task", {})
+        needed = [of_task[name] for name in task.get("dependencies", ()) if name in of_task]
+        held = [each.agent_id for each in comes[agent_id] if each.agent_id in wanted]
+        for first in (*needed, *held):
+            put(first)
+        ordered.append(agent_id)
+
+    for agent_id in wanted:
+        put(agent_id)
+    return tuple(ordered)
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """Return 2 when something was refused, else 3 when something waits, else 0."""
+    codes = {outcome.exit_code for outcome in outcomes}
+    return next((code for code in (exits.USAGE, exits.BLOCKED) if code in codes), exits.COMPLETE)
