@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lifecycle.machine.states import Accepted, Completed, State
 from lifecycle.record import Filter
 from lifecycle.store.damage import RecordDamagedError
-from runtime.errors import WorkspaceError
 
 if TYPE_CHECKING:
     from lifecycle.plan import Task
     from lifecycle.ports import Branches
     from lifecycle.record import AgentLifecycle
     from lifecycle.store.port import LifecycleStore
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a task starts from."""
+
+    commit: str | None
+    """A branch or a commit; None for the user's present one."""
+    merge: tuple[str, ...] = ()
+    """Heads of dependencies that do not go together with it."""
+    conflicts: tuple[str, ...] = ()
+    """The files in which they do not."""
+    why: str = ""
 
 
 class Bases:
@@ -33,11 +46,11 @@ class Bases:
             raise RecordDamagedError(damaged)
         return page.records[0] if page.records else None
 
-    async def start_of(self, task: Task) -> str | None:
-        """Return the branch or commit to start from; None for the user's present one.
+    async def start_of(self, task: Task) -> Start:
+        """Return where to start from.
 
         Work of dependencies that is completed but not accepted yet is built upon; several of them
-        are joined first.
+        are joined first, as far as they go together.
         """
         heads: list[str] = []
         for wanted in task.dependencies:
@@ -45,14 +58,20 @@ class Bases:
             if record is not None and isinstance(record.work, Completed) and record.work.head:
                 heads.append(record.work.head)
         if not heads:
-            return task.base
-        joined = await self._branches.join(tuple(heads), message=f"Join the bases of {task.id}")
-        if joined.commit is None:
-            raise WorkspaceError(
-                f"the work that {task.id} depends on cannot be joined: {joined.reason}; accept "
-                "one of the dependencies and resolve the conflict there"
-            )
-        return joined.commit
+            return Start(task.base)
+        message = f"Join the bases of {task.id}"
+        start, why = heads[0], ""
+        apart: list[str] = []
+        files: list[str] = []
+        for head in heads[1:]:
+            joined = await self._branches.join((start, head), message=message)
+            if joined.commit is not None:
+                start = joined.commit
+                continue
+            apart.append(head)
+            files += joined.conflicts
+            why = why or joined.reason
+        return Start(start, tuple(apart), tuple(dict.fromkeys(files)), why)
 
     async def target_of(self, task: Task) -> str:
         """Return the branch that the work on top of other work goes into at the end."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.states import Gate
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
     from lifecycle.store.port import LifecycleStore
+    from runtime.begun import BegunMerge
     from runtime.tree import Commit, TreeStatus
     from runtime.workspace import Workspace
 
@@ -63,6 +64,8 @@ class Case:
     """Files that nothing but ignore rules of the agent's own keep out of its commits."""
     set_up: Gate | None = None
     """The set-up command that failed in the workspace for what the agent changed."""
+    merges: tuple[BegunMerge, ...] = ()
+    """What the agent is to merge; the first stands begun in its workspace."""
 
     @property
     def agent_id(self) -> str:

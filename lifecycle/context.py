@@ -205,6 +205,18 @@ class LedgerEntry(_Facts):
     tokens: int = 0
 
 
+class Merge(_Facts):
+    """A merge that the next attempt is to finish, or to begin."""
+
+    commit: Text
+    begun: bool = False
+    """It stands begun in the workspace."""
+    conflicts: tuple[Text, ...] = ()
+    ours: tuple[Commit, ...] = ()
+    """Commits that only the agent's branch holds."""
+    theirs: tuple[Commit, ...] = ()
+
+
 class _GitFacts(_Facts):
     branch: Text = ""
     base_branch: Text = ""
@@ -248,6 +260,10 @@ class ContextSnapshot(_GitFacts):
     guidance: tuple[Guidance, ...] = ()
     remarks: tuple[Remark, ...] = ()
     """Of reviewers, since the latest agent was started."""
+    merges: tuple[Merge, ...] = ()
+    """What has to be merged into the agent's branch; only the first can stand begun."""
+    between: tuple[Text, ...] = ()
+    """What came into the base since the work was judged, where it does not go together with it."""
     ledger: tuple[LedgerEntry, ...] = ()
     """Oldest first; attempts before these are only counted, in `folded_attempts`."""
     folded_attempts: dict[Text, int] = Field(default_factory=dict)
@@ -287,6 +303,8 @@ class Facts(TypedDict, total=False):
     answer: Answer | None
     guidance: Iterable[Guidance]
     remarks: Iterable[Remark]
+    merges: Iterable[Merge]
+    between: Iterable[str]
     last_words: str
     person_summary: str | None
 

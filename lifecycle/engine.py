@@ -119,6 +119,7 @@ class Engine:
         """End every loop with its work saved and its record resumable."""
         self._draining = True
         self._wishes.end()
+        self.performer.break_off()
         for owner in tuple(self._owners.values()):
             owner.drain()
         while self._owners:

@@ -19,6 +19,7 @@ from lifecycle.context import (
     GateResult,
     Guidance,
     LedgerEntry,
+    Merge,
     Outcome,
     PullRequest,
     Remark,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from lifecycle.plan import Task
     from lifecycle.record import AttemptRow
     from lifecycle.settings import Settings
+    from runtime.begun import BegunMerge
 
     _Spoken = on.BreakpointReached | on.AgentExited | on.AgentStopped | on.RunnerRestarted
 
@@ -94,6 +96,8 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         answer=story.answer,
         guidance=story.guidance,
         remarks=story.remarks,
+        merges=[_merge(each) for each in case.merges],
+        between=story.between,
         last_words=story.last_words,
         person_summary=person_summary,
     )
@@ -130,6 +134,7 @@ class _Story:
         self.answer: Answer | None = None
         self.guidance: list[Guidance] = []
         self.remarks: list[Remark] = []
+        self.between: tuple[str, ...] = ()
         for entry in case.recent:
             reader = self._READERS.get(type(entry.event))
             if reader is not None and not entry.late:
@@ -237,6 +242,14 @@ class _Story:
             pr=PullRequest(url=event.url, number=event.number, state=state),
         )
 
+    def _unmerged(self, event: on.MergeFailed, _before: str, after: str) -> None:
+        if not event.apart or after not in ("BackingOff", "Suspended"):
+            return
+        self._kind = "conflict" if event.conflicts else "merge_red"
+        self._text, self.between = event.text, event.between
+        if event.gates:
+            self._gates = tuple(_told_again(gate, event.commit) for gate in event.gates)
+
     def _reviewed(self, event: on.Reviewed, before: str, _after: str) -> None:
         if before in ("PrPending", "AwaitingHuman"):
             self._kind, self._text = "reviewed", event.text
@@ -275,6 +288,7 @@ class _Story:
         on.PullRequestOpened: _opened,
         on.PullRequestMoved: _moved,
         on.Reviewed: _reviewed,
+        on.MergeFailed: _unmerged,
         on.Unblocked: _unblocked,
         on.Answered: _answered,
         on.Guided: _guided,
@@ -284,6 +298,16 @@ class _Story:
 def _told_again(gate: Gate, commit: str) -> GateResult:
     return GateResult(
         command=gate.command, ok=gate.ok, code=gate.code, excerpt=gate.excerpt, at_commit=commit
+    )
+
+
+def _merge(begun: BegunMerge) -> Merge:
+    return Merge(
+        commit=begun.commit,
+        begun=begun.begun,
+        conflicts=begun.conflicts,
+        ours=tuple(CommitFact(sha=each.sha, subject=each.subject) for each in begun.ours),
+        theirs=tuple(CommitFact(sha=each.sha, subject=each.subject) for each in begun.theirs),
     )
 
 

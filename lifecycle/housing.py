@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from communication.mailbox import Mailbox
 from lifecycle.case import Head, uncommitted
+from lifecycle.machine.states import ITS_BASE
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from lifecycle.case import Case
     from lifecycle.parts import Parts
     from lifecycle.ports import Workspaces
+    from runtime.begun import BegunMerge
     from runtime.process import ProcessIdentity
     from runtime.tree import TreeStatus
     from runtime.workspace import Workspace
@@ -64,6 +66,33 @@ async def look_once(parts: Parts, case: Case, workspace: Workspace) -> None:
     if not case.head.sha:
         status = await parts.workspaces.status(workspace)
         await look_up(parts.workspaces, case, workspace, status)
+
+
+async def begin(
+    parts: Parts, case: Case, workspace: Workspace, wanted: tuple[str, ...]
+) -> tuple[BegunMerge, ...]:
+    """Begin the first merge of these that is not done; return those that are not."""
+    merges = []
+    for name in wanted:
+        commit = await _to_merge(parts, case) if name == ITS_BASE else name
+        if commit is None or not await parts.branches.commit_exists(commit):
+            continue
+        begun = await parts.workspaces.begin_merge(workspace, commit)
+        if begun is not None:
+            merges.append(begun)
+            # What is uncommitted now is that merge, and no work of an earlier attempt.
+            case.head = Head()
+    return tuple(merges)
+
+
+async def _to_merge(parts: Parts, case: Case) -> str | None:
+    """Return the newest commit of the branch that the work goes into, a forge's before ours."""
+    base = str(case.record.facts.get("base_branch", ""))
+    here = await parts.branches.head(base) if base else None
+    there = await parts.branches.fetched(base) if base else None
+    if here is None or there is None or await parts.branches.history.holds(here, there):
+        return here or there
+    return there
 
 
 def mailbox_of(parts: Parts, case: Case, workspace: Workspace) -> Mailbox:

@@ -101,7 +101,9 @@ def watch_of(case: Case, state: State) -> Watch | None:
             return Watch(key=case.agent_id, branch=branch, sha=head, since=since)
         case (
             PrPending(number=number, head=head, since=since)
-            | AwaitingHuman(about=About.CI_LIMIT, number=number, head=head, since=since)
+            | AwaitingHuman(
+                about=About.CI_LIMIT | About.CONFLICT, number=number, head=head, since=since
+            )
         ) if number is not None:
             return Watch(key=case.agent_id, branch=branch, sha=head, number=number, since=since)
         case _:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
+    from lifecycle.bases import Start
     from lifecycle.case import Case
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
@@ -63,7 +64,7 @@ class Performer:
         self._parts = parts
         self._setting_up = SettingUp(parts)
         self._gates = GateRunner(parts, self._setting_up)
-        self._merger = Merger(parts)
+        self._merger = Merger(parts, self._gates)
         self._starter = Starter(parts, self._setting_up)
         self._attended: dict[str, Attendance] = {}
 
@@ -79,8 +80,8 @@ class Performer:
         match effect:
             case do.PrepareWorkspace(attempt=attempt):
                 return await self._prepare(case, effect_id, attempt)
-            case do.SpawnAgent(attempt=attempt):
-                return await self._spawn(case, effect_id, attempt, tell, afford)
+            case do.SpawnAgent() as order:
+                return await self._spawn(case, effect_id, order, tell, afford)
             case do.StopAgent(attempt=attempt, process=process):
                 return await self._stop(case, attempt, process)
             case do.FreezeAgent(attempt=attempt):
@@ -98,6 +99,10 @@ class Performer:
                 return await self._remove(case)
             case _:
                 return await outside.perform(self._parts, case, effect)
+
+    def break_off(self) -> None:
+        """Do not go on with what takes long and can be done by the next runner."""
+        self._merger.break_off()
 
     def attended(self, agent_id: str) -> Attendance | None:
         """Return who attends the agent's living process, if it has one."""
@@ -178,9 +183,11 @@ class Performer:
 
     async def _prepare(self, case: Case, effect_id: str, attempt: int) -> Event:
         try:
-            base = await self._parts.bases.start_of(case.task)
+            start = await self._parts.bases.start_of(case.task)
+            if start.merge and self._parts.settings().on_conflict == "ask":
+                return self._apart(case, attempt, start)
             target = await self._parts.bases.target_of(case.task)
-            workspace = await self._parts.workspaces.prepare(case.agent_id, base=base)
+            workspace = await self._parts.workspaces.prepare(case.agent_id, base=start.commit)
             case.workspace = workspace
             head = workspace.base_commit
             await self._setting_up.workspace(case, effect_id, 0, workspace, head)
@@ -203,6 +210,17 @@ class Performer:
             path=str(workspace.path),
             baseline=baseline,
             notes=workspace.notes,
+            merge=start.merge,
+        )
+
+    def _apart(self, case: Case, attempt: int, start: Start) -> Event:
+        text = (
+            f"the work that {case.task.id} depends on cannot be joined: {start.why}; accept one of "
+            f"the dependencies and resolve the conflict there, then `loopwright resume "
+            f"{case.agent_id}`"
+        )
+        return on.WorkspaceFailed(
+            at=self._now(), attempt=attempt, text=text, fault=Fault.USER, conflicts=start.conflicts
         )
 
     async def _remove(self, case: Case) -> Event:
@@ -224,11 +242,11 @@ class Performer:
         self,
         case: Case,
         effect_id: str,
-        attempt: int,
+        order: do.SpawnAgent,
         tell: Callable[[Event], None],
         afford: Callable[[Spent], str],
     ) -> Event:
-        event, attendance = await self._starter.start(case, effect_id, attempt, tell, afford)
+        event, attendance = await self._starter.start(case, effect_id, order, tell, afford)
         if attendance is not None:
             self._attended[case.agent_id] = attendance
         return event

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lifecycle.settings import Network
     from lifecycle.store.port import LifecycleStore
     from runtime.activity import Activity
+    from runtime.begun import BegunMerge
     from runtime.branches import MergeOutcome, PreparedMerge
     from runtime.commands import CommandResult
     from runtime.history import Unmerged
@@ -38,6 +39,10 @@ class Workspaces(Protocol):
 
     async def is_whole(self, workspace: Workspace) -> bool:
         """Tell whether git, asked in the workspace, comes to it and to no other."""
+        ...
+
+    async def begin_merge(self, workspace: Workspace, commit: str) -> BegunMerge | None:
+        """Begin to merge a commit for the agent to finish; None if its branch holds it."""
         ...
 
     async def unlock(self, workspace: Workspace) -> None:
@@ -163,6 +168,14 @@ class Branches(Protocol):
 
     async def carry_out(self, prepared: PreparedMerge) -> MergeOutcome:
         """Let the target be the prepared commit, unless it moved meanwhile."""
+        ...
+
+    async def commit_exists(self, sha: str) -> bool:
+        """Tell whether this full commit id is in the repository."""
+        ...
+
+    async def fetched(self, branch: str) -> str | None:
+        """Return where the branch was at the forge when it was fetched last."""
         ...
 
     async def is_conflicted(self, branch: str, into: str) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ def ended(record: AgentLifecycle) -> LoopResult | None:
         case (
             AwaitingHuman(about=About.BLOCKED_TIMEOUT | About.DEPENDENCY)
             | AwaitingHuman(about=About.SETUP, until=None)
+            | AwaitingHuman(about=About.CONFLICT, number=None)
         ):
             return _result(record, LoopResultType.BLOCKED)
         case AwaitingHuman(about=About.PR_TIMEOUT):

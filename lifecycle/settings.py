@@ -160,6 +160,11 @@ class Settings(BaseModel):
     """Seconds in which checks may begin on a new commit before it counts as having none."""
     ci_fix_limit: int = Field(5, ge=0, le=1000)
     """Attempts in a row to mend red checks of a pull request before a person is waited for."""
+    on_conflict: Literal["agent", "ask"] = "agent"
+    """Who resolves work that does not go together (conflicts, red merges): a fresh attempt, or you.
+    An accepted head that was resolved waits for a new decision."""
+    conflict_limit: int = Field(3, ge=1, le=1000)
+    """Attempts in a row to resolve that, after which a person is waited for."""
     rerun_red: bool = False
     """Have failed checks run once more before an agent is woken for them."""
     wake_on_base_red: bool = True
@@ -281,6 +286,8 @@ class Settings(BaseModel):
             pr_merge_timeout=self.pr_merge_timeout,
             stuck_limit=self.stuck_limit,
             ci_fix_limit=self.ci_fix_limit,
+            resolves=self.on_conflict == "agent",
+            conflict_limit=self.conflict_limit,
             max_faults=self.max_environment_failures,
             has_gates=bool(task.verify or self.verify),
             review_summaries=self.review_summaries,

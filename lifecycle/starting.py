@@ -16,7 +16,7 @@ from lifecycle.attend import Attendance
 from lifecycle.confine import Seen
 from lifecycle.errors import PlanError, StateGoneError
 from lifecycle.handout import keep, readable, snapshot_for, texts_for, write_config
-from lifecycle.housing import look_once, mailbox_of, whole
+from lifecycle.housing import begin, look_once, mailbox_of, whole
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Process, Spawning
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from communication.mailbox import Mailbox
     from lifecycle.case import Case
+    from lifecycle.machine import effects as do
     from lifecycle.machine.events import Event
     from lifecycle.machine.money import Spent
     from lifecycle.parts import Parts
@@ -53,18 +54,19 @@ class Starter:
         self,
         case: Case,
         effect_id: str,
-        attempt: int,
+        spawn: do.SpawnAgent,
         tell: Callable[[Event], None],
         afford: Callable[[Spent], str],
     ) -> tuple[Event, Attendance | None]:
         """Start the agent; says what came of it, and who attends the process from now on."""
-        parts = self._parts
+        parts, attempt = self._parts, spawn.attempt
         if gone := parts.gone():
             # Nobody would find it again, and another runner may be at the same work.
             return self._unspawned(attempt, StateGoneError(gone), Fault.ENVIRONMENT), None
         try:
             program = program_of(case.agent, _chosen(case))
             workspace = await whole(self._parts, case)
+            case.merges = await begin(parts, case, workspace, spawn.merge)
             await look_once(parts, case, workspace)
             await self._setting_up.workspace(case, effect_id, attempt, workspace, case.head.sha)
             mailbox = mailbox_of(self._parts, case, workspace)

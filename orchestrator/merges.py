@@ -36,7 +36,12 @@ async def standing(repo: Path, store: LifecycleStore, record: AgentLifecycle) ->
             merged = await branches.history.merged_as(work.head, into)
             if merged is not None:
                 return Standing(merged_as=merged)
-        return Standing(along=await ComesAlong(store, branches).of_record(record))
+        along = await ComesAlong(store, branches).of_record(record)
+        if not work.resolves:
+            return Standing(along=along)
+        commits, files = await branches.history.work(work.resolves, work.head, into)
+        names = tuple(f"{sha[:12]} {subject}" for sha, subject in commits)
+        return Standing(along=along, resolution=names, resolved_files=files)
     except RuntimeFault:
         return Standing()  # what is wrong with the repository is told by whoever merges
 

@@ -37,6 +37,10 @@ class Standing:
 
     along: tuple[Along, ...] = ()
     """Whose work would come along, and was not accepted."""
+    resolution: tuple[str, ...] = ()
+    """Commits that resolved what could not be merged before, as they are called."""
+    resolved_files: tuple[str, ...] = ()
+    """The files that they made, beside those of either side."""
     merged_as: str = ""
     """The commit by which it is in that branch already, by a merge of other work."""
 

@@ -52,7 +52,7 @@ LOOK_EVERY = 0.05
 ITS_TURN = 1.0
 """Seconds within which a runner starts an attempt that is due, if it runs that lifecycle."""
 RUNS_ALL = ("loopwright up", "loopwright serve")
-IN_CONFLICT = "both changed"
+NOT_TOGETHER = ("both changed", "is red")
 """Words of a refused merge that an agent can mend; any other is for a person."""
 NEEDS = {
     "answer": "only an open question or a blocker can be answered",
@@ -158,9 +158,12 @@ async def steer(repo: Path, wish: Wish) -> Outcome:
             raise refusal_of(wish, await store.get(wish.agent_id) or before, refusal) from refusal
         changed = await took_effect(store, wish.agent_id, event)
         left = await left_behind(store, wish.agent_id) if changed else ""
+        apart = await not_together(store, wish.agent_id, event) if wish.verb == "accept" else ""
         who = str(runner.get("who") or "another") if runner is not None else ""
         runs = who.startswith(RUNS_ALL) or (bool(who) and await _moves(store, record))
-        facts = Facts(repo, wish, before, record, changed=changed, who=who, runs=runs, left=left)
+        facts = Facts(
+            repo, wish, before, record, changed=changed, who=who, runs=runs, left=left, apart=apart
+        )
         return await outcome_of(facts)
 
 
@@ -249,6 +252,20 @@ async def took_effect(store: LifecycleStore, agent_id: str, event: on.PersonEven
     return any(_is(entry.event, event) for entry in entries)
 
 
+async def not_together(store: LifecycleStore, agent_id: str, event: on.PersonEvent) -> str:
+    """Say what a merge failed from since it was asked for, if an agent is to resolve it."""
+    entries = await store.journal(agent_id, limit=100, newest=True)
+    told = [
+        entry.event.text
+        for entry in entries
+        if isinstance(entry.event, on.MergeFailed)
+        and entry.event.apart
+        and entry.event.at >= event.at
+        and entry.after != Completed.__name__
+    ]
+    return told[-1] if told else ""
+
+
 async def left_behind(store: LifecycleStore, agent_id: str) -> str:
     """Say why what an ended lifecycle worked in could not be removed; nothing if it could."""
     entries = await store.journal(agent_id, limit=20, newest=True)
@@ -271,6 +288,8 @@ class Facts:
     """Whether that runner goes on with this lifecycle."""
     left: str = ""
     """Why its workspace or branch is still there, although it is over."""
+    apart: str = ""
+    """Why it was not merged and went back to an agent."""
 
     @property
     def work(self) -> State | None:
@@ -313,6 +332,13 @@ def _accepted(facts: Facts) -> Outcome:
             details={"commit": work.commit, "into": into},
             hint="It is removed with its record, after retention_hours." if facts.left else "",
         )
+    if facts.apart:
+        return facts.outcome(
+            f"not merged: {facts.apart}; it goes back to an agent{_then(facts)}",
+            exit_code=exits.BLOCKED,
+            details={"problem": facts.apart},
+            hint="The base was not changed. What the agent makes of it waits for you again.",
+        )
     if isinstance(work, Completed) and work.along:
         return facts.outcome(
             f"not merged: {work.problem}",
@@ -329,7 +355,7 @@ def _accepted(facts: Facts) -> Outcome:
             details={"problem": work.problem},
             hint=f"Nothing was changed. Merge {branch} yourself and accept again, or let an agent "
             f"resolve it: loopwright guide {record.agent_id} 'Merge {base} into your branch'"
-            if IN_CONFLICT in work.problem
+            if any(words in work.problem for words in NOT_TOGETHER)
             else "Nothing was changed.",
         )
     return facts.outcome("accepted; its merge is still under way", exit_code=exits.BLOCKED)

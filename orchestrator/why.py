@@ -221,6 +221,14 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: PLR0911  # one p
                 f"{limit}){rule}; a merge or a review still counts; look at {state.url}, then "
                 f"{scene.do('guide', 'TEXT')} and {scene.do('unblock')}, or {again}"
             )
+        case About.CONFLICT:
+            where = f"; a merge of {state.url} still counts" if state.url else ""
+            return (
+                f"waiting for a person since {since} because {quoted(state.text)} (on_conflict = "
+                f"{scene.view.settings.on_conflict}, conflict_limit = "
+                f"{scene.view.settings.conflict_limit}){rule}{where}; resolve it, then "
+                f"{scene.do('resume')}, or let an agent try with {scene.do('unblock', 'TEXT')}"
+            )
         case About.NO_PROGRESS:
             until = f"; one more attempt at {scene.view.when(state.until)}" if state.until else ""
             return (

@@ -16,7 +16,7 @@ from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
 from runtime.gitview import Place, locate, read_small
 from runtime.history import History
-from runtime.ownership import BRANCH_REFS, STATE_FOLDER, checkouts, held_at
+from runtime.ownership import BRANCH_REFS, REMOTE_REFS, STATE_FOLDER, checkouts, held_at
 from runtime.saving import IDENTITY
 from runtime.status import SLOW, Checkout, unfiltered_files
 from runtime.tree import SHA, shown, some_of
@@ -61,6 +61,11 @@ class PreparedMerge:
     passing: bool = False
     """As in `MergeOutcome`."""
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the target would come to hold something that it does not hold yet."""
+        return bool(self.commit) and self.commit != self.target
+
 
 class BranchManager:
     """The branches of one repository."""
@@ -75,6 +80,10 @@ class BranchManager:
     async def head(self, branch: str) -> str | None:
         """Return the branch's newest commit, or None when there is no such branch."""
         return await self._answer("show-ref", "--verify", "--hash", _HEADS + branch)
+
+    async def fetched(self, branch: str) -> str | None:
+        """Return where the branch was at the forge when it was fetched last, if it ever was."""
+        return await self._answer("show-ref", "--verify", "--hash", REMOTE_REFS + branch)
 
     async def commit_exists(self, sha: str) -> bool:
         """Whether this full commit id is in the repository."""

@@ -98,6 +98,21 @@ class History:
         rows = [row.partition(" ") for row in _texts(result.stdout)]
         return tuple((commit, subject) for commit, _, subject in rows)
 
+    async def work(
+        self, old: str, new: str, base: str
+    ) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+        """Return the commits that led from one to another beside a branch, and the files they made.
+
+        Of a merge only the files that are as in none of its parents.
+        """
+        span = (f"{old}..{new}", f"^{base}")
+        listed = await self._git.run("log", "-z", "--format=%H %s", *span, cwd=self._repo)
+        touched = ("log", "-z", "--cc", "--name-only", "--no-renames", "--format=")
+        named = await self._git.run(*touched, *span, cwd=self._repo)
+        rows = [row.partition(" ") for row in _texts(listed.stdout)]
+        files = dict.fromkeys(name.strip("\n") for name in _texts(named.stdout))
+        return tuple((sha, text) for sha, _, text in rows), tuple(filter(None, files))
+
     async def tree_of(self, commit: str) -> str:
         """Return the id of a commit's files."""
         asked = ("rev-parse", "--verify", f"{commit}^{{tree}}")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
 BASE_REFS = "refs/loopwright/base/"
+REMOTE_REFS = "refs/loopwright/remote/"
+"""Branches as they were at the forge when they were fetched last."""
 SAVED_REFS = "refs/loopwright/saved/"
 BRANCH_REFS = "refs/heads/agent/"
 STATE_FOLDER = ".loopwright"

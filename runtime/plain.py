@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from runtime.begun import BegunMerge
     from runtime.saving import SavedWork
     from runtime.tree import ChangedFile, Commit
 
@@ -62,6 +63,11 @@ class FolderWorkspaces:
         """Say that nothing is known and nothing uncommitted."""
         del workspace
         return _UNKNOWN
+
+    async def begin_merge(self, workspace: Workspace, commit: str) -> BegunMerge | None:
+        """Have nothing to merge: without git there are no branches."""
+        del workspace, commit
+        return None
 
     async def unlock(self, workspace: Workspace) -> None:
         """Remove nothing: there is no git whose locks could stay."""

@@ -17,7 +17,7 @@ from runtime.branches import BranchManager
 from runtime.errors import BranchError, GitError, RepositoryError, RuntimeFault
 from runtime.git import NOT_A_REPOSITORY, Git
 from runtime.gitview import locate, read_small
-from runtime.ownership import STATE_FOLDER
+from runtime.ownership import REMOTE_REFS, STATE_FOLDER
 from runtime.remote_address import NO_ADDRESS, Address, understood
 from runtime.remote_trip import Trip, plan_trip
 from runtime.remote_words import cleaned, pushed
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from runtime.gitcall import GitResult
 
-REMOTE_REFS = "refs/loopwright/remote/"
 """Where a branch was there when it was fetched last."""
 TIMEOUT = 120.0
 _OLDEST = (2, 32)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from runtime import homes, ownership
+from runtime.begun import BegunMerge, begin_merge
 from runtime.errors import CheckedOutError, WorkspaceError
 from runtime.git import Git
 from runtime.gitview import pinned, read_small
@@ -129,6 +130,12 @@ class WorkspaceManager:
     async def status(self, workspace: Workspace) -> TreeStatus:
         """Say where the workspace stands, by one git process."""
         return await status_of(self._git, await self._checkout(workspace))
+
+    async def begin_merge(self, workspace: Workspace, commit: str) -> BegunMerge | None:
+        """Begin to merge a commit for the agent to finish; None if its branch holds it."""
+        async with self._lock(workspace.agent_id):
+            checkout = await self._checkout(workspace)
+            return await begin_merge(self._git, checkout, workspace.branch, commit)
 
     async def planted(self, workspace: Workspace) -> tuple[str, ...]:
         """Tell what git would run in the user's hands since the workspace was made.

@@ -81,6 +81,7 @@ def trim(values: Values, level: int) -> Values:
             **ci,
             "failed": cutter.excerpts(ci["failed"], "CI output", "failed checks"),
         },
+        "merges": [cutter.merge(each) for each in values["merges"]],
         "remarks": cutter.excerpts(values["remarks"], "review remarks", "review remarks"),
         "answer": values["answer"]
         and {
@@ -99,6 +100,7 @@ def trim(values: Values, level: int) -> Values:
     for name, limit, noun in (
         ("blockers", limits.asides, "blockers"),
         ("notes", limits.asides, "notes"),
+        ("between", limits.asides, "commits in between"),
         ("flagged_files", limits.asides, "flagged files"),
         ("changed_files", limits.files, "changed files"),
         ("dirty_files", limits.files, "uncommitted files"),
@@ -204,6 +206,15 @@ class _Cutter:
             return list(values)
         self.missing[noun] += over
         return list(values[-limit:] if newest else values[:limit])
+
+    def merge(self, value: Values) -> Values:
+        limits = self.limits
+        return {
+            **value,
+            "conflicts": self.items(value["conflicts"], limits.files, "files in conflict"),
+            "ours": self.items(value["ours"], limits.commits, "commits of yours"),
+            "theirs": self.items(value["theirs"], limits.commits, "commits of the other side"),
+        }
 
     def excerpts(self, values: list[Values], noun: str, counted: str) -> list[Values]:
         return [

@@ -6,17 +6,23 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
-from ci.interface import PullRequestState
+from ci.interface import MergeTerms, PullRequestState
 from lifecycle.judging.along import DONE, Along, ComesAlong, refusal
+from lifecycle.judging.mergegates import MergeGates
 from lifecycle.machine import events as on
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from ci.interface import PullRequest
     from lifecycle.case import Case
+    from lifecycle.judging.gates import GateRunner
     from lifecycle.machine import effects as do
     from lifecycle.machine.events import Event
     from lifecycle.parts import Parts
+    from runtime.branches import MergeOutcome
+
+TRIES = 5
+"""Times that a merge is made anew because its base moved while it was verified."""
 
 
 def _is_history(found: PullRequest, head: str) -> bool:
@@ -35,11 +41,16 @@ def _merge_message(case: Case) -> str:
 class Merger:
     """Merges for all lifecycles of one repository."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, gates: GateRunner) -> None:
         self._parts = parts
+        self._gates = MergeGates(parts, gates)
         self._turn = asyncio.Lock()
         """One after the other: each merge is judged on top of the one before."""
         self._comes_along = ComesAlong(parts.store, parts.branches)
+
+    def break_off(self) -> None:
+        """End what is being judged before a merge; the order stays for the next runner."""
+        self._gates.break_off()
 
     async def merge(self, case: Case, order: do.MergeBranch) -> Event:
         """Merge exactly the judged commit into its base, or change nothing."""
@@ -60,20 +71,37 @@ class Merger:
         if along:
             names = tuple(each.agent_id for each in along)
             return on.MergeFailed(at=self._now(), text=refusal(branch, along), along=names)
-        merged = await self._merge_there(branch, base, head)
-        if merged is not None:
-            return merged
-        outcome = await self._parts.branches.merge(
-            branch,
-            base,
-            message=self._parts.masker.mask(_merge_message(case)),
-            expected_head=head or None,
-        )
+        there = await self._merge_there(branch, base, head)
+        return there or await self._settle(case, order, branch, base)
+
+    async def _settle(self, case: Case, order: do.MergeBranch, branch: str, base: str) -> Event:
+        outcome = await self._merge_here(case, order, branch, base)
+        if isinstance(outcome, on.MergeFailed):
+            return outcome
         if outcome.merged and outcome.commit is not None:
             return on.MergeSucceeded(at=self._now(), commit=outcome.commit)
-        if lost := await self._lost(case, branch, base, head):
-            return await self._by_hand(head, lost)
+        if lost := await self._lost(case, branch, base, order.head):
+            return await self._by_hand(order.head, lost)
         return on.MergeFailed(at=self._now(), text=outcome.reason, conflicts=outcome.conflicts)
+
+    async def _merge_here(
+        self, case: Case, order: do.MergeBranch, branch: str, base: str
+    ) -> MergeOutcome | on.MergeFailed:
+        """Make the merge, judge it, and only then move the base; begin again if that moved."""
+        branches, tries = self._parts.branches, TRIES
+        message = self._parts.masker.mask(_merge_message(case))
+        while True:
+            prepared = await branches.prepare(
+                branch, base, message=message, expected_head=order.head or None
+            )
+            if order.verify and prepared.is_new:
+                red = await self._gates.objection(case, prepared)
+                if red is not None:
+                    return red
+            outcome = await branches.carry_out(prepared)
+            tries -= 1
+            if not outcome.moved or not tries:
+                return outcome
 
     async def _along(self, case: Case, head: str, base: str) -> tuple[Along, ...]:
         """Return what would come along, and what it was to be built on and is not accepted."""
@@ -113,7 +141,8 @@ class Merger:
             if found.base != base:
                 text = f"pull request {found.url} goes into {found.base}, not into {base}"
                 return self._refused(text)
-            result = await ci.merge(found.number, expected_sha=head)
+            # What comes along was looked at here, and is what the person wants.
+            result = await ci.merge(found.number, expected_sha=head, terms=MergeTerms(along=True))
         except ProviderError as error:
             return self._refused(str(error))
         if not result.merged:

@@ -40,6 +40,7 @@ from lifecycle.machine.step import (
     open_breaker,
     prepare,
     reject,
+    resolved,
 )
 from lifecycle.machine.values import changed
 
@@ -89,7 +90,7 @@ def respawn(state: BackingOff, event: on.Admitted, policy: Policy) -> Step:
 
 def first_spawn(state: Preparing, event: on.WorkspaceReady, policy: Policy) -> Step:
     """Start the first attempt in its new workspace."""
-    state = counted(state, faults=0)
+    state = counted(state, faults=0, merge=event.merge)
     if state.tally.wanted is not Wanted.NOTHING:
         return land(BackingOff(tally=state.tally, until=event.at, why="interrupted"), event.at)
     return launch(state, event.at, policy, approved=False)
@@ -97,6 +98,11 @@ def first_spawn(state: Preparing, event: on.WorkspaceReady, policy: Policy) -> S
 
 def no_workspace(state: Preparing, event: on.WorkspaceFailed, policy: Policy) -> Step:
     """Wait out a failing disk; give up at once on what only the user can mend."""
+    if event.conflicts:
+        human = AwaitingHuman(
+            tally=state.tally, about=About.CONFLICT, text=event.text, since=event.at
+        )
+        return land(human, event.at)
     if event.fault is Fault.USER:
         return reject(state, Reason.ERROR, event.text)
     back = BackingOff(until=event.at, why="", prepare=True)
@@ -408,7 +414,7 @@ def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy
 
 def _await_merge(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
     pending = PrPending(
-        tally=changed(state.tally, blocked_on=""),
+        tally=changed(resolved(state.tally), blocked_on=""),
         since=event.at,
         until=event.at + policy.pr_merge_timeout,
         word=word,
@@ -497,8 +503,10 @@ def _complete(completed: Completed, at: float) -> Step:
     """Come to rest; there is nothing left that a pause could hold."""
     if completed.tally.wanted is Wanted.REJECT:
         return land(completed, at)
-    tally = changed(completed.tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="")
+    before = completed.tally.merge_head
+    tally = resolved(completed.tally)
+    tally = changed(tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="", blocked_on="")
     return Step(
-        changed(completed, tally=changed(tally, blocked_on="")),
+        changed(completed, tally=tally, resolves=before if before != completed.head else ""),
         (do.PublishBranch(head=completed.head),),
     )

@@ -31,6 +31,9 @@ class PrepareWorkspace(AttemptEffect):
 class SpawnAgent(AttemptEffect):
     """Render the summary and start a fresh agent with it."""
 
+    merge: tuple[str, ...] = ()
+    """Begin to merge these in its workspace before that."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StopAgent(AttemptEffect):

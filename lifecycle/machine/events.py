@@ -86,6 +86,8 @@ class WorkspaceReady(AttemptEvent):
     path: str = ""
     baseline: tuple[Gate, ...] = ()
     """How the gates went before any work was done."""
+    merge: tuple[str, ...] = ()
+    """Commits of dependencies that do not go together with it and are to be merged first."""
     notes: tuple[str, ...] = ()
 
 
@@ -95,6 +97,8 @@ class WorkspaceFailed(AttemptEvent):
 
     text: str
     fault: Fault
+    conflicts: tuple[str, ...] = ()
+    """Files in which the work that it builds on does not go together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -428,6 +432,17 @@ class MergeFailed(Event):
     conflicts: tuple[str, ...] = field(default=())
     along: tuple[str, ...] = ()
     """Agents whose work would come along, and that nobody accepted."""
+    gates: tuple[Gate, ...] = ()
+    """How the merged files were judged, if red."""
+    commit: str = ""
+    """The merge that was judged; no branch holds it."""
+    between: tuple[str, ...] = ()
+    """What came into the base since the work was judged: agents, or commits."""
+
+    @property
+    def apart(self) -> bool:
+        """Tell whether the two sides do not go together, which an agent can mend."""
+        return bool(self.conflicts or self.gates)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,8 +29,12 @@ from lifecycle.machine.states import (
 from lifecycle.machine.step import (
     IllegalTransition,
     Step,
+    is_before_work,
     land,
+    may_resolve,
+    prepare_again,
     reject,
+    resolve,
     suspend,
     try_once,
     verify_now,
@@ -43,7 +47,10 @@ if TYPE_CHECKING:
     from lifecycle.machine.policy import Policy
 
 
-ANSWERABLE = (About.QUESTION, About.BLOCKED_TIMEOUT, About.CI_LIMIT, About.NO_PROGRESS)
+ANSWERABLE = (
+    *(About.QUESTION, About.BLOCKED_TIMEOUT, About.CI_LIMIT, About.NO_PROGRESS),
+    About.CONFLICT,
+)
 
 # --- going on ---------------------------------------------------------------------------------
 
@@ -54,6 +61,8 @@ def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy)
         return Step(state, late=True)
     if isinstance(state, AwaitingHuman) and state.about is About.DEPENDENCY:
         return Step(Queued(tally=state.tally))
+    if isinstance(state, AwaitingHuman) and is_before_work(state):
+        return prepare_again(state, event.at, _said("unblocked", event.by, event.note))
     said = _said("unblocked", event.by, event.note)
     if isinstance(state, AwaitingHuman) and state.verify is not None:
         return verify_now(state, event.at, said, approved=True)
@@ -64,7 +73,7 @@ def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy)
 
 def _trusted_again(state: Blocked | AwaitingHuman) -> Blocked | AwaitingHuman:
     """A person looked at it: what was tried in vain before counts no more."""
-    return counted(state, ci_fixes=0)
+    return counted(state, ci_fixes=0, conflicts=0)
 
 
 def skip_dependencies(state: Queued, event: on.Unblocked, policy: Policy) -> Step:
@@ -85,6 +94,8 @@ def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -
         return Step(state, late=True)
     if isinstance(state, AwaitingHuman) and state.about is About.NO_PROGRESS:
         return try_once(state, event.at, policy, _said("answered", event.by, ""))
+    if isinstance(state, AwaitingHuman) and is_before_work(state):
+        return prepare_again(state, event.at, _said("answered", event.by, ""))
     return wake(_trusted_again(state), event.at, _said("answered", event.by, ""))
 
 
@@ -116,7 +127,8 @@ def send_back(state: Completed, event: on.Guided, policy: Policy) -> Step:
     del policy
     if state.merging:
         return Step(state, late=True)
-    return wake(state, event.at, _said("sent back with guidance", event.by, ""))
+    looked_at = counted(state, conflicts=0)
+    return wake(looked_at, event.at, _said("sent back with guidance", event.by, ""))
 
 
 def hurry(state: BackingOff, event: on.ResumeRequested, policy: Policy) -> Step:
@@ -307,9 +319,13 @@ def merged(state: Completed, event: on.MergeSucceeded, policy: Policy) -> Step:
 
 
 def not_merged(state: Completed, event: on.MergeFailed, policy: Policy) -> Step:
-    """Everything is as it was; a person decides what next, or has decided meanwhile."""
-    del policy
-    refused = changed(state, merging=False, problem=event.text, along=event.along)
+    """Give to an agent what does not go together; all else is for a person to decide."""
+    text = event.text
+    if event.apart and policy.resolves:
+        if may_resolve(state.tally, policy):
+            return resolve(changed(state, merging=False), event.at, text, state.head)
+        text = f"{text}; {state.tally.conflicts} attempts to resolve that did not do"
+    refused = changed(state, merging=False, problem=text, along=event.along)
     return land(refused, event.at)
 
 

@@ -28,6 +28,9 @@ class Policy:
     programs: tuple[str, ...] = ()
     """The chain, the best first; empty where there is no choice."""
     ci_fix_limit: int = 5
+    resolves: bool = True
+    """Work that does not go together goes to an agent, not to a person."""
+    conflict_limit: int = 3
     max_faults: int = 10
     has_gates: bool = False
     review_summaries: bool = False

@@ -89,6 +89,11 @@ class About(StrEnum):
     NO_PROGRESS = "no_progress"
     DEPENDENCY = "dependency"
     SETUP = "setup"
+    CONFLICT = "conflict"
+
+
+ITS_BASE = "base"
+"""In place of a commit to merge: the branch that the work goes into, as it is by then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +208,12 @@ class Tally:
     """Environment failures in a row; they cost no retry but stop at their own limit."""
     ci_fixes: int = 0
     """Attempts in a row that were woken to mend red checks of the same pull request."""
+    conflicts: int = 0
+    """Attempts in a row that were woken because the work does not go together with other work."""
+    merge: tuple[str, ...] = ()
+    """Commits, or `ITS_BASE`, whose merge the next attempt finds begun in its workspace."""
+    merge_head: str = ""
+    """The completed work that could not be merged, if that is why."""
     wanted: Wanted = Wanted.NOTHING
     wanted_by: str = ""
     wanted_why: str = ""
@@ -367,6 +378,8 @@ class Completed(State):
     """Why the latest attempt to merge was refused."""
     along: tuple[str, ...] = ()
     """Agents that were the reason: their work would come along, and nobody accepted it."""
+    resolves: str = ""
+    """The head that was accepted before and could not be merged; this one resolves that."""
 
 
 @dataclass(frozen=True, kw_only=True)

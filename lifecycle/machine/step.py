@@ -9,6 +9,7 @@ from lifecycle.machine import chain
 from lifecycle.machine import effects as do
 from lifecycle.machine.policy import delay, growing
 from lifecycle.machine.states import (
+    ITS_BASE,
     About,
     AwaitingHuman,
     BackingOff,
@@ -83,6 +84,37 @@ def verify_now(state: AwaitingHuman, at: float, why: str, *, approved: bool) -> 
     """Run the gates that waited for a person as soon as there is a place."""
     verify = changed(state.verify, setup_approved=approved) if state.verify is not None else None
     return land(BackingOff(tally=state.tally, until=at, why=why, verify=verify), at)
+
+
+def is_before_work(state: AwaitingHuman) -> bool:
+    """Tell whether no workspace was made yet, because what it builds on does not go together."""
+    return state.about is About.CONFLICT and not state.tally.spawn_count
+
+
+def prepare_again(state: State, at: float, why: str) -> Step:
+    """Try once more to make the workspace."""
+    return land(BackingOff(tally=state.tally, until=at, why=why, prepare=True), at)
+
+
+def may_resolve(tally: Tally, policy: Policy) -> bool:
+    """Tell whether an agent gets one more attempt at what does not go together."""
+    return policy.resolves and tally.conflicts < policy.conflict_limit
+
+
+def resolve(state: State, at: float, why: str, head: str = "") -> Step:
+    """Wake an attempt that finds the merge with its base begun; nobody pays, but it is counted."""
+    tally = changed(
+        state.tally,
+        conflicts=state.tally.conflicts + 1,
+        merge=(ITS_BASE,),
+        merge_head=head or state.tally.merge_head,
+    )
+    return wake(changed(state, tally=tally), at, why)
+
+
+def resolved(tally: Tally) -> Tally:
+    """Return the counters of work that is handed over; whether it merges now will be seen."""
+    return changed(tally, merge=(), merge_head="") if tally.merge or tally.merge_head else tally
 
 
 def fail(state: State, at: float, policy: Policy, kind: str, text: str) -> Step:
@@ -174,7 +206,8 @@ def launch(state: State, at: float, policy: Policy, *, approved: bool) -> Step:
     if policy.review_summaries and not approved:
         text = f"the summary for attempt {tally.attempt} waits for approval"
         return land(AwaitingHuman(tally=tally, about=About.REVIEW, text=text, since=at), at)
-    return Step(Spawning(tally=tally), (do.SpawnAgent(attempt=tally.attempt),))
+    order = do.SpawnAgent(attempt=tally.attempt, merge=tally.merge)
+    return Step(Spawning(tally=tally), (order,))
 
 
 def _rest_on(state: State, tally: Tally, at: float, policy: Policy, *, approved: bool) -> Step:

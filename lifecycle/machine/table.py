@@ -85,7 +85,8 @@ RULES: tuple[Rule, ...] = (
     # one attempt: before the agent lives
     rule(Preparing, on.WorkspaceReady, attempts.first_spawn,
          Spawning, AwaitingHuman, BackingOff, Suspended, Rejected),
-    rule(Preparing, on.WorkspaceFailed, attempts.no_workspace, BackingOff, Suspended, Rejected),
+    rule(Preparing, on.WorkspaceFailed, attempts.no_workspace,
+         BackingOff, AwaitingHuman, Suspended, Rejected),
     rule(Preparing, on.Guided, attempts.note, Preparing),
     rule(Preparing, on.Reviewed, attempts.note, Preparing),
     rule(Preparing, on.PauseRequested, people.pause_after_attempt, Preparing),
@@ -197,7 +198,7 @@ RULES: tuple[Rule, ...] = (
     # the end
     rule(Completed, on.AcceptRequested, people.accept, Completed),
     rule(Completed, on.MergeSucceeded, people.merged, Accepted),
-    rule(Completed, on.MergeFailed, people.not_merged, Completed, Rejected),
+    rule(Completed, on.MergeFailed, people.not_merged, Completed, BackingOff, Rejected),
     rule(Completed, on.AlongAccepted, people.along_accepted, Completed),
     rule(Completed, on.Guided, people.send_back, Completed, BackingOff),
     rule(Completed, on.Reviewed, attempts.note, Completed),

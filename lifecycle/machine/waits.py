@@ -18,7 +18,18 @@ from lifecycle.machine.states import (
     Word,
     counted,
 )
-from lifecycle.machine.step import Step, fail, is_stuck, try_once, verify_now, wake
+from lifecycle.machine.step import (
+    Step,
+    fail,
+    is_before_work,
+    is_stuck,
+    may_resolve,
+    prepare_again,
+    resolve,
+    try_once,
+    verify_now,
+    wake,
+)
 from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
@@ -28,7 +39,7 @@ if TYPE_CHECKING:
 DECIDED = ("green", "red")
 OF_A_HEAD = (PrFate.CHECKS_FAILED, PrFate.CONFLICT)
 """Fates that are about one commit."""
-OVER_A_PULL_REQUEST = (About.PR_TIMEOUT, About.CI_LIMIT)
+OVER_A_PULL_REQUEST = (About.PR_TIMEOUT, About.CI_LIMIT, About.CONFLICT)
 
 
 # --- dependencies -----------------------------------------------------------------------------
@@ -164,7 +175,28 @@ def moved(state: PrPending, event: on.PullRequestMoved, policy: Policy) -> Step:
         return Step(state, (do.LookAtPullRequest(number=event.number),) if known else ())
     if event.fate is PrFate.CHECKS_FAILED:
         return _mend(state, event, policy)
+    if event.fate is PrFate.CONFLICT:
+        return _conflict(state, event, policy)
     return _meet(state, event, policy)
+
+
+def _conflict(state: PrPending, event: on.PullRequestMoved, policy: Policy) -> Step:
+    """Wake an agent for what does not merge, so often and then never without a person."""
+    text = event.text or f"pull request {event.number} conflicts with its base"
+    if may_resolve(state.tally, policy):
+        return resolve(state, event.at, text)
+    tried = state.tally.conflicts
+    human = AwaitingHuman(
+        tally=state.tally,
+        about=About.CONFLICT,
+        text=f"{text}; {tried} attempts to resolve that did not do" if tried else text,
+        since=event.at,
+        until=event.at + policy.blocked_timeout,
+        head=state.head,
+        url=state.url,
+        number=state.number,
+    )
+    return Step(human)
 
 
 def _mend(state: PrPending, event: on.PullRequestMoved, policy: Policy) -> Step:
@@ -197,9 +229,8 @@ def reviewed_late(state: AwaitingHuman, event: on.Reviewed, policy: Policy) -> S
     """A review moves on what waits for a person because of its pull request."""
     del policy
     if state.about in OVER_A_PULL_REQUEST:
-        return wake(
-            counted(state, ci_fixes=0), event.at, event.text or "the pull request was reviewed"
-        )
+        looked_at = counted(state, ci_fixes=0, conflicts=0)
+        return wake(looked_at, event.at, event.text or "the pull request was reviewed")
     return Step(state)
 
 
@@ -207,8 +238,11 @@ def moved_after_timeout(state: AwaitingHuman, event: on.PullRequestMoved, policy
     """A merge that comes after the time-out still counts."""
     if state.about not in OVER_A_PULL_REQUEST or _is_another(event, state.url):
         return Step(state, late=True)
-    if state.about is About.CI_LIMIT and event.fate is PrFate.CHECKS_FAILED:
+    known = {About.CI_LIMIT: PrFate.CHECKS_FAILED, About.CONFLICT: PrFate.CONFLICT}
+    if known.get(state.about) is event.fate:
         return Step(state, late=True)
+    if event.fate is PrFate.CONFLICT and may_resolve(state.tally, policy):
+        return resolve(state, event.at, event.text or "the pull request conflicts with its base")
     return _meet(state, event, policy)
 
 
@@ -218,7 +252,7 @@ def _is_another(event: on.PullRequestMoved, url: str) -> bool:
 
 def _meet(state: State, event: on.PullRequestMoved, policy: Policy) -> Step:
     if event.fate in (PrFate.MERGED, PrFate.CLOSED):
-        state = counted(state, ci_fixes=0)
+        state = counted(state, ci_fixes=0, conflicts=0)
     if event.fate is PrFate.MERGED:
         return wake(state, event.at, f"pull request {event.number} was merged")
     text = event.text or f"pull request {event.number}: {event.fate}"
@@ -245,7 +279,11 @@ def pr_deadline(state: PrPending, event: on.DeadlinePassed, policy: Policy) -> S
 # --- waits for a person that something else ends ----------------------------------------------
 
 
-_STAYS = {About.CI_LIMIT: About.PR_TIMEOUT, About.SETUP: About.SETUP}
+_STAYS = {
+    About.CI_LIMIT: About.PR_TIMEOUT,
+    About.CONFLICT: About.PR_TIMEOUT,
+    About.SETUP: About.SETUP,
+}
 
 
 def human_deadline(state: AwaitingHuman, event: on.DeadlinePassed, policy: Policy) -> Step:
@@ -267,14 +305,17 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
     rests = bool(state.tally.resting)
     if rests:
         state = changed(state, tally=chain.awake(state.tally))
+    again = f"tried again by {event.by or 'a person'}"
     match state.about:
         case About.BLOCKED_TIMEOUT if is_stuck(state.tally, policy):
-            return try_once(state, event.at, policy, f"tried again by {event.by or 'a person'}")
+            return try_once(state, event.at, policy, again)
         case About.BLOCKED_TIMEOUT:
             return _wait_again(state, event.at, policy)
-        case About.PR_TIMEOUT | About.CI_LIMIT:
+        case About.CONFLICT if is_before_work(state):
+            return prepare_again(state, event.at, again)
+        case About.PR_TIMEOUT | About.CI_LIMIT | About.CONFLICT:
             pending = PrPending(
-                tally=changed(state.tally, ci_fixes=0),
+                tally=changed(state.tally, ci_fixes=0, conflicts=0),
                 since=event.at,
                 until=event.at + policy.pr_merge_timeout,
                 word=Word(type="pr_created", pr_url=state.url),
@@ -283,12 +324,11 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
             )
             return Step(pending, (do.OpenPullRequest(url=state.url, summary=""),))
         case About.NO_PROGRESS:
-            return try_once(state, event.at, policy, f"tried again by {event.by or 'a person'}")
+            return try_once(state, event.at, policy, again)
         case About.DEPENDENCY:
             return Step(Queued(tally=state.tally, waiting_on=state.blocked_on))
         case About.SETUP:
-            said = f"tried again by {event.by or 'a person'}"
-            return verify_now(state, event.at, said, approved=False)
+            return verify_now(state, event.at, again, approved=False)
         case _:
             return Step(state, late=not rests)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.money import dollars
+from lifecycle.machine.states import Completed
 from lifecycle.paths import Paths
 from orchestrator.cli.options import Parser, find_repo
 from orchestrator.cli.text import (
@@ -118,6 +119,10 @@ def _form(found: _Found) -> dict[str, Any]:
         "why": found.reason,
         "comes_along": form(found.standing.along),
         "merged_as": found.standing.merged_as or None,
+        "resolution": {
+            "commits": list(found.standing.resolution),
+            "files": list(found.standing.resolved_files),
+        },
         "attempts": [attempt_form(row) for row in found.attempts],
         "pending": [pending_form(order) for order in found.pending],
         "runner": found.runner,
@@ -172,6 +177,12 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
         few = ", ".join(record.changed_files[:8])
         more = len(record.changed_files) - 8
         yield "changed", few + (f" and {more} more" if more > 0 else "")
+    stands = found.standing
+    if isinstance(work, Completed) and work.resolves:
+        between = f"{work.resolves[:12]}..{work.head[:12]} ^{facts.get('base_branch')}"
+        yield "resolves", f"{work.resolves[:12]}, which was accepted and could not be merged"
+        yield "by", "; ".join(stands.resolution)
+        yield "in", f"{', '.join(stands.resolved_files) or 'no file'} (git log -p --cc {between})"
     yield "along", ", ".join(map(str, found.standing.along))
     for name, path in _files(found).items():
         yield name, str(path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from lifecycle.scribe import Scribe
 from runtime.activity import Activity
+from runtime.begun import BegunMerge
 from runtime.branches import MergeOutcome, PreparedMerge
 from runtime.child import ProcessExit, StopReport
 from runtime.commands import CommandResult
@@ -59,6 +60,10 @@ class Spaces:
     def _space(self, workspace: Workspace) -> Space:
         self._life.breathe()
         return self._world.spaces[workspace.agent_id]
+
+    async def begin_merge(self, workspace: Workspace, commit: str) -> BegunMerge | None:
+        self._space(workspace)
+        return BegunMerge(commit, begun=True)
 
     async def unlock(self, workspace: Workspace) -> None:
         pass
@@ -319,6 +324,14 @@ class Branches:
         return await self.merge(
             prepared.branch, prepared.into, message="", expected_head=prepared.source
         )
+
+    async def commit_exists(self, sha: str) -> bool:
+        del sha
+        return True
+
+    async def fetched(self, branch: str) -> str | None:
+        del branch
+        return None
 
     async def is_conflicted(self, branch: str, into: str) -> tuple[str, ...]:
         del branch, into

@@ -43,6 +43,7 @@ def test_accept_merges_into_the_base_and_says_as_which_commit(world: World) -> N
 
 def test_accept_with_a_conflict_changes_nothing_and_names_the_file(world: World) -> None:
     _begun(world, DONE)
+    world.settings(QUICK_TO_BLOCK + 'on_conflict = "ask"\n')
     (world.repo / "a.txt").write_text("mine\n")
     world.git("add", "-A")
     world.git("commit", "-qm", "Mine")
