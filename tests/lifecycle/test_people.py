@@ -119,6 +119,7 @@ async def test_accepting_merges_into_the_base_and_twice_is_once(world: World) ->
 
 
 async def test_accepting_a_conflict_is_refused_and_changes_nothing(world: World) -> None:
+    world.settings["on_conflict"] = "ask"
     await world.run([*commit("a.txt", "the agent's\n"), DONE])
     (world.repo / "a.txt").write_text("the user's\n")
     git(world.repo, "commit", "-qam", "meanwhile")

@@ -11,7 +11,7 @@ from ci.events import CIEvent, CIEventType
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Blocked, PrPending
 from lifecycle.result import LoopResultType
-from tests.lifecycle.world import AGENT, DONE, PATIENCE, World, commit, git, says, until
+from tests.lifecycle.world import AGENT, DONE, PATIENCE, Step, World, commit, git, says, until
 
 BLOCKED = [*commit("x.txt"), says("blocked", blocked_on=["ci"], reason="CI must say yes")]
 OPENED = [*commit("x.txt"), says("pr_created", summary="a pull request")]
@@ -200,17 +200,27 @@ async def test_red_checks_cost_a_retry_and_their_log_is_told(world: World) -> No
     assert "assertion failed in calc" in world.prompt(2)
 
 
-async def test_a_conflict_costs_a_retry_and_names_the_file(world: World) -> None:
-    script = {1: [*commit("a.txt", "the agent's\n"), says("pr_created")], 2: [DONE]}
+async def test_a_conflict_of_a_pull_request_goes_to_an_agent_that_finds_the_merge_begun(
+    world: World,
+) -> None:
+    finish: list[Step] = [
+        {"run": ["sh", "-c", "grep -q '<<<<<<<' a.txt && git rev-parse -q --verify MERGE_HEAD"]},
+        {"write": {"path": "a.txt", "text": "both\n"}},
+        {"commit": "both"},
+        DONE,
+    ]
+    script = {1: [*commit("a.txt", "the agent's\n"), says("pr_created")], 2: finish}
     async with world.running(script, ci=world.ci()) as running:
         await running.at("PrPending")
         await until(lambda: _number(running.loop) is not None)
         (world.repo / "a.txt").write_text("the user's\n")
         git(world.repo, "commit", "-qam", "meanwhile")
         result = await running.result()
-    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
-    assert "a.txt" in world.prompt(2)
-    assert "onflict" in world.prompt(2)
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
+    assert "These files hold markers" in world.prompt(2)
+    assert "`meanwhile`" in world.prompt(2)
+    assert "`add a.txt`" in world.prompt(2)
+    assert world.git("merge-base", "main", f"agent/{AGENT}") == world.git("rev-parse", "main")
 
 
 async def test_a_merge_after_the_timeout_still_counts(world: World) -> None:

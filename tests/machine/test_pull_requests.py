@@ -40,7 +40,7 @@ def test_a_merge_wakes_it_and_costs_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize("fate", [on.PrFate.CLOSED, on.PrFate.CHECKS_FAILED, on.PrFate.CONFLICT])
+@pytest.mark.parametrize("fate", [on.PrFate.CLOSED, on.PrFate.CHECKS_FAILED])
 def test_every_other_fate_wakes_it_and_costs_a_retry(fate: on.PrFate) -> None:
     (
         play(pr_pending(), retry_interval=30)
@@ -49,7 +49,7 @@ def test_every_other_fate_wakes_it_and_costs_a_retry(fate: on.PrFate) -> None:
         .says(f"pr_{fate}: pull request 1: {fate}")
         .counts(retry_count=1)
     )
-    play(pr_pending()).on(met(fate, text="2 conflicts")).to(BackingOff).says("2 conflicts")
+    play(pr_pending()).on(met(fate, text="2 red checks")).to(BackingOff).says("2 red checks")
 
 
 def test_the_fate_of_a_pull_request_may_use_up_the_last_retry() -> None:

@@ -67,6 +67,7 @@ TRANSCRIPTS = (
     "test_endings",
     "test_usage_limits",
     "test_chains",
+    "test_conflicts",
     "test_breaker",
     "test_budgets",
     "test_reports",

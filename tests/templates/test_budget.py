@@ -30,6 +30,8 @@ LISTS = (
     "dependencies_pending",
     "guidance",
     "remarks",
+    "merges",
+    "between",
     "ledger",
 )
 
