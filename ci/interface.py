@@ -52,6 +52,9 @@ class PullRequest(BaseModel):
     merge_commit: str | None = None
     merge_refused: str = ""
     """Why the repository refused the last try to merge, if it did."""
+    apart: str = ""
+    """Why it does not go together with its base, although it is green by itself."""
+    apart_excerpt: str = ""
     comes_along: tuple[str, ...] = ()
     """Agents whose work a merge would bring with it, and that nobody accepted."""
     created_at: float
@@ -66,6 +69,8 @@ class MergeResult(BaseModel):
     merged: bool
     commit: str | None = None
     reason: str = ""
+    pending: bool = False
+    """What comes of the merge is being checked; asked for again later, it may be merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,20 @@ class EventBatch(BaseModel):
 
     events: tuple[CIEvent, ...]
     cursor: int
+
+
+class Prepared(Protocol):
+    """A merge that is made and that no branch holds yet."""
+
+    @property
+    def target(self) -> str:
+        """The commit of the branch that it goes into."""
+        ...
+
+    @property
+    def commit(self) -> str:
+        """The merge; the target itself or nothing where there is none to be made."""
+        ...
 
 
 class MergeOutcome(Protocol):
@@ -155,6 +174,20 @@ class Repository(Protocol):
 
         A branch that is already held by the target counts as merged.
         """
+        ...
+
+    async def prepare(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> Prepared:
+        """Make the merge and move no branch."""
+        ...
+
+    async def advance(self, branch: str, into: str, *, target: str, commit: str) -> MergeOutcome:
+        """Let a branch be the merge that was made for it, if it is still where it was then."""
+        ...
+
+    async def same_files(self, one: str, other: str) -> bool:
+        """Tell whether two commits hold the same files."""
         ...
 
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:

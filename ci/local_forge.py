@@ -14,9 +14,10 @@ from ci.local_records import Pull
 from ci.verdict import VerdictStatus
 
 if TYPE_CHECKING:
-    from ci.interface import Surroundings
+    from ci.interface import MergeOutcome, Surroundings
     from ci.local_checks import LocalChecks
     from ci.local_ledger import Ledger
+    from ci.verdict import Verdict
 
 
 class LocalForge:
@@ -53,7 +54,13 @@ class LocalForge:
         pull = self._ledger.pull_of(branch)
         if pull is not None and pull.is_open and pull.head_sha != sha:
             await self._change(
-                pull, head_sha=sha, revision=pull.revision + 1, conflicts=(), merge_refused=""
+                pull,
+                head_sha=sha,
+                revision=pull.revision + 1,
+                conflicts=(),
+                merge_refused="",
+                result=None,
+                apart="",
             )
         for other in self._ledger.open_pulls():
             if branch in {other.branch, other.base}:
@@ -113,20 +120,50 @@ class LocalForge:
             objection = await self._along(pull)
         if objection:
             return MergeResult(merged=False, reason=objection)
-        return await self._merge(self._known(number))
+        pull = self._known(number)
+        if terms.verify and self.checks.command is not None:
+            pull, verdict = await self._judged(pull)
+            if verdict is not None and verdict.status is not VerdictStatus.GREEN:
+                return await self._not_green(pull, verdict)
+        else:
+            pull = await self._change(pull, result=None, apart="")
+        return await self._merge(pull)
+
+    async def _judged(self, pull: Pull) -> tuple[Pull, Verdict | None]:
+        """Have what would come of the merge checked; no verdict where those files have one."""
+        repository = self._repository
+        prepared = await repository.prepare(
+            pull.branch, pull.base, message=_message(pull), expected_head=pull.head_sha
+        )
+        if prepared.commit in {"", prepared.target}:
+            return await self._change(pull, result=None, apart=""), None
+        pair = (pull.head_sha, prepared.target)
+        if pull.result is None or pull.result[:2] != pair:
+            pull = await self._change(pull, result=(*pair, prepared.commit), apart="")
+        if await repository.same_files(prepared.commit, pull.head_sha):
+            return pull, None
+        made = _made(pull)
+        await self.checks.want(f"{pull.branch} in {pull.base}", made)
+        return pull, self.checks.verdict(made)
+
+    async def _not_green(self, pull: Pull, verdict: Verdict) -> MergeResult:
+        name = f"pull request {pull.number}"
+        if verdict.status is VerdictStatus.PENDING:
+            reason = f"what comes of the merge of {name} into {pull.base} is being checked"
+            return MergeResult(merged=False, reason=f"{reason}: {verdict.summary}", pending=True)
+        reason = f"merged into {pull.base} as it is now, {name} is red: {verdict.summary}"
+        excerpt = "\n".join(check.excerpt for check in verdict.failed)
+        await self._change(
+            pull, merge_refused=reason, merge_waits=False, apart=reason, apart_excerpt=excerpt
+        )
+        return MergeResult(merged=False, reason=reason)
 
     async def _merge(self, pull: Pull) -> MergeResult:
         # Kept before the repository changes, so that a crash in between cannot hide the merge.
         pull = await self._change(pull, merging=pull.head_sha)
-        title = " ".join(pull.title.split())
         outcome = None
         try:
-            outcome = await self._repository.merge(
-                pull.branch,
-                pull.base,
-                message=f"Merge pull request {pull.number}: {title}\n\n{pull.body}".rstrip() + "\n",
-                expected_head=pull.head_sha,
-            )
+            outcome = await self._carry_out(pull)
         finally:
             if outcome is None:
                 await self._change(pull, merging=None)
@@ -147,6 +184,14 @@ class LocalForge:
             if pull.base in {other.branch, other.base}:
                 await self._examine(other.number)
         return MergeResult(merged=True, commit=outcome.commit)
+
+    async def _carry_out(self, pull: Pull) -> MergeOutcome:
+        if pull.result is None:
+            return await self._repository.merge(
+                pull.branch, pull.base, message=_message(pull), expected_head=pull.head_sha
+            )
+        _, target, commit = pull.result
+        return await self._repository.advance(pull.branch, pull.base, target=target, commit=commit)
 
     async def _resume_merge(self, pull: Pull) -> None:
         # The merge was allowed, and may be done or not: asking for it again tells which, as a
@@ -183,8 +228,15 @@ class LocalForge:
 
     async def _settled(self, sha: str) -> None:
         for pull in self._ledger.open_pulls():
-            if pull.head_sha == sha:
+            if sha in {pull.head_sha, _made(pull)}:
                 await self._examine(pull.number)
+                await self._tell_red(pull.number, sha)
+
+    async def _tell_red(self, number: int, sha: str) -> None:
+        """Note that what comes of a merge is red, whoever wanted to know it."""
+        pull, verdict = self._known(number), self.checks.verdict(sha)
+        if pull.is_open and sha == _made(pull) and verdict.status is VerdictStatus.RED:
+            await self._not_green(pull, verdict)
 
     async def _examine(self, number: int) -> None:
         pull = self._known(number)
@@ -212,7 +264,11 @@ class LocalForge:
         if base is None or head != pull.head_sha or pull.compared == (head, base):
             return pull
         conflicts = await self._repository.conflicts(pull.branch, pull.base)
-        return await self._change(pull, compared=(head, base), conflicts=conflicts)
+        news: dict[str, object] = {"compared": (head, base), "conflicts": conflicts}
+        if pull.apart and pull.result is not None and pull.result[:2] != (head, base):
+            # Red it was with a base that is not the present one.
+            news |= {"apart": "", "merge_refused": ""}
+        return await self._change(pull, **news)
 
     async def _follow(self, pull: Pull) -> Pull:
         head = await self._repository.head(pull.branch) if pull.is_open else None
@@ -242,3 +298,13 @@ class LocalForge:
     def _shown(self, number: int) -> PullRequest:
         pull = self._known(number)
         return pull.seen_with(self.checks.verdict(pull.head_sha))
+
+
+def _message(pull: Pull) -> str:
+    title = " ".join(pull.title.split())
+    return f"Merge pull request {pull.number}: {title}\n\n{pull.body}".rstrip() + "\n"
+
+
+def _made(pull: Pull) -> str:
+    """Return the merge that is to be checked; nothing if none is."""
+    return pull.result[2] if pull.result is not None else ""

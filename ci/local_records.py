@@ -133,6 +133,11 @@ class Pull(BaseModel):
     merge_refused: str = ""
     merge_waits: bool = False
     """Whether it was refused for something that will be over by itself."""
+    result: tuple[str, str, str] | None = None
+    """Head, base and the merge of both that is to be checked before the base moves."""
+    apart: str = ""
+    """What its check said, if it is red."""
+    apart_excerpt: Excerpt = ""
     created_at: float
     updated_at: float
 
@@ -148,7 +153,9 @@ class Pull(BaseModel):
 
     def seen_with(self, verdict: Verdict) -> PullRequest:
         """Show it as callers know it."""
-        facts = self.model_dump(exclude={"revision", "compared", "merging", "merge_waits"})
+        facts = self.model_dump(
+            exclude={"revision", "compared", "merging", "merge_waits", "result"}
+        )
         return PullRequest(url=self.url, checks=verdict.status, **facts)
 
     def events(self, build: Build | None) -> Iterator[CIEvent]:
@@ -182,6 +189,11 @@ class Pull(BaseModel):
             said = f"conflicts with {self.base} in {', '.join(self.conflicts)}"
             key = ":".join(self.compared)
             yield self._event(CIEventType.PR_CONFLICT, key, self.updated_at, said)
+
+        if self.apart and self.result is not None:
+            key = ":".join(("red", *self.result[:2]))
+            event = self._event(CIEventType.PR_CONFLICT, key, self.updated_at, self.apart)
+            yield event.model_copy(update={"excerpt": self.apart_excerpt})
 
     def _event(self, kind: CIEventType, key: str, at: float, said: str) -> CIEvent:
         return CIEvent(

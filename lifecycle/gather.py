@@ -233,6 +233,8 @@ class _Story:
             on.PrFate.CONFLICT: "conflict",
         }[event.fate]
         self._text = event.text
+        if event.fate is on.PrFate.CONFLICT and event.excerpt:
+            self._kind, self._evidence = "merge_red", event.excerpt
         red = event.fate is on.PrFate.CHECKS_FAILED
         state = {"merged": "merged", "closed": "closed"}.get(event.fate, "open")
         self.ci = CIFacts(

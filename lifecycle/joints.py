@@ -13,6 +13,8 @@ from lifecycle.judging.along import ComesAlong, refusal
 from lifecycle.masking import masked
 from runtime.errors import OtherCodeError, RuntimeFault
 from runtime.right_code.findings import told
+from runtime.branches import PreparedMerge
+from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -82,6 +84,20 @@ class _Repository:
         self, branch: str, into: str, *, message: str, expected_head: str | None = None
     ) -> MergeOutcome:
         return await self.branches.merge(branch, into, message=message, expected_head=expected_head)
+
+    async def prepare(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> PreparedMerge:
+        return await self.branches.prepare(
+            branch, into, message=message, expected_head=expected_head
+        )
+
+    async def advance(self, branch: str, into: str, *, target: str, commit: str) -> MergeOutcome:
+        return await self.branches.carry_out(PreparedMerge(branch, into, "", target, commit=commit))
+
+    async def same_files(self, one: str, other: str) -> bool:
+        tree_of = self.branches.history.tree_of
+        return await tree_of(one) == await tree_of(other)
 
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         return await self.branches.is_conflicted(branch, into)

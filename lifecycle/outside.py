@@ -270,6 +270,7 @@ async def _look_at_pull_request(parts: Parts, case: Case, number: int) -> Event 
         number=number,
         sha=found.head_sha,
         text=text,
+        excerpt=found.apart_excerpt if fate is PrFate.CONFLICT else "",
         url=found.url,
         details=details,
         asked=True,
@@ -288,6 +289,8 @@ def _fate(found: PullRequest) -> tuple[PrFate | None, str]:
         return PrFate.CLOSED, f"pull request {found.number} was closed without being merged"
     if found.conflicts:
         return PrFate.CONFLICT, f"conflicts with {found.base} in {', '.join(found.conflicts[:5])}"
+    if found.apart:
+        return PrFate.CONFLICT, found.apart
     if found.checks is VerdictStatus.RED:
         return PrFate.CHECKS_FAILED, f"checks of pull request {found.number} are red"
     return None, ""

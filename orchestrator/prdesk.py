@@ -81,6 +81,7 @@ class Desk:
                 if "answer" in order:
                     continue
                 terms = MergeTerms(**order.get("terms", {}))
+                await self._store.put(ORDERS, key, {**order, "begun": True})
                 answer = await carry_out(
                     self._provider, order["action"], int(order["number"]), terms
                 )
@@ -98,6 +99,9 @@ async def carry_out(
     try:
         if action == "merge":
             result = await provider.merge(number, terms=terms)
+            while result.pending:
+                await asyncio.sleep(LOOK_EVERY)
+                result = await provider.merge(number, terms=terms)
             if not result.merged:
                 return Answer(done=False, text=result.reason)
             commit = (result.commit or "")[:7]
@@ -133,9 +137,13 @@ async def order(  # noqa: PLR0913  # all by name but what is wanted
                 elif not left:
                     left = True
                     who = makings.masker.mask(by)
-                    body = {"action": action, "number": number, "by": who}
-                    await store.put(ORDERS, key, {**body, "terms": asdict(terms)})
-                answer = (await store.all(ORDERS)).get(key, {}).get("answer") if left else None
+                    wanted = {"action": action, "number": number, "by": who}
+                    await store.put(ORDERS, key, {**wanted, "terms": asdict(terms)})
+                body = (await store.all(ORDERS)).get(key, {}) if left else {}
+                answer = body.get("answer")
+                if body.get("begun") and runner is not None:
+                    # What comes of a merge is checked, which may take long.
+                    end = asyncio.get_running_loop().time() + wait_s
                 if answer is not None:
                     return Answer(done=bool(answer["done"]), text=str(answer["text"]))
                 if asyncio.get_running_loop().time() > end:

@@ -47,6 +47,13 @@ class Merged:
     passing: bool = False
 
 
+@dataclass(frozen=True)
+class Made:
+    target: str
+    commit: str
+    conflicts: tuple[str, ...] = ()
+
+
 class GitRepository:
     """A repository whose branches are never checked out, so that moving them is enough."""
 
@@ -78,18 +85,36 @@ class GitRepository:
         assert theirs is not None
         if expected_head not in {None, theirs}:
             return Merged(merged=False, reason=f"{branch} moved to {theirs}")
+        prepared = await self.prepare(branch, into, message=message)
+        if prepared.conflicts:
+            return Merged(merged=False, conflicts=prepared.conflicts, reason="conflict")
+        return await self.advance(branch, into, target=ours, commit=prepared.commit)
+
+    async def prepare(
+        self, branch: str, into: str, *, message: str, expected_head: str | None = None
+    ) -> Made:
+        ours, theirs = await self.head(into) or "", await self.head(branch) or ""
+        assert expected_head in {None, theirs}
         if (await self._git("merge-base", "--is-ancestor", theirs, ours))[0] == 0:
-            return Merged(merged=True, commit=ours)
+            return Made(ours, ours)
         code, out = await self._git("merge-tree", "--write-tree", "--name-only", ours, theirs)
         if code:
-            return Merged(merged=False, conflicts=_paths(out), reason="conflict")
+            return Made(ours, "", _paths(out))
         tree = out.decode().split("\n")[0]
         parents = ("-p", ours, "-p", theirs)
         _, out = await self._git("commit-tree", tree, *parents, stdin=message.encode())
-        commit = out.decode().strip()
-        await self._git("update-ref", f"refs/heads/{into}", commit, ours)
-        self.merges += 1
+        return Made(ours, out.decode().strip())
+
+    async def advance(self, branch: str, into: str, *, target: str, commit: str) -> Merged:
+        del branch
+        if commit != target:
+            await self._git("update-ref", f"refs/heads/{into}", commit, target)
+            self.merges += 1
         return Merged(merged=True, commit=commit)
+
+    async def same_files(self, one: str, other: str) -> bool:
+        trees = [await self._git("rev-parse", f"{each}^{{tree}}") for each in (one, other)]
+        return trees[0] == trees[1]
 
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         refs = (f"refs/heads/{into}", f"refs/heads/{branch}")

@@ -209,6 +209,14 @@ class OneBranch:
     ) -> Any:
         raise NotImplementedError(f"{branch} {into} {message} {expected_head}")
 
+    prepare = merge
+
+    async def advance(self, branch: str, into: str, *, target: str, commit: str) -> Any:
+        raise NotImplementedError(f"{branch} {into} {target} {commit}")
+
+    async def same_files(self, one: str, other: str) -> bool:
+        raise NotImplementedError(f"{one} {other}")
+
 
 async def no_header() -> Mapping[str, str]:
     return {}

@@ -131,7 +131,7 @@ async def test_what_the_repository_refuses_is_shown_on_the_pull_request(
     async def refuse(*_: object, **__: object) -> Merged:
         return Merged(merged=False, reason="main has uncommitted changes: commit them first")
 
-    monkeypatch.setattr(world.repository, "merge", refuse)
+    monkeypatch.setattr(world.repository, "advance", refuse)
     result = await world.provider.merge(pull.number)
     assert "uncommitted changes" in result.reason
     assert "uncommitted changes" in (await again(world, pull)).merge_refused
@@ -146,7 +146,7 @@ async def test_a_merge_that_fails_can_be_asked_for_again(
         raise OSError("no space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(world.repository, "merge", fail)
+        broken.setattr(world.repository, "advance", fail)
         with pytest.raises(OSError, match="no space"):
             await world.provider.merge(pull.number)
     assert (await world.provider.merge(pull.number)).merged

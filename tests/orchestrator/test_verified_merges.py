@@ -168,3 +168,47 @@ def test_a_runner_that_shuts_down_does_not_wait_for_a_merge_that_is_verified(
     gate.touch()
     checked.call("accept", "agent-B")
     assert checked.git("show", "main:b") == "x"
+
+
+OPENED = {"breakpoint": {"type": "pr_created", "summary": "look"}}
+
+
+def test_a_pull_request_that_would_make_the_base_red_goes_back_to_its_agent(
+    checked: World,
+) -> None:
+    world = checked
+    world.settings(SETTINGS + 'auto_merge = true\ntest_command = "sh check.sh"\n')
+    go, prompt = world.folder / "go", world.folder / "prompt"
+    first = {"1": [*RENAME, OPENED], "default": [DONE]}
+    second = {
+        "1": [{"wait_file": str(go)}, *USE, OPENED],
+        "2": [{"read_prompt": str(prompt)}, sh("git rev-parse -q --verify MERGE_HEAD"), *MEND,
+              OPENED],
+        "default": [DONE],
+    }  # fmt: skip
+    with world.live("up", plan_of(world, {"R": {"attempts": first}, "U": {"attempts": second}})):
+        world.comes_to("Completed", "agent-R")
+        go.touch()
+        world.comes_to("Completed", "agent-U")
+    assert "no add" in prompt.read_text()
+    assert "rename add to plus" in prompt.read_text()
+    assert world.row("agent-U")["retry_count"] == 0
+    for commit in world.git("rev-list", "--first-parent", "main").split()[:-1]:
+        world.git("checkout", "--quiet", "--detach", commit)
+        world.git("-c", "alias.check=!sh check.sh", "check")
+
+
+def test_a_person_is_told_that_what_comes_of_a_pull_request_is_red(checked: World) -> None:
+    world = checked
+    world.settings(
+        SETTINGS + 'pr_merge_timeout = 0.5\ntest_command = "sh check.sh"\n'
+        'on_conflict = "ask"\nblocked_timeout = 0.5\n'
+    )
+    scripts: dict[str, object] = {"R": [*RENAME, OPENED], "U": [*USE, OPENED]}
+    world.call("up", plan_of(world, scripts), code=None)
+    listed = {pull["branch"]: str(pull["number"]) for pull in world.json("pr")["pull_requests"]}
+    first, second = listed["agent/agent-R"], listed["agent/agent-U"]
+    assert "is merged as" in world.call("pr", "merge", first).stdout
+    refused = world.call("pr", "merge", second, code=3).stdout
+    assert f"merged into main as it is now, pull request {second} is red" in refused
+    assert "is merged as" in world.call("pr", "merge", second, "--no-verify").stdout

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ci.interface import Surroundings
 from ci.local import LocalCIProvider
 from ci.verdict import VerdictStatus
-from runtime.branches import BranchManager
+from runtime.branches import BranchManager, MergeOutcome, PreparedMerge
 from runtime.checkouts import JudgingCheckouts
 from runtime.git import Git, inspect_repository
 from runtime.workspace import WorkspaceManager
@@ -63,6 +63,12 @@ def new_repository(repo: Path) -> None:
 
 
 class _Forge(BranchManager):
+    async def advance(self, branch: str, into: str, *, target: str, commit: str) -> MergeOutcome:
+        return await self.carry_out(PreparedMerge(branch, into, "", target, commit=commit))
+
+    async def same_files(self, one: str, other: str) -> bool:
+        return await self.history.tree_of(one) == await self.history.tree_of(other)
+
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         return await self.is_conflicted(branch, into)
 
