@@ -11,10 +11,9 @@ from ci.errors import UnreachableError
 from ci.interface import Surroundings
 from lifecycle.judging.along import ComesAlong, refusal
 from lifecycle.masking import masked
+from runtime.branches import PreparedMerge
 from runtime.errors import OtherCodeError, RuntimeFault
 from runtime.right_code.findings import told
-from runtime.branches import PreparedMerge
-from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping

@@ -177,7 +177,19 @@ def _backing_off(scene: Scene, state: BackingOff) -> str:
     )
 
 
-def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: PLR0911  # one per thing waited for
+def _apart(scene: Scene, state: AwaitingHuman) -> str:
+    since, rule = scene.view.when(state.since), scene.named_rule(state)
+    settings = scene.view.settings
+    where = f"; a merge of {state.url} still counts" if state.url else ""
+    return (
+        f"waiting for a person since {since} because {quoted(state.text)} (on_conflict = "
+        f"{settings.on_conflict}, conflict_limit = {settings.conflict_limit}){rule}{where}; "
+        f"resolve it, then {scene.do('resume')}, or let an agent try with "
+        f"{scene.do('unblock', 'TEXT')}"
+    )
+
+
+def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: C901, PLR0911  # one per wait
     since, rule = scene.view.when(state.since), scene.named_rule(state)
     again = f"wait once more with {scene.do('resume')}"
     match state.about:
@@ -222,13 +234,7 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: PLR0911  # one p
                 f"{scene.do('guide', 'TEXT')} and {scene.do('unblock')}, or {again}"
             )
         case About.CONFLICT:
-            where = f"; a merge of {state.url} still counts" if state.url else ""
-            return (
-                f"waiting for a person since {since} because {quoted(state.text)} (on_conflict = "
-                f"{scene.view.settings.on_conflict}, conflict_limit = "
-                f"{scene.view.settings.conflict_limit}){rule}{where}; resolve it, then "
-                f"{scene.do('resume')}, or let an agent try with {scene.do('unblock', 'TEXT')}"
-            )
+            return _apart(scene, state)
         case About.NO_PROGRESS:
             until = f"; one more attempt at {scene.view.when(state.until)}" if state.until else ""
             return (

@@ -57,6 +57,10 @@ def _leading_out(folder: Path, files: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+GOING_ON = ("gate", "merge")
+"""Labels of judgements on files that were not changed on purpose."""
+
+
 def _red(command: str, text: str) -> Gate:
     return Gate(command=command, ok=False, code=1, excerpt=text)
 
@@ -236,7 +240,7 @@ class GateRunner:
             )
             gates.append(gate_of(result, hint(self._parts, place.folder, result)))
             # In a checkout that was changed on purpose nothing may be laid out again.
-            await place.check(goes_on=label == "gate" and number < len(commands))
+            await place.check(goes_on=label in GOING_ON and number < len(commands))
             if first_red and not result.ok:
                 break
         return tuple(gates)
