@@ -1,4 +1,4 @@
-"""A verdict in a warm judging checkout, against a checkout of the same change by git."""
+"""What a verdict and an accept cost, against git and the bare merge."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from bench.measure import BURST, Options, Row, best, compared, in_turns, script
 from bench.world import World, agent_of, git, patient, task_of, world
 from lifecycle.case import Case
 from lifecycle.judging.gates import GateRunner
+from lifecycle.judging.merging import Merger
+from lifecycle.machine.effects import MergeBranch
+from lifecycle.machine.events import MergeSucceeded
+from lifecycle.machine.states import Completed
 from lifecycle.record import AgentLifecycle
 from lifecycle.setting_up.front import SettingUp
+from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,10 +79,76 @@ async def _of_size(made: World, files: int, options: Options) -> Row:
         return await best(attempt)
 
 
+async def _accepting(made: World, options: Options) -> Row:
+    """Accept work whose base did not move since its verdict."""
+    repo = made.repository(100)
+    branches = BranchManager(repo)
+    number = 0
+
+    def work() -> tuple[str, str]:
+        """Make a branch with one commit on top of the base, as completed work is."""
+        nonlocal number
+        number += 1
+        branch = f"agent/agent-{number}"
+        git(repo, "checkout", "-q", "-b", branch, "main")
+        (repo / f"new-{number}.txt").write_text("new\n")
+        git(repo, "add", ".")
+        git(repo, "commit", "-qm", "work")
+        head = git(repo, "rev-parse", "HEAD").strip()
+        git(repo, "checkout", "-q", "main")
+        return branch, head
+
+    async with made.loop(
+        repo, with_git=True, settings=patient(verify=("true",))
+    ).opened() as engine:
+        parts = engine.parts
+        merger = Merger(parts, GateRunner(parts, SettingUp(parts)))
+
+        async def accepts() -> list[float]:
+            times = []
+            for _ in range(BURST):
+                branch, head = work()
+                record = AgentLifecycle(agent_id=f"agent-{number}", task="bench")
+                record.facts = {"branch": branch, "base_branch": "main"}
+                record.work = Completed(summary="done", head=head, merging=True, passed=("true",))
+                agent = agent_of(f"{number}", ("true",))
+                case = Case(record=record, task=task_of(f"{number}"), agent=agent)
+                began = time.perf_counter()
+                told = await merger.merge(case, MergeBranch(head=head))
+                times.append(time.perf_counter() - began)
+                if not isinstance(told, MergeSucceeded):
+                    raise RuntimeError(f"not merged: {told}")  # noqa: TRY004  # no type was asked for
+            return times
+
+        async def merges() -> list[float]:
+            times = []
+            for _ in range(BURST):
+                branch, head = work()
+                began = time.perf_counter()
+                told = await branches.merge(branch, "main", message="Merge", expected_head=head)
+                times.append(time.perf_counter() - began)
+                if not told.merged:
+                    raise RuntimeError(f"not merged: {told}")
+            return times
+
+        async def attempt() -> Row:
+            mine, theirs = await in_turns(accepts, merges, options.rounds())
+            return compared(
+                what="accept with an unchanged base",
+                against="the merge alone, which was all of it before",
+                mine=mine,
+                theirs=theirs,
+                at_most=1.2,
+            )
+
+        return await best(attempt)
+
+
 async def measure(options: Options) -> list[Row]:
-    """Measure a small and a large repository."""
+    """Measure verdicts in a small and a large repository, and an accept."""
     with world() as made:
-        return [await _of_size(made, files, options) for files in (100, 10_000)]
+        rows = [await _of_size(made, files, options) for files in (100, 10_000)]
+        return [*rows, await _accepting(made, options)]
 
 
 if __name__ == "__main__":
