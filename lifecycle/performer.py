@@ -94,7 +94,7 @@ class Performer:
             case do.RunGates(attempt=attempt, head=head):
                 return await self._gates.run(case, effect_id, attempt, head)
             case do.MergeBranch() as order:
-                return await self._merger.merge(case, order)
+                return await self._merger.merge(case, effect_id, order)
             case do.RemoveWorkspace():
                 return await self._remove(case)
             case _:

@@ -37,16 +37,17 @@ class MergeGates:
         self._gates = gates
         self._judging: set[asyncio.Task[tuple[Gate, ...]]] = set()
 
-    async def objection(self, case: Case, prepared: PreparedMerge) -> on.MergeFailed | None:
+    async def objection(
+        self, case: Case, effect_id: str, prepared: PreparedMerge
+    ) -> on.MergeFailed | None:
         """Judge what comes of the merge, as far as that very tree was not judged; None if green."""
         commands = await self._unjudged(case, prepared)
         if not commands:
             return None
-        mark = f"{case.record.birth}.{prepared.commit[:12]}"
         try:
             gates = await self._breakable(
                 self._gates.on_commit(
-                    case, mark, prepared.commit, commands, attempt=case.attempt, label="merge"
+                    case, effect_id, prepared.commit, commands, attempt=case.attempt, label="merge"
                 )
             )
         except (PlanError, OSError) as error:

@@ -52,15 +52,15 @@ class Merger:
         """End what is being judged before a merge; the order stays for the next runner."""
         self._gates.break_off()
 
-    async def merge(self, case: Case, order: do.MergeBranch) -> Event:
+    async def merge(self, case: Case, effect_id: str, order: do.MergeBranch) -> Event:
         """Merge exactly the judged commit into its base, or change nothing."""
         try:
             async with self._turn:
-                return await self._merge(case, order)
+                return await self._merge(case, effect_id, order)
         except RuntimeFault as error:
             return self._refused(str(error))
 
-    async def _merge(self, case: Case, order: do.MergeBranch) -> Event:
+    async def _merge(self, case: Case, effect_id: str, order: do.MergeBranch) -> Event:
         head = order.head
         facts = case.record.facts
         branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
@@ -72,10 +72,12 @@ class Merger:
             names = tuple(each.agent_id for each in along)
             return on.MergeFailed(at=self._now(), text=refusal(branch, along), along=names)
         there = await self._merge_there(branch, base, head)
-        return there or await self._settle(case, order, branch, base)
+        return there or await self._settle(case, effect_id, order)
 
-    async def _settle(self, case: Case, order: do.MergeBranch, branch: str, base: str) -> Event:
-        outcome = await self._merge_here(case, order, branch, base)
+    async def _settle(self, case: Case, effect_id: str, order: do.MergeBranch) -> Event:
+        facts = case.record.facts
+        branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
+        outcome = await self._merge_here(case, effect_id, order)
         if isinstance(outcome, on.MergeFailed):
             return outcome
         if outcome.merged and outcome.commit is not None:
@@ -85,9 +87,11 @@ class Merger:
         return on.MergeFailed(at=self._now(), text=outcome.reason, conflicts=outcome.conflicts)
 
     async def _merge_here(
-        self, case: Case, order: do.MergeBranch, branch: str, base: str
+        self, case: Case, effect_id: str, order: do.MergeBranch
     ) -> MergeOutcome | on.MergeFailed:
         """Make the merge, judge it, and only then move the base; begin again if that moved."""
+        facts = case.record.facts
+        branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
         branches, tries = self._parts.branches, TRIES
         message = self._parts.masker.mask(_merge_message(case))
         while True:
@@ -95,7 +99,7 @@ class Merger:
                 branch, base, message=message, expected_head=order.head or None
             )
             if order.verify and prepared.is_new:
-                red = await self._gates.objection(case, prepared)
+                red = await self._gates.objection(case, effect_id, prepared)
                 if red is not None:
                     return red
             outcome = await branches.carry_out(prepared)

@@ -6,6 +6,8 @@ from orchestrator.cli.options import Parser, UsageError, find_repo, seconds, use
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from orchestrator.steering import Outcome
 
 
@@ -51,8 +53,12 @@ def run(name: str, args: list[str]) -> int:
     repo = find_repo(options.repo)
     import asyncio  # noqa: PLC0415  # only now it is clear that something is asked
 
+    from orchestrator.peopleonly import require_person  # noqa: PLC0415  # as above
+
+    for agent in options.agents or ("--all",):
+        require_person(repo, f"{name} {agent}", "" if options.all else agent)
     from orchestrator import accepting, steering  # noqa: PLC0415  # as above
-    from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
+    from orchestrator.cli.text import one_line, say, tell, to_json  # noqa: PLC0415  # as above
 
     wish = steering.Wish(
         verb=name,
@@ -73,7 +79,17 @@ def run(name: str, args: list[str]) -> int:
         say(to_json(forms[0] if alone else {"results": forms}))
     elif not outcomes:
         say("There is no completed work.")
+    elif waits := _waiting(repo):
+        tell(one_line(waits))
     return accepting.exit_code(outcomes)
+
+
+def _waiting(repo: Path) -> str:
+    import os  # noqa: PLC0415  # only after something was merged
+
+    from orchestrator.approval.approving import waiting  # noqa: PLC0415  # as above
+
+    return waiting(repo, os.environ)
 
 
 def _quiet(outcome: Outcome) -> None:

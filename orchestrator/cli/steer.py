@@ -10,7 +10,6 @@ from orchestrator.cli.options import Parser, UsageError, find_repo, positive, se
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from argparse import Namespace
-    from pathlib import Path
 
 _WORDS = {
     "pause": (
@@ -106,17 +105,7 @@ def run(name: str, args: list[str]) -> int:
         say(one_line(f"{options.agent}: {outcome.text}"))
         if outcome.hint:
             tell(one_line(outcome.hint))
-        if name == "accept" and (waits := _waiting(repo)):
-            tell(one_line(waits))
     return outcome.exit_code
-
-
-def _waiting(repo: Path) -> str:
-    import os  # noqa: PLC0415  # only after something was merged
-
-    from orchestrator.approval.approving import waiting  # noqa: PLC0415  # as above
-
-    return waiting(repo, os.environ)
 
 
 def _text(name: str, options: Namespace) -> str:
