@@ -64,6 +64,8 @@ NAMED = 4
 """Agents that a hint names; a plan may have hundreds."""
 HEADS = ("AGENT", "TASK", "ENDED AS", "ATTEMPTS", "RETRIES", "WHAT IT SAYS")
 
+ACCEPT = "accept {}"
+
 
 @dataclass(frozen=True, slots=True)
 class Bench:
@@ -149,11 +151,11 @@ def tell_ending(ending: Ending, bench: Bench, *, hints: bool = True) -> None:
         waiting.setdefault(_next(record), []).append(record.agent_id)
     for (command, more), (first, *others) in waiting.items():
         if command:
-            notes = [f"also {_some(others)}"] if others and "{}" in command else []
+            several = bool(others) and "{}" in command
+            whom = "--all" if several and command == ACCEPT else first
+            notes = [f"also {_some(others)}"] if several and whom == first else []
             said = "; ".join((*notes, more) if more else notes)
-            say(
-                f"Next: loopwright {command.format(first)}{repo}" + (f"   ({said})" if said else "")
-            )
+            say(f"Next: loopwright {command.format(whom)}{repo}" + (f"   ({said})" if said else ""))
 
 
 def headline(result: LoopResult) -> str:
@@ -211,7 +213,7 @@ def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one li
     """Return what to type next about a lifecycle, and what else there is."""
     match record.work:
         case Completed():
-            return "accept {}", "or: reject, guide"
+            return ACCEPT, "or: reject, guide"
         case Suspended():
             return "resume {}", "then: loopwright up"
         case AwaitingHuman(about=About.PR_TIMEOUT):
