@@ -114,7 +114,7 @@ async def _accepting(made: World, options: Options) -> Row:
                 agent = agent_of(f"{number}", ("true",))
                 case = Case(record=record, task=task_of(f"{number}"), agent=agent)
                 began = time.perf_counter()
-                told = await merger.merge(case, MergeBranch(head=head))
+                told = await merger.merge(case, f"bench-{number}", MergeBranch(head=head))
                 times.append(time.perf_counter() - began)
                 if not isinstance(told, MergeSucceeded):
                     raise RuntimeError(f"not merged: {told}")  # noqa: TRY004  # no type was asked for

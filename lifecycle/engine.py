@@ -19,6 +19,7 @@ from lifecycle.errors import (
     StateGoneError,
     UnknownLifecycleError,
 )
+from lifecycle.judging.merging import in_base
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
     About,
@@ -54,11 +55,6 @@ if TYPE_CHECKING:
     from lifecycle.record import Request
 
 RECOVERED_AT_ONCE = 8
-IN_BASE = (
-    "the work of {agent} is in {into} already, as {commit}; to reject it would not take it out: "
-    "undo it with git (`git revert -m 1 {commit}` reverts a merge), or let `loopwright accept "
-    "{agent}` record it"
-)
 
 
 class Engine:
@@ -273,7 +269,7 @@ class Engine:
             except RuntimeFault as fault:
                 await self.parts.store.answer_request(request, str(fault))
                 return str(fault)
-        if isinstance(event, on.RejectRequested) and (merged := await self._in_base(record)):
+        if isinstance(event, on.RejectRequested) and (merged := await in_base(self.parts, record)):
             await self.parts.store.answer_request(request, merged)
             return merged
         owner = Owner(await load(self.parts.store, record), self.parts, self.performer)
@@ -285,16 +281,6 @@ class Engine:
         if not problem and self.revive is not None and ended(owner.case.record) is None:
             self.revive(owner.case.record)
         return problem
-
-    async def _in_base(self, record: AgentLifecycle) -> str:
-        """Say why completed work cannot be rejected any more: a merge of other work held it."""
-        work, into = record.work, str(record.facts.get("base_branch", ""))
-        if not isinstance(work, Completed) or not work.head or not into or work.merging:
-            return ""
-        commit = await self.parts.branches.history.merged_as(work.head, into)
-        if commit is None or work.head == record.facts.get("base_commit"):
-            return ""
-        return IN_BASE.format(agent=record.agent_id, into=into, commit=commit[:12])
 
     async def _tell_of_merge(self, record: AgentLifecycle) -> None:
         """Let others forget that they were refused because this work was not accepted."""

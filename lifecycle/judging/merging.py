@@ -10,6 +10,7 @@ from ci.interface import MergeTerms, PullRequestState
 from lifecycle.judging.along import DONE, Along, ComesAlong, refusal
 from lifecycle.judging.mergegates import MergeGates
 from lifecycle.machine import events as on
+from lifecycle.machine.states import Completed
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -19,10 +20,33 @@ if TYPE_CHECKING:
     from lifecycle.machine import effects as do
     from lifecycle.machine.events import Event
     from lifecycle.parts import Parts
+    from lifecycle.record import AgentLifecycle
     from runtime.branches import MergeOutcome
 
+IN_BASE = (
+    "the work of {agent} is in {into} already, as {commit}; to reject it would not take it out: "
+    "undo it with git (`git revert -m 1 {commit}` reverts a merge), or let `loopwright accept "
+    "{agent}` record it"
+)
 TRIES = 5
 """Times that a merge is made anew because its base moved while it was verified."""
+
+
+def _ends(case: Case) -> tuple[str, str]:
+    """Return the branch of the work, and the one that it goes into."""
+    facts = case.record.facts
+    return str(facts.get("branch", "")), str(facts.get("base_branch", ""))
+
+
+async def in_base(parts: Parts, record: AgentLifecycle) -> str:
+    """Say why completed work cannot be rejected any more: a merge of other work held it."""
+    work, into = record.work, str(record.facts.get("base_branch", ""))
+    if not isinstance(work, Completed) or not work.head or not into or work.merging:
+        return ""
+    commit = await parts.branches.history.merged_as(work.head, into)
+    if commit is None or work.head == record.facts.get("base_commit"):
+        return ""
+    return IN_BASE.format(agent=record.agent_id, into=into, commit=commit[:12])
 
 
 def _is_history(found: PullRequest, head: str) -> bool:
@@ -62,8 +86,7 @@ class Merger:
 
     async def _merge(self, case: Case, effect_id: str, order: do.MergeBranch) -> Event:
         head = order.head
-        facts = case.record.facts
-        branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
+        branch, base = _ends(case)
         if not base:
             to_do = f"{branch} was started from no branch: switch to one, `git merge {branch}`"
             return await self._by_hand(head, to_do)
@@ -75,8 +98,7 @@ class Merger:
         return there or await self._settle(case, effect_id, order)
 
     async def _settle(self, case: Case, effect_id: str, order: do.MergeBranch) -> Event:
-        facts = case.record.facts
-        branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
+        branch, base = _ends(case)
         outcome = await self._merge_here(case, effect_id, order)
         if isinstance(outcome, on.MergeFailed):
             return outcome
@@ -90,8 +112,7 @@ class Merger:
         self, case: Case, effect_id: str, order: do.MergeBranch
     ) -> MergeOutcome | on.MergeFailed:
         """Make the merge, judge it, and only then move the base; begin again if that moved."""
-        facts = case.record.facts
-        branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
+        branch, base = _ends(case)
         branches, tries = self._parts.branches, TRIES
         message = self._parts.masker.mask(_merge_message(case))
         while True:
