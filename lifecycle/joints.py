@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -140,7 +139,7 @@ class _Commands:
         for identity in self.terminals.find_marked(mark):
             await self.terminals.stop_identity(identity, 1.0)
         if (cwd / ".git").is_dir():
-            found = await asyncio.to_thread(self.other_code, cwd, (command,))
+            found = self.other_code(cwd, (command,))
             if found:
                 raise OtherCodeError(told(found))
         return await self.commands.run(command, cwd=cwd, log=log, timeout=timeout, mark=mark)

@@ -220,7 +220,7 @@ class GateRunner:
         first_red: bool = False,
     ) -> tuple[Gate, ...]:
         refuse_markers(f"a verify command of {case.task.id}", commands)
-        elsewhere = await other_code(self._parts, place.folder, commands, is_baseline=attempt == 0)
+        elsewhere = other_code(self._parts, place.folder, commands, is_baseline=attempt == 0)
         if elsewhere is not None:
             return (elsewhere,)
         timeout = self._parts.settings().gate_timeout

@@ -5,7 +5,6 @@ Owns whose fault that is, and the words about what is not inherited. What is fou
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING
 
@@ -48,14 +47,14 @@ def finder(
     return look
 
 
-async def other_code(
+def other_code(
     parts: Parts, folder: Path, commands: tuple[str, ...], *, is_baseline: bool
 ) -> Gate | None:
     """Refuse what only a person can mend; what the commit itself names is a red gate.
 
     On the untouched code all of it is a person's. OtherCodeError says what, where and what to do.
     """
-    found = await asyncio.to_thread(parts.other_code, folder, commands)
+    found = parts.other_code(folder, commands)  # some files, once for each verdict
     theirs = [each for each in found if is_baseline or not each.committed]
     if theirs:
         raise OtherCodeError(told(theirs))
