@@ -83,11 +83,20 @@ async def test_an_ignored_helper_turns_no_red_gate_green_and_is_not_lost(
     await judge(world, way, HELPED, "process")
 
 
-@pytest.mark.parametrize("way", BOXED, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", [*HIDDEN, *IGNORED], ids=lambda way: way.__name__)
 async def test_what_is_hidden_in_a_sandbox_turns_no_red_gate_green_and_is_not_lost(
     world: World, way: Way
 ) -> None:
-    await judge(world, way, RED if way in HIDDEN else HELPED, "container")
+    gate = RED if way in HIDDEN else HELPED
+    if way in BOXED:
+        await judge(world, way, gate, "container")
+    elif gives(isolation="container"):
+        base_of(world.repo, git)
+        await world.run(
+            hides(way), task=world.task(verify=[gate]), isolation="container", max_retries=1,
+            box_readable=(str(world.folder), str(ROOT)), baseline=False,
+        )  # fmt: skip
+        assert await world.outcomes() == ["error"], "it cannot even be done in there"
 
 
 @pytest.mark.parametrize("level", ["process", "container"])
