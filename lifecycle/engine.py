@@ -19,6 +19,7 @@ from lifecycle.errors import (
     StateGoneError,
     UnknownLifecycleError,
 )
+from lifecycle.housing import leave
 from lifecycle.judging.merging import in_base
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
@@ -302,8 +303,7 @@ class Engine:
         """Remove workspace and branch of an ended lifecycle; unmerged work stays under a ref."""
         record = await self.parts.store.get(agent_id)
         attempt = record.work.tally.attempt if record and record.work else 0
-        await self.parts.workspaces.remove(agent_id, drop_branch=True, attempt=attempt)
-        await self.parts.checkouts.remove(agent_id)
+        await leave(self.parts, agent_id, attempt)
 
     def tell(self, agent_id: str, event: Event) -> bool:
         """Pass a fact to a running loop; says whether there was one."""

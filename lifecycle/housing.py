@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from communication.mailbox import Mailbox
 from lifecycle.case import Head, uncommitted
+from lifecycle.judging.canary import CANARIES
 from lifecycle.machine.states import ITS_BASE
 from runtime.errors import RuntimeFault
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from lifecycle.ports import Workspaces
     from runtime.begun import BegunMerge
     from runtime.process import ProcessIdentity
+    from runtime.saving import SavedWork
     from runtime.tree import TreeStatus
     from runtime.workspace import Workspace
 
@@ -111,6 +113,15 @@ async def end(parts: Parts, identity: ProcessIdentity) -> None:
             return
         # It hangs in the kernel; nothing may start beside it.
         await asyncio.sleep(GONE_EVERY)
+
+
+async def leave(parts: Parts, agent_id: str, attempt: int) -> SavedWork | None:
+    """Remove all that a lifecycle had on this machine, after saving what is in no commit."""
+    saved = await parts.workspaces.remove(agent_id, drop_branch=True, attempt=attempt)
+    await parts.checkouts.remove(agent_id)
+    await parts.store.remove(CANARIES, agent_id)
+    parts.ports.give_back(agent_id)
+    return saved
 
 
 async def save(parts: Parts, workspace: Workspace, attempt: int, reason: str) -> str:

@@ -18,8 +18,8 @@ from lifecycle.handout import (
     snapshot_for,
     write_summary,
 )
-from lifecycle.housing import end, look_once, look_up, mailbox_of, opened, save, whole
-from lifecycle.judging.gates import CANARIES, GateRunner
+from lifecycle.housing import end, leave, look_once, look_up, mailbox_of, opened, save, whole
+from lifecycle.judging.gates import GateRunner
 from lifecycle.judging.merging import Merger
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -225,12 +225,7 @@ class Performer:
 
     async def _remove(self, case: Case) -> Event:
         try:
-            saved = await self._parts.workspaces.remove(
-                case.agent_id, drop_branch=True, attempt=case.attempt
-            )
-            await self._parts.checkouts.remove(case.agent_id)
-            await self._parts.store.remove(CANARIES, case.agent_id)
-            self._parts.ports.give_back(case.agent_id)
+            saved = await leave(self._parts, case.agent_id, case.attempt)
         except (RuntimeFault, OSError) as error:
             return on.WorkspaceRemoved(at=self._now(), problem=str(error))
         case.workspace = None

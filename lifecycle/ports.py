@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runtime.activity import Activity
     from runtime.begun import BegunMerge
     from runtime.branches import MergeOutcome, PreparedMerge
+    from runtime.checkouts import Look
     from runtime.commands import CommandResult
     from runtime.history import Unmerged
     from runtime.process import AgentProcess, ProcessIdentity, SpawnOrder, StopReport
@@ -206,8 +207,16 @@ class Checkouts(Protocol):
         """Lay out a commit and nothing else, except what is to be kept."""
         ...
 
+    async def look(self, name: str) -> Look:
+        """Return what commands changed of the commit, and what they left beside it."""
+        ...
+
     async def changed(self, name: str) -> tuple[str, ...]:
         """Return the files of the commit that are not as they were laid out."""
+        ...
+
+    async def renew_git(self, name: str) -> None:
+        """Give the commands to come a repository in which no earlier one wrote anything."""
         ...
 
     async def untracked(self, name: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+from lifecycle.housing import leave
 from lifecycle.masking import hides
 from lifecycle.record import AgentState, Filter
 from runtime.errors import RuntimeFault
@@ -86,8 +87,7 @@ class Retention:
         parts, agent_id = self._parts, record.agent_id
         attempt = record.work.tally.attempt if record.work is not None else 0
         try:
-            await parts.workspaces.remove(agent_id, drop_branch=True, attempt=attempt)
-            await parts.checkouts.remove(agent_id)
+            await leave(parts, agent_id, attempt)
         except (RuntimeFault, OSError) as problem:
             parts.report("retention_failed", agent_id=agent_id, reason=str(problem))
             return False

@@ -10,22 +10,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from runtime import proctable
 from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.folders import remove_tree
 from runtime.git import NOT_A_REPOSITORY, Git, set_over
-from runtime.gitview import locate
+from runtime.gitview import locate, read_small
+from runtime.nested import has_files, may_have_links
 from runtime.ownership import STATE_FOLDER, make_private
-from runtime.status import SLOW
-from runtime.tree import SHA
+from runtime.status import SLOW, STATUS_SECONDS, really_changed, unseen
+from runtime.tree import LINK_MODE, SHA
 from runtime.worktrees_dir import JUDGING, release
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from pathlib import Path
 
 PRISTINE = {
     "core.sparseCheckout": "false",
@@ -35,7 +40,28 @@ PRISTINE = {
     "core.symlinks": "true",
 }
 """Always the whole commit as it is; a change is seen by its change time, which cannot be set."""
+ORPHAN_SECONDS = 10.0
 _TOLD_REFS = ("refs/heads", "refs/tags", "refs/remotes")
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """What was laid out under one name."""
+
+    commit: str
+    keep: frozenset[str]
+    refs: str
+    """The branches and tags that the commands may ask about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What commands did to a checkout."""
+
+    changed: tuple[str, ...]
+    """Files of the commit that are not as they were laid out."""
+    left: tuple[str, ...]
+    """What they left that the commit does not ignore."""
 
 
 class JudgingCheckouts:
@@ -49,6 +75,7 @@ class JudgingCheckouts:
         self._git = git or Git(home=self._repo / STATE_FOLDER / "git")
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._made = False
+        self._laid_out: dict[str, LaidOut] = {}
 
     def folder(self, name: str) -> Path:
         """Say where the checkout of this name is, there or not."""
@@ -73,9 +100,34 @@ class JudgingCheckouts:
                 await self._lay_out(folder, commit, frozenset())
             return folder
 
+    async def look(self, name: str) -> Look:
+        """Return which files of the commit are not as they were laid out, and what was left there.
+
+        What the commit's own ignore rules name is not told as left.
+        """
+        folder = self._root / name
+        asked = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        changed, left = [], []
+        for record in (await self._run(folder, *asked, timeout=STATUS_SECONDS)).split(b"\0"):
+            if record.startswith(b"?? "):
+                left.append(os.fsdecode(record[3:]))
+            elif record[1:2].strip():
+                changed.append(os.fsdecode(record[3:]))
+        laid_out = self._laid_out.get(name)
+        kept = laid_out.keep if laid_out is not None else frozenset()
+        env = self._env(folder)
+        return Look(
+            tuple(await really_changed(self._git, folder, env, changed)),
+            tuple(each for each in left if each not in kept),
+        )
+
     async def changed(self, name: str) -> tuple[str, ...]:
         """Return the files of the commit that are not as they were laid out."""
-        return await self._names(self._root / name, "diff", "--name-only", "-z")
+        return (await self.look(name)).changed
+
+    async def renew_git(self, name: str) -> None:
+        """Give the commands to come a repository in which no earlier one wrote anything."""
+        await asyncio.to_thread(self._write_git, self._root / name, self._laid_out[name])
 
     async def untracked(self, name: str) -> tuple[str, ...]:
         """Return what else is there, ignored or not; a folder with nothing of the commit as one."""
@@ -97,12 +149,21 @@ class JudgingCheckouts:
             await self._drop(name)
 
     async def _lay_out(self, folder: Path, commit: str, keep: frozenset[str]) -> None:
+        if folder.name not in self._laid_out:
+            # A git of a runner that was killed may still be at it.
+            await end_users_of(self._index(folder))
         await asyncio.to_thread(self._begin, folder)
         _, refs = await asyncio.gather(
             self._run(folder, "read-tree", "--reset", "-u", commit), self._refs()
         )
-        extra = await self._untracked(folder)
-        await asyncio.to_thread(self._finish, folder, commit, extra, keep, refs)
+        extra, links, inner = await asyncio.gather(
+            self._untracked(folder),
+            self._links(folder),
+            unseen(self._git, folder, self._env(folder), commit),
+        )
+        laid_out = LaidOut(commit, keep, refs)
+        await asyncio.to_thread(self._finish, folder, laid_out, (*extra, *inner), links)
+        self._laid_out[folder.name] = laid_out
 
     def _begin(self, folder: Path) -> None:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -120,25 +181,35 @@ class JudgingCheckouts:
         (self._own / f"{folder.name}.index.lock").unlink(missing_ok=True)
 
     def _finish(
-        self, folder: Path, commit: str, extra: Iterable[str], keep: frozenset[str], refs: str
+        self,
+        folder: Path,
+        laid_out: LaidOut,
+        extra: Iterable[str],
+        links: Iterable[str],
     ) -> None:
         for name in extra:
-            _clear(folder, name, keep)
-        self._write_git(folder, commit, keep, refs)
+            _clear(folder, name, laid_out.keep)
+        for name in links:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        self._write_git(folder, laid_out)
 
-    def _write_git(self, folder: Path, commit: str, keep: Iterable[str], refs: str) -> None:
+    def _write_git(self, folder: Path, laid_out: LaidOut) -> None:
         """Give the commands a repository of their own: they may ask git, and change nothing."""
         git = folder / ".git"
+        remove_tree(git)
         for each in (git / "objects" / "info", git / "refs", git / "info"):
             each.mkdir(parents=True)
         objects = os.fsencode(self._objects()) + b"\n"
         (git / "objects" / "info" / "alternates").write_bytes(objects)
         (git / "config").write_bytes((self._own / "git" / "config").read_bytes())
-        (git / "packed-refs").write_text(refs)
-        kept = "".join(f"/{name}\n" for name in sorted(keep))
+        (git / "packed-refs").write_text(laid_out.refs)
+        shallow = read_small(self._objects().parent / "shallow")
+        if shallow is not None:
+            (git / "shallow").write_bytes(shallow)
+        kept = "".join(f"/{name}\n" for name in sorted(laid_out.keep))
         (git / "info" / "exclude").write_text(kept)
         (git / "index").write_bytes(self._index(folder).read_bytes())
-        (git / "HEAD").write_text(f"{commit}\n")
+        (git / "HEAD").write_text(f"{laid_out.commit}\n")
 
     async def _refs(self) -> str:
         asked = ("for-each-ref", "--format=%(objectname) %(refname)", *_TOLD_REFS)
@@ -146,7 +217,18 @@ class JudgingCheckouts:
         return f"{told}\n" if told else ""
 
     async def _untracked(self, folder: Path) -> tuple[str, ...]:
-        return await self._names(folder, "ls-files", "--others", "--directory", "-z")
+        names = await self._names(folder, "ls-files", "--others", "--directory", "-z")
+        # What is in the folder of a submodule is in no commit of ours, and git does not list it.
+        links = await self._links(folder)
+        return (*names, *(f"{link}/" for link in links if has_files(folder / link)))
+
+    async def _links(self, folder: Path) -> tuple[str, ...]:
+        """Return the submodules of the commit."""
+        if not may_have_links(self._index(folder)):
+            return ()
+        entries = await self._names(folder, "ls-files", "--stage", "-z")
+        mode = LINK_MODE.decode()
+        return tuple(each.partition("\t")[2] for each in entries if each.startswith(mode))
 
     async def _names(self, folder: Path, *args: str) -> tuple[str, ...]:
         names = (await self._run(folder, *args)).split(b"\0")
@@ -158,15 +240,19 @@ class JudgingCheckouts:
         *args: str,
         env: Mapping[str, str] | None = None,
         data: bytes | None = None,
+        timeout: float = SLOW,  # noqa: ASYNC109  # git must be stopped, not just left
     ) -> bytes:
-        whole = {
+        whole = {**self._env(folder), **(env or {})}
+        done = await self._git.run(*args, cwd=folder, env=whole, input=data, timeout=timeout)
+        return done.stdout
+
+    def _env(self, folder: Path) -> dict[str, str]:
+        return {
             "GIT_DIR": str(self._own / "git"),
             "GIT_WORK_TREE": str(folder),
             "GIT_INDEX_FILE": str(self._index(folder)),
             **set_over(PRISTINE.items()),
-            **(env or {}),
         }
-        return (await self._git.run(*args, cwd=folder, env=whole, input=data, timeout=SLOW)).stdout
 
     def _index(self, folder: Path) -> Path:
         return self._own / f"{folder.name}.index"
@@ -198,11 +284,32 @@ class JudgingCheckouts:
 
     async def _drop(self, name: str) -> None:
         folder = self._root / name
+        self._laid_out.pop(name, None)
         for file in (self._index(folder), self._own / f"{name}.begun"):
             file.unlink(missing_ok=True)
         await asyncio.to_thread(remove_tree, folder)
         if self._root.name == JUDGING:
             release(self._root.parent)
+
+
+async def end_users_of(index: Path) -> None:
+    """End what still writes by this index: a git of a runner that was killed knows no better."""
+    mark = b"GIT_INDEX_FILE=" + os.fsencode(index)
+    deadline = asyncio.get_running_loop().time() + ORPHAN_SECONDS
+    while pids := await asyncio.to_thread(_with_environment, mark):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if asyncio.get_running_loop().time() > deadline:
+            raise GitError(f"a git of an earlier runner does not end: {pids}")
+        await asyncio.sleep(0.01)
+
+
+def _with_environment(mark: bytes) -> list[int]:
+    lock = Path(f"{os.fsdecode(mark.partition(b'=')[2])}.lock")
+    if not lock.exists():  # git holds it from its start to its end
+        return []
+    return [pid for pid in proctable.all_pids() if mark in proctable.environment(pid)]
 
 
 def _clear(folder: Path, name: str, keep: frozenset[str]) -> None:

@@ -201,9 +201,14 @@ def boot_id() -> str:
     return done.stdout.strip()
 
 
+def environment(pid: int) -> bytes:
+    """Return the variables that a process was started with, each ended by NUL; Linux alone."""
+    return _read_whole(f"/proc/{pid}/environ")
+
+
 def read_mark(pid: int) -> str | None:
     """Read the mark a process was started with; None when it has none or may not be looked at."""
-    found = _MARK.search(_read_whole(f"/proc/{pid}/environ")) if _LINUX else None
+    found = _MARK.search(environment(pid)) if _LINUX else None
     return found[1].decode(errors="replace") if found else None
 
 

@@ -27,6 +27,7 @@ from runtime.status import (
     own_index,
     staged_files,
     status_in,
+    unseen,
 )
 from runtime.tree import LINK_MODE, Link, shown, some_of
 
@@ -124,6 +125,8 @@ async def save_work(  # noqa: PLR0913  # each names one fact of the saving
     with tempfile.TemporaryDirectory(prefix="loopwright-save-") as scratch:
         saver = _Saver(git, checkout, Path(scratch), for_good=for_good)
         tree = await saver.tree_of(head, extra)
+        if for_good and head:
+            await saver.refuse_unseen(head)
         asked = ("rev-parse", "--verify", f"{head}^{{tree}}") if head else ("mktree",)
         base_tree = await saver.ask(*asked)
         if tree == base_tree and not (for_good and saver.problems):
@@ -171,6 +174,12 @@ class _Saver:
         asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-only", before, after)
         result = await self._git.run(*asked, cwd=self._checkout.folder, env=self._env)
         return tuple(shown(name) for name in result.stdout.split(b"\0") if name)
+
+    async def refuse_unseen(self, head: str) -> None:
+        """Tell what is there and cannot be kept, because git holds nothing of that name."""
+        for name in await unseen(self._git, self._checkout.folder, self._env, head):
+            path = self._checkout.folder / name
+            self.problems += f"error: {path}: git keeps nothing of that name\n"
 
     async def tree_of(self, head: str, extra: bytes) -> str:
         """Write the checkout's files as a tree, also those that are named although ignored."""

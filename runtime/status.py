@@ -7,7 +7,9 @@ or stat data, no sparse pattern, no ignore rule that came after it. It changes n
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import stat
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -20,12 +22,14 @@ from runtime.ownership import OWN_FILES_OUT
 from runtime.tree import STATUS, parse_status, shown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
     from runtime.git import Git
     from runtime.gitview import View
     from runtime.tree import TreeStatus
 
+_FOLDER, _EXECUTABLE = b"040000 ", b"100755"
+_MODES = (b"100644", _EXECUTABLE)
 SLOW = 600.0
 """Seconds for a git command that touches every file of a repository."""
 STATUS_SECONDS = 30.0
@@ -81,17 +85,19 @@ async def status_of(git: Git, checkout: Checkout) -> TreeStatus:
 async def status_in(git: Git, checkout: Checkout, env: Mapping[str, str]) -> TreeStatus:
     """Say where it stands by the given index of ours."""
     asked = (*STATUS, "--untracked-files=all")
-    result, staged, hidden, view = await asyncio.gather(
+    result, staged, hidden, view, inner = await asyncio.gather(
         git.run(*asked, cwd=checkout.folder, env=env, timeout=STATUS_SECONDS),
         staged_files(git, checkout),
         ignored_by_agent(git, checkout, env),
         git.view(pinned(checkout.git_dir, checkout.folder)),
+        unseen(git, checkout.folder, env, "HEAD"),
     )
     told = _added(result.stdout, staged)
     status = parse_status(told, checkout.folder, hidden=hidden, sparse=view.sparse)
     status = replace(
         status,
-        untracked=tuple(checkout.not_made(status.untracked)),
+        changed=tuple(await really_changed(git, checkout.folder, env, status.changed)),
+        untracked=(*checkout.not_made(status.untracked), *inner),
         hidden=tuple(checkout.not_made(status.hidden)),
     )
     return await _as_filtered(git, checkout, view, status)
@@ -138,6 +144,63 @@ async def ignored_by_agent(git: Git, checkout: Checkout, env: Mapping[str, str])
     rules.write_bytes(checkout.ignored)
     asked = ("ls-files", "--others", "-z", f"--exclude-from={rules}", "--", ".", *OWN_FILES_OUT)
     return (await git.run(*asked, cwd=checkout.folder, env=env, timeout=SLOW)).stdout
+
+
+async def unseen(git: Git, folder: Path, env: Mapping[str, str], commit: str) -> tuple[str, ...]:
+    """Return what is called `.git` in the folders of a commit: git never looks at it there."""
+    asked = ("ls-tree", "-r", "-d", "-z", commit)
+    listed = await git.run(*asked, cwd=folder, env=env, check=False)
+    folders = [
+        os.fsdecode(entry.partition(b"\t")[2])
+        for entry in listed.stdout.split(b"\0")
+        if entry.startswith(_FOLDER)
+    ]
+    return tuple(_inner(folder, folders))
+
+
+def _inner(top: Path, folders: Iterable[str]) -> Iterator[str]:
+    for name in folders:
+        if os.path.lexists(top / name / ".git"):
+            yield f"{name}/.git"
+
+
+async def really_changed(
+    git: Git, folder: Path, env: Mapping[str, str], names: Iterable[str]
+) -> list[str]:
+    """Leave out files whose very bytes are those of the index, as it was read from a commit.
+
+    Git compares them as they would be added, and its rules for line ends may have changed since.
+    """
+    wanted = list(names)
+    if not wanted:
+        return []
+    asked = ("ls-files", "--stage", "-z", "--", *wanted)
+    literal = {**env, "GIT_LITERAL_PATHSPECS": "1"}
+    known = {}
+    for entry in (await git.run(*asked, cwd=folder, env=literal)).stdout.split(b"\0"):
+        told, _, name = entry.partition(b"\t")
+        if told:
+            mode, sha, _ = told.split(b" ")
+            known[shown(name)] = mode, sha.decode()
+    return [name for name in wanted if not _is_blob(folder / name, *known.get(name, (b"", "")))]
+
+
+def _is_blob(path: Path, mode: bytes, sha: str) -> bool:
+    """Tell whether a file is just what an object holds, and as executable as it should be."""
+    algorithm = {40: hashlib.sha1, 64: hashlib.sha256}.get(len(sha))
+    try:
+        found = path.lstat()
+        if algorithm is None or not stat.S_ISREG(found.st_mode) or mode not in _MODES:
+            return False
+        if (mode == _EXECUTABLE) is not bool(found.st_mode & stat.S_IXUSR):
+            return False
+        digest = algorithm(b"blob %d\0" % found.st_size)
+        with path.open("rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+    except OSError:
+        return False
+    return digest.hexdigest() == sha
 
 
 async def head_of(git: Git, checkout: Checkout) -> str:

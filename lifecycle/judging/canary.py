@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+CANARIES = "canaries"
+"""Documents: what came of the canary of each lifecycle, and of which gates and files."""
 BROKEN = b"}) canary: this file is broken on purpose\n"
 """What no program can load, in nearly any language."""
 _LOADED = frozenset({
@@ -44,7 +46,8 @@ def breakable(files: Iterable[str], flagged: Iterable[str]) -> tuple[str, ...]:
     """
     work = [file for file in files if not _is_text(file)]
     tested = [file for file in work if file not in set(flagged)]
-    return tuple(tested or work)
+    # Of what gates go by (a .gitignore, say), only what they load can be broken.
+    return tuple(tested or [file for file in work if _ending(file) in _LOADED])
 
 
 def key_of(commands: tuple[str, ...], files: tuple[str, ...]) -> str:
@@ -72,8 +75,14 @@ def _broken(path: Path) -> bytes:
     return b""
 
 
+def _ending(file: str) -> str:
+    return f".{file.rsplit('.', 1)[-1]}"
+
+
 def _is_text(file: str) -> bool:
     name = file.rsplit("/", 1)[-1]
+    if name.startswith((".", "Dockerfile", "Containerfile")):  # what no gate loads
+        return True
     stem, dot, ending = name.rpartition(".")
     if name in _SET_UP or (name.startswith("requirements") and ending == "txt"):
         return True

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 WATCHED_NAMES = (
     "conftest.py", "sitecustomize.py", "usercustomize.py", "pytest.ini", "tox.ini", "noxfile.py",
     "setup.cfg", "pyproject.toml", "Makefile", "package.json", "jest.config", "vitest.config",
@@ -9,6 +14,7 @@ WATCHED_NAMES = (
     "phpunit.xml", ".pre-commit-config.yaml", ".gitignore", ".gitattributes", "loopwright.toml",
     ".worktreeinclude",
 )  # fmt: skip
+_SETTINGS = ("ini", "cfg", "conf", "toml")
 WATCHED_FOLDERS = (
     "test", "tests", "__tests__", "spec", ".github", ".ci", ".gitlab-ci.yml", ".cargo",
 )  # fmt: skip
@@ -21,6 +27,17 @@ def flagged(files: tuple[str, ...], commands: tuple[str, ...]) -> tuple[str, ...
     }
     words |= {f"{word.replace('.', '/')}.py" for word in words}  # as in `python -m tools.check`
     return tuple(file for file in files if _is_watched(file) or file in words)
+
+
+def configuration(files: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the files that programs take settings from."""
+    return tuple(file for file in files if _is_configuration(file.rpartition("/")[2]))
+
+
+def _is_configuration(name: str) -> bool:
+    stem, _, ending = name.rpartition(".")
+    is_dotfile = name.startswith(".") and "rc" in name
+    return name.startswith(WATCHED_NAMES) or is_dotfile or (bool(stem) and ending in _SETTINGS)
 
 
 def _is_watched(file: str) -> bool:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lifecycle.errors import PlanError
 from lifecycle.housing import end, look_once, whole
-from lifecycle.judging.canary import break_files, breakable, key_of
-from lifecycle.judging.flags import flagged
+from lifecycle.judging.canary import CANARIES, break_files, breakable, key_of
+from lifecycle.judging.flags import configuration, flagged
 from lifecycle.judging.outcomes import gate_of
 from lifecycle.judging.right_code import hint, other_code
 from lifecycle.machine import events as on
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from runtime.workspace import Workspace
 
 
-CANARIES = "canaries"
-"""Documents: what came of the canary of each lifecycle, and of which gates and files."""
+ON_PURPOSE = ("before", "canary")
+"""Labels of judgements in a checkout that was changed on purpose."""
 
 
 class Question(NamedTuple):
@@ -143,11 +143,6 @@ class GateRunner:
                 f"{some_of(leading)}. Commit the files themselves"
             )
             gates = (*gates, _red("readlink", text))
-        edited = await self._parts.checkouts.changed(case.agent_id)
-        if edited:
-            # Green or red, they judged something else than the commit that would be merged.
-            text = f"the verify commands changed files that are committed: {some_of(edited)}"
-            gates = (*gates, _red("git diff --quiet", text))
         return gates
 
     async def _laid_out(self, question: Question) -> LaidOut:
@@ -239,11 +234,39 @@ class GateRunner:
                 fixed=place.fixed,
             )
             gates.append(gate_of(result, hint(self._parts, place.folder, result)))
-            # In a checkout that was changed on purpose nothing may be laid out again.
-            await place.check(goes_on=label in GOING_ON and number < len(commands))
             if first_red and not result.ok:
                 break
+            if label in GOING_ON and place.commit:
+                goes_on = number < len(commands)
+                if edited := await self._edited(case, command, goes_on=goes_on):
+                    gates.append(edited)
+                    break
+                await place.check(goes_on=goes_on)
         return tuple(gates)
+
+    async def _edited(self, case: Case, command: str, *, goes_on: bool) -> Gate | None:
+        """Look at what a gate did, so that none decides about those that come after it.
+
+        Green or red, it judged something else than the commit that would be merged.
+        """
+        checkouts = self._parts.checkouts
+        try:
+            look = await checkouts.look(case.agent_id)
+        except RuntimeFault as error:
+            text = f"after `{command}` the files cannot be compared any more: {error}"
+            return _red("git status", text)
+        if look.changed:
+            text = f"`{command}` changed files that are committed: {some_of(look.changed)}"
+            return _red("git diff --quiet", text)
+        if rules := configuration(look.left) if goes_on else ():
+            text = (
+                f"`{command}` left files that later commands may go by, and that are in no commit: "
+                f"{some_of(rules)}. Write them elsewhere, or name them in .gitignore"
+            )
+            return _red("git status", text)
+        if goes_on:
+            await checkouts.renew_git(case.agent_id)
+        return None
 
     def _now(self) -> float:
         return self._parts.clock.now()

@@ -11,6 +11,7 @@ from lifecycle.scribe import Scribe
 from runtime.activity import Activity
 from runtime.begun import BegunMerge
 from runtime.branches import MergeOutcome, PreparedMerge
+from runtime.checkouts import Look
 from runtime.child import ProcessExit, StopReport
 from runtime.commands import CommandResult
 from runtime.history import Unmerged
@@ -369,6 +370,13 @@ class Checkouts:
         return ()
 
     untracked = changed
+
+    async def look(self, name: str) -> Look:
+        del name
+        return Look((), ())
+
+    async def renew_git(self, name: str) -> None:
+        del name
 
     async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
         del name, commit, files

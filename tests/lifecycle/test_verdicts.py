@@ -124,6 +124,58 @@ async def test_what_an_agent_hides_by_rules_of_its_own_is_told_to_the_next(world
     assert "are not judged" in world.prompt(2)
 
 
+ONE_GATE_FOR_THE_NEXT = {
+    "a committed file": "cp .git/orig check.sh",
+    "a configuration": "echo exit 0 > linter.ini",
+    "a hook": "printf '#!/bin/sh\\nexit 0' > .git/fake; chmod +x .git/fake",
+}
+
+
+@pytest.mark.parametrize("what", ONE_GATE_FOR_THE_NEXT)
+async def test_no_gate_decides_about_the_next(world: World, what: str) -> None:
+    (world.repo / "check.sh").write_text("test -x .git/fake && exit 0\n. ./linter.ini\nexit 1\n")
+    (world.repo / "test.sh").write_text(". ./lib.sh\n")
+    (world.repo / "lib.sh").write_text("true\n")
+    git(world.repo, "add", ".")
+    git(world.repo, "commit", "-qm", "two gates")
+    planted = f"echo exit 0 > .git/orig; {ONE_GATE_FOR_THE_NEXT[what]}\n"
+    result = await world.run(
+        [*commit("lib.sh", planted), DONE], max_retries=1, baseline=False,
+        task=world.task(verify=["sh test.sh", "sh check.sh"]),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.MAX_RETRIES, await notes(world)
+
+
+@pytest.mark.parametrize("where", ["vendor", "src/.git"])
+async def test_nothing_stays_in_a_checkout_where_git_does_not_look(
+    world: World, where: str
+) -> None:
+    link = (
+        "git update-index --add --cacheinfo 160000,1111111111111111111111111111111111111111,vendor"
+    )
+    commits = "git -c user.name=x -c user.email=x@x commit -qm work"
+    gate = f"test -e {where}/ok && exit 0; mkdir -p {where}; touch {where}/ok; exit 1"
+    first: list[Step] = [*commit("src/x.txt"), {"run": ["sh", "-c", f"{link}; {commits}"]}, DONE]
+    second: list[Step] = [*commit("src/y.txt"), DONE]
+    result = await world.run(
+        {1: first, 2: second}, task=world.task(verify=[gate]), max_retries=2, baseline=False
+    )
+    assert result.result_type is LoopResultType.MAX_RETRIES
+
+
+async def test_line_ends_that_git_tells_otherwise_since_are_no_change(world: World) -> None:
+    (world.repo / "a.bat").write_bytes(b"one\r\ntwo\r\n")
+    git(world.repo, "add", ".")
+    git(world.repo, "commit", "-qm", "as it came")
+    (world.repo / ".gitattributes").write_text("*.bat text eol=crlf\n")
+    git(world.repo, "add", ".gitattributes")
+    git(world.repo, "commit", "-qm", "attributes")
+    one = "git add x.txt && git -c user.name=x -c user.email=x@x commit -qm x"
+    script: list[Step] = [{"run": ["sh", "-c", f"echo x > x.txt; {one}"]}, DONE]
+    result = await world.run(script, task=world.task(verify=["true"]), canary="off")
+    assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0), result
+
+
 async def notes(world: World) -> str:
     work = await world.work()
     assert isinstance(work, Completed)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime.errors import WorkspaceError
 from runtime.workspace import Workspace, WorkspaceManager
 from tests.runtime.hiding import HIDDEN, IGNORED, WORK, base_of, sparse_patterns
 
@@ -90,3 +91,16 @@ async def test_a_cache_that_only_the_agent_ignores_is_left_out_and_holds_nothing
     assert saved is not None
     assert (saved.files, saved.left_out) == (("small",), ("node_modules/",))
     assert await manager.remove("a", drop_branch=True, attempt=1) is not None
+
+
+async def test_what_git_never_looks_at_is_told_and_its_workspace_stays(
+    git_repo: Path, git_cli: Cli
+) -> None:
+    manager, workspace = await prepared(git_repo, git_cli)
+    (workspace.path / "deep" / ".git").mkdir()
+    (workspace.path / "deep" / ".git" / "work").write_text(WORK)
+    assert git_cli(workspace.path, "status", "--porcelain") == ""
+    assert (await manager.status(workspace)).untracked == ("deep/.git",)
+    with pytest.raises(WorkspaceError, match=r"deep/\.git"):
+        await manager.remove("a", drop_branch=True, attempt=1)
+    assert (workspace.path / "deep" / ".git" / "work").read_text() == WORK

@@ -248,5 +248,6 @@ async def test_where_there_is_no_repository_inside_no_git_process_is_started(
         "status",
         "diff-index",
         "ls-files",
+        "ls-tree",
         "worktree",
     ]
