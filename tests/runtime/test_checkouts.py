@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -144,3 +146,44 @@ async def test_a_clock_that_went_back_has_everything_laid_out_again(
     os.utime(index, ns=(ahead, ahead))
     await checkouts.lay_out("a", sha)
     assert (folder / "a.txt").stat().st_ctime_ns != before
+
+
+async def test_a_git_that_a_killed_runner_left_is_ended_first(
+    checkouts: JudgingCheckouts, git_repo: Path, git_cli: Cli
+) -> None:
+    sha = commit(git_cli, git_repo, {"a.txt": "a\n"})
+    index = git_repo / ".loopwright/judging/a.index"
+    index.parent.mkdir(parents=True)
+    index.with_name("a.index.lock").touch()
+    env = {**os.environ, "GIT_INDEX_FILE": str(index)}
+    with subprocess.Popen(["sleep", "60"], env=env) as left:  # noqa: ASYNC220  # as one would be left
+        await checkouts.lay_out("a", sha)
+        assert left.poll() == -signal.SIGKILL
+
+
+async def test_what_lies_in_a_submodule_goes_unless_it_is_to_be_kept(
+    checkouts: JudgingCheckouts, git_repo: Path, git_cli: Cli
+) -> None:
+    git_cli(git_repo, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},dep")
+    git_cli(git_repo, "commit", "-qm", "a submodule")
+    sha = git_cli(git_repo, "rev-parse", "HEAD").strip()
+    folder = await checkouts.lay_out("a", sha)
+    (folder / "dep" / "file").write_text("made")
+    assert await checkouts.untracked("a") == ("dep/",)
+    await checkouts.lay_out("a", sha, keep=("dep/",))
+    assert (folder / "dep" / "file").exists()
+    await checkouts.lay_out("a", sha)
+    assert list((folder / "dep").iterdir()) == []
+    assert await checkouts.changed("a") == ()
+
+
+async def test_a_shallow_clone_has_its_history_as_far_as_it_goes(
+    git_repo: Path, git_cli: Cli, tmp_path: Path
+) -> None:
+    for number in range(3):
+        commit(git_cli, git_repo, {"a.txt": f"{number}\n"})
+    clone = tmp_path / "clone"
+    git_cli(tmp_path, "clone", "-q", "--depth", "2", f"file://{git_repo}", str(clone))
+    sha = git_cli(clone, "rev-parse", "HEAD").strip()
+    folder = await JudgingCheckouts(clone, root=tmp_path / "judging").lay_out("a", sha)
+    assert len(git_cli(folder, "log", "--format=%H").split()) == 2
