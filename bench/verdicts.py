@@ -92,7 +92,7 @@ async def _accepting(made: World, options: Options) -> Row:
         branch = f"agent/agent-{number}"
         git(repo, "checkout", "-q", "-b", branch, "main")
         (repo / f"new-{number}.txt").write_text("new\n")
-        git(repo, "add", ".")
+        git(repo, "add", f"new-{number}.txt")
         git(repo, "commit", "-qm", "work")
         head = git(repo, "rev-parse", "HEAD").strip()
         git(repo, "checkout", "-q", "main")

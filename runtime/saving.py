@@ -25,7 +25,6 @@ from runtime.status import (
     head_of,
     ignored_by_agent,
     own_index,
-    staged_files,
     status_in,
     unseen,
 )
@@ -84,9 +83,9 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
     inside of which its commits hold only the id.
     """
     ref = f"{SAVED_REFS}{agent_id}/{name}"
-    async with own_index(git, checkout) as env:
+    async with own_index(git, checkout) as index:
         try:
-            status = await status_in(git, checkout, env)
+            status = await status_in(git, checkout, index)
         except GitError as error:
             if error.code is None:  # git itself did not fail: it was held up, or is not there
                 raise
@@ -98,9 +97,9 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
         if for_good and head and not on_branch:
             keep = ("update-ref", f"{ref}-detached", head)
             await git.run(*keep, cwd=checkout.folder, env=checkout.env)
-        if clean and not (for_good and may_have_links(Path(env["GIT_INDEX_FILE"]))):
+        if clean and not (for_good and may_have_links(Path(index.env["GIT_INDEX_FILE"]))):
             return None
-        extra = await ignored_by_agent(git, checkout, env) + await staged_files(git, checkout)
+        extra = await ignored_by_agent(git, checkout, index.env) + index.staged
     message = saved_message(agent_id, name, reason)
     return await save_work(
         git, checkout, head=head, ref=ref, message=message, for_good=for_good, extra=extra

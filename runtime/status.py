@@ -14,7 +14,7 @@ import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runtime.git import set_over
 from runtime.gitview import pinned
@@ -34,6 +34,11 @@ SLOW = 600.0
 """Seconds for a git command that touches every file of a repository."""
 STATUS_SECONDS = 30.0
 """A status is asked for while agents are stopped, too: what holds git up may not hold that up."""
+
+
+FOLDERS_REMEMBERED = 64
+_folders: dict[str, tuple[str, ...]] = {}
+"""The folders of commits; what a commit holds is said by its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,16 @@ class Checkout:
         return {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.folder)}
 
 
+class OwnIndex(NamedTuple):
+    """The variables for an index of the runner's own, and what an agent's holds beyond it."""
+
+    env: dict[str, str]
+    staged: bytes
+    """Names of new files that the agent put into its own index, each ended by NUL."""
+
+
 @asynccontextmanager
-async def own_index(git: Git, checkout: Checkout) -> AsyncIterator[dict[str, str]]:
+async def own_index(git: Git, checkout: Checkout) -> AsyncIterator[OwnIndex]:
     """Give the variables for an index of the runner's own, at the commit that is checked out.
 
     It holds no stat data and no flags, so that git reads each file to compare it. The index of the
@@ -71,29 +84,33 @@ async def own_index(git: Git, checkout: Checkout) -> AsyncIterator[dict[str, str
             "GIT_INDEX_FILE": f"{scratch}/index",
             **set_over([("core.sparseCheckout", "false")]),
         }
+        cwd = checkout.folder
         # On a branch without a commit, nothing is in it.
-        await git.run("read-tree", "HEAD", cwd=checkout.folder, env=env, check=False, timeout=SLOW)
-        yield env
+        _, staged = await asyncio.gather(
+            git.run("read-tree", "HEAD", cwd=cwd, env=env, check=False, timeout=SLOW),
+            _staged_files(git, checkout),
+        )
+        yield OwnIndex(env, staged)
 
 
 async def status_of(git: Git, checkout: Checkout) -> TreeStatus:
     """Say where a checkout stands."""
-    async with own_index(git, checkout) as env:
-        return await status_in(git, checkout, env)
+    async with own_index(git, checkout) as index:
+        return await status_in(git, checkout, index)
 
 
-async def status_in(git: Git, checkout: Checkout, env: Mapping[str, str]) -> TreeStatus:
+async def status_in(git: Git, checkout: Checkout, index: OwnIndex) -> TreeStatus:
     """Say where it stands by the given index of ours."""
+    env = index.env
     asked = (*STATUS, "--untracked-files=all")
-    result, staged, hidden, view, inner = await asyncio.gather(
+    result, hidden, view = await asyncio.gather(
         git.run(*asked, cwd=checkout.folder, env=env, timeout=STATUS_SECONDS),
-        staged_files(git, checkout),
         ignored_by_agent(git, checkout, env),
         git.view(pinned(checkout.git_dir, checkout.folder)),
-        unseen(git, checkout.folder, env, "HEAD"),
     )
-    told = _added(result.stdout, staged)
+    told = _added(result.stdout, index.staged)
     status = parse_status(told, checkout.folder, hidden=hidden, sparse=view.sparse)
+    inner = await unseen(git, checkout.folder, env, status.head)
     status = replace(
         status,
         changed=tuple(await really_changed(git, checkout.folder, env, status.changed)),
@@ -123,7 +140,7 @@ async def _as_filtered(git: Git, checkout: Checkout, view: View, status: TreeSta
     )
 
 
-async def staged_files(git: Git, checkout: Checkout) -> bytes:
+async def _staged_files(git: Git, checkout: Checkout) -> bytes:
     """Return what an agent put into its index for its next commit, although it is ignored."""
     asked = ("diff-index", "--cached", "--name-only", "--no-renames", "--diff-filter=A", "-z")
     told = await git.run(*asked, "HEAD", cwd=checkout.folder, env=checkout.env, check=False)
@@ -148,14 +165,19 @@ async def ignored_by_agent(git: Git, checkout: Checkout, env: Mapping[str, str])
 
 async def unseen(git: Git, folder: Path, env: Mapping[str, str], commit: str) -> tuple[str, ...]:
     """Return what is called `.git` in the folders of a commit: git never looks at it there."""
-    asked = ("ls-tree", "-r", "-d", "-z", commit)
-    listed = await git.run(*asked, cwd=folder, env=env, check=False)
-    folders = [
-        os.fsdecode(entry.partition(b"\t")[2])
-        for entry in listed.stdout.split(b"\0")
-        if entry.startswith(_FOLDER)
-    ]
-    return tuple(_inner(folder, folders))
+    if not commit:
+        return ()
+    if commit not in _folders:
+        asked = ("ls-tree", "-r", "-d", "-z", commit)
+        listed = await git.run(*asked, cwd=folder, env=env)
+        while len(_folders) >= FOLDERS_REMEMBERED:
+            _folders.pop(next(iter(_folders)))
+        _folders[commit] = tuple(
+            os.fsdecode(entry.partition(b"\t")[2])
+            for entry in listed.stdout.split(b"\0")
+            if entry.startswith(_FOLDER)
+        )
+    return tuple(_inner(folder, _folders[commit]))
 
 
 def _inner(top: Path, folders: Iterable[str]) -> Iterator[str]:

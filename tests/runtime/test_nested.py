@@ -242,12 +242,5 @@ async def test_where_there_is_no_repository_inside_no_git_process_is_started(
     assert await manager.loose(workspace, files) == ()
     assert asked == []
     assert await manager.remove("a", drop_branch=False, attempt=1) is None
-    assert asked == [
-        "for-each-ref",
-        "read-tree",
-        "status",
-        "diff-index",
-        "ls-files",
-        "ls-tree",
-        "worktree",
-    ]
+    looks = {"read-tree", "diff-index", "status", "ls-files", "ls-tree"}
+    assert set(asked) == {"for-each-ref", "worktree", *looks}

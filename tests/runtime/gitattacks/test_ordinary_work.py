@@ -220,7 +220,7 @@ async def test_a_change_of_the_same_length_in_the_same_second_is_saved(bed: Bed)
     assert saved.files == ("app.py",)
 
 
-async def test_a_status_costs_five_git_processes(bed: Bed, tmp_path: Path) -> None:
+async def test_a_status_costs_four_git_processes(bed: Bed, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     counting = tmp_path / "bin" / "git"
     counting.parent.mkdir()
@@ -235,4 +235,4 @@ async def test_a_status_costs_five_git_processes(bed: Bed, tmp_path: Path) -> No
         await manager.status(bed.workspace)
         assert await manager.is_whole(bed.workspace)
         assert await manager.planted(bed.workspace) == ()
-    assert len(calls.read_text().splitlines()) == 3 * 5
+    assert len(calls.read_text().splitlines()) == 3 * 4
