@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from runtime.activity import Activity
     from runtime.begun import BegunMerge
     from runtime.branches import MergeOutcome, PreparedMerge
-    from runtime.checkouts import Look
     from runtime.commands import CommandResult
     from runtime.history import Unmerged
     from runtime.process import AgentProcess, ProcessIdentity, SpawnOrder, StopReport
@@ -207,12 +206,12 @@ class Checkouts(Protocol):
         """Lay out a commit and nothing else, except what is to be kept."""
         ...
 
-    async def look(self, name: str) -> Look:
-        """Return what commands changed of the commit, and what they left beside it."""
-        ...
-
     async def changed(self, name: str) -> tuple[str, ...]:
         """Return the files of the commit that are not as they were laid out."""
+        ...
+
+    async def left(self, name: str) -> tuple[str, ...]:
+        """Return what commands left there and the commit does not ignore."""
         ...
 
     async def renew_git(self, name: str) -> None:

@@ -54,16 +54,6 @@ class LaidOut:
     """The branches and tags that the commands may ask about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What commands did to a checkout."""
-
-    changed: tuple[str, ...]
-    """Files of the commit that are not as they were laid out."""
-    left: tuple[str, ...]
-    """What they left that the commit does not ignore."""
-
-
 class JudgingCheckouts:
     """The judging checkouts of one repository, each kept from one verdict to the next."""
 
@@ -100,30 +90,19 @@ class JudgingCheckouts:
                 await self._lay_out(folder, commit, frozenset())
             return folder
 
-    async def look(self, name: str) -> Look:
-        """Return which files of the commit are not as they were laid out, and what was left there.
-
-        What the commit's own ignore rules name is not told as left.
-        """
-        folder = self._root / name
-        asked = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
-        changed, left = [], []
-        for record in (await self._run(folder, *asked, timeout=STATUS_SECONDS)).split(b"\0"):
-            if record.startswith(b"?? "):
-                left.append(os.fsdecode(record[3:]))
-            elif record[1:2].strip():
-                changed.append(os.fsdecode(record[3:]))
-        laid_out = self._laid_out.get(name)
-        kept = laid_out.keep if laid_out is not None else frozenset()
-        env = self._env(folder)
-        return Look(
-            tuple(await really_changed(self._git, folder, env, changed)),
-            tuple(each for each in left if each not in kept),
-        )
-
     async def changed(self, name: str) -> tuple[str, ...]:
         """Return the files of the commit that are not as they were laid out."""
-        return (await self.look(name)).changed
+        folder = self._root / name
+        asked = ("diff", "--name-only", "-z")
+        told = await self._names(folder, *asked, timeout=STATUS_SECONDS)
+        return tuple(await really_changed(self._git, folder, self._env(folder), told))
+
+    async def left(self, name: str) -> tuple[str, ...]:
+        """Return what commands left there and the commit's own rules do not ignore."""
+        asked = ("ls-files", "--others", "--exclude-standard", "-z")
+        told = await self._names(self._root / name, *asked, timeout=STATUS_SECONDS)
+        kept = tuple(self._laid_out[name].keep) if name in self._laid_out else ()
+        return tuple(each for each in told if not f"{each}/".startswith(kept or "/"))
 
     async def renew_git(self, name: str) -> None:
         """Give the commands to come a repository in which no earlier one wrote anything."""
@@ -230,8 +209,13 @@ class JudgingCheckouts:
         mode = LINK_MODE.decode()
         return tuple(each.partition("\t")[2] for each in entries if each.startswith(mode))
 
-    async def _names(self, folder: Path, *args: str) -> tuple[str, ...]:
-        names = (await self._run(folder, *args)).split(b"\0")
+    async def _names(
+        self,
+        folder: Path,
+        *args: str,
+        timeout: float = SLOW,  # noqa: ASYNC109  # git must be stopped, not just left
+    ) -> tuple[str, ...]:
+        names = (await self._run(folder, *args, timeout=timeout)).split(b"\0")
         return tuple(os.fsdecode(name) for name in names if name)
 
     async def _run(

@@ -251,14 +251,15 @@ class GateRunner:
         """
         checkouts = self._parts.checkouts
         try:
-            look = await checkouts.look(case.agent_id)
+            changed = await checkouts.changed(case.agent_id)
+            left = await checkouts.left(case.agent_id) if goes_on else ()
         except RuntimeFault as error:
             text = f"after `{command}` the files cannot be compared any more: {error}"
             return _red("git status", text)
-        if look.changed:
-            text = f"`{command}` changed files that are committed: {some_of(look.changed)}"
+        if changed:
+            text = f"`{command}` changed files that are committed: {some_of(changed)}"
             return _red("git diff --quiet", text)
-        if rules := configuration(look.left) if goes_on else ():
+        if rules := configuration(left):
             text = (
                 f"`{command}` left files that later commands may go by, and that are in no commit: "
                 f"{some_of(rules)}. Write them elsewhere, or name them in .gitignore"

@@ -11,7 +11,6 @@ from lifecycle.scribe import Scribe
 from runtime.activity import Activity
 from runtime.begun import BegunMerge
 from runtime.branches import MergeOutcome, PreparedMerge
-from runtime.checkouts import Look
 from runtime.child import ProcessExit, StopReport
 from runtime.commands import CommandResult
 from runtime.history import Unmerged
@@ -369,11 +368,7 @@ class Checkouts:
         del name
         return ()
 
-    untracked = changed
-
-    async def look(self, name: str) -> Look:
-        del name
-        return Look((), ())
+    untracked = left = changed
 
     async def renew_git(self, name: str) -> None:
         del name
