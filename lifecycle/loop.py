@@ -44,7 +44,7 @@ from runtime.worktrees_dir import JUDGING, default_worktrees_dir
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
     from ci.events import CIEvent
     from ci.interface import CIProvider, Remote
@@ -88,6 +88,7 @@ class AgentLifecycleLoop:
         checkouts: Checkouts | None = None,
         remote: Remote | None = None,
         work_watch: WorkWatch | None = None,
+        held_files: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self.repo_dir = repo_dir.resolve()
         self.plan = plan
@@ -108,6 +109,7 @@ class AgentLifecycleLoop:
         self._remote = remote
         self._checkouts: Checkouts = checkouts or _checkouts(self.repo_dir, workspace_manager)
         self._work_watch = work_watch
+        self._held_files = held_files
         self._opening = asyncio.Lock()
         self._engine: Engine | None = None
         self._store: LifecycleStore | None = None
@@ -247,6 +249,7 @@ class AgentLifecycleLoop:
             confiner=confiner,
             accounts=Accounts(self._store, self._clock, freed=places.serve),
             other_code=look,
+            held_files=self._held_files,
             withheld=self._terminals.withheld,
             around=here(),
             ci=self._ci,

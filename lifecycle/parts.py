@@ -12,7 +12,7 @@ from lifecycle.scribe import Scribe
 from runtime.masking import Masker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from ci.interface import CIProvider, Watch
@@ -119,6 +119,8 @@ class Parts:
     accounts: Accounts
     other_code: Callable[[Path, tuple[str, ...]], tuple[Finding, ...]] = _no_other_code
     """Finds on which ways commands would use code from outside the folder that they start in."""
+    held_files: Callable[[], Collection[str]] = frozenset
+    """Files of the user's checkout, by name, that an agent changed and no person approved yet."""
     withheld: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What of the runner's environment is not inherited, by variable: it leads to such code."""
     around: Surroundings = field(default_factory=Surroundings)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Plan
 from orchestrator.approval.work import WorkWatch
+from orchestrator.heldfiles import HeldFiles
 from orchestrator.secrecy import masker_of
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
@@ -64,6 +65,7 @@ def build(  # noqa: PLR0913  # all by name
         observers=observers,
         report=report,
         work_watch=WorkWatch(repo.resolve(), masker, report),
+        held_files=HeldFiles(repo.resolve()),
         checkpoint=crash_hook(environ),
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.masking import refuse_markers
 from runtime.setup import copies
-from runtime.setup.copies import INSTALLED
+from runtime.setup.copies import INCLUDE_FILE, INSTALLED
 from runtime.setup.inputs import differing, digest, inputs_of
 
 if TYPE_CHECKING:
@@ -63,15 +63,24 @@ class Plans:
         refuse_markers(f"a set-up command of {subject.name}", commands)
         tree = await self._parts.setup_facts.tree(commit)
         inputs, inputs_key = self._inputs(subject, tree)
-        copied = copies.named(self._parts.repo, settings.copy, tree.files)
-        copied += tuple(
-            name
-            for name in await self._parts.setup_facts.included()
-            if name not in copied and name not in tree.files
-        )
+        copied = await self._copied(settings.copy, tree)
         signed = copies.signature(self._parts.repo, copied)
         key = hashlib.sha256(f"{inputs_key}\0{signed}".encode(errors="surrogateescape"))
         return SetupPlan(commit, commands, copied, inputs, inputs_key, key.hexdigest())
+
+    async def _copied(self, patterns: tuple[str, ...], tree: Tree) -> tuple[str, ...]:
+        """Return the files of the user's checkout that a person wants in this commit's folders."""
+        repo, facts = self._parts.repo, self._parts.setup_facts
+        included = await facts.included()
+        # Asked afterwards: what was merged while git listed them waits, too.
+        if included and INCLUDE_FILE in self._parts.held_files():
+            included = ()
+        if not patterns and not included:
+            return ()
+        copied = copies.named(repo, patterns, tree.files)
+        return copied + tuple(
+            name for name in included if name not in copied and name not in tree.files
+        )
 
     def _inputs(self, subject: Subject, tree: Tree) -> tuple[tuple[str, ...], str]:
         patterns, commands = self._parts.settings().setup_inputs, subject.commands

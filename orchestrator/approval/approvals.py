@@ -36,6 +36,7 @@ from orchestrator.approval.records import (
 )
 from orchestrator.approval.work import standing_proposals, watched
 from runtime.git import Git
+from runtime.setup.copies import INCLUDE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -103,7 +104,9 @@ class Approvals:
         except StoreError:
             if self._document is None:
                 raise
-        self.held, self.present, self._judged, self.named = {}, {}, {}, ()
+        self.held, self.present, self._judged, self.named = {}, {}, {}, (INCLUDE_FILE,)
+        # No setting names it, and it says what is copied to agents all the same.
+        self._judge({INCLUDE_FILE + MARK: content_of(self._repo / INCLUDE_FILE)}, (INCLUDE_FILE,))
         for file, cells in self._plans.items():
             self._judge(cells, (file,))
 

@@ -23,6 +23,7 @@ from orchestrator.sources import PLAN_FILES
 from runtime.errors import RuntimeFault
 from runtime.filehistory import file_changes, standing, works
 from runtime.git import Git
+from runtime.setup.copies import INCLUDE_FILE
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from runtime.filehistory import FileChange
     from runtime.masking import Masker
 
-_ALWAYS = (*SETTINGS_TABLES, *PLAN_FILES)
+_ALWAYS = (*SETTINGS_TABLES, *PLAN_FILES, INCLUDE_FILE)
 _LONGEST = 60
 APPROVE = "`loopwright settings approve`"
 
