@@ -294,6 +294,10 @@ class SetupFacts(Protocol):
         """Return what .worktreeinclude names among what no commit holds."""
         ...
 
+    async def links(self) -> frozenset[str]:
+        """Return the links in the user's checkout that git tracks."""
+        ...
+
     async def others(self, folder: Path) -> frozenset[str]:
         """Return what is in a workspace and not in its index, ignored or not."""
         ...

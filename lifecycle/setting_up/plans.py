@@ -13,6 +13,7 @@ from lifecycle.masking import refuse_markers
 from runtime.setup import copies
 from runtime.setup.copies import INCLUDE_FILE, INSTALLED
 from runtime.setup.inputs import differing, digest, inputs_of
+from runtime.setup.links import goes_over
 
 if TYPE_CHECKING:
     from lifecycle.parts import Parts
@@ -77,9 +78,12 @@ class Plans:
             included = ()
         if not patterns and not included:
             return ()
-        copied = copies.named(repo, patterns, tree.files)
+        links = await facts.links()
+        copied = copies.named(repo, patterns, tree.files, links)
         return copied + tuple(
-            name for name in included if name not in copied and name not in tree.files
+            name
+            for name in included
+            if name not in copied and name not in tree.files and not goes_over(repo, name, links)
         )
 
     def _inputs(self, subject: Subject, tree: Tree) -> tuple[tuple[str, ...], str]:

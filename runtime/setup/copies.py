@@ -1,7 +1,8 @@
 """Copies files of the user's checkout that no commit holds, such as `.env`, to another folder.
 
-It follows no link below the target, where an agent may have put one. What it copies, a person
-named; installed packages are never among it unless they are named one by one.
+It follows no link that an agent may have put there: none below the target, and in the checkout
+none that git tracks. What it copies, a person named; installed packages are never among it unless
+they are named one by one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from runtime.ownership import is_own_file
+from runtime.setup.links import goes_over
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -23,9 +25,17 @@ INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox", "__pycac
 """Made for the folder where they lie: in another one they lead back to it."""
 
 
-def named(checkout: Path, patterns: Iterable[str], tracked: Collection[str]) -> tuple[str, ...]:
-    """Return the files that the setting `copy` means; a folder stands for all that is in it."""
-    found = {path for pattern in patterns for path in _meant(checkout, pattern)}
+def named(
+    checkout: Path,
+    patterns: Iterable[str],
+    tracked: Collection[str],
+    links: Collection[str] = frozenset(),
+) -> tuple[str, ...]:
+    """Return the files that the setting `copy` means; a folder stands for all that is in it.
+
+    What is only reached over one of these links is not meant.
+    """
+    found = {path for pattern in patterns for path in _meant(checkout, pattern, links)}
     return tuple(sorted(path for path in found if path not in tracked and _may_go(path)))
 
 
@@ -84,11 +94,15 @@ def _may_go(path: str) -> bool:
     return not is_own_file(os.fsencode(path)) and path.partition("/")[0] != ".git"
 
 
-def _meant(checkout: Path, pattern: str) -> Iterator[str]:
+def _meant(checkout: Path, pattern: str, links: Collection[str]) -> Iterator[str]:
     asked_for = INSTALLED.intersection(PurePosixPath(pattern).parts)
     for found in checkout.glob(pattern.removesuffix("/")):
+        # Before its files are listed: it may lead to a whole disk.
+        if goes_over(checkout, found.relative_to(checkout).as_posix(), links):
+            continue
         for path in _files(checkout, found):
-            if INSTALLED.intersection(path.split("/")) <= asked_for:
+            asked = INSTALLED.intersection(path.split("/")) <= asked_for
+            if asked and not goes_over(checkout, path, links):
                 yield path
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REMEMBERED = 16
+_LINK = b"120000 "
+"""How git lists a link."""
 MANY = 200
 """A folder with more files than this is told as one; with fewer, each of them."""
 
@@ -60,6 +62,12 @@ class SetupFacts:
             cwd=self._repo, timeout=SLOW,
         )  # fmt: skip
         return included(listed.stdout)
+
+    async def links(self) -> frozenset[str]:
+        """Return the links in the user's checkout that git tracks."""
+        listed = await self._git.run("ls-files", "--stage", "-z", cwd=self._repo, timeout=SLOW)
+        entries = (entry for entry in listed.stdout.split(b"\0") if entry.startswith(_LINK))
+        return frozenset(os.fsdecode(entry.partition(b"\t")[2]) for entry in entries)
 
     async def others(self, folder: Path) -> frozenset[str]:
         """Return what is in a workspace and not in its index, ignored or not; folders end in /."""

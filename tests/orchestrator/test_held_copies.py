@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.orchestrator.loopkit import DONE, SETTINGS, until
 
 if TYPE_CHECKING:
@@ -68,3 +70,27 @@ def test_a_pull_request_with_such_a_list_is_not_merged_unasked_and_then_waits(
         live.ends(0)
     assert (world.repo / INCLUDE).exists()
     assert ".env" not in _seen(world)
+
+
+@pytest.mark.parametrize("copy", ["*/.env", "lnk", "**/.env"])
+def test_no_link_that_an_agent_committed_leads_a_copy_out_of_the_checkout(
+    world: World, copy: str
+) -> None:
+    _secret(world, f'copy = ["{copy}", "own/**"]\n')
+    outside = world.folder / "outside"
+    (outside / "own").mkdir(parents=True)
+    (outside / ".env").write_text("TOKEN=another\n")
+    (outside / "own" / "conf").write_text("a person's own link\n")
+    (world.repo / ".git" / "info" / "exclude").write_text("/own\n")
+    (world.repo / "own").symlink_to(outside / "own")
+    link = {"run": ["ln", "-s", str(outside), "lnk"]}
+    world.call("run", "x", "--command", world.script("one", [link, {"commit": "A link"}, DONE]))
+    world.call("accept", "agent-T001")
+    assert (world.repo / "lnk" / ".env").exists()
+    # The next agent takes the link away: what is copied there would not go through it any more.
+    away = [{"run": ["git", "rm", "-q", "lnk"]}, {"commit": "No link"}, {"exit": 1}]
+    look = {"run": ["sh", "-c", f"ls -A . lnk own > {world.folder}/seen || true"]}
+    two = {"attempts": {"1": away, "default": [look, {"commit": "y"}, DONE]}}
+    world.call("run", "y", "--command", world.script("two", two))
+    assert "lnk:" not in _seen(world)
+    assert "conf" in _seen(world), "a person's own link may lead anywhere"
