@@ -32,7 +32,7 @@ def places(repo: Path, setting: str, environ: Mapping[str, str]) -> Iterator[Che
     try:
         root = worktrees_dir(repo, setting, environ)
         refused = unusable(root, repo)
-        left = [] if refused else list(leftovers(environ))
+        left = [] if refused else list(leftovers(environ, repo=repo))
     except RuntimeFault as problem:
         root, refused, left = repo, str(problem), []
     if refused:
@@ -96,8 +96,9 @@ def _left(root: Path, left: list[tuple[Path, Path]]) -> Iterator[Check]:
         yield Check(
             WARN,
             "leftovers",
-            f"{folder} holds workspaces of {owner}, which is not there any more",
-            f"see whether you miss work that is in it, then: rm -rf {quote(str(folder))}",
+            f"{folder} holds workspaces of {owner}, which is gone or was moved",
+            "look first: agents of a repository that was moved still work there. If it is gone and "
+            f"you miss no work that is in it: rm -rf {quote(str(folder))}",
         )
     if (aside := root / SET_ASIDE).is_dir():
         yield Check(

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.errors import RepositoryError
-from runtime.gitview import read_small
-from runtime.ownership import STATE_FOLDER, make_private
+from runtime.gitview import locate, read_small
+from runtime.ownership import STATE_FOLDER, make_private, registrations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -150,12 +150,19 @@ def around(workspace: Path) -> Path | None:
     return next(filter(_is_marked, near), None)
 
 
-def leftovers(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[Path, Path]]:
-    """Find folders in the default place whose repositories are gone: the folder, and whose."""
+def leftovers(
+    environ: Mapping[str, str] = os.environ, *, repo: Path | None = None
+) -> Iterator[tuple[Path, Path]]:
+    """Find folders in the default place whose repositories are not there: the folder, and whose.
+
+    One with a workspace that git knows in `repo` is that of this repository, from before it moved.
+    """
+    place = locate(repo) if repo is not None else None
+    live = {folder.parent for folder in registrations(place.common_dir)} if place else set[Path]()
     with suppress(OSError):
         for root in sorted(_all_of(environ).iterdir()):
             known = owners(root)
-            if known and not any(map(is_repository, known)):
+            if known and not any(map(is_repository, known)) and root.resolve() not in live:
                 yield root, known[0]
 
 
