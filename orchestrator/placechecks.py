@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.checks import BAD, LITTLE_DISK, NO_DISK, OK, WARN, Check
 from orchestrator.filesystems import kind_at
+from runtime import judging_roots
 from runtime.errors import RuntimeFault
 from runtime.ownership import STATE_FOLDER
 from runtime.worktrees_dir import SET_ASIDE, leftovers, unusable, worktrees_dir
@@ -53,6 +54,7 @@ def places(repo: Path, setting: str, environ: Mapping[str, str]) -> Iterator[Che
             "unset worktrees_dir",
         )
     yield from _earlier(repo)
+    yield from _judged_elsewhere(root, repo)
     yield from _left(root, left)
 
 
@@ -89,6 +91,18 @@ def _earlier(repo: Path) -> Iterator[Check]:
     if names:
         found = f"{len(names)} of an earlier version stay in {earlier} until they are over"
         yield Check(OK, _WHAT, found)
+
+
+def _judged_elsewhere(root: Path, repo: Path) -> Iterator[Check]:
+    for folder in judging_roots.noted(repo):
+        if folder.parent != root:
+            yield Check(
+                WARN,
+                "leftovers",
+                f"{folder} holds judging checkouts from before worktrees_dir or XDG_STATE_HOME was "
+                "changed; each is removed when its lifecycle ends",
+                f"if no loop runs, you may remove them now: rm -rf {quote(str(folder))}",
+            )
 
 
 def _left(root: Path, left: list[tuple[Path, Path]]) -> Iterator[Check]:

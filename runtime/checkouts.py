@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from runtime import proctable
+from runtime import judging_roots, proctable
 from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.folders import remove_tree
 from runtime.git import NOT_A_REPOSITORY, Git, set_over
@@ -250,6 +250,7 @@ class JudgingCheckouts:
         """Make the repository without a history of its own that lays out commits of the user's."""
         if self._made:
             return
+        judging_roots.note(self._repo, self._root)
         form = (await self._git.run("rev-parse", "--show-object-format", cwd=self._repo)).text
         config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
         if form != "sha1":
@@ -267,13 +268,13 @@ class JudgingCheckouts:
         self._made = True
 
     async def _drop(self, name: str) -> None:
-        folder = self._root / name
         self._laid_out.pop(name, None)
-        for file in (self._index(folder), self._own / f"{name}.begun"):
+        for file in (self._index(self._root / name), self._own / f"{name}.begun"):
             file.unlink(missing_ok=True)
-        await asyncio.to_thread(remove_tree, folder)
-        if self._root.name == JUDGING:
-            release(self._root.parent)
+        for root in dict.fromkeys((self._root, *judging_roots.noted(self._repo))):
+            await asyncio.to_thread(remove_tree, root / name)
+            if root.name == JUDGING:
+                release(root.parent)
 
 
 async def end_users_of(index: Path) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from runtime.errors import RepositoryError
 from runtime.gitview import locate, read_small
 from runtime.ownership import STATE_FOLDER, make_private, registrations
+from runtime.tree import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +30,8 @@ SET_ASIDE = ".left"
 OWNERS = ".repository"
 """The file in it with the repository that it belongs to, and below it those which moved away from
 there and still have workspaces in it; one path per line, as JSON."""
+_OF_SYSTEMS = frozenset({"lost+found", ".DS_Store"})
+"""What systems put into folders by themselves."""
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST = 40
 _HASH = 10
@@ -40,10 +43,7 @@ _CANNOT = (
 
 def default_worktrees_dir(repo: Path, environ: Mapping[str, str] = os.environ) -> Path:
     """Return where the workspaces of a repository are if no setting says so."""
-    repo = repo.resolve()
-    name = _NAME.sub("-", repo.name).strip("-.")[:_LONGEST] or "repository"
-    known = hashlib.sha256(os.fsencode(repo)).hexdigest()[:_HASH]
-    return _all_of(environ) / f"{name}-{known}"
+    return _all_of(environ) / _own_name(repo.resolve())
 
 
 def worktrees_dir(repo: Path, setting: str, environ: Mapping[str, str] = os.environ) -> Path:
@@ -69,7 +69,7 @@ def worktrees_dir(repo: Path, setting: str, environ: Mapping[str, str] = os.envi
 
 def unusable(root: Path, repo: Path) -> str:
     """Say why workspaces of the repository cannot be made there; empty if they can."""
-    if taken := _taken(root, repo):
+    if taken := _taken(root, repo) or _filled(root, repo):
         return taken
     there = next(each for each in (root, *root.parents) if os.path.lexists(each))
     if not there.is_dir():
@@ -118,11 +118,11 @@ def claimed(root: Path, repo: Path) -> Iterator[None]:
 
 
 def release(root: Path) -> None:
-    """Remove the folder if nothing is in it any more."""
+    """Remove what is ours of the folder if nothing of an agent is in it any more."""
     with suppress(OSError):
         (root / JUDGING).rmdir()
     with suppress(OSError):
-        if [each.name for each in root.iterdir()] == [OWNERS]:
+        if not any(_is_of_agent(each) for each in root.iterdir()):
             (root / OWNERS).unlink()
             root.rmdir()
 
@@ -180,6 +180,36 @@ def _taken(root: Path, repo: Path) -> str:
     if owner is None or not _is_another(owner, repo):
         return ""
     return f"{root} belongs to the repository {owner}: set worktrees_dir to another folder here"
+
+
+def _filled(root: Path, repo: Path) -> str:
+    """Refuse a folder that is in use for something else; nothing to say of one of our own."""
+    own = root.name == _own_name(repo) or root.is_relative_to(repo / STATE_FOLDER)
+    if own or _is_marked(root) or not root.is_dir():
+        return ""
+    try:
+        names = {each.name for each in root.iterdir()} - _OF_SYSTEMS
+    except OSError:
+        return ""  # whoever wants to write there is told
+    others = sorted(name for name in names if not name.startswith(OWNERS))
+    if not others or any(f".{name}.json" in names for name in names):
+        return ""
+    return (
+        f"{root} holds other things ({some_of(others)}): set worktrees_dir to an empty folder, or "
+        "to one that is not there yet"
+    )
+
+
+def _is_of_agent(path: Path) -> bool:
+    """Tell whether this is a workspace, a record, or a folder of workspaces or checkouts."""
+    name = path.name
+    record = name.startswith(".") and name.endswith(".json")
+    return record or name in {JUDGING, SET_ASIDE} or os.path.lexists(path / ".git")
+
+
+def _own_name(repo: Path) -> str:
+    name = _NAME.sub("-", repo.name).strip("-.")[:_LONGEST] or "repository"
+    return f"{name}-{hashlib.sha256(os.fsencode(repo)).hexdigest()[:_HASH]}"
 
 
 def _is_another(owner: Path, repo: Path) -> bool:

@@ -103,11 +103,11 @@ class Stage:
             "socket": self.home / "service",
             "lock": self.workspace / "lock",
         }
+        claim(worktrees, folder / "repo")
         for path in self.targets.values():
             path.parent.mkdir(parents=True, exist_ok=True)
         for name in ("state", "other", "home"):
             self.targets[name].write_text(self.secret)
-        claim(worktrees, folder / "repo")
         self._folder = folder
         self._victim: subprocess.Popen[bytes] | None = None
         self._port = 0
