@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lifecycle.bases import is_done
-from lifecycle.case import Case, facts_of, load
+from lifecycle.case import load
+from lifecycle.cases import case_of
 from lifecycle.errors import (
-    ConflictingUpdateError,
     LifecycleError,
     StateGoneError,
     UnknownLifecycleError,
@@ -220,7 +220,8 @@ class Engine:
         await self._turn(agent_id)
         self._applying.add(agent_id)
         try:
-            owner = Owner(await self._case(agent, task, before), self.parts, self.performer)
+            case = await case_of(self.parts, agent, task, before)
+            owner = Owner(case, self.parts, self.performer)
             self._owners[agent_id] = owner
         finally:
             self._applying.discard(agent_id)
@@ -323,57 +324,6 @@ class Engine:
     def notify(self, event: CIEvent) -> None:
         """Take a CI event from whoever brings it."""
         self._hear(event)
-
-    async def _case(self, agent: Agent, task: Task, before: AgentLifecycle | None) -> Case:
-        record = await self.parts.store.get(agent.agent_id)
-        if record is None and before is not None and isinstance(before.work, Accepted):
-            # Retired while we waited for our turn: it is done, and must not begin anew.
-            record = before
-        if record is None or record.work is None:
-            fresh = self._fresh(agent, task, record)
-            store = self.parts.store
-            made = await (store.update(fresh) if record else store.create(fresh))
-            return Case(record=made, task=task, agent=agent)
-        if record.task_id != task.id:
-            raise ConflictingUpdateError(
-                f"{agent.agent_id} has a record for task {record.task_id} ({record.state}), not "
-                f"for {task.id}; use another agent id, or end the other with `loopwright reject "
-                f"{agent.agent_id}` and wait for its retention"
-            )
-        case = await load(self.parts.store, record)
-        # What the caller says now counts: the command may have been mended meanwhile.
-        case.task, case.agent = task, agent
-        known = facts_of(task, agent, self.parts.masker)
-        facts = {**record.facts, **known, **self._plan(task)}
-        case.record = replace(record, facts=facts, **self._shown(task))
-        return case
-
-    def _fresh(self, agent: Agent, task: Task, record: AgentLifecycle | None) -> AgentLifecycle:
-        now = self.parts.clock.now()
-        waiting_on = tuple(
-            wanted for wanted in task.dependencies if wanted not in self.parts.completed
-        )
-        fresh = record or AgentLifecycle(agent_id=agent.agent_id, task="", created_at=now)
-        # First: from its agent the masker learns what else is a secret.
-        known = facts_of(task, agent, self.parts.masker)
-        fresh = replace(fresh, **self._shown(task))
-        fresh.task_id = task.id
-        fresh.updated_at = now
-        fresh.facts = {**fresh.facts, **known, **self._plan(task)}
-        fresh.work = Queued(waiting_on=waiting_on)
-        fresh.derive()
-        return fresh
-
-    def _shown(self, task: Task) -> dict[str, Any]:
-        """Return what of a task stands in the record itself, as its plan says it now."""
-        masker = self.parts.masker
-        title = masker.mask(task.title or task.description or task.id)
-        return {"task": title, "tags": masked(task.tags, masker)}
-
-    def _plan(self, task: Task) -> dict[str, object]:
-        """Return what the record is to know of the plan that the task came with."""
-        mark = self.parts.plans.get(task.id)
-        return {} if mark is None else {"plan": mark.model_dump(mode="json")}
 
     # --- what lifecycles tell each other ------------------------------------------------------
 

@@ -14,6 +14,7 @@ from lifecycle.machine.states import Completed
 from lifecycle.store.walk import every
 from orchestrator import steering
 from orchestrator.cli import exits
+from orchestrator.outcomes import Outcome
 from orchestrator.reading import known, store_of
 from runtime.branches import BranchManager
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from lifecycle.record import AgentLifecycle
     from lifecycle.store.port import LifecycleStore
-    from orchestrator.steering import Outcome, Wish
+    from orchestrator.steering import Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ async def _one(repo: Path, wish: Wish, waiting: set[str]) -> Outcome:
     try:
         outcome = await steering.steer(repo, wish)
     except LifecycleError as refusal:
-        return steering.Outcome(
+        return Outcome(
             agent_id=wish.agent_id,
             verb=wish.verb,
             text=str(refusal),
@@ -111,7 +112,7 @@ def _acceptable(
             green[record.agent_id] = record
             continue
         left.append(
-            steering.Outcome(
+            Outcome(
                 agent_id=record.agent_id,
                 verb="accept",
                 text=f"left for you to look at: {why}",

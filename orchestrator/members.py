@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
+    from orchestrator.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class Added:
     """What runs the repository at the moment; empty if nothing does."""
 
 
-async def pause_for(repo: Path, wish: steering.Wish, turns: int | None) -> steering.Outcome:
+async def pause_for(repo: Path, wish: steering.Wish, turns: int | None) -> Outcome:
     """Pause a lifecycle, for so many turns of its runner or until it is resumed."""
     async with store_of(repo) as store:
         record = await known(store, wish.agent_id, repo)

@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from orchestrator.steering import Outcome
+    from orchestrator.outcomes import Outcome
 
 
 def parser(name: str) -> Parser:

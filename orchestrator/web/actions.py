@@ -22,7 +22,7 @@ from orchestrator.web.people import found
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from orchestrator.steering import Outcome
+    from orchestrator.outcomes import Outcome
     from orchestrator.web.desk import Desk
     from orchestrator.web.office import Office
 

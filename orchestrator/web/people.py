@@ -16,25 +16,18 @@ from orchestrator.cli import exits
 from orchestrator.fitness import unheld
 from orchestrator.jobs import startable_from
 from orchestrator.members import add_alone, added_as
+from orchestrator.outcomes import Facts, outcome_of, refusal_of
 from orchestrator.population import TURNS, is_held
 from orchestrator.requests import LOOK_EVERY, UnansweredError
-from orchestrator.steering import (
-    RUNS_ALL,
-    Facts,
-    lacks_words,
-    left_behind,
-    outcome_of,
-    refusal_of,
-    settled_after,
-    took_effect,
-)
+from orchestrator.steering import RUNS_ALL, lacks_words, left_behind, settled_after, took_effect
 from orchestrator.web.problems import Problem, refused, unknown
 
 if TYPE_CHECKING:
     from lifecycle.machine.events import PersonEvent
     from lifecycle.record import AgentLifecycle
     from orchestrator.members import Addition
-    from orchestrator.steering import Outcome, Wish
+    from orchestrator.outcomes import Outcome
+    from orchestrator.steering import Wish
     from orchestrator.web.office import Office
 
 
