@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from runtime.ownership import is_own_file
 from runtime.setup.links import goes_over
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 INCLUDE_FILE = ".worktreeinclude"
 """Lines as in .gitignore; in the top folder of the user's checkout."""
@@ -96,14 +97,42 @@ def _may_go(path: str) -> bool:
 
 def _meant(checkout: Path, pattern: str, links: Collection[str]) -> Iterator[str]:
     asked_for = INSTALLED.intersection(PurePosixPath(pattern).parts)
-    for found in checkout.glob(pattern.removesuffix("/")):
-        # Before its files are listed: it may lead to a whole disk.
-        if goes_over(checkout, found.relative_to(checkout).as_posix(), links):
-            continue
+    for found in _places(checkout, checkout, PurePosixPath(pattern).parts, links):
         for path in _files(checkout, found):
             asked = INSTALLED.intersection(path.split("/")) <= asked_for
             if asked and not goes_over(checkout, path, links):
                 yield path
+
+
+def _places(
+    checkout: Path, at: Path, parts: Sequence[str], links: Collection[str]
+) -> Iterator[Path]:
+    """Return what a pattern means below a folder, as `Path.glob` does, but over no such link.
+
+    Not left out afterwards: behind a link there may be a whole disk to look through.
+    """
+    if not at.exists() or goes_over(checkout, at.relative_to(checkout).as_posix(), links):
+        return
+    if not parts or tuple(parts) == ("**",):
+        yield at
+        return
+    first, rest = parts[0], parts[1:]
+    if first == "**":
+        yield from _places(checkout, at, rest, links)
+        for name in _names(at):
+            if (at / name).is_dir() and not (at / name).is_symlink():
+                yield from _places(checkout, at / name, parts, links)
+        return
+    for name in _names(at) if set(first) & set("*?[") else (first,):
+        if name == first or fnmatchcase(name, first):
+            yield from _places(checkout, at / name, rest, links)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208  # names only
+    except OSError:
+        return []
 
 
 def _files(checkout: Path, path: Path) -> Iterator[str]:

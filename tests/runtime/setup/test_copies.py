@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from runtime.setup.copies import copy_in, named, signature
@@ -26,6 +27,22 @@ def test_files_folders_and_globs_are_copied_but_no_tracked_file(tmp_path: Path) 
     assert named(repo, ["**/.env"], ()) == (".env", "app/.env")
     assert named(repo, ["conf"], {"conf/a.ini"}) == ("conf/deep/b.ini",)
     assert named(repo, ["*.py", "gone"], {"a.py"}) == ()
+
+
+def test_no_folder_behind_a_link_that_git_tracks_is_looked_through(tmp_path: Path) -> None:
+    repo = _checkout(tmp_path, "packages/a/.env", "mine/.env", "packages/b/deep/.env")
+    disk = tmp_path / "disk"
+    (disk / "deep").mkdir(parents=True)
+    (disk / "deep" / ".env").write_text("another's")
+    (repo / "packages" / "lnk").symlink_to(disk)
+    (repo / "packages" / "on").symlink_to("lnk/deep")
+    both = ("packages/a/.env", "packages/b/deep/.env")
+    os.utime(disk, (0, 1))
+    for pattern in ("packages/*/**/.env", "packages/*", "packages", "packages/**/.env"):
+        assert named(repo, [pattern], (), {"packages/lnk"}) == both
+    assert disk.stat().st_atime == 0, "whoever lists a folder leaves a later time"
+    (repo / "own").symlink_to(disk)
+    assert named(repo, ["own/**/.env"], (), {"packages/lnk"}) == ("own/deep/.env",)
 
 
 def test_installed_packages_and_the_runners_own_files_stay_unless_they_are_named(
