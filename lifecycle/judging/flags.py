@@ -11,6 +11,7 @@ WATCHED_NAMES = (
 )  # fmt: skip
 WATCHED_FOLDERS = (
     "test", "tests", "__tests__", "spec", ".github", ".ci", ".gitlab-ci.yml", ".cargo",
+    ".venv", "venv", "node_modules",
 )  # fmt: skip
 
 

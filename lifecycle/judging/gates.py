@@ -224,7 +224,7 @@ class GateRunner:
         if elsewhere is not None:
             return (elsewhere,)
         timeout = self._parts.settings().gate_timeout
-        gates = []
+        gates, made = [], place.made
         for number, command in enumerate(commands, 1):
             mark = f"{effect_id}.{label}{number}"
             for identity in self._parts.terminals.find_marked(mark):
@@ -237,6 +237,7 @@ class GateRunner:
                 env=self._parts.ports.env_of(case.agent_id),
                 mark=mark,
                 fixed=place.fixed,
+                made=made,
             )
             gates.append(gate_of(result, hint(self._parts, place.folder, result)))
             # In a checkout that was changed on purpose nothing may be laid out again.
