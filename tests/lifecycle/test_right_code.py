@@ -27,14 +27,17 @@ def editable(world: World, prefix: Path) -> None:
     python.chmod(0o755)
 
 
+@pytest.mark.parametrize("command", ["timeout 60 python -m pytest -q", "./test.sh"])
 async def test_imports_from_the_users_checkout_are_refused_before_the_first_attempt(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     editable(world, world.folder / "env")
+    (world.repo / "test.sh").write_text("#!/bin/sh\nif true; then\n  python -m pytest\nfi\n")
+    (world.repo / "test.sh").chmod(0o755)
+    world.git("add", ".")
+    world.git("-c", "user.name=Ada", "-c", "user.email=a@b", "commit", "-qm", "tests")
     monkeypatch.setenv("PATH", f"{world.folder}/env/bin:{os.environ['PATH']}")
-    result = await world.run(
-        [*commit("x.txt"), DONE], task=world.task(verify=["python -m pytest -q"])
-    )
+    result = await world.run([*commit("x.txt"), DONE], task=world.task(verify=[command]))
     assert result.result_type is LoopResultType.ERROR
     assert await world.attempts() == ()
     assert f"calc would be the code in {world.repo}/src" in str(result.error)
