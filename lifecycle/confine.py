@@ -173,6 +173,7 @@ class ConfinedCommands:
         mark: str,
         network: Network | None = None,
         fixed: tuple[Path, ...] = (),
+        made: tuple[str, ...] | None = (),
     ) -> CommandResult:
         """Run to the end and leave nothing behind; `network` instead of what agents have."""
         settings = self._settings()
@@ -191,6 +192,7 @@ class ConfinedCommands:
             limits=confined.limits,
             box=confined.box,
             allow_weaker=settings.allow_weaker,
+            made=made,
         )
 
 

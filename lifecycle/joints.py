@@ -41,6 +41,7 @@ def surroundings(  # noqa: PLR0913  # all by name
     folder: Path,
     terminals: Terminals,
     other_code: Callable[[Path, tuple[str, ...]], tuple[Finding, ...]],
+    made: Callable[[Path], tuple[str, ...]],
     call_at: Callable[[float, Callable[[], None]], Timer],
     remote: Remote | None,
     masker: Masker,
@@ -50,7 +51,7 @@ def surroundings(  # noqa: PLR0913  # all by name
     """Join what a CI provider works with."""
     return Surroundings(
         repository=_Repository(branches, checkouts, builds),
-        commands=_Commands(commands, terminals, other_code),
+        commands=_Commands(commands, terminals, other_code, made),
         documents=_Documents(store, masker),
         now=now,
         folder=folder,
@@ -126,6 +127,7 @@ class _Commands:
     commands: Commands
     terminals: Terminals
     other_code: Callable[[Path, tuple[str, ...]], tuple[Finding, ...]]
+    made: Callable[[Path], tuple[str, ...]]
 
     async def run(
         self,
@@ -142,7 +144,9 @@ class _Commands:
             found = self.other_code(cwd, (command,))
             if found:
                 raise OtherCodeError(told(found))
-        return await self.commands.run(command, cwd=cwd, log=log, timeout=timeout, mark=mark)
+        return await self.commands.run(
+            command, cwd=cwd, log=log, timeout=timeout, mark=mark, made=self.made(cwd)
+        )
 
 
 @dataclass(frozen=True, slots=True)

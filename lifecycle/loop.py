@@ -23,7 +23,7 @@ from lifecycle.context import ContextBuilder
 from lifecycle.engine import Engine
 from lifecycle.errors import LifecycleError
 from lifecycle.joints import surroundings
-from lifecycle.judging.right_code import finder
+from lifecycle.judging.right_code import finder, made_in
 from lifecycle.parts import Parts, silent
 from lifecycle.paths import Paths
 from lifecycle.places import Places
@@ -219,7 +219,7 @@ class AgentLifecycleLoop:
             report=self._given_weaker,
         )
         commands = ConfinedCommands(CommandRunner(self._terminals), confiner, self._settings)
-        look = finder(self.repo_dir, self._paths.root, self._terminals, self._settings)
+        look = finder(self.repo_dir, self._paths, self._terminals, self._settings)
         settings = self._settings
         places = Places(lambda: settings().max_live_agents)
         parts = Parts(
@@ -270,6 +270,7 @@ class AgentLifecycleLoop:
                     folder=self._paths.ci,
                     terminals=self._terminals,
                     other_code=look,
+                    made=partial(made_in, self._paths),
                     call_at=self._clock.call_at,
                     remote=self._remote,
                     masker=self._masker,

@@ -259,10 +259,12 @@ class Commands(Protocol):
         mark: str,
         network: Network | None = None,
         fixed: tuple[Path, ...] = (),
+        made: tuple[str, ...] | None = (),
     ) -> CommandResult:
         """Run to the end and leave nothing behind.
 
-        `network` instead of what agents have; what is `fixed` cannot be written in a sandbox.
+        `network` instead of what agents have; what is `fixed` cannot be written in a sandbox. Of
+        the folder only programs among what a set-up `made` are found by their names; None is all.
         """
         ...
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -27,7 +28,9 @@ from runtime.isolation.surroundings import program_paths
 from runtime.isolation.wrap import wrapped
 from runtime.right_code.finder import find
 from runtime.right_code.findings import PYTHON
+from runtime.right_code.following import started_by
 from runtime.right_code.named import MANIFESTS
+from runtime.right_code.python import concerns
 from runtime.right_code.shellwords import calls
 from runtime.right_code.trees import Trees
 
@@ -90,11 +93,21 @@ def other_code(
         env["PATH"] = ""
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
         folder = Path(scratch).resolve()
-        for name in (*MANIFESTS, *_RECIPES):
+        for name in dict.fromkeys((*MANIFESTS, *_RECIPES, *_scripts(repo, commands))):
             if (repo / name).is_file():
-                (folder / name).parent.mkdir(exist_ok=True)
-                shutil.copyfile(repo / name, folder / name)
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(repo / name, folder / name)
+        if concerns(repo):
+            (folder / "conftest.py").touch()
         return find(folder, trees, commands, env)
+
+
+def _scripts(repo: Path, commands: tuple[str, ...]) -> Iterator[str]:
+    """Name the scripts of the repository that commands start, and that those start."""
+    for command in commands:
+        for script in started_by(repo, calls(command)).scripts:
+            if script.committed:
+                yield os.path.relpath(script.file, repo)
 
 
 def _lost(

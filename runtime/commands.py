@@ -75,11 +75,12 @@ class CommandRunner:
         limits: Limits = NO_LIMITS,
         box: Box | None = None,
         allow_weaker: bool = False,
+        made: tuple[str, ...] | None = (),
     ) -> CommandResult:
         """Run `command` with `/bin/sh -c`, its output appended to `log`.
 
         `mark` is its spawn id, unique like an attempt's. Cancelling the call ends the command.
-        Limits and box are those of a `SpawnOrder`. SpawnError when it cannot be started at all.
+        Limits, box and `made` are those of a `SpawnOrder`. SpawnError when it cannot be started.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -97,6 +98,7 @@ class CommandRunner:
             limits=limits,
             box=box,
             allow_weaker=allow_weaker,
+            made=made,
         )
         process = await self._terminals.spawn(order)
         try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runtime.right_code.named import LISTS, is_about_code, places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from runtime.right_code.trees import Trees
@@ -29,7 +29,8 @@ _ALLOWED = frozenset(
 )
 _ALLOWED_PREFIXES = ("LC_", "XDG_")
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"})
-_OWN_PROGRAMS = (".venv/bin", "node_modules/.bin")
+_VENV = ".venv/bin"
+_OWN_PROGRAMS = (_VENV, "node_modules/.bin")
 """Where the set-up of a folder puts programs."""
 
 
@@ -75,14 +76,21 @@ def cleared(environ: Mapping[str, str], trees: Trees) -> Cleared:
     return Cleared(env, withheld)
 
 
-def at_home_in(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """Return what makes the programs and packages that lie in a folder the first to be found."""
-    own = [f"{folder}/{each}" for each in _OWN_PROGRAMS if os.path.isdir(f"{folder}/{each}")]  # noqa: PTH112  # at each start
-    if not own:
-        return {}
+def at_home_in(
+    folder: Path, env: Mapping[str, str], made: Collection[str] | None = None
+) -> dict[str, str]:
+    """Return what makes the programs and packages that lie in a folder the first to be found.
+
+    Where `made` says what a set-up made in there, nothing else of the folder is found by its name:
+    whoever wrote a commit must not choose the programs that judge it.
+    """
+    own = [each for each in _OWN_PROGRAMS if _is_own(folder, each, made)]
     rest = env.get("PATH", os.defpath)
-    found = {"PATH": os.pathsep.join((*own, rest) if rest else own)}
-    if os.path.isfile(f"{folder}/.venv/pyvenv.cfg"):  # noqa: PTH113  # as above
+    if made is not None:  # entries that begin at the folder lead to what the commit holds
+        rest = os.pathsep.join(each for each in rest.split(os.pathsep) if each.startswith("/"))
+    path = os.pathsep.join((*(f"{folder}/{each}" for each in own), *filter(None, [rest])))
+    found = {"PATH": path or os.defpath} if path != env.get("PATH", os.defpath) else {}
+    if _VENV in own and os.path.isfile(f"{folder}/.venv/pyvenv.cfg"):  # noqa: PTH113  # at each start
         found["VIRTUAL_ENV"] = f"{folder}/.venv"
     return found
 
@@ -96,6 +104,14 @@ def withheld_program(program: str, withheld: Mapping[str, tuple[str, ...]]) -> s
     """Return where a program is among the folders of the PATH that are not inherited."""
     entries = [entry for entry in withheld.get("PATH", ()) if entry]
     return shutil.which(program, path=os.pathsep.join(entries)) or "" if entries else ""
+
+
+def _is_own(folder: Path, programs: str, made: Collection[str] | None) -> bool:
+    top = programs.partition("/")[0]
+    names = (top, f"{top}/", programs, f"{programs}/")
+    if made is not None and not any(name in made for name in names):
+        return False
+    return os.path.isdir(f"{folder}/{programs}")  # noqa: PTH112  # as above
 
 
 def _is_wrong(entry: str, trees: Trees, environ: Mapping[str, str]) -> bool:

@@ -58,6 +58,9 @@ class SpawnOrder:
     """What it is shut into and held to, in words, for whoever records it."""
     weaker: tuple[str, ...] = ()
     """What was given weaker than asked before it came to this order."""
+    made: tuple[str, ...] | None = None
+    """What a set-up made in its folder: only programs among it are found by their names. None
+    where all that lies there may be."""
     masker: Masker | None = None
     """Takes secrets out of its log. Only with secrets to take out its output comes through us."""
 

@@ -21,7 +21,7 @@ from runtime.masking import Masker
 from runtime.right_code.trees import Trees
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from runtime.cgroups.probe import Capabilities
@@ -95,11 +95,11 @@ class TerminalManager:
         env = {**inherited, **order.env}
         if order.last_on_path:
             env["PATH"] = os.pathsep.join(filter(None, (env.get("PATH"), order.last_on_path)))
-        return {**env, **environment.at_home_in(order.cwd, env), **mark}
+        return {**env, **environment.at_home_in(order.cwd, env, order.made), **mark}
 
-    def command_environment(self, folder: Path) -> dict[str, str]:
+    def command_environment(self, folder: Path, made: Collection[str]) -> dict[str, str]:
         """Build the environment of a shell command in a folder, for whoever asks what it means."""
-        return {**self._inherited, **environment.at_home_in(folder, self._inherited)}
+        return {**self._inherited, **environment.at_home_in(folder, self._inherited, made)}
 
     async def spawn(self, order: SpawnOrder) -> AgentProcess:
         """Start a process with its own session, prompt and log; SpawnError says why it cannot."""

@@ -17,6 +17,7 @@ WATCHED_NAMES = (
 _SETTINGS = ("ini", "cfg", "conf", "toml")
 WATCHED_FOLDERS = (
     "test", "tests", "__tests__", "spec", ".github", ".ci", ".gitlab-ci.yml", ".cargo",
+    ".venv", "venv", "node_modules",
 )  # fmt: skip
 
 

@@ -219,7 +219,7 @@ class GateRunner:
         if elsewhere is not None:
             return (elsewhere,)
         timeout = self._parts.settings().gate_timeout
-        gates = []
+        gates, made = [], place.made
         for number, command in enumerate(commands, 1):
             mark = f"{effect_id}.{label}{number}"
             for identity in self._parts.terminals.find_marked(mark):
@@ -232,6 +232,7 @@ class GateRunner:
                 env=self._parts.ports.env_of(case.agent_id),
                 mark=mark,
                 fixed=place.fixed,
+                made=made,
             )
             gates.append(gate_of(result, hint(self._parts, place.folder, result)))
             if first_red and not result.ok:

@@ -15,20 +15,28 @@ from runtime.right_code.finder import find
 from runtime.right_code.findings import told
 from runtime.right_code.shellwords import calls
 from runtime.right_code.trees import Trees
+from runtime.setup.stamps import JUDGING, read_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from lifecycle.parts import Parts
+    from lifecycle.paths import Paths
     from lifecycle.settings import Settings
     from runtime.commands import CommandResult
     from runtime.process import TerminalManager
     from runtime.right_code.findings import Finding
 
 
+def made_in(paths: Paths, folder: Path) -> tuple[str, ...]:
+    """Return what the set-up made in a judging checkout."""
+    stamp = read_stamp(paths.setup(folder.name), JUDGING)
+    return stamp.made if stamp is not None else ()
+
+
 def finder(
-    repo: Path, state: Path, terminals: TerminalManager, settings: Callable[[], Settings]
+    repo: Path, paths: Paths, terminals: TerminalManager, settings: Callable[[], Settings]
 ) -> Callable[[Path, tuple[str, ...]], tuple[Finding, ...]]:
     """Return what looks for code from outside a checkout."""
 
@@ -36,8 +44,8 @@ def finder(
         if folder == repo:  # there is no other
             return ()
         # Beside it are the checkouts of other lifecycles.
-        trees = Trees.of(repo, state, folder.parent)
-        env = terminals.command_environment(folder)
+        trees = Trees.of(repo, paths.root, folder.parent)
+        env = terminals.command_environment(folder, made_in(paths, folder))
         if settings().isolation == "container" and settings().box_image:
             # An image has programs of its own; of these folders it sees this one alone.
             own = [each for each in env["PATH"].split(os.pathsep) if each.startswith(f"{folder}/")]

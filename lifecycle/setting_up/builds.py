@@ -14,6 +14,7 @@ from lifecycle.setting_up.checkouts import CheckoutSetups
 from lifecycle.setting_up.commands import SetupCommands
 from lifecycle.setting_up.plans import Plans
 from lifecycle.setting_up.subjects import Subject, is_wanted
+from runtime.setup.stamps import JUDGING, drop_stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,8 @@ class BuildSetups:
     async def lay_out(self, name: str, commit: str) -> Path:
         """Lay out a commit, with what was set up there before if it can stay."""
         subject = await self._subject(name, commit)
+        if subject is None:
+            drop_stamp(self._parts.paths.setup(name), JUDGING)
         keep = await self._setups.keep(subject, commit) if subject is not None else ()
         return await self._parts.checkouts.lay_out(name, commit, keep=keep)
 

@@ -91,6 +91,11 @@ class CheckoutSetups:
         places = (folder / name for name in made)
         return tuple(place for place in places if place.exists() and not place.is_symlink())
 
+    def made(self, subject: Subject) -> tuple[str, ...]:
+        """Return what the set-up made."""
+        stamp = self._stamp(subject)
+        return stamp.made if stamp is not None else ()
+
     async def _make(self, subject: Subject, plan: SetupPlan, source: Source) -> Failure | None:
         """Make it anew, with nothing left of what was there."""
         checkouts, own = self._parts.checkouts, self._parts.paths.setup(subject.name)

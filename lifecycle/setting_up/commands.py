@@ -68,6 +68,7 @@ class SetupCommands:
                     env=self._parts.ports.env_of(subject.name) | OWN_FILES,
                     mark=each,
                     network=network,
+                    made=None,
                 )
             )
             result = await _unless_over(running, subject)

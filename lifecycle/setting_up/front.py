@@ -13,6 +13,7 @@ from lifecycle.setting_up.commands import SetupCommands
 from lifecycle.setting_up.plans import Plans
 from lifecycle.setting_up.subjects import of_case
 from lifecycle.setting_up.workspaces import WorkspaceSetups
+from runtime.setup.stamps import JUDGING, drop_stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +58,7 @@ class SettingUp:
         """Do the same for any subject; None where there is nothing to set up."""
         lay_out = self._parts.checkouts.lay_out
         if subject is None:
+            drop_stamp(self._parts.paths.setup(name), JUDGING)
             return LaidOut(await lay_out(name, commit), commit)
         folder = await lay_out(name, commit, keep=await self._checkouts.keep(subject, commit))
         red = await self._checkouts.ready(subject, commit)
@@ -84,6 +86,13 @@ class LaidOut:
     def fixed(self) -> tuple[Path, ...]:
         """What gates cannot write in a sandbox."""
         return self.setups.fixed(self.subject) if self.setups and self.subject else ()
+
+    @property
+    def made(self) -> tuple[str, ...] | None:
+        """What the set-up made; None where nothing can be laid out (a folder without git)."""
+        if not self.commit:
+            return None
+        return self.setups.made(self.subject) if self.setups and self.subject else ()
 
     async def check(self, *, goes_on: bool) -> None:
         """After each gate: see that what the set-up made is as it was, or make it again.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.right_code import above, named, node, python
+from runtime.right_code.following import started_by
 from runtime.right_code.interpreters import Surroundings
 from runtime.right_code.shellwords import calls
 
@@ -32,13 +33,18 @@ def _found(
 ) -> Iterator[Finding]:
     home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111  # as a text
     around = Surroundings(folder, environ.get("PATH", os.defpath), home)
-    everything = [(command, calls(command)) for command in commands]
+    has_python = python.concerns(folder)
     yield from named.in_variables(folder, trees, environ)
     yield from named.in_manifests(folder, trees)
-    for command, started in everything:
-        yield from named.in_calls(folder, trees, started, environ)
-        if python.concerns(folder, started):
-            yield from python.findings(around, trees, started, command)
+    for command in commands:
+        first = calls(command)
+        yield from named.in_calls(folder, trees, first, environ)
+        more = started_by(folder, first)
+        every = (*first, *(call for script in more.scripts for call in script.calls))
+        for script in more.scripts:
+            yield from named.in_script(folder, trees, script, environ)
+        unknown = more.unknown if has_python else ()
+        yield from python.findings(around, trees, every, unknown, command)
     if node.concerns(folder):
         yield from node.findings(folder, trees)
     own_target = any("CARGO_TARGET_DIR=" in command for command in commands)

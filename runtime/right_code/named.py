@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from runtime.gitview import read_small
 from runtime.right_code.findings import Finding
+from runtime.right_code.following import PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from runtime.right_code.following import Script
     from runtime.right_code.shellwords import Call
     from runtime.right_code.trees import Trees
 
@@ -80,30 +85,57 @@ def in_variables(folder: Path, trees: Trees, environ: Mapping[str, str]) -> Iter
                 yield Finding(f"{name} names {wrong[0]}", folder, f"take {name} out of pass_env")
 
 
+def in_script(
+    folder: Path, trees: Trees, script: Script, environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Find what a script says that a command starts."""
+    for each in in_calls(folder, trees, script.calls, environ):
+        yield replace(each, where=script.file, committed=script.committed)
+    if script.file.name == PACKAGE:
+        yield from _in_text(script.file, script.text, folder, trees)
+
+
 def in_manifests(folder: Path, trees: Trees) -> Iterator[Finding]:
     """Find full paths in committed settings of package managers and test programs."""
     for name in MANIFESTS:
         text = (read_small(folder / name) or b"").decode("utf-8", errors="replace")
-        for place in dict.fromkeys(_PATH_TEXT.findall(text)):
-            # A text such as "/app" may be the address of a page: only what is there counts.
-            if (
-                os.path.realpath(place) not in trees.users
-                and os.path.lexists(place)
-                and trees.leads(place, apart=folder)
-            ):
-                yield Finding(
-                    f"{name} names {place}",
-                    folder / name,
-                    "commit a path that begins at the file itself",
-                    committed=True,
-                )
+        if name == PACKAGE:
+            text = _without_scripts(text)
+        yield from _in_text(folder / name, text, folder, trees)
+
+
+def _in_text(file: Path, text: str, folder: Path, trees: Trees) -> Iterator[Finding]:
+    for place in dict.fromkeys(_PATH_TEXT.findall(text)):
+        # A text such as "/app" may be the address of a page: only what is there counts.
+        if (
+            os.path.realpath(place) not in trees.users
+            and os.path.lexists(place)
+            and trees.leads(place, apart=folder)
+        ):
+            yield Finding(
+                f"{os.path.relpath(file, folder)} names {place}",
+                file,
+                "commit a path that begins at the file itself",
+                committed=True,
+            )
+
+
+def _without_scripts(text: str) -> str:
+    """Leave out what only a command that names it would start."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(said, dict):
+        said.pop("scripts", None)
+    return json.dumps(said, ensure_ascii=False)
 
 
 def _named_folders(call: Call) -> Iterator[str]:
     words = call.words
     if words[:1] in (("cd",), ("pushd",)):
         yield from words[1:2]
-    for option, value in zip(words, (*words[1:], ""), strict=True):
+    for option, value in zip_longest(words, words[1:], fillvalue=""):
         name, equals, joined = option.partition("=")
         if name in _FOLDER_OPTIONS:
             yield joined if equals else value

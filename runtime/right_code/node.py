@@ -56,6 +56,18 @@ def _entries(modules: Path) -> Iterator[tuple[Path, str]]:
                     yield modules / entry.name / inner.name, f"{entry.name}/{inner.name}"
 
 
+def folders(top: Path) -> Iterator[Path]:
+    """Return the folders in which packages of a workspace may lie."""
+    waiting = [(top, 0)]
+    while waiting:
+        place, depth = waiting.pop()
+        yield place
+        for entry in _scanned(place) if depth < _DEEPEST else ():
+            passed = entry.name.startswith(".") or entry.name in _PASSED_BY
+            if not passed and entry.is_dir(follow_symlinks=False):
+                waiting.append((place / entry.name, depth + 1))
+
+
 def _all_modules(folder: Path) -> Iterator[Path]:
     """Return the `node_modules` of the folder, and of the packages of a workspace in it."""
     yield folder / "node_modules"
@@ -63,16 +75,9 @@ def _all_modules(folder: Path) -> Iterator[Path]:
     yield folder / "node_modules" / ".pnpm" / "node_modules"
     if not _is_workspace(folder):
         return
-    waiting = [(os.fspath(folder), 0)]
-    while waiting:
-        place, depth = waiting.pop()
-        for entry in _scanned(place):
-            if not entry.is_dir(follow_symlinks=False) or entry.name.startswith("."):
-                continue
-            if entry.name == "node_modules" and depth:
-                yield folder / entry.path
-            elif entry.name not in _PASSED_BY and depth < _DEEPEST:
-                waiting.append((entry.path, depth + 1))
+    for place in folders(folder):
+        if place != folder and _is_folder(place / "node_modules"):
+            yield place / "node_modules"
 
 
 def _is_workspace(folder: Path) -> bool:
@@ -80,9 +85,13 @@ def _is_workspace(folder: Path) -> bool:
         return True
     try:
         said = json.loads(read_small(folder / "package.json") or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(said, dict) and bool(said.get("workspaces"))
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _scanned(folder: Path | str) -> list[os.DirEntry[str]]:

@@ -7,15 +7,16 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runtime.gitview import read_small
 from runtime.right_code.findings import PYTHON, Finding
-from runtime.right_code.interpreters import environment_folders, is_python, site_folders
+from runtime.right_code.following import path_settings
+from runtime.right_code.interpreters import environment_folders, site_folders
 from runtime.right_code.packages import sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from runtime.right_code.interpreters import Surroundings
     from runtime.right_code.packages import Source
@@ -23,13 +24,10 @@ if TYPE_CHECKING:
     from runtime.right_code.trees import Trees
 
 MANIFESTS = ("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "pytest.ini", "requirements.txt")
-_RUNNERS = frozenset({"make", "gmake", "just", "task", "sh", "bash", "zsh", "nox", "tox", "hatch"})
-"""Programs that start others of which their command line tells nothing."""
 _MANAGERS = frozenset({"uv", "poetry", "pdm", "pipenv", "rye", "hatch"})
 """Programs that run what follows in an environment of the folder's own."""
 _INSTALLS = re.compile(r"\b(pip3?|uv|poetry|pdm|hatch|flit|tox|nox)\b")
 _RECIPES = ("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "noxfile.py", "tox.ini")
-_PATH_SET = re.compile(r"PYTHONPATH\s*[:?+]?=\s*[\"']?([^\s\"';&]+)")
 _INIS = (
     ("pytest.ini", "pytest"),
     (".pytest.ini", "pytest"),
@@ -39,24 +37,52 @@ _INIS = (
 _DEFAULTS = ("python3", "python")
 
 
-def concerns(folder: Path, calls: tuple[Call, ...]) -> bool:
-    """Tell whether Python has a part in this: the folder has a project, or a command names it."""
-    named = (Path(call.program).name for call in calls)
-    if any(is_python(name) or name.startswith(("pytest", "py.test")) for name in named):
+class _Known(NamedTuple):
+    """What was read of the disk already: scripts name the same program many times."""
+
+    sites: dict[tuple[str, str], tuple[Path, ...]]
+    sources: dict[Path, tuple[Source, ...]]
+
+    def sites_of(self, name: str, around: Surroundings) -> tuple[Path, ...]:
+        key = name, around.path
+        if key not in self.sites:
+            program = around.find(name)
+            self.sites[key] = site_folders(program, around) if program is not None else ()
+        return self.sites[key]
+
+    def sources_of(self, site: Path) -> tuple[Source, ...]:
+        if site not in self.sources:
+            self.sources[site] = tuple(sources(site))
+        return self.sources[site]
+
+
+def concerns(folder: Path) -> bool:
+    """Tell whether the folder has code of Python, so that what it starts may be a Python."""
+    if any((folder / name).is_file() for name in (*MANIFESTS, "conftest.py")):
         return True
-    return any((folder / name).is_file() for name in MANIFESTS)
+    shapes = ("requirements*.txt", "tests/*.py", "test/*.py")
+    return any(True for shape in shapes for _ in folder.glob(shape))
 
 
 def findings(
-    around: Surroundings, trees: Trees, calls: tuple[Call, ...], command: str
+    around: Surroundings,
+    trees: Trees,
+    calls: Iterable[Call],
+    unknown: Collection[Call],
+    command: str,
 ) -> Iterator[Finding]:
-    """Find what a command would import from elsewhere than the folder it runs in."""
+    """Find what a command would import from elsewhere than the folder it runs in.
+
+    `calls` is all that it starts; the `unknown` among them may start any Python.
+    """
     folder = around.folder
     told: set[tuple[Path, str]] = set()
+    known = _Known({}, {})
     for call in calls:
-        first = _first_on_path(call, folder)
-        for site in _sites(call, around):
-            found = list(sources(site))
+        own = _with_path_of(call, around)
+        first = _first_on_path(call, folder, is_unknown=call in unknown)
+        for site in _sites(call, own, known, is_unknown=call in unknown):
+            found = known.sources_of(site)
             named = {each.place for each in found if not each.recorded}
             for each in found:
                 if each.recorded and not each.copied and _is_named(each.place, named):
@@ -65,6 +91,13 @@ def findings(
                 if finding is not None and (finding.where, finding.what) not in told:
                     told.add((finding.where, finding.what))
                     yield finding
+
+
+def _with_path_of(call: Call, around: Surroundings) -> Surroundings:
+    path = call.variables.get("PATH")
+    if path is None:
+        return around
+    return around._replace(path=re.sub(r"\$\{?PATH\b\}?", lambda _: around.path, path))
 
 
 def _judged(
@@ -103,16 +136,15 @@ def _is_shadowed(source: Source, folder: Path, trees: Trees, first: tuple[str, .
     return False
 
 
-def _first_on_path(call: Call, folder: Path) -> tuple[str, ...]:
+def _first_on_path(call: Call, folder: Path, *, is_unknown: bool) -> tuple[str, ...]:
     """Return the folders that Python searches before all that is installed."""
     texts = [call.variables.get("PYTHONPATH", "")]
-    name = Path(call.program).name
-    if name in _RUNNERS:
+    if is_unknown:
         recipes = (_text(folder / each) for each in _RECIPES)
-        texts += [found for recipe in recipes for found in _PATH_SET.findall(recipe)]
+        texts += [found for recipe in recipes for found in path_settings(recipe)]
     entries = [entry for text in texts for entry in re.split(r"[:\s]", text) if entry]
     words = " ".join(call.words)
-    if "pytest" in words or "py.test" in words or name in _RUNNERS:
+    if "pytest" in words or "py.test" in words or is_unknown:
         entries += _of_pytest(folder)
     if re.search(r"\bpython[\d.]*\s+-m\b", words) or re.search(r"-m\s+unittest", words):
         entries.append(".")
@@ -136,26 +168,20 @@ def _of_pytest(folder: Path) -> list[str]:
     return found
 
 
-def _sites(call: Call, around: Surroundings) -> Iterator[Path]:
+def _sites(call: Call, around: Surroundings, known: _Known, *, is_unknown: bool) -> Iterator[Path]:
     """Return the folders of packages that a program, or what it starts, would import from."""
-    name = Path(call.program).name
     found: dict[Path, None] = {}
     own = around.folder / ".venv"
-    if name in _MANAGERS:
+    if call.name in _MANAGERS:
         found |= dict.fromkeys(environment_folders(own, around))
-    elif name in _RUNNERS:
+    elif is_unknown:
         for each in (*_DEFAULTS, "pytest"):
-            found |= dict.fromkeys(_sites_of(each, around))
+            found |= dict.fromkeys(known.sites_of(each, around))
         for inner in (*around.folder.glob(".tox/*"), *around.folder.glob(".nox/*")):
             found |= dict.fromkeys(environment_folders(inner, around))
-    elif name:
-        found |= dict.fromkeys(_sites_of(call.program, around))
+    elif call.name:
+        found |= dict.fromkeys(known.sites_of(call.program, around))
     yield from found
-
-
-def _sites_of(name: str, around: Surroundings) -> tuple[Path, ...]:
-    program = around.find(name)
-    return site_folders(program, around) if program is not None else ()
 
 
 def _text(file: Path) -> str:

@@ -408,8 +408,9 @@ class Commands:
         mark: str,
         network: Network | None = None,
         fixed: tuple[Path, ...] = (),
+        made: tuple[str, ...] | None = (),
     ) -> CommandResult:
-        del cwd, timeout, env, mark, network, fixed
+        del cwd, timeout, env, mark, network, fixed, made
         self._life.checkpoint("before a command")
         await asyncio.sleep(0)
         code = self._world.gates.get(command, 0)

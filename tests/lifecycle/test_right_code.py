@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 from lifecycle.result import LoopResultType
-from tests.lifecycle.world import DONE, World, commit, says
+from tests.lifecycle.world import DONE, ROOT, World, commit, says
+from tests.tools.machine import gives
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def editable(world: World, prefix: Path) -> None:
@@ -26,14 +27,17 @@ def editable(world: World, prefix: Path) -> None:
     python.chmod(0o755)
 
 
+@pytest.mark.parametrize("command", ["timeout 60 python -m pytest -q", "./test.sh"])
 async def test_imports_from_the_users_checkout_are_refused_before_the_first_attempt(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     editable(world, world.folder / "env")
+    (world.repo / "test.sh").write_text("#!/bin/sh\nif true; then\n  python -m pytest\nfi\n")
+    (world.repo / "test.sh").chmod(0o755)
+    world.git("add", ".")
+    world.git("-c", "user.name=Ada", "-c", "user.email=a@b", "commit", "-qm", "tests")
     monkeypatch.setenv("PATH", f"{world.folder}/env/bin:{os.environ['PATH']}")
-    result = await world.run(
-        [*commit("x.txt"), DONE], task=world.task(verify=["python -m pytest -q"])
-    )
+    result = await world.run([*commit("x.txt"), DONE], task=world.task(verify=[command]))
     assert result.result_type is LoopResultType.ERROR
     assert await world.attempts() == ()
     assert f"calc would be the code in {world.repo}/src" in str(result.error)
@@ -96,3 +100,31 @@ async def test_local_ci_refuses_such_imports_as_well(
     await world.run({1: blocked, 2: [DONE]}, ci=world.ci("python -m pytest"), ci_fix_limit=1)
     assert "build_success" not in world.prompt(2)
     assert "calc would be the code in" in world.prompt(2)
+
+
+@pytest.mark.parametrize("level", ["process", "container"])
+@pytest.mark.parametrize("place", [".venv/bin", "node_modules/.bin"])
+async def test_no_program_that_an_agent_committed_judges_its_work(
+    world: World, monkeypatch: pytest.MonkeyPatch, place: str, level: str
+) -> None:
+    if not gives(isolation=level):
+        return
+    # As many have it, which is as good as the folder itself.
+    monkeypatch.setenv("PATH", f"node_modules/.bin:{os.environ['PATH']}")
+    (world.repo / "test.sh").write_text("grep -q right answer.txt\n")
+    (world.repo / "answer.txt").write_text("right\n")
+    world.git("add", ".")
+    world.git("-c", "user.name=Ada", "-c", "user.email=a@b", "commit", "-qm", "an answer")
+    forged = f"mkdir -p {place}; printf '#!/bin/sh\\nexit 0\\n' > {place}/grep"
+    forge = f"{forged}; chmod +x {place}/grep; git add -f {place}; echo wrong > answer.txt"
+    built = says("blocked", blocked_on=["ci"], reason="CI must say yes")
+    result = await world.run(
+        {1: [{"run": {"argv": ["sh", "-c", forge]}}, {"commit": "my own grep"}, built], 0: [DONE]},
+        task=world.task(verify=["sh test.sh"]), ci=world.ci("sh test.sh"), max_retries=2,
+        isolation=level, box_readable=(str(world.folder), str(ROOT)),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    assert "`sh test.sh` ended with 1" in world.prompt(2)
+    assert "`sh test.sh` ended with code 1" in str(result.error)
+    record = await world.record()
+    assert record.facts["flagged"] == [f"{place}/grep"]

@@ -86,8 +86,10 @@ async def test_a_command_uses_the_programs_of_its_folder_and_never_those_of_the_
     assert "not found" in found.excerpt
     assert str(repo) not in found.excerpt
     program(folder / ".venv" / "bin", "judge", "its own")
-    found = await runner.run("judge", cwd=folder, log=tmp_path / "2.log", timeout=20, mark="b")
-    assert found.excerpt == "its own\n"
+    for number, (made, said) in enumerate([((), "not found"), ((".venv/",), "its own\n")], 2):
+        log = tmp_path / f"{number}.log"
+        found = await runner.run("judge", cwd=folder, log=log, timeout=20, mark=log.stem, made=made)
+        assert said in found.excerpt
 
 
 async def test_the_agents_program_is_the_users_whatever_lies_in_the_folder(

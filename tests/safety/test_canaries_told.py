@@ -304,6 +304,7 @@ async def test_what_a_provider_keeps_for_itself_is_masked_too(
         branches=nothing, checkouts=nothing, commands=nothing, store=store, now=time.time,  # noqa: TID251  # its own
         folder=tmp_path, terminals=nothing, call_at=nothing, remote=None,
         other_code=lambda _folder, _commands: (), masker=masker,
+        made=lambda _folder: (),
     ).documents  # fmt: skip
     await kept.put("memory", "1", {"reviews": [{"body": f"mind {canary('remark')}", "number": 7}]})
     told = "***KEY***" if masker else canary("remark")

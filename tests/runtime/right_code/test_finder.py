@@ -138,6 +138,73 @@ def test_an_editable_install_that_the_folder_comes_before_is_no_finding(place: P
     assert place.find("make test") == ()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "./test.sh",
+        "sh -e test.sh",
+        "timeout -k 5 60 python -m pytest src",
+        "nice -n 5 python -m pytest src",
+        "env -i PATH={env}:/bin python -m pytest src",
+        "if true; then python -m pytest src; fi",
+        "for each in a b; do python -m pytest src; done",
+        "time -p python -m pytest src",
+        "sh -c 'cd . && python -m pytest src'",
+        ". {env}/activate && pytest",
+        "./runner",
+        "npm test",
+        "cd . && npm run --silent all",
+        "npm test --workspaces",
+    ],
+)
+def test_a_python_is_found_in_the_everyday_forms_of_commands(place: Place, command: str) -> None:
+    command = command.format(env=place.env / "bin")
+    for name, text in {
+        "test.sh": "#!/bin/sh\n# don't\nset -e\nexec ./more/tests.sh \"$@\"  # it's all\n",
+        "more/tests.sh": "#!/bin/sh\npython=${PYTHON:-python3}\n$python -m pytest src\n",
+        "runner": "\0ELF",
+        "package.json": '{"scripts": {"pretest": "python -m pytest src", "test": "node --test", '
+        '"all": "npm test"}}',
+        "tests/test_it.py": "",
+    }.items():
+        file = place.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755)
+    assert place.find(command) == ()
+    place.editable(place.site)
+    (finding,) = place.find(command)
+    assert f"calc would be the code in {place.repo}/src" in finding.text
+    own = place.python(place.folder / ".venv")
+    (own / "calc.pth").write_text(f"{place.folder}/src\n")
+    assert len(place.find(command)) == (1 if "{env}" in command or str(place.env) in command else 0)
+
+
+def test_a_script_that_uses_the_folders_own_code_is_right(place: Place) -> None:
+    place.editable(place.site)
+    (place.folder / "setup.py").touch()
+    (place.folder / "package.json").write_text(
+        '{"scripts": {"test": "node --test", "python": "pytest"}}'
+    )
+    script = place.folder / "test.sh"
+    own = "python=.venv/bin/python; .venv/bin/pip install 'pytest>=8'; $python -m pytest"
+    for right in ("export PYTHONPATH=src\npytest -q", own, "echo python; node --test"):
+        script.write_text(f"#!/bin/sh\n# python3 does it\n{right}\n")
+        assert place.find("sh test.sh", "npm test", "timeout 9 npx jest") == ()
+
+
+def test_only_scripts_of_packages_that_gates_run_must_not_lead_elsewhere(place: Place) -> None:
+    (place.repo / "deploy.js").touch()
+    scripts = {"test": "npm run check", "check": "node --test", "deploy": f"{place.repo}/deploy.js"}
+    (place.folder / "package.json").write_text(json.dumps({"scripts": scripts}))
+    assert place.find("npm test", "yarn check") == ()
+    scripts["postcheck"] = f"node {place.repo}/deploy.js"
+    (place.folder / "package.json").write_text(json.dumps({"scripts": scripts}))
+    (finding,) = place.find("npm test")
+    assert finding.committed
+    assert f"package.json names {place.repo}/deploy.js" in finding.text
+
+
 def test_a_copy_of_the_folders_own_code_is_as_old_as_its_installation(place: Place) -> None:
     info = place.python(place.folder / ".venv") / "calc-0.1.dist-info"
     info.mkdir()
