@@ -150,6 +150,40 @@ def test_what_an_accepted_change_planted_in_the_settings_waits_for_a_person(
     assert any(act[0] == "setting" and act[2:] == ("isolation", "held") for act in acts)
 
 
+GONE = {
+    "deleted": ["git", "rm", "--quiet", "FILE"],
+    "renamed": ["git", "mv", "FILE", "other.toml"],
+    "dangling": ["sh", "-c", "rm FILE && ln -s nowhere FILE && git add FILE"],
+}
+
+
+@pytest.mark.parametrize("how", GONE)
+@pytest.mark.parametrize("file", PLANTS)
+def test_a_settings_file_that_an_agent_took_away_holds_as_before(
+    world: World, file: str, how: str
+) -> None:
+    text = _boxed(world, 'isolation = "process"\n')
+    held = "wall_limit = 60\nbudget_attempts = 3\n"
+    if file == "pyproject.toml":
+        (world.repo / file).write_text(f"[tool.loopwright]\n{held}")
+        held = ""
+    world.settings(f"{text}{held}")
+    world.git("add", "-A")
+    world.git("commit", "--quiet", "-m", "Hold them here")
+    take = [word.replace("FILE", file) for word in GONE[how]]
+    agent = world.script("agent", [{"run": take}, {"commit": "x"}, DONE])
+    world.call("run", "x", "--command", agent)
+    with world.live("serve", "--port", "0") as live:
+        world.call("accept", "agent-T001")
+        live.says("Not in force: ")
+    values = {row["name"]: row for row in world.json("settings")["settings"]}
+    assert (values["wall_limit"]["value"], values["budget_attempts"]["value"]) == (60, 3)
+    assert values["wall_limit"]["source"] == f"{file}, as a person approved it"
+    world.call("settings", "approve")
+    values = {row["name"]: row for row in world.json("settings")["settings"]}
+    assert values["budget_attempts"]["value"] != 3, "now a person said so"
+
+
 @pytest.mark.parametrize("how", ["merge", "squash", "rebase", "file"])
 def test_it_waits_in_whatever_form_a_person_merged_it(world: World, how: str) -> None:
     text = _boxed(world, 'isolation = "process"\nwall_limit = 60\n')
