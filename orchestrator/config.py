@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from lifecycle.errors import LifecycleError, PlanError
-from lifecycle.heldsettings import NAME_FILES
+from lifecycle.heldsettings import NAME_FILES, ONE_CHOICE
 from lifecycle.settings import Settings
 from orchestrator.approval.approvals import Approvals
 from orchestrator.approval.cells import SETTINGS_TABLES, name_of, setting_cells
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 DEFAULT = "default"
-AGENT = ("command", "adapter", "agents")
-"""Ways to say which program works: one choice, so the strongest source that names any decides."""
 _SPLIT_INTO_WORDS = "command"
 _SPLIT_AT_COMMAS = "agents"
 """Lists that a plain text stands for word by word, or as on the command line; others take one line
@@ -110,8 +108,8 @@ def _with_approved(layer: Layer, instead: Mapping[str, Any], approvals: Approval
         for file, name in (name_of(cell),)
         if file == layer.file
     }
-    if any(name in AGENT for name in kept):  # one choice: all of it is as it was
-        kept |= {name: approvals.approved(layer.file, name) for name in AGENT}
+    if any(name in ONE_CHOICE for name in kept):  # one choice: all of it is as it was
+        kept |= {name: approvals.approved(layer.file, name) for name in ONE_CHOICE}
     values = {name: value for name, value in layer.values.items() if name not in kept}
     values |= {name: value for name, value in kept.items() if value is not None}
     return replace(
@@ -125,7 +123,7 @@ def _with_approved(layer: Layer, instead: Mapping[str, Any], approvals: Approval
 
 def _ousted(layer: Layer, values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what a source makes void of weaker ones: who names an agent names the only one."""
-    named = [name for name in AGENT if name in values]
+    named = [name for name in ONE_CHOICE if name in values]
     said = [name for name in named if values[name]]
     if len(said) > 1:
         first, second = said[:2]
@@ -133,7 +131,7 @@ def _ousted(layer: Layer, values: Mapping[str, Any]) -> tuple[str, ...]:
             f"{layer.where(second)}: {second} and {first} (from {layer.where(first)}) both say "
             "which agent program works; keep one of them"
         )
-    return AGENT if named else ()
+    return ONE_CHOICE if named else ()
 
 
 class SettingsReader:

@@ -60,7 +60,7 @@ async def approve(repo: Path, approvals: Approvals, by: str) -> None:
         for key, body in (await store.all(PROPOSED)).items():
             file, name = name_of(str(body.get("cell", "")))
             if name == WHOLE and file in files:  # now a person knows what the file holds
-                await store.remove(PROPOSED, key)
+                await store.put(PROPOSED, key, {**body, "settled": True})
         audit = Audit(store.trail, now=now, masker=masker)
         for each in approvals.held.values():
             change = each.to_json()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lifecycle.heldsettings import ONE_CHOICE
 from lifecycle.settings import Settings
 from orchestrator.config import (
-    AGENT,
     SettingsReader,
     allowed_values,
     explain_settings,
@@ -174,9 +174,9 @@ def test_the_strongest_source_that_names_an_agent_names_the_only_one(
 ) -> None:
     more = say_in(LAYERS[at - 1], repo, home, weak) | say_in(LAYERS[at], repo, home, strong)
     rows = {row.name: row for row in explain_settings(repo, environ=environ(home, **more))}
-    named = [name for name in AGENT if rows[name].value]
+    named = [name for name in ONE_CHOICE if rows[name].value]
     assert named == [strong]
-    assert [rows[name].source for name in AGENT if name != strong] == ["default"] * 2
+    assert [rows[name].source for name in ONE_CHOICE if name != strong] == ["default"] * 2
 
 
 @pytest.mark.parametrize(
