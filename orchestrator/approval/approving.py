@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
 from lifecycle.errors import PlanError
+from lifecycle.paths import Paths
 from orchestrator.approval.approvals import Approvals
 from orchestrator.approval.cells import WHOLE, name_of
 from orchestrator.approval.records import PROPOSED
@@ -44,9 +45,26 @@ def waiting(repo: Path, environ: Mapping[str, str]) -> str:
         _, approvals = read(repo, environ)
     except ConfigError:
         return ""  # whoever runs something is told what is wrong
+    return told(approvals)
+
+
+def told(approvals: Approvals) -> str:
+    """Say in one line what of a reading waits; nothing when nothing does."""
     if not approvals.held:
         return ""
     return f"Not in force yet, because an agent changed it: {named(approvals.held)}; {APPROVE}"
+
+
+async def note(repo: Path, environ: Mapping[str, str], by: str) -> None:
+    """Record what counts and what waits before something is merged, if no runner has done so."""
+    if not Paths.of(repo).database.exists():
+        return
+    with suppress(ConfigError):  # it is merged all the same, and whoever runs something is told
+        _, approvals = read(repo, environ)
+        if approvals.first or approvals.held:
+            async with store_of(repo) as store:
+                now, masker = SystemClock().now(), masker_of(environ)
+                await approvals.keep(store, by=by, at=now, masker=masker)
 
 
 async def approve(repo: Path, approvals: Approvals, by: str) -> None:
