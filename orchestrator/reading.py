@@ -30,7 +30,10 @@ async def store_of(repo: Path) -> AsyncIterator[LifecycleStore]:
     """Open the records of a repository; refuses when there are none."""
     database = Paths.of(repo).database
     if not database.exists() and os.environ.get(MARK_VARIABLE):
-        raise UnknownLifecycleError("the records cannot be seen from inside the sandbox")
+        raise UnknownLifecycleError(
+            f"the records of {repo} cannot be seen from inside the sandbox, "
+            "or no loop ran there yet"
+        )
     if not database.exists():
         raise UnknownLifecycleError(
             f"there are no records in {repo}: no loop ran there yet; start one with "

@@ -11,6 +11,7 @@ from lifecycle.heldsettings import FREE, FREE_OF_TASK, HELD, NAME_FILES, is_held
 from lifecycle.judging.flags import flagged
 from lifecycle.plan import Agent, Plan, Task
 from lifecycle.settings import Settings
+from lifecycle.store.sqlite import SqliteStore
 from orchestrator.approval.cells import (
     Proposal,
     cells_of,
@@ -19,9 +20,11 @@ from orchestrator.approval.cells import (
     plan_with,
     proposed,
 )
-from orchestrator.approval.work import Watch, plans_in, proposals_in
+from orchestrator.approval.records import read_proposed
+from orchestrator.approval.work import Watch, WorkWatch, plans_in, proposals_in
 from runtime.filehistory import FileHistory
 from runtime.git import Git
+from runtime.masking import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -300,6 +303,15 @@ def test_all_ways_to_another_content_of_a_named_file_are_found(repo: Path, how: 
     found = found_in(repo, cell, since=base)
     now = next((each.after for each in found if each.cell == cell), ["other"])
     assert author_of(cell, ["before"], now, found) == "agent-1"
+
+
+async def test_work_that_nobody_can_read_is_noted_as_able_to_say_anything(
+    repo: Path, tmp_path: Path
+) -> None:
+    async with await SqliteStore.open(tmp_path / "state.db") as store:
+        await WorkWatch(repo, Masker()).captured(store, "agent-1", ("main",), ("0" * 40,))
+    found = read_proposed(tmp_path / "state.db", {})
+    assert author_of("loopwright.toml#isolation", "container", "process", found) == "agent-1"
 
 
 def test_a_plan_that_an_agent_added_is_remembered_and_other_files_are_not(repo: Path) -> None:

@@ -17,6 +17,7 @@ from orchestrator.config import (
 )
 from orchestrator.errors import ConfigError
 from orchestrator.sources import NOT_SETTINGS
+from tests.orchestrator.loopkit import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -315,7 +316,19 @@ def test_a_reader_sees_a_change_at_once_and_reads_only_then(repo: Path, home: Pa
     second = reader()
     assert reader() is second
     file.unlink()
-    assert reader().max_retries == Settings().max_retries
+    until(lambda: reader().max_retries == Settings().max_retries, "the file that is gone is seen")
+
+
+def test_a_file_that_is_being_written_anew_counts_as_before(repo: Path, home: Path) -> None:
+    file = repo / "loopwright.toml"
+    file.write_text("max_retries = 3\n")
+    reader = SettingsReader(repo, environ=environ(home))
+    file.unlink()
+    assert reader().max_retries == 3
+    file.touch()
+    assert reader().max_retries == 3
+    file.write_text("max_retries = 4\n")
+    assert reader().max_retries == 4
 
 
 def test_a_file_that_becomes_bad_is_told_once_and_leaves_the_last_good_values(

@@ -184,6 +184,10 @@ def test_a_settings_file_that_an_agent_took_away_holds_as_before(
     world.call("settings", "approve")
     values = {row["name"]: row for row in world.json("settings")["settings"]}
     assert values["budget_attempts"]["value"] != 3, "now a person said so"
+    (world.repo / file).unlink(missing_ok=True)
+    table = "[tool.loopwright]\n" if file == "pyproject.toml" else ""
+    (world.repo / file).write_text(f"{table}wall_limit = 77\n")
+    assert not _held(world), "what follows is a person's"
 
 
 @pytest.mark.parametrize("how", ["merge", "squash", "rebase", "file"])
