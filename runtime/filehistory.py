@@ -63,6 +63,8 @@ class FileHistory:
         self._git, self._repo = git, repo
         self._between: dict[tuple[str, str], tuple[_Raw, ...]] = {}
         """What differs between two commits; that never changes."""
+        self._own: tuple[object, tuple[_Raw, ...]] = ((), ())
+        """What was asked last, and the answer: the same commits are looked at for several ends."""
 
     def changes(
         self, since: Sequence[str], tips: Sequence[str], wanted: Callable[[str], bool]
@@ -73,14 +75,17 @@ class FileHistory:
         none of its parents. The trees are compared, too, because what git knows of parents can be
         tampered with: with where the last of `since` that is there and the tip parted.
         """
-        starts = [commit for each in since if (commit := self._commit(each))] or [since[-1]]
-        out = (*tips, *(f"^{start}" for start in starts))
-        each = ("log", "--format=", *_RAW, "-c", "--full-history", "--end-of-options")
-        found = [*_read_raw(self._asked(*each, *out))]
-        for tip in tips:
-            commit = self._commit(tip)
-            found += self._differing(self._parting(starts[-1], commit) or starts[-1], commit)
-        return self._read([raw for raw in dict.fromkeys(found) if wanted(raw.path)])
+        commits = self._commits(*since, *tips)
+        starts = tuple(filter(None, (commits[each] for each in since))) or (since[-1],)
+        ends = tuple(commits[each] or each for each in tips)
+        if self._own[0] != (starts, ends):
+            out = (*ends, *(f"^{start}" for start in starts))
+            each = ("log", "--format=", *_RAW, "-c", "--end-of-options")
+            found = [*_read_raw(self._asked(*each, *out))]
+            for end in ends:
+                found += self._differing(self._parting(starts[-1], end) or starts[-1], end)
+            self._own = (starts, ends), tuple(dict.fromkeys(found))
+        return self._read([raw for raw in self._own[1] if wanted(raw.path)])
 
     def standing(
         self, works: Sequence[Work], wanted: Callable[[str], bool]
@@ -101,7 +106,7 @@ class FileHistory:
             ).decode(errors="surrogateescape").splitlines()
             for commit, _, name in (line.partition(" "),)
         }  # fmt: skip
-        head = self._commit("HEAD")
+        head = self._commits("HEAD")["HEAD"]
         found = []
         for ref, tip in refs.items():
             if ref.startswith(BASE_REFS):
@@ -126,10 +131,15 @@ class FileHistory:
         )
         return told.text.strip()
 
-    def _commit(self, name: str) -> str:
-        """Return the commit of a name; nothing if there is none."""
-        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        return self._git.run_blocking(*asked, cwd=self._repo, check=False).text.strip()
+    def _commits(self, *names: str) -> dict[str, str]:
+        """Return the commit of each name; nothing if there is none."""
+        asked = "".join(f"{name}^{{commit}}\n" for name in names).encode()
+        told = self._git.run_blocking("cat-file", "--batch-check", cwd=self._repo, input=asked)
+        found = (line.split(" ") for line in told.text.splitlines())
+        return {
+            name: words[0] if words[1:2] == ["commit"] else ""
+            for name, words in zip(names, found, strict=True)
+        }
 
     def _differing(self, old: str, new: str) -> tuple[_Raw, ...]:
         if (old, new) not in self._between:
