@@ -146,8 +146,9 @@ class Approvals:
         return plan_with(data, replaced) if replaced else data
 
     def plans_known(self) -> tuple[str, ...]:
-        """Return the files of plans of which something was approved."""
-        named = map(name_of, cells_in(self._document))
+        """Return the files of plans of which something was approved, or waits."""
+        cells = (*cells_in(self._document), *(self._document or {}).get("waiting", ()))
+        named = map(name_of, cells)
         return tuple(
             dict.fromkeys(file for file, name in named if name and file not in SETTINGS_TABLES)
         )
@@ -182,6 +183,9 @@ class Approvals:
         if waiting:
             taken |= {cell: each.value for cell, each in self.held.items()}
         made = with_approved(document, taken, by, at, masker)
+        # Of plans: which of them somebody wanted to run shows in no other place.
+        waits = {cell for cell in self.held if name_of(cell)[0] in self._plans}
+        made["waiting"] = sorted(waits.union((document or {}).get("waiting", ())))
         if made == document:
             return {}
         known = {} if document is None else approved_cells(document, self.present)

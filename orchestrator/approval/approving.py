@@ -62,9 +62,14 @@ async def note(repo: Path, environ: Mapping[str, str], by: str) -> None:
     with suppress(ConfigError):  # it is merged all the same, and whoever runs something is told
         _, approvals = read(repo, environ)
         if approvals.first or approvals.held:
-            async with store_of(repo) as store:
-                now, masker = SystemClock().now(), masker_of(environ)
-                await approvals.keep(store, by=by, at=now, masker=masker)
+            await keep(repo, environ, approvals, by)
+
+
+async def keep(repo: Path, environ: Mapping[str, str], approvals: Approvals, by: str) -> None:
+    """Record what counts in a reading, and what waits."""
+    async with store_of(repo) as store:
+        now, masker = SystemClock().now(), masker_of(environ)
+        await approvals.keep(store, by=by, at=now, masker=masker)
 
 
 async def approve(repo: Path, approvals: Approvals, by: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.cli.loopoptions import isolation, with_looping
-from orchestrator.cli.options import Parser, UsageError, count, find_repo, positive
+from orchestrator.cli.options import Parser, UsageError, count, find_repo, positive, user
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(name: str, args: list[str]) -> int:
 
     from lifecycle.errors import PlanError  # noqa: PLC0415  # as above
     from orchestrator import jobs, plans  # noqa: PLC0415  # as above
-    from orchestrator.approval.approving import told  # noqa: PLC0415  # as above
+    from orchestrator.approval.approving import keep, told  # noqa: PLC0415  # as above
     from orchestrator.cli import looping  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
     from orchestrator.web.front import fronted  # noqa: PLC0415  # as above
@@ -71,6 +71,7 @@ def run(name: str, args: list[str]) -> int:
     except PlanError as problem:
         if not approvals.held:
             raise
+        asyncio.run(keep(repo, bench.environ, approvals, user()))
         raise PlanError(f"{problem}. {told(approvals)}") from problem
 
     async def work(engine: Engine) -> Work:

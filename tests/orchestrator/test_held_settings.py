@@ -373,6 +373,9 @@ def test_what_an_agent_wrote_into_the_plan_gives_no_budget_and_no_program(world:
     assert world.row("agent-B")["work_kind"] == "Completed", "a new task is no loosened hold"
     assert "more.toml" in world.call("up", "more.toml", "--no-server", code=None).stderr
     assert not ran.exists(), "nor does a plan count that an agent added"
+    assert "more.toml" in [each["file"] for each in world.json("settings")["held"]]
+    world.call("settings", "approve")
+    assert not _held(world)
 
 
 def test_what_is_there_at_first_is_approved_and_shown_once(world: World) -> None:
