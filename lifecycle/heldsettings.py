@@ -1,7 +1,8 @@
 """Which settings hold an agent, so that a change that an agent made waits for a person.
 
-Owns the table alone: every setting stands in it, and one that does not counts as held. Who changed
-a setting, and what was approved, is decided in `orchestrator.approval`.
+Owns the table alone: every setting stands in it, and one that does not counts as held, as all of a
+plan does that is not said to be free. Who changed a setting, and what was approved, is decided in
+`orchestrator.approval`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,15 @@ HELD = frozenset({
 NAME_FILES = ("ci_poll_command", "notify", "on_transition", "task_source", "sign_in_file",
               "github_app_key", "box_login")  # fmt: skip
 """Settings that name files which count outside the sandbox: their content is approved, too."""
+
+
+ONE_CHOICE = ("command", "adapter", "agents")
+"""Ways to say which program works: who names one gives up the others, so they wait together."""
+
+FREE_OF_TASK = frozenset({
+    "id", "title", "description", "dependencies", "acceptance", "tags",
+})  # fmt: skip
+"""Words of a plan's tasks, and their order; all else of a plan holds agents."""
 
 
 def is_held(name: str) -> bool:

@@ -320,9 +320,12 @@ class Performer:
         """Have it noted what was committed, and what was saved, before anybody can merge it."""
         # As recorded: the ref beside the branch is in reach of the agent.
         base = str(case.record.facts.get("base_commit") or workspace.base_commit)
+        into = str(case.record.facts.get("base_branch") or workspace.base_branch or "")
+        # What others brought there in the meantime is not its own, also if it has taken that up.
+        since = (base, f"refs/heads/{into}") if into else (base,)
         if self._parts.work_watch is not None and any(tip not in ("", base) for tip in tips):
             await self._parts.work_watch.captured(
-                self._parts.store, case.agent_id, base, tuple(filter(None, tips))
+                self._parts.store, case.agent_id, since, tuple(filter(None, tips))
             )
 
     async def _elsewhere(self, workspace: Workspace, status: TreeStatus) -> str:

@@ -235,9 +235,9 @@ class WorkWatch(Protocol):
     """Notes what the work of agents would loosen of what holds them."""
 
     async def captured(
-        self, store: LifecycleStore, agent_id: str, base: str, tips: Sequence[str]
+        self, store: LifecycleStore, agent_id: str, since: Sequence[str], tips: Sequence[str]
     ) -> None:
-        """Record it before anything of that work can be merged."""
+        """Record what the tips have and `since` has not, before any of it can be merged."""
         ...
 
     async def against(self, store: LifecycleStore, base: str, head: str) -> str:

@@ -12,13 +12,14 @@ import json
 import math
 import re
 import shlex
+import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
 from lifecycle.errors import LifecycleError, PlanError
-from lifecycle.heldsettings import NAME_FILES
+from lifecycle.heldsettings import NAME_FILES, ONE_CHOICE
 from lifecycle.settings import Settings
 from orchestrator.approval.approvals import Approvals
 from orchestrator.approval.cells import SETTINGS_TABLES, name_of, setting_cells
@@ -33,12 +34,25 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 DEFAULT = "default"
-AGENT = ("command", "adapter", "agents")
-"""Ways to say which program works: one choice, so the strongest source that names any decides."""
 _SPLIT_INTO_WORDS = "command"
 _SPLIT_AT_COMMAS = "agents"
 """Lists that a plain text stands for word by word, or as on the command line; others take one line
 as one item."""
+
+
+_WRITTEN_WITHIN = 1.0
+"""Seconds in which whoever takes a file away to write it anew has done so."""
+
+
+class _Stamp(NamedTuple):
+    """By which a file is seen to have changed."""
+
+    time: int
+    size: int
+    inode: int
+
+
+_Stamps = tuple[_Stamp | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +124,8 @@ def _with_approved(layer: Layer, instead: Mapping[str, Any], approvals: Approval
         for file, name in (name_of(cell),)
         if file == layer.file
     }
-    if any(name in AGENT for name in kept):  # one choice: all of it is as it was
-        kept |= {name: approvals.approved(layer.file, name) for name in AGENT}
+    if any(name in ONE_CHOICE for name in kept):  # one choice: all of it is as it was
+        kept |= {name: approvals.approved(layer.file, name) for name in ONE_CHOICE}
     values = {name: value for name, value in layer.values.items() if name not in kept}
     values |= {name: value for name, value in kept.items() if value is not None}
     return replace(
@@ -125,7 +139,7 @@ def _with_approved(layer: Layer, instead: Mapping[str, Any], approvals: Approval
 
 def _ousted(layer: Layer, values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what a source makes void of weaker ones: who names an agent names the only one."""
-    named = [name for name in AGENT if name in values]
+    named = [name for name in ONE_CHOICE if name in values]
     said = [name for name in named if values[name]]
     if len(said) > 1:
         first, second = said[:2]
@@ -133,7 +147,7 @@ def _ousted(layer: Layer, values: Mapping[str, Any]) -> tuple[str, ...]:
             f"{layer.where(second)}: {second} and {first} (from {layer.where(first)}) both say "
             "which agent program works; keep one of them"
         )
-    return AGENT if named else ()
+    return ONE_CHOICE if named else ()
 
 
 class SettingsReader:
@@ -156,20 +170,42 @@ class SettingsReader:
         self._files = settings_files(repo, environ)
         self._named: tuple[Path, ...] = ()
         self.approvals = Approvals(repo)
+        self._gone_since: float | None = None
         self._stamps = self._look()
         self._settings = self._read()
 
     def __call__(self) -> Settings:
         """Return the current settings."""
         stamps = self._look()
-        if stamps != self._stamps or self.approvals.stale():
+        if stamps == self._stamps:
+            self._gone_since = None
+            if not self.approvals.stale():
+                return self._settings
+        if self._being_written(stamps):
+            return self._settings
+        try:
+            read = self._read()
+        except (ConfigError, LifecycleError, RuntimeFault) as problem:
             self._stamps = stamps
-            try:
-                self._settings = self._read()
-            except (ConfigError, LifecycleError, RuntimeFault) as problem:
-                if self._report is not None:
-                    self._report(f"{problem}; the settings from before stay in force")
+            if self._report is not None:
+                self._report(f"{problem}; the settings from before stay in force")
+            return self._settings
+        if self._look()[: len(self._files)] == stamps[: len(self._files)]:
+            self._stamps, self._settings = stamps, read
         return self._settings
+
+    def _being_written(self, stamps: _Stamps) -> bool:
+        """Tell whether a file was taken away a moment ago: git does so before it writes it anew.
+
+        What nobody has written must not count as a person's change.
+        """
+        there = zip(self._stamps, stamps, strict=False)
+        if not any(before and before.size and not (now and now.size) for before, now in there):
+            self._gone_since = None
+            return False
+        now = time.monotonic()
+        self._gone_since = self._gone_since or now
+        return now - self._gone_since < _WRITTEN_WITHIN
 
     def _read(self) -> Settings:
         settings = load_settings(
@@ -181,7 +217,7 @@ class SettingsReader:
         self._named = tuple(self._repo / file for file in self.approvals.named)
         return settings
 
-    def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
+    def _look(self) -> _Stamps:
         return tuple(_stamp(path) for path in (*self._files, *self._named))
 
 
@@ -319,9 +355,9 @@ def _range_of(field: FieldInfo) -> str:
     return low + high
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _stamp(path: Path) -> _Stamp | None:
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return _Stamp(found.st_mtime_ns, found.st_size, found.st_ino)

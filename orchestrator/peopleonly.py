@@ -17,6 +17,7 @@ from lifecycle.store.lock import holder
 from lifecycle.store.peek import read_facts
 from orchestrator.errors import OrchestratorError
 from runtime import insiders
+from runtime.proctable import MARK_VARIABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,11 @@ def require_person(repo: Path, order: str, subject: str = "") -> None:
     if not whose:
         return
     said = refusal(order, whose)
+    if os.environ.get(MARK_VARIABLE):
+        said += (
+            f". If you are a person: this shell was started by an agent ({MARK_VARIABLE} is set); "
+            "use a new terminal"
+        )
     _note(repo, order, whose, subject or order, said)
     raise PeopleOnlyError(said)
 

@@ -6,6 +6,7 @@ Must not change a record.
 from __future__ import annotations
 
 import difflib
+import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from lifecycle.paths import Paths
 from lifecycle.record import Filter
 from lifecycle.store.lock import holder
 from lifecycle.store.sqlite import SqliteStore
+from runtime.proctable import MARK_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 async def store_of(repo: Path) -> AsyncIterator[LifecycleStore]:
     """Open the records of a repository; refuses when there are none."""
     database = Paths.of(repo).database
+    if not database.exists() and os.environ.get(MARK_VARIABLE):
+        raise UnknownLifecycleError(
+            f"the records of {repo} cannot be seen from inside the sandbox, "
+            "or no loop ran there yet"
+        )
     if not database.exists():
         raise UnknownLifecycleError(
             f"there are no records in {repo}: no loop ran there yet; start one with "

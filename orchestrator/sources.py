@@ -62,6 +62,9 @@ def settings_files(repo: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 def _file_layer(path: Path, *table: str, file: str = "") -> Iterator[Layer]:
     text = TomlText.read(path)
+    if text is None and file:
+        # Also a file that is gone has a place: for what a person approved of it.
+        text = TomlText(path, "")
     if text is not None:
         yield Layer(dict(text.table(*table)), lambda name: text.where((*table, name)), file=file)
 

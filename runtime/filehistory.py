@@ -6,12 +6,12 @@ Blocking, for those who ask rarely and outside of any workspace. Must not judge 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from runtime.git import Git
@@ -21,6 +21,7 @@ MOST_CHANGES = 200
 _NOTHING = "0"
 _FILE = "100"
 """How the mode of an ordinary file begins: not that of a link or of a submodule."""
+_RAW = ("--raw", "-z", "--no-abbrev", "--no-renames")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,124 +33,154 @@ class FileChange:
     after: bytes | None
     is_plain: bool = True
     """Both sides were read: files, not links, and not too many or too large."""
+    blob: str = ""
+    """What git calls the content after the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The commits of one agent: those of its tips that its base has not."""
+    """One commit that an agent made, and where its work began."""
 
     agent_id: str
-    base: str
-    tips: tuple[str, ...]
+    start: str
+    tip: str
 
 
-def file_changes(
-    git: Git, repo: Path, base: str, tips: Sequence[str], paths: Sequence[str]
-) -> tuple[FileChange, ...]:
-    """Return what commits between base and tips did to these files, each change and all together.
+class _Raw(NamedTuple):
+    """One line of git's raw form of differences."""
 
-    A merge counts as a change against each of its parents: it may hold what neither of them has.
-    The trees are compared, too, because what git knows of parents can be tampered with.
-    """
-    asked = ("--raw", "-z", "--no-abbrev", "--no-renames")
-    where = ("--", *(f":(top,icase,literal){path}" for path in paths))
-    most = f"--max-count={MOST_CHANGES + 1}"
-    each = ("log", "--format=", *asked, "-m", "--full-history", most, "--end-of-options")
-    found = list(_read_raw(git.run_blocking(*each, *tips, f"^{base}", *where, cwd=repo).stdout))
-    for tip in tips:
-        whole = ("diff", *asked, "--merge-base", "--end-of-options", base, tip)
-        found += _read_raw(git.run_blocking(*whole, *where, cwd=repo).stdout)
-    found = list(dict.fromkeys(found))
-    if len(found) > MOST_CHANGES:
-        # Whoever makes so many of them wants nobody to read them.
-        named = dict.fromkeys(path for path, *_ in found)
-        return tuple(FileChange(path, None, None, is_plain=False) for path in named)
-    blobs = _Blobs(git, repo)
-    return tuple(blobs.change(*each) for each in found)
+    path: str
+    old_mode: str
+    new_mode: str
+    old: str
+    new: str
 
 
-def works(git: Git, repo: Path) -> tuple[Work, ...]:
-    """Return the work of all agents that have a base: their branches, and what was saved."""
-    listing = git.run_blocking(
-        "for-each-ref", "--format=%(objectname) %(refname)", BASE_REFS, BRANCH_REFS, SAVED_REFS,
-        cwd=repo,
-    ).text.splitlines()  # fmt: skip
-    refs = {name: commit for commit, _, name in (line.partition(" ") for line in listing)}
-    found = []
-    for ref, base in refs.items():
-        if ref.startswith(BASE_REFS):
-            agent_id = ref.removeprefix(BASE_REFS)
-            saved = f"{SAVED_REFS}{agent_id}/"
-            ours = [
-                each for each in refs if each.startswith(saved) or each == BRANCH_REFS + agent_id
-            ]
-            tips = dict.fromkeys(refs[each] for each in ours if refs[each] != base)
-            if tips:
-                found.append(Work(agent_id, base, tuple(tips)))
-    return tuple(found)
-
-
-def standing(
-    git: Git, repo: Path, found: Sequence[Work], paths: Sequence[str]
-) -> Iterator[tuple[Work, FileChange]]:
-    """Return how these files stand in each work, where that is not as in its base; cheaply."""
-    asked = [
-        (work, path, f"{work.base}:{path}", f"{tip}:{path}")
-        for work in found
-        for tip in work.tips
-        for path in paths
-    ]
-    names = "".join(f"{old}\n{new}\n" for _, _, old, new in asked).encode(errors="surrogateescape")
-    told = git.run_blocking("cat-file", "--batch-check", cwd=repo, input=names).stdout
-    lines = iter(told.decode(errors="replace").splitlines())
-    blobs = _Blobs(git, repo)
-    for work, path, _, _ in asked:
-        old, new = (_blob(next(lines)) for _ in range(2))
-        if old != new:
-            yield work, blobs.change(path, _FILE, _FILE, old, new)
-
-
-def _blob(line: str) -> str:
-    name, kind, *_ = (*line.rsplit(" ", 2), "")
-    return name if kind == "blob" else _NOTHING
-
-
-def _read_raw(listing: bytes) -> Iterator[tuple[str, str, str, str, str]]:
-    """Read path, modes and blobs of `--raw -z`; between commits there may be empty fields."""
-    fields = iter(listing.split(b"\0"))
-    for field in fields:
-        head = field.lstrip(b"\n").decode("ascii", "replace")
-        if head.startswith(":"):
-            old_mode, new_mode, old, new, _ = head[1:].split(" ")
-            yield next(fields).decode(errors="surrogateescape"), old_mode, new_mode, old, new
-
-
-class _Blobs:
-    """Reads the contents of files, each once."""
+class FileHistory:
+    """The history of one repository."""
 
     def __init__(self, git: Git, repo: Path) -> None:
         self._git, self._repo = git, repo
-        self._known: dict[str, bytes | None] = {}
+        self._between: dict[tuple[str, str], tuple[_Raw, ...]] = {}
+        """What differs between two commits; that never changes."""
+        self._own: tuple[object, tuple[_Raw, ...]] = ((), ())
+        """What was asked last, and the answer: the same commits are looked at for several ends."""
 
-    def change(self, path: str, old_mode: str, new_mode: str, old: str, new: str) -> FileChange:
-        """Return one change with its contents."""
-        sides = [self._side(old_mode, old), self._side(new_mode, new)]
+    def changes(
+        self, since: Sequence[str], tips: Sequence[str], wanted: Callable[[str], bool]
+    ) -> tuple[FileChange, ...]:
+        """Return what the tips' own commits did to files: each change, and all together.
+
+        Their own are those that none of `since` holds. Of a merge only that counts which is in
+        none of its parents. The trees are compared, too, because what git knows of parents can be
+        tampered with: with where the last of `since` that is there and the tip parted.
+        """
+        commits = self._commits(*since, *tips)
+        starts = tuple(filter(None, (commits[each] for each in since))) or (since[-1],)
+        ends = tuple(commits[each] or each for each in tips)
+        if self._own[0] != (starts, ends):
+            out = (*ends, *(f"^{start}" for start in starts))
+            each = ("log", "--format=", *_RAW, "-c", "--end-of-options")
+            found = [*_read_raw(self._asked(*each, *out))]
+            for end in ends:
+                found += self._differing(self._parting(starts[-1], end) or starts[-1], end)
+            self._own = (starts, ends), tuple(dict.fromkeys(found))
+        return self._read([raw for raw in self._own[1] if wanted(raw.path)])
+
+    def standing(
+        self, works: Sequence[Work], wanted: Callable[[str], bool]
+    ) -> Iterator[tuple[Work, FileChange]]:
+        """Return how files stand in each work, where that is not as where it began; cheaply."""
+        for work in works:
+            found = [raw for raw in self._differing(work.start, work.tip) if wanted(raw.path)]
+            for change in self._read(found):
+                yield work, change
+
+    def works(self) -> tuple[Work, ...]:
+        """Return the work of all agents: their branches, and what was saved of them."""
+        refs = {
+            name: commit
+            for line in self._asked(
+                "for-each-ref", "--format=%(objectname) %(refname)",
+                BASE_REFS, BRANCH_REFS, SAVED_REFS,
+            ).decode(errors="surrogateescape").splitlines()
+            for commit, _, name in (line.partition(" "),)
+        }  # fmt: skip
+        head = self._commits("HEAD")["HEAD"]
+        found = []
+        for ref, tip in refs.items():
+            if ref.startswith(BASE_REFS):
+                continue
+            agent_id = ref.removeprefix(BRANCH_REFS)
+            if ref.startswith(SAVED_REFS):
+                agent_id = ref.removeprefix(SAVED_REFS).partition("/")[0]
+            base = refs.get(BASE_REFS + agent_id, "")
+            if tip != base:
+                found.append(Work(agent_id, self._start(head, base, tip), tip))
+        return tuple(found)
+
+    def _start(self, head: str, base: str, tip: str) -> str:
+        """Return where a work and the checkout parted; of merged work, where it began."""
+        parting = self._parting(head, tip)
+        return parting if parting and (parting != tip or not base) else base or head
+
+    def _parting(self, one: str, other: str) -> str:
+        """Return the commit at which two histories parted; nothing if they share none."""
+        told = self._git.run_blocking(
+            "merge-base", "--end-of-options", one, other, cwd=self._repo, check=False
+        )
+        return told.text.strip()
+
+    def _commits(self, *names: str) -> dict[str, str]:
+        """Return the commit of each name; nothing if there is none."""
+        asked = "".join(f"{name}^{{commit}}\n" for name in names).encode()
+        told = self._git.run_blocking("cat-file", "--batch-check", cwd=self._repo, input=asked)
+        found = (line.split(" ") for line in told.text.splitlines())
+        return {
+            name: words[0] if words[1:2] == ["commit"] else ""
+            for name, words in zip(names, found, strict=True)
+        }
+
+    def _differing(self, old: str, new: str) -> tuple[_Raw, ...]:
+        if (old, new) not in self._between:
+            told = self._asked("diff", *_RAW, "--end-of-options", old, new)
+            self._between[old, new] = tuple(_read_raw(told))
+        return self._between[old, new]
+
+    def _asked(self, *args: str) -> bytes:
+        return self._git.run_blocking(*args, cwd=self._repo).stdout
+
+    def _read(self, found: Sequence[_Raw]) -> tuple[FileChange, ...]:
+        if len(found) > MOST_CHANGES:
+            # Whoever makes so many of them wants nobody to read them.
+            last = {raw.path: raw.new for raw in found}
+            return tuple(FileChange(path, None, None, False, new) for path, new in last.items())  # noqa: FBT003  # not plain
+        return tuple(self._change(raw) for raw in found)
+
+    def _change(self, raw: _Raw) -> FileChange:
+        sides = [self._side(raw.old_mode, raw.old), self._side(raw.new_mode, raw.new)]
         plain = all(read for read, _ in sides)
         before, after = (content for _, content in sides)
-        return FileChange(path, before, after, is_plain=plain)
+        return FileChange(raw.path, before, after, is_plain=plain, blob=raw.new)
 
     def _side(self, mode: str, blob: str) -> tuple[bool, bytes | None]:
         """Return whether a side could be read, and its content."""
         if not blob.strip(_NOTHING):
             return True, None
-        if not mode.startswith(_FILE):
+        if not mode.startswith(_FILE) or int(self._asked("cat-file", "-s", blob)) > MOST_BYTES:
             return False, None
-        if blob not in self._known:
-            size = int(self._git.run_blocking("cat-file", "-s", blob, cwd=self._repo).text)
-            small = size <= MOST_BYTES
-            self._known[blob] = (
-                self._git.run_blocking("cat-file", "blob", blob, cwd=self._repo).stdout
-                if small
-                else None
-            )
-        return self._known[blob] is not None, self._known[blob]
+        return True, self._asked("cat-file", "blob", blob)
+
+
+def _read_raw(listing: bytes) -> Iterator[_Raw]:
+    """Read `--raw -z`; a merge stands there once, with a mode and an id for each parent."""
+    fields = iter(listing.split(b"\0"))
+    for field in fields:
+        head = field.lstrip(b"\n").decode("ascii", "replace")
+        if head.startswith(":"):
+            *told, _ = head.lstrip(":").split(" ")
+            path = next(fields).decode(errors="surrogateescape")
+            half = len(told) // 2
+            modes, ids = told[:half], told[half:]
+            for old_mode, old in zip(modes[:-1], ids[:-1], strict=True):
+                yield _Raw(path, old_mode, modes[-1], old, ids[-1])

@@ -120,7 +120,10 @@ def _fetch(
     path: Path, query: str, values: tuple[Any, ...], *, any_version: bool = False
 ) -> list[tuple[Any, ...]]:
     if not path.exists():
-        raise StoreError(f"there are no records: {path} does not exist; start a loop first")
+        hint = "start a loop first"
+        if os.environ.get("LOOPWRIGHT_SPAWN_ID"):
+            hint = "the records cannot be seen from inside the sandbox"
+        raise StoreError(f"there are no records: {path} does not exist; {hint}")
     name = os.fsencode(path.absolute())
     for byte in b"%?#":
         name = name.replace(bytes((byte,)), b"%%%02x" % byte)

@@ -8,38 +8,44 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import StoreError
-from lifecycle.heldsettings import NAME_FILES
+from lifecycle.heldsettings import NAME_FILES, ONE_CHOICE
 from lifecycle.paths import Paths
 from orchestrator.approval.cells import (
     MARK,
     SETTINGS_TABLES,
     Cells,
-    author_of,
-    cells_of,
+    content_cells,
     differing,
     name_of,
+    origins_of,
     plan_cells,
     plan_with,
+    same,
 )
 from orchestrator.approval.records import (
     APPROVED,
     Document,
     approved_cells,
+    cells_in,
+    keep_proposals,
     read_approved,
     read_proposed,
     with_approved,
 )
-from orchestrator.approval.work import standing_proposals, watched
+from orchestrator.approval.work import Watch, standing_proposals
+from runtime.filehistory import FileHistory
 from runtime.git import Git
 from runtime.setup.copies import INCLUDE_FILE
+from runtime.setup.inputs import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from lifecycle.store.port import LifecycleStore
     from orchestrator.approval.cells import Proposal
@@ -83,12 +89,15 @@ class Approvals:
         self._repo = repo
         self._database = Paths.of(repo).database
         self._git = Git(home=Paths.of(repo).root / "git")
+        self._history = FileHistory(self._git, repo)
         self._document: Document | None = None
         self._plans: dict[str, Cells] = {}
         self.held: dict[str, Held] = {}
         self.present: Cells = {}
         """All cells of this reading, those that wait among them."""
         self._judged: Cells = {}
+        self._origins: list[Proposal] = []
+        """Why something waits: kept, because branches and records of agents come to an end."""
         self.named: tuple[str, ...] = ()
         """Files that settings name, relative to the repository."""
 
@@ -105,8 +114,10 @@ class Approvals:
             if self._document is None:
                 raise
         self.held, self.present, self._judged, self.named = {}, {}, {}, (INCLUDE_FILE,)
+        self._origins = []
         # No setting names it, and it says what is copied to agents all the same.
-        self._judge({INCLUDE_FILE + MARK: content_of(self._repo / INCLUDE_FILE)}, (INCLUDE_FILE,))
+        contents = [(INCLUDE_FILE, each) for each in _content(self._repo / INCLUDE_FILE)]
+        self._judge(content_cells(INCLUDE_FILE, contents) if contents else {}, (INCLUDE_FILE,))
         for file, cells in self._plans.items():
             self._judge(cells, (file,))
 
@@ -121,7 +132,7 @@ class Approvals:
 
     def approved(self, file: str, name: str) -> Any:
         """Return the approved value of a setting in a file; None where there is none."""
-        return approved_cells(self._document or {}, self.present).get(f"{file}{MARK}{name}")
+        return self._approved_cell(f"{file}{MARK}{name}")
 
     def plan(self, path: Path, data: dict[str, Any]) -> dict[str, Any]:
         """Return a plan as far as it counts; one outside of the repository is a person's."""
@@ -130,11 +141,18 @@ class Approvals:
             return data
         cells = self._plans[file] = plan_cells(file, data)
         replaced = self._judge(cells, (file,))
+        for cell in list(replaced):
+            table, _, name = cell.rpartition(".")
+            if name in ONE_CHOICE:
+                replaced |= {
+                    f"{table}.{each}": self._approved_cell(f"{table}.{each}") for each in ONE_CHOICE
+                }
         return plan_with(data, replaced) if replaced else data
 
     def plans_known(self) -> tuple[str, ...]:
-        """Return the files of plans of which something was approved."""
-        named = (name_of(cell) for cell in (self._document or {}).get("cells", {}))
+        """Return the files of plans of which something was approved, or waits."""
+        cells = (*cells_in(self._document), *(self._document or {}).get("waiting", ()))
+        named = map(name_of, cells)
         return tuple(
             dict.fromkeys(file for file, name in named if name and file not in SETTINGS_TABLES)
         )
@@ -144,9 +162,11 @@ class Approvals:
         if name not in NAME_FILES or not value:
             return ""
         waiting = ""
-        for file in filter(None, map(self._inside, _words(value))):
-            self.named = (*self.named, file)
-            if self._judge({file + MARK: content_of(self._repo / file)}, (file,)):
+        for file in self._files_in([value] if isinstance(value, str) else value):
+            below = [file] if (self._repo / file).is_file() else self._tracked(file)
+            contents = [(each, said) for each in below for said in _content(self._repo / each)]
+            self.named = (*self.named, *below)
+            if contents and self._judge(content_cells(file, contents), (file,)):
                 waiting = file
         return waiting
 
@@ -154,13 +174,22 @@ class Approvals:
         self, store: LifecycleStore, *, by: str, at: float, masker: Masker, waiting: bool = False
     ) -> Cells:
         """Record as approved what counts, and with `waiting` also what waits; returns the news."""
+        await keep_proposals(store, self._origins, masker)
         document = (await store.all(APPROVED)).get(APPROVED)
         if document is not None and self._document is None:
             return {}  # recorded meanwhile: what counts is judged by that at the next reading
         taken = {cell: value for cell, value in self._judged.items() if cell not in self.held}
+        if document is None:
+            # What agents have done before anybody noted it.
+            watch = Watch.of(self._repo, self.present)
+            await keep_proposals(store, standing_proposals(self._history, watch), masker)
+            taken |= {cell: each.approved for cell, each in self.held.items()}
         if waiting:
             taken |= {cell: each.value for cell, each in self.held.items()}
         made = with_approved(document, taken, by, at, masker)
+        # Of plans: which of them somebody wanted to run shows in no other place.
+        waits = {cell for cell in self.held if name_of(cell)[0] in self._plans}
+        made["waiting"] = sorted(waits.union((document or {}).get("waiting", ())))
         if made == document:
             return {}
         known = {} if document is None else approved_cells(document, self.present)
@@ -177,23 +206,58 @@ class Approvals:
             approved = {cell: value for cell, value in every.items() if name_of(cell)[0] in named}
         self._judged.update({**dict.fromkeys(approved), **present})
         changed = differing(approved, present)
-        if self._document is None or not changed:
+        if not changed or not (self._document or self._database.exists()):
             return {}
-        proposals = self._proposals(present, sorted(named))
+        proposals = self._proposals(named)
+        if self._document is None:
+            # The first time all counts, but for what the work of an agent still shows as its own.
+            approved = {
+                each.cell: each.before
+                for each in proposals
+                if name_of(each.cell)[0] in named and same(present.get(each.cell), each.after)
+            }
+            changed = differing(approved, {cell: present.get(cell) for cell in approved})
         replaced = {}
         for cell in changed:
             before, now = approved.get(cell), present.get(cell)
-            agent_id = author_of(cell, before, now, proposals)
-            if agent_id is not None:
-                self.held[cell] = Held(cell, now, before, agent_id)
+            origins = origins_of(cell, before, now, proposals)
+            if origins:
+                self.held[cell] = Held(cell, now, before, origins[0].agent_id)
+                self._origins += origins
                 replaced[cell] = before
         return replaced
 
-    def _proposals(self, present: Mapping[str, Any], files: Sequence[str]) -> list[Proposal]:
-        found = read_proposed(self._database, present)
-        paths = tuple(dict.fromkeys((*watched(self._document), *files)))
+    def _approved_cell(self, cell: str) -> Any:
+        return approved_cells(self._document or {}, self.present).get(cell)
+
+    def _proposals(self, files: Iterable[str]) -> list[Proposal]:
+        found = read_proposed(self._database, self.present)
+        settled = [(each.cell, each.after, each.agent_id) for each in found if each.settled]
+        watch = Watch.of(
+            self._repo, {**dict.fromkeys(cells_in(self._document)), **self.present}, files
+        )
         # Work that is under way, or that no runner has recorded.
-        return [*found, *standing_proposals(self._git, self._repo, paths)]
+        now = standing_proposals(self._history, watch)
+        return found + [
+            each for each in now if (each.cell, each.after, each.agent_id) not in settled
+        ]
+
+    def _files_in(self, commands: Iterable[str]) -> list[str]:
+        """Return the files and folders of the repository that commands name, in whatever form."""
+        texts = list(commands)
+        words = [*texts, *words_of(texts)]
+        for text in texts:
+            with suppress(ValueError):  # a quote that is not closed: no shell would run it
+                words += shlex.split(text)
+        # $PWD/ci/poll.sh and the like: what stands before is not known.
+        ends = [word.split("/", cut)[-1] for word in words for cut in range(word.count("/") + 1)]
+        paths = (word for word in (*words, *ends) if word.strip("./") and "\0" not in word)
+        return list(dict.fromkeys(filter(None, map(self._inside, paths))))
+
+    def _tracked(self, folder: str) -> list[str]:
+        asked = ("ls-files", "-z", "--", f":(top,literal){folder}")
+        listed = self._git.run_blocking(*asked, cwd=self._repo).stdout
+        return [os.fsdecode(path) for path in listed.split(b"\0") if path]
 
     def _inside(self, path: Path | str) -> str | None:
         """Return the path of a file relative to the repository, if it is one of its own.
@@ -203,30 +267,13 @@ class Approvals:
         place = Path(os.path.abspath(self._repo / path))  # noqa: PTH100  # links kept
         led = place.parent.resolve() / place.name
         for found, top in ((place, self._repo), (place, self._repo.resolve()), (led, self._repo)):
-            if found.is_relative_to(top) and found.is_file():
+            if found.is_relative_to(top) and found != top and os.path.exists(found):  # noqa: PTH110  # also of what can be no path
                 file = found.relative_to(top).as_posix()
                 return None if file.split("/")[0] in (".loopwright", ".git") else file
         return None
 
 
-def content_of(path: Path) -> Any:
-    """Return a file as its cell holds it; of a link also where it leads."""
-    try:
-        content = path.read_bytes()
-        where = [str(path.readlink())] if path.is_symlink() else []
-    except OSError:
-        return None
-    lines = cells_of(path.name, content) if path.name not in SETTINGS_TABLES else None
-    said = next(iter((lines or {}).values()), None)
-    return [*where, *said] if where and isinstance(said, list) else said
-
-
-def _words(value: Any) -> list[str]:
-    texts = value if isinstance(value, list | tuple) else [value]
-    words: list[str] = []
-    for text in texts:
-        try:
-            words += shlex.split(str(text))
-        except ValueError:
-            words += str(text).split()
-    return [word for word in words if "\0" not in word]
+def _content(path: Path) -> list[bytes]:
+    with suppress(OSError):
+        return [path.read_bytes()]
+    return []

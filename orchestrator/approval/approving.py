@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
 from lifecycle.errors import PlanError
+from lifecycle.paths import Paths
 from orchestrator.approval.approvals import Approvals
 from orchestrator.approval.cells import WHOLE, name_of
 from orchestrator.approval.records import PROPOSED
@@ -44,9 +45,31 @@ def waiting(repo: Path, environ: Mapping[str, str]) -> str:
         _, approvals = read(repo, environ)
     except ConfigError:
         return ""  # whoever runs something is told what is wrong
+    return told(approvals)
+
+
+def told(approvals: Approvals) -> str:
+    """Say in one line what of a reading waits; nothing when nothing does."""
     if not approvals.held:
         return ""
     return f"Not in force yet, because an agent changed it: {named(approvals.held)}; {APPROVE}"
+
+
+async def note(repo: Path, environ: Mapping[str, str], by: str) -> None:
+    """Record what counts and what waits before something is merged, if no runner has done so."""
+    if not Paths.of(repo).database.exists():
+        return
+    with suppress(ConfigError):  # it is merged all the same, and whoever runs something is told
+        _, approvals = read(repo, environ)
+        if approvals.first or approvals.held:
+            await keep(repo, environ, approvals, by)
+
+
+async def keep(repo: Path, environ: Mapping[str, str], approvals: Approvals, by: str) -> None:
+    """Record what counts in a reading, and what waits."""
+    async with store_of(repo) as store:
+        now, masker = SystemClock().now(), masker_of(environ)
+        await approvals.keep(store, by=by, at=now, masker=masker)
 
 
 async def approve(repo: Path, approvals: Approvals, by: str) -> None:
@@ -60,7 +83,7 @@ async def approve(repo: Path, approvals: Approvals, by: str) -> None:
         for key, body in (await store.all(PROPOSED)).items():
             file, name = name_of(str(body.get("cell", "")))
             if name == WHOLE and file in files:  # now a person knows what the file holds
-                await store.remove(PROPOSED, key)
+                await store.put(PROPOSED, key, {**body, "settled": True})
         audit = Audit(store.trail, now=now, masker=masker)
         for each in approvals.held.values():
             change = each.to_json()

@@ -1,7 +1,7 @@
 """Files as cells: each value that holds an agent, by its file and name, to be compared one by one.
 
-Pure. A cell is named `FILE#NAME`; of a file that is no settings file and no plan, all of it is one
-cell (`FILE#`). None stands for a value that is not there.
+Pure. A cell is named `FILE#NAME`, with dots between the names of tables in one another; of a file
+that a setting names, all of it is one cell (`FILE#`). None stands for a value that is not there.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.heldsettings import is_held
+from lifecycle.heldsettings import FREE_OF_TASK, is_held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 MARK = "#"
 WHOLE = "*"
@@ -26,8 +26,6 @@ SETTINGS_TABLES: Mapping[str, tuple[str, ...]] = {
     "pyproject.toml": ("tool", "loopwright"),
 }
 """The settings files of a repository, and the table in each."""
-_OF_PLAN = ("budget", "name")
-_OF_TASK = ("verify", "budget", "agent", "base")
 _MOST_LINES = 2000
 _MOST_CELLS = 300
 
@@ -42,6 +40,8 @@ class Proposal:
     before: Any
     after: Any
     agent_id: str = ""
+    settled: bool = False
+    """Whether a person has approved it: of a whole file; a value shows that itself."""
 
 
 def name_of(cell: str) -> tuple[str, str]:
@@ -50,52 +50,54 @@ def name_of(cell: str) -> tuple[str, str]:
     return file, name
 
 
-def cells_of(file: str, content: bytes | None, *, plan: bool = False) -> Cells | None:
-    """Return what a file says of what holds agents; None when it cannot be read as it should."""
-    if file in SETTINGS_TABLES or plan:
-        try:
-            values = _parsed(file, content)
-        except (ValueError, RecursionError):
+def cells_of(file: str, content: bytes | None) -> Cells | None:
+    """Return what a settings file or plan says of what holds agents; None when it is unreadable."""
+    try:
+        values = _parsed(file, content)
+    except ValueError:
+        return None
+    for name in SETTINGS_TABLES.get(file, ()):
+        values = values.get(name, {})
+        if not isinstance(values, dict):
             return None
-        for name in SETTINGS_TABLES.get(file, ()):
-            values = values.get(name, {})
-            if not isinstance(values, dict):
-                return None
-        return plan_cells(file, values) if plan else setting_cells(file, values)
-    return {file + MARK: None if content is None else _lines(content)}
+    return setting_cells(file, values) if file in SETTINGS_TABLES else plan_cells(file, values)
+
+
+def content_cells(file: str, contents: Iterable[tuple[str, bytes]]) -> Cells:
+    """Return a file, or a folder of files, as one cell: digests of lines, which hold no secret."""
+    found = list(contents)
+    lines = [line.rstrip() for _, content in found for line in content.splitlines()]
+    if len(found) != 1 or found[0][0] != file or len(lines) > _MOST_LINES:
+        lines = [f"{path}\0".encode(errors="surrogateescape") + each for path, each in found]
+    return {file + MARK: [hashlib.sha256(line).hexdigest()[:16] for line in lines if line]}
 
 
 def setting_cells(file: str, values: Mapping[str, Any]) -> Cells:
     """Return the settings of a file that hold agents."""
-    return {f"{file}{MARK}{name}": plain(values[name]) for name in values if is_held(name)}
+    return {file + MARK + name: plain(values[name]) for name in values if is_held(name)}
 
 
 def plan_cells(file: str, data: Mapping[str, Any]) -> Cells:
-    """Return what of a plan holds agents: their programs, and what judges and limits tasks."""
-    agents = data.get("agents")
-    found = {name: data[name] for name in _OF_PLAN if name in data}
-    if isinstance(agents, dict):
-        found |= {f"agents.{name}": body for name, body in agents.items()}
-    for task in _tasks(data):
-        found |= {f"tasks.{task['id']}.{name}": task[name] for name in _OF_TASK if name in task}
-    return {f"{file}{MARK}{name}": plain(value) for name, value in found.items()}
+    """Return what of a plan holds agents: all but its tasks and their words."""
+    tasks = {
+        str(task["id"]): {name: task[name] for name in task if name not in FREE_OF_TASK}
+        for task in _tasks(data)
+    }
+    return {file + MARK + name: plain(value) for name, value in _flat({**data, "tasks": tasks})}
 
 
 def plan_with(data: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan in which these cells have other values; None takes one out."""
-    made = json.loads(_text(dict(data)))
-    for cell, value in kept.items():
-        first, _, rest = name_of(cell)[1].partition(".")
-        if first == "agents":
-            _put(made.setdefault("agents", {}), rest, value)
-        elif first == "tasks":
-            task_id, _, name = rest.rpartition(".")
-            for task in _tasks(made):
-                if str(task["id"]) == task_id:
-                    _put(task, name, value)
-        else:
-            _put(made, first, value)
-    return {name: value for name, value in made.items() if name != "agents" or value}
+    made: dict[str, Any] = json.loads(_text(dict(data)))
+    tasks = {str(task["id"]): task for task in _tasks(made)}
+    # First what goes: what comes may stand in its place.
+    for cell, value in sorted(kept.items(), key=lambda each: each[1] is not None):
+        first, *path = (_unquoted(name) for name in name_of(cell)[1].split("."))
+        if first != "tasks":
+            _put(made, [first, *path], value)
+        elif path[0] in tasks:
+            _put(tasks[path[0]], path[1:], value)
+    return made
 
 
 def differing(approved: Mapping[str, Any], present: Mapping[str, Any]) -> list[str]:
@@ -105,38 +107,49 @@ def differing(approved: Mapping[str, Any], present: Mapping[str, Any]) -> list[s
 
 
 def proposed(
-    file: str, before: Cells | None, after: Cells | None, agent_id: str
-) -> tuple[Proposal, ...]:
-    """Return what a change of a file did to its cells; a side that cannot be read is None."""
+    before: Cells | None, after: Cells | None, agent_id: str
+) -> tuple[Proposal, ...] | None:
+    """Return what a change of a file did to its cells; None if it did too much to tell.
+
+    A file that cannot be read counts for nobody, so what follows it counts as new.
+    """
     if after is None:
-        return (Proposal(file + MARK + WHOLE, None, None, agent_id),)
+        return ()
     old = before or {}
     cells = differing(old, after)
     if len(cells) > _MOST_CELLS:
-        return (Proposal(file + MARK + WHOLE, None, None, agent_id),)
+        return None
     return tuple(Proposal(cell, old.get(cell), after.get(cell), agent_id) for cell in cells)
 
 
-def author_of(cell: str, approved: Any, present: Any, proposals: Iterable[Proposal]) -> str | None:
-    """Return the agent that a changed cell came from; None if a person changed it."""
-    whole = name_of(cell)[0] + MARK + WHOLE
-    for each in proposals:
-        if each.cell == whole or (each.cell == cell and _takes_up(each, approved, present)):
-            return each.agent_id
-    return None
+def whole(file: str, blob: str, agent_id: str) -> Proposal:
+    """Return the proposal that stands for all that this content of a file may say."""
+    return Proposal(file + MARK + WHOLE, None, blob, agent_id)
 
 
-def _takes_up(proposal: Proposal, approved: Any, present: Any) -> bool:
-    """Tell whether a value is what an agent proposed, or a list has taken up a part of that."""
+def origins_of(
+    cell: str, approved: Any, present: Any, proposals: Iterable[Proposal]
+) -> list[Proposal]:
+    """Return the proposals that a changed cell came from; none if a person changed it."""
+    any_of_file = name_of(cell)[0] + MARK + WHOLE
+    return [
+        each
+        for each in proposals
+        if not each.settled
+        and (each.cell == any_of_file or (each.cell == cell and takes_up(each, approved, present)))
+    ]
+
+
+def takes_up(proposal: Proposal, approved: Any, present: Any) -> bool:
+    """Tell whether a value is what an agent proposed, or has taken up words of that."""
     if same(present, proposal.after):
         return True
-    lists = [_list(each) for each in (approved, present, proposal.before, proposal.after)]
-    if any(each is None for each in lists[1::2]):
-        return False
-    approved_, present_, before, after = (Counter(each or ()) for each in lists)
-    return bool(
-        (present_ - approved_) & (after - before) or (approved_ - present_) & (before - after)
-    )
+    texts = (approved, present, proposal.before, proposal.after)
+    approved_, present_, before, after = (Counter(_words(each)) for each in texts)
+    added = (present_ - approved_) & (after - before)
+    # Who wrote all of it anew has taken nothing away: nothing of the proposal is left.
+    taken_away = (approved_ - present_) & (before - after) if present_ & after else None
+    return bool(added or taken_away)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -153,18 +166,29 @@ def _text(value: Any) -> str:
     return json.dumps(value, default=str, sort_keys=True)
 
 
-def _list(value: Any) -> list[str] | None:
-    if isinstance(value, str) and "\n" in value:
-        value = value.splitlines()
-    return [_text(each) for each in value] if isinstance(value, list) else None
+def _words(value: Any) -> list[str]:
+    """Return the words of a text, and the items of a list; numbers and switches have none."""
+    if isinstance(value, list):
+        return [word for each in value for word in (_text(each), *_words(each))]
+    return value.split() if isinstance(value, str) else []
 
 
-def _lines(content: bytes) -> list[str] | str:
-    """Return a file as the digests of its lines: they tell two texts apart and hold no secret."""
-    lines = [line.rstrip() for line in content.splitlines()]
-    if len(lines) > _MOST_LINES:
-        return hashlib.sha256(content).hexdigest()
-    return [hashlib.sha256(line).hexdigest()[:16] for line in lines if line]
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Return the values of tables in tables, by their names with dots between."""
+    for name, value in values.items():
+        place = before + _quoted(str(name))
+        if isinstance(value, dict):
+            yield from _flat(value, f"{place}.")
+        else:
+            yield place, value
+
+
+def _quoted(name: str) -> str:
+    return name.replace("%", "%25").replace(".", "%2E").replace(MARK, "%23")
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("%23", MARK).replace("%2E", ".").replace("%25", "%")
 
 
 def _parsed(file: str, content: bytes | None) -> dict[str, Any]:
@@ -181,9 +205,14 @@ def _tasks(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [task for task in listed if isinstance(task, dict) and "id" in task]
 
 
-def _put(table: Any, name: str, value: Any) -> None:
-    if not isinstance(table, dict):
-        return
+def _put(table: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set a value in tables in one another; None takes it out, and tables that are empty then."""
+    name, *rest = path
+    if rest:
+        inner = table.get(name)
+        inner = table[name] = inner if isinstance(inner, dict) else {}
+        _put(inner, rest, value)
+        value = inner or None
     if value is None:
         table.pop(name, None)
     else:

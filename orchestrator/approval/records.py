@@ -50,6 +50,7 @@ def read_proposed(database: Path, present: Mapping[str, Any]) -> list[Proposal]:
             _opened(entry["before"], None),
             _opened(entry["after"], present.get(entry["cell"])),
             entry["agent_id"],
+            settled=bool(entry.get("settled")),
         )
         for entry in entries
     ]
@@ -59,6 +60,11 @@ def approved_cells(document: Document, present: Mapping[str, Any]) -> Cells:
     """Return the approved values; a secret is there only while it still is what it was."""
     cells = document.get("cells", {})
     return {cell: _opened(entry, present.get(cell)) for cell, entry in cells.items()}
+
+
+def cells_in(document: Document | None) -> tuple[str, ...]:
+    """Name the cells of which something was approved."""
+    return tuple((document or {}).get("cells", {}))
 
 
 def with_approved(

@@ -6,6 +6,7 @@ Owns the reading of their work, and that it is recorded before anything of it ca
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lifecycle.paths import Paths
@@ -15,19 +16,21 @@ from orchestrator.approval.cells import (
     WHOLE,
     Proposal,
     cells_of,
+    content_cells,
     name_of,
     proposed,
+    whole,
 )
-from orchestrator.approval.records import APPROVED, keep_proposals
+from orchestrator.approval.records import APPROVED, cells_in, keep_proposals
 from orchestrator.sources import PLAN_FILES
 from runtime.errors import RuntimeFault
-from runtime.filehistory import file_changes, standing, works
+from runtime.filehistory import FileHistory
 from runtime.git import Git
 from runtime.setup.copies import INCLUDE_FILE
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lifecycle.parts import Report
@@ -36,55 +39,119 @@ if TYPE_CHECKING:
     from runtime.masking import Masker
 
 _ALWAYS = (*SETTINGS_TABLES, *PLAN_FILES, INCLUDE_FILE)
+_PLANS = (".toml", ".json")
 _LONGEST = 60
 APPROVE = "`loopwright settings approve`"
 
 
-def watched(document: dict[str, object] | None) -> tuple[str, ...]:
-    """Return the files to look at: those that always count, and those that ever were approved."""
-    cells = (document or {}).get("cells", {})
-    known = (name_of(str(cell))[0] for cell in cells) if isinstance(cells, dict) else ()
-    return tuple(dict.fromkeys((*_ALWAYS, *known)))
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The files to look at, and where their content lies."""
+
+    files: Mapping[str, tuple[str, ...]]
+    """Each with the paths by which git knows it: its own, and those that links lead to."""
+    named: frozenset[str]
+    """Those that settings name: all of their content counts."""
+
+    @classmethod
+    def of(cls, repo: Path, cells: Iterable[str], files: Iterable[str] = ()) -> Watch:
+        """Watch what always counts, what these cells are of, and more files."""
+        known = [name_of(cell) for cell in cells]
+        named = frozenset([INCLUDE_FILE, *(file for file, name in known if not name)])
+        files = dict.fromkeys((*_ALWAYS, *(file for file, _ in known), *files))
+        return cls({file: _places(repo, file) for file in files}, named)
+
+    def concerned(self, path: str) -> list[str]:
+        """Return the files that a change at a path is about.
+
+        A folder that is replaced takes along what lies in it, and what lies in a folder that is
+        watched belongs to it. Some file systems do not tell Loopwright.toml from loopwright.toml.
+        """
+        at = path.casefold()
+        return [
+            file
+            for file, places in self.files.items()
+            if any(_overlap(at, place.casefold()) for place in places)
+        ]
+
+    def proposals(self, change: FileChange, agent_id: str) -> Iterator[Proposal]:
+        """Return what a change did to what holds agents."""
+        for file in self.concerned(change.path):
+            yield from self._of_file(file, change, agent_id)
+
+    def _of_file(self, file: str, change: FileChange, agent_id: str) -> Iterable[Proposal]:
+        itself = change.path.casefold() in (place.casefold() for place in self.files[file])
+        # A folder that is gone may be a link by now.
+        gone = change.after is None and "/" in file
+        all_of_it = (whole(file, change.blob, agent_id),)
+        if not itself or not change.is_plain or gone:
+            return all_of_it
+        sides = (change.before, change.after)
+        found: list[Proposal] = []
+        if file in self.named:
+            old, new = (
+                {} if side is None else content_cells(file, [(file, side)]) for side in sides
+            )
+            found += proposed(old, new, agent_id) or ()
+        if file in SETTINGS_TABLES or (file.endswith(_PLANS) and file not in self.named):
+            try:
+                before, after = (cells_of(file, side) for side in sides)
+            except RecursionError:
+                return all_of_it
+            told = proposed(before, after, agent_id)
+            return all_of_it if told is None else (*found, *told)
+        return found
 
 
-def proposals_in(  # noqa: PLR0913, PLR0917  # whose work, and where to look
-    git: Git, repo: Path, base: str, tips: Sequence[str], files: Sequence[str], agent_id: str
+def _overlap(one: str, other: str) -> bool:
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
+def _places(repo: Path, file: str) -> tuple[str, ...]:
+    """Return the path of a file and those that links on its way lead to, as far as in here."""
+    top, found = repo.resolve(), [file]
+    place = repo / file
+    for _ in range(_LONGEST):
+        real = place.parent.resolve() / place.name
+        found.append(real.relative_to(top).as_posix() if real.is_relative_to(top) else file)
+        if not real.is_symlink():
+            break
+        place = real.parent / real.readlink()
+    return tuple(dict.fromkeys(found))
+
+
+def proposals_in(
+    history: FileHistory,
+    since: Sequence[str],
+    tips: Sequence[str],
+    watch: Watch,
+    agent_id: str,
 ) -> tuple[Proposal, ...]:
-    """Return what commits between base and tips did to what holds agents."""
-    led = _led_elsewhere(repo, files)
-    paths = (*files, *led)
-    known = {path.casefold(): led.get(path, path) for path in paths}
-    found: list[Proposal] = []
-    for change in file_changes(git, repo, base, tips, paths):
-        # Some file systems do not tell Loopwright.toml from loopwright.toml.
-        found += _of_change(known[change.path.casefold()], change, agent_id)
-    return tuple(found)
+    """Return what the tips' own commits did to what holds agents."""
+    return tuple(
+        each
+        for change in history.changes(since, tips, lambda path: bool(watch.concerned(path)))
+        for each in watch.proposals(change, agent_id)
+    )
 
 
-def standing_proposals(git: Git, repo: Path, files: Sequence[str]) -> Iterator[Proposal]:
+def plans_in(
+    history: FileHistory, since: Sequence[str], tips: Sequence[str], watch: Watch, agent_id: str
+) -> tuple[Proposal, ...]:
+    """Return other files that may be run as a plan some day, each as a whole."""
+
+    def wanted(path: str) -> bool:
+        return path.endswith(_PLANS) and not watch.concerned(path)
+
+    found = history.changes(since, tips, wanted)
+    plans = (each for each in found if not each.is_plain or b"tasks" in (each.after or b""))
+    return tuple(whole(each.path, each.blob, agent_id) for each in plans)
+
+
+def standing_proposals(history: FileHistory, watch: Watch) -> Iterator[Proposal]:
     """Return what the work of agents that is there now would do to what holds them."""
-    led = _led_elsewhere(repo, files)
-    for work, change in standing(git, repo, works(git, repo), (*files, *led)):
-        yield from _of_change(led.get(change.path, change.path), change, work.agent_id)
-
-
-def _of_change(file: str, change: FileChange, agent_id: str) -> tuple[Proposal, ...]:
-    plan = file not in SETTINGS_TABLES and file.endswith((".toml", ".json"))
-    sides = [cells_of(file, side, plan=plan) for side in (change.before, change.after)]
-    before, after = sides
-    if not change.is_plain or (change.after is None and "/" in file):
-        after = None  # a folder that is gone may be a link by now
-    return proposed(file, before, after, agent_id)
-
-
-def _led_elsewhere(repo: Path, files: Iterable[str]) -> dict[str, str]:
-    """Return the files that some of these are links to, by their paths in the repository."""
-    top, found = repo.resolve(), dict[str, str]()
-    for file in files:
-        place = repo / file
-        if place.is_symlink() and place.resolve().is_relative_to(top):
-            found[place.resolve().relative_to(top).as_posix()] = file
-    return found
+    for work, change in history.standing(history.works(), lambda path: bool(watch.concerned(path))):
+        yield from watch.proposals(change, work.agent_id)
 
 
 class WorkWatch:
@@ -95,15 +162,23 @@ class WorkWatch:
         self._masker = masker
         self._report = report
         # Of its own: it is used in a thread, beside the one of the runner.
-        self._git = Git(home=Paths.of(repo).root / "git-settings")
+        # Of its own: it is used in a thread, beside the one of the runner.
+        self._history = FileHistory(Git(home=Paths.of(repo).root / "git-settings"), repo)
         self._alone = asyncio.Lock()
 
     async def captured(
-        self, store: LifecycleStore, agent_id: str, base: str, tips: Sequence[str]
+        self, store: LifecycleStore, agent_id: str, since: Sequence[str], tips: Sequence[str]
     ) -> None:
         """Record what the work of an agent does to settings that hold it."""
-        found = await self._proposals(store, base, tips, agent_id)
-        fresh = await keep_proposals(store, found, self._masker) if found else []
+        watch = await self._watch(store)
+        try:
+            found = await self._asked(proposals_in, since, tips, watch, agent_id)
+            plans = await self._asked(plans_in, since, tips, watch, agent_id)
+        except (RuntimeFault, OSError):
+            # Nobody can tell what it did, and it must come to its end all the same.
+            found = plans = tuple(whole(file, tips[0], agent_id) for file in watch.files)
+        fresh = await keep_proposals(store, found, self._masker)
+        await keep_proposals(store, plans, self._masker)
         if fresh and self._report is not None:
             reason = (
                 f"its commits change what holds agents: {named(each.cell for each in fresh)}; "
@@ -115,7 +190,8 @@ class WorkWatch:
         """Say why nobody merges this unasked; nothing when it changes nothing that holds agents."""
         try:
             # By its whole name: a tag may have the same.
-            found = await self._proposals(store, f"refs/heads/{base}", (head,), "")
+            since, watch = (f"refs/heads/{base}",), await self._watch(store)
+            found = await self._asked(proposals_in, since, (head,), watch, "")
         except RuntimeFault as problem:
             return f"nobody can tell whether it changes what holds agents: {problem}"
         if not found:
@@ -125,14 +201,15 @@ class WorkWatch:
             "a person merges it, or nobody"
         )
 
-    async def _proposals(
-        self, store: LifecycleStore, base: str, tips: Sequence[str], agent_id: str
+    async def _watch(self, store: LifecycleStore) -> Watch:
+        document = (await store.all(APPROVED)).get(APPROVED)
+        return Watch.of(self._repo, cells_in(document))
+
+    async def _asked(
+        self, ask: Callable[..., tuple[Proposal, ...]], *about: object
     ) -> tuple[Proposal, ...]:
-        files = watched((await store.all(APPROVED)).get(APPROVED))
         async with self._alone:
-            return await asyncio.to_thread(
-                proposals_in, self._git, self._repo, base, tips, files, agent_id
-            )
+            return await asyncio.to_thread(ask, self._history, *about)
 
 
 def named(cells: Iterable[str]) -> str:

@@ -52,12 +52,14 @@ def run(name: str, args: list[str]) -> int:
         raise UsageError(f"name whose work to accept, or all: loopwright {name} AGENT... | --all")
     repo = find_repo(options.repo)
     import asyncio  # noqa: PLC0415  # only now it is clear that something is asked
+    import os  # noqa: PLC0415  # as above
 
     from orchestrator.peopleonly import require_person  # noqa: PLC0415  # as above
 
     for agent in options.agents or ("--all",):
         require_person(repo, f"{name} {agent}", "" if options.all else agent)
     from orchestrator import accepting, steering  # noqa: PLC0415  # as above
+    from orchestrator.approval.approving import note  # noqa: PLC0415  # as above
     from orchestrator.cli.text import one_line, say, tell, to_json  # noqa: PLC0415  # as above
 
     wish = steering.Wish(
@@ -70,6 +72,7 @@ def run(name: str, args: list[str]) -> int:
         verify=options.verify,
         progress=tell,
     )
+    asyncio.run(note(repo, os.environ, wish.by))
     outcomes = asyncio.run(
         accepting.accept(repo, wish, options.agents, tell=_quiet if options.json else _told)
     )

@@ -81,14 +81,17 @@ def _list(repo: Path, options: Namespace) -> int:
 
 def _order(repo: Path, options: Namespace) -> int:
     import asyncio  # noqa: PLC0415  # as above
+    import os  # noqa: PLC0415  # as above
 
     from ci.interface import MergeTerms  # noqa: PLC0415  # as above
     from orchestrator import prdesk  # noqa: PLC0415  # as above
+    from orchestrator.approval.approving import note  # noqa: PLC0415  # as above
     from orchestrator.cli import exits  # noqa: PLC0415  # as above
     from orchestrator.cli.text import one_line, say, to_json  # noqa: PLC0415  # as above
     from orchestrator.peopleonly import require_person  # noqa: PLC0415  # as above
 
     require_person(repo, f"pr {options.action} {options.number}")
+    asyncio.run(note(repo, os.environ, options.by or user()))
     answer = asyncio.run(
         prdesk.order(
             _makings(repo),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.cli.loopoptions import isolation, with_looping
-from orchestrator.cli.options import Parser, UsageError, count, find_repo, positive
+from orchestrator.cli.options import Parser, UsageError, count, find_repo, positive, user
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -53,17 +53,26 @@ def run(name: str, args: list[str]) -> int:
     import asyncio  # noqa: PLC0415  # only now it is clear that something runs
     from pathlib import Path  # noqa: PLC0415  # as above
 
+    from lifecycle.errors import PlanError  # noqa: PLC0415  # as above
     from orchestrator import jobs, plans  # noqa: PLC0415  # as above
+    from orchestrator.approval.approving import keep, told  # noqa: PLC0415  # as above
     from orchestrator.cli import looping  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
     from orchestrator.web.front import fronted  # noqa: PLC0415  # as above
 
     bench = looping.Bench.of(repo, max_live_agents=options.max_live, **confined)
     path = Path(options.plan) if options.plan is not None else plans.find_plan(repo)
-    plan = plans.load_plan(path, bench.settings.approvals) if path is not None else None
-    for task in plan.tasks if plan is not None else ():
-        # Who has no agent is refused before anything starts.
-        plans.agent_for(task, plan, bench.settings())
+    approvals = bench.settings.approvals
+    try:
+        plan = plans.load_plan(path, approvals) if path is not None else None
+        for task in plan.tasks if plan is not None else ():
+            # Who has no agent is refused before anything starts.
+            plans.agent_for(task, plan, bench.settings())
+    except PlanError as problem:
+        if not approvals.held:
+            raise
+        asyncio.run(keep(repo, bench.environ, approvals, user()))
+        raise PlanError(f"{problem}. {told(approvals)}") from problem
 
     async def work(engine: Engine) -> Work:
         everything = options.plan is None

@@ -124,7 +124,11 @@ def _folders(path: str) -> set[str]:
     return {"/".join(names[:end]) for end in range(len(names) + 1)}
 
 
-def _named(files: Mapping[str, bytes], commands: Iterable[str]) -> set[str]:
+def words_of(commands: Iterable[str]) -> set[str]:
+    """Return the words of commands that may be paths, and the files that makers read unnamed."""
     words = {word for command in commands for word in _WORDS.findall(command)}
-    named = words | {name for word in words for name in _MAKERS.get(word, ())}
-    return {path for word in named if (path := word.removeprefix("./")) in files}
+    return words | {name for word in words for name in _MAKERS.get(word, ())}
+
+
+def _named(files: Mapping[str, bytes], commands: Iterable[str]) -> set[str]:
+    return {path for word in words_of(commands) if (path := word.removeprefix("./")) in files}

@@ -7,27 +7,44 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lifecycle.heldsettings import FREE, HELD, NAME_FILES, is_held
+from lifecycle.heldsettings import FREE, FREE_OF_TASK, HELD, NAME_FILES, is_held
 from lifecycle.judging.flags import flagged
+from lifecycle.plan import Agent, Plan, Task
 from lifecycle.settings import Settings
+from lifecycle.store.sqlite import SqliteStore
 from orchestrator.approval.cells import (
     Proposal,
-    author_of,
     cells_of,
+    origins_of,
     plan_cells,
     plan_with,
     proposed,
 )
-from orchestrator.approval.work import proposals_in
+from orchestrator.approval.records import read_proposed
+from orchestrator.approval.work import Watch, WorkWatch, plans_in, proposals_in
+from runtime.filehistory import FileHistory
 from runtime.git import Git
+from runtime.masking import Masker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 VERIFY = "loopwright.toml#verify"
 SHUT_IN = 'isolation = "container"\n'
 LOOSE = 'isolation = "process"\n'
+
+
+def author_of(
+    cell: str, approved: object, present: object, proposals: Iterable[Proposal]
+) -> str | None:
+    found = origins_of(cell, approved, present, proposals)
+    return found[0].agent_id if found else None
+
+
+def found_in(repo: Path, *files: str, since: str = "refs/heads/main") -> tuple[Proposal, ...]:
+    watch = Watch.of(repo, files)
+    return proposals_in(FileHistory(Git(), repo), (since,), ("HEAD",), watch, "agent-1")
 
 
 def test_every_setting_is_said_to_hold_agents_or_not() -> None:
@@ -60,12 +77,30 @@ def test_a_list_that_took_up_a_part_of_an_agents_is_the_agents(
     assert author_of(VERIFY, approved, present, proposals) == whose
 
 
-def test_of_a_file_that_cannot_be_read_every_change_is_the_agents() -> None:
-    after = cells_of("loopwright.toml", b"verify = [")
-    assert after is None
-    found = proposed("loopwright.toml", {}, after, "agent-1")
-    assert author_of(VERIFY, ["a"], ["b"], found) == "agent-1"
-    assert author_of("pyproject.toml#verify", ["a"], ["b"], found) is None
+def test_a_file_that_cannot_be_read_is_nobodys_change() -> None:
+    broken = cells_of("loopwright.toml", b"verify = [")
+    assert broken is None
+    before = cells_of("loopwright.toml", b'verify = ["a"]')
+    assert proposed(before, broken, "agent-1") == ()
+    mended = proposed(broken, cells_of("loopwright.toml", b'verify = ["b"]'), "agent-1") or ()
+    assert author_of(VERIFY, ["a"], ["b"], mended) == "agent-1"
+    assert author_of(VERIFY, ["a"], ["c"], mended) is None
+
+
+@pytest.mark.parametrize(
+    ("approved", "agents", "present"),
+    [
+        ("sh poll.sh", "sh poll.sh; evil", "sh -x poll.sh; evil"),
+        ("sh poll.sh", "sh poll.sh; evil", "sh poll.sh --all; evil"),
+        (["make test"], ["make test || true"], ["make test -k || true", "more"]),
+    ],
+)
+def test_an_edit_beside_a_change_that_waits_does_not_release_it(
+    approved: object, agents: object, present: object
+) -> None:
+    proposals = [Proposal(VERIFY, approved, agents, "agent-1")]
+    assert author_of(VERIFY, approved, present, proposals) == "agent-1"
+    assert author_of(VERIFY, approved, "mine", proposals) is None
 
 
 def test_only_what_holds_agents_is_a_cell() -> None:
@@ -79,19 +114,36 @@ def test_a_plan_keeps_its_words_and_tasks_when_its_programs_wait() -> None:
         "tasks": [{"id": "A", "title": "other words", "verify": ["true"]}, {"id": "B"}],
     }
     assert set(plan_cells("p.toml", data)) == {
-        "p.toml#agents.default",
-        "p.toml#agents.new",
+        "p.toml#agents.default.command",
+        "p.toml#agents.new.command",
         "p.toml#tasks.A.verify",
     }
     kept = {
-        "p.toml#agents.default": {"command": ["good"]},
-        "p.toml#agents.new": None,
+        "p.toml#agents.default.command": ["good"],
+        "p.toml#agents.new.command": None,
         "p.toml#tasks.A.verify": None,
     }
     assert plan_with(data, kept) == {
         "agents": {"default": {"command": ["good"]}},
         "tasks": [{"id": "A", "title": "other words"}, {"id": "B"}],
     }
+
+
+def test_each_value_of_a_plan_is_a_cell_of_its_own_and_new_ones_are_held() -> None:
+    filled = {name: {"A.b": "x"} for name in (*Task.model_fields, "novel") if name != "id"}
+    data = {
+        "agents": {"a.b": {name: {"V": "x"} for name in (*Agent.model_fields, "novel")}},
+        **{name: {"x": 1} for name in Plan.model_fields if name not in ("agents", "tasks")},
+        "tasks": [{"id": "T.1", **filled}],
+    }
+    cells = plan_cells("p.toml", data)
+    held = {cell.split(".")[3] for cell in cells if cell.startswith("p.toml#tasks.T%2E1.")}
+    assert held == {"verify", "setup", "agent", "base", "budget", "novel"}
+    assert set(Task.model_fields) >= FREE_OF_TASK
+    assert {f"p.toml#agents.a%2Eb.{name}.V" for name in Agent.model_fields} < set(cells)
+    assert "p.toml#budget.x" in cells
+    assert not plan_cells("p.toml", plan_with(data, dict.fromkeys(cells)))
+    assert plan_cells("p.toml", plan_with({"tasks": [{"id": "T.1"}]}, cells)) == cells
 
 
 @pytest.fixture
@@ -171,13 +223,20 @@ def _in_a_folder_that_is_a_link(repo: Path) -> None:
 def test_a_folder_that_became_a_link_holds_nothing_approved(repo: Path) -> None:
     _in_a_folder_that_is_a_link(repo)
     _commit(repo)
-    found = proposals_in(Git(), repo, "main", ("HEAD",), ("plans/a.toml",), "agent-1")
+    found = found_in(repo, "plans/a.toml#budget.attempts")
     before, now = {"attempts": 3}, {"attempts": 900}
     assert author_of("plans/a.toml#budget", before, now, found) == "agent-1"
 
 
-PLANTING = [_written, _and_taken_back, _by_a_link, _in_a_merge, _under_another_case,
-            _behind_a_graft]  # fmt: skip
+def _without_a_common_history(repo: Path) -> None:
+    _git(repo, "checkout", "--quiet", "--orphan", "alone")
+    _written(repo)
+
+
+PLANTING = [
+    *(_written, _and_taken_back, _by_a_link, _in_a_merge, _under_another_case, _behind_a_graft),
+    _without_a_common_history,
+]
 
 
 @pytest.mark.parametrize("plant", PLANTING, ids=lambda each: each.__name__)
@@ -187,7 +246,7 @@ def test_what_an_agent_planted_is_found_however_it_got_there(
     plant(repo)
     _commit(repo)
     _git(repo, "tag", "main", "HEAD")
-    found = proposals_in(Git(), repo, "refs/heads/main", ("HEAD",), ("loopwright.toml",), "agent-1")
+    found = found_in(repo)
     isolation = "loopwright.toml#isolation"
     assert author_of(isolation, "container", "process", found) == "agent-1"
 
@@ -196,7 +255,73 @@ def test_what_an_agent_left_alone_is_no_change_of_its_own(repo: Path) -> None:
     (repo / "code.py").write_text("x = 1\n")
     (repo / "loopwright.toml").write_text(SHUT_IN + "stop_grace = 1\n")
     _commit(repo)
-    assert not proposals_in(Git(), repo, "main", ("HEAD",), ("loopwright.toml",), "agent-1")
+    assert not found_in(repo)
+
+
+def test_what_a_person_changed_in_the_base_is_not_the_agents_that_took_it_up(repo: Path) -> None:
+    base = _git(repo, "rev-parse", "HEAD")
+    (repo / "code.py").write_text("x = 1\n")
+    _commit(repo)
+    _git(repo, "checkout", "--quiet", "main")
+    _written(repo)
+    _commit(repo)
+    _git(repo, "checkout", "--quiet", "agent/a")
+    _git(repo, "merge", "--quiet", "--no-ff", "-m", "Take up the base", "main")
+    history, watch = FileHistory(Git(), repo), Watch.of(repo, ())
+    since = (base, "refs/heads/main")
+    assert not proposals_in(history, since, ("HEAD",), watch, "agent-1")
+    (repo / "loopwright.toml").write_text("wall_limit = 0\n")
+    _commit(repo)
+    cells = {each.cell for each in proposals_in(history, since, ("HEAD",), watch, "agent-1")}
+    assert cells == {"loopwright.toml#isolation", "loopwright.toml#wall_limit"}
+
+
+@pytest.mark.parametrize("how", ["link above", "submodule", "in a named folder", "json"])
+def test_all_ways_to_another_content_of_a_named_file_are_found(repo: Path, how: str) -> None:
+    (repo / "real").mkdir()
+    for name in ("poll.sh", "poll.json"):
+        (repo / "real" / name).write_text("{}\n")
+    (repo / "ci").symlink_to("real")
+    _commit(repo)
+    cell = "ci/poll.sh#"
+    base = _git(repo, "rev-parse", "HEAD")
+    if how == "submodule":
+        (repo / "ci").unlink()
+        _git(repo, "update-index", "--force-remove", "ci")
+        _git(repo, "update-index", "--add", "--cacheinfo", f"160000,{base},ci")
+        _git(repo, "commit", "--quiet", "-m", "x")
+    elif how == "in a named folder":
+        cell = "real#"
+        (repo / "real" / "new.sh").write_text("id\n")
+    elif how == "json":
+        cell = "real/poll.json#"
+        (repo / "real" / "poll.json").write_text('{"evil": 1}\n')
+    else:
+        (repo / "real" / "poll.sh").write_text("id\n")
+    if how != "submodule":
+        _commit(repo)
+    found = found_in(repo, cell, since=base)
+    now = next((each.after for each in found if each.cell == cell), ["other"])
+    assert author_of(cell, ["before"], now, found) == "agent-1"
+
+
+async def test_work_that_nobody_can_read_is_noted_as_able_to_say_anything(
+    repo: Path, tmp_path: Path
+) -> None:
+    async with await SqliteStore.open(tmp_path / "state.db") as store:
+        await WorkWatch(repo, Masker()).captured(store, "agent-1", ("main",), ("0" * 40,))
+    found = read_proposed(tmp_path / "state.db", {})
+    assert author_of("loopwright.toml#isolation", "container", "process", found) == "agent-1"
+
+
+def test_a_plan_that_an_agent_added_is_remembered_and_other_files_are_not(repo: Path) -> None:
+    (repo / "new.toml").write_text('[[tasks]]\nid = "A"\n')
+    (repo / "package.json").write_text('{"name": "x"}\n')
+    _commit(repo)
+    history, watch = FileHistory(Git(), repo), Watch.of(repo, ())
+    assert [each.cell for each in plans_in(history, ("main",), ("HEAD",), watch, "agent-1")] == [
+        "new.toml#*"
+    ]
 
 
 def test_the_verdict_names_a_changed_settings_file() -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lifecycle.heldsettings import ONE_CHOICE
 from lifecycle.settings import Settings
 from orchestrator.config import (
-    AGENT,
     SettingsReader,
     allowed_values,
     explain_settings,
@@ -17,6 +17,7 @@ from orchestrator.config import (
 )
 from orchestrator.errors import ConfigError
 from orchestrator.sources import NOT_SETTINGS
+from tests.orchestrator.loopkit import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,9 +175,9 @@ def test_the_strongest_source_that_names_an_agent_names_the_only_one(
 ) -> None:
     more = say_in(LAYERS[at - 1], repo, home, weak) | say_in(LAYERS[at], repo, home, strong)
     rows = {row.name: row for row in explain_settings(repo, environ=environ(home, **more))}
-    named = [name for name in AGENT if rows[name].value]
+    named = [name for name in ONE_CHOICE if rows[name].value]
     assert named == [strong]
-    assert [rows[name].source for name in AGENT if name != strong] == ["default"] * 2
+    assert [rows[name].source for name in ONE_CHOICE if name != strong] == ["default"] * 2
 
 
 @pytest.mark.parametrize(
@@ -315,7 +316,19 @@ def test_a_reader_sees_a_change_at_once_and_reads_only_then(repo: Path, home: Pa
     second = reader()
     assert reader() is second
     file.unlink()
-    assert reader().max_retries == Settings().max_retries
+    until(lambda: reader().max_retries == Settings().max_retries, "the file that is gone is seen")
+
+
+def test_a_file_that_is_being_written_anew_counts_as_before(repo: Path, home: Path) -> None:
+    file = repo / "loopwright.toml"
+    file.write_text("max_retries = 3\n")
+    reader = SettingsReader(repo, environ=environ(home))
+    file.unlink()
+    assert reader().max_retries == 3
+    file.touch()
+    assert reader().max_retries == 3
+    file.write_text("max_retries = 4\n")
+    assert reader().max_retries == 4
 
 
 def test_a_file_that_becomes_bad_is_told_once_and_leaves_the_last_good_values(

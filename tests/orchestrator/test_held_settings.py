@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +152,44 @@ def test_what_an_accepted_change_planted_in_the_settings_waits_for_a_person(
     assert any(act[0] == "setting" and act[2:] == ("isolation", "held") for act in acts)
 
 
+GONE = {
+    "deleted": ["git", "rm", "--quiet", "FILE"],
+    "renamed": ["git", "mv", "FILE", "other.toml"],
+    "dangling": ["sh", "-c", "rm FILE && ln -s nowhere FILE && git add FILE"],
+}
+
+
+@pytest.mark.parametrize("how", GONE)
+@pytest.mark.parametrize("file", PLANTS)
+def test_a_settings_file_that_an_agent_took_away_holds_as_before(
+    world: World, file: str, how: str
+) -> None:
+    text = _boxed(world, 'isolation = "process"\n')
+    held = "wall_limit = 60\nbudget_attempts = 3\n"
+    if file == "pyproject.toml":
+        (world.repo / file).write_text(f"[tool.loopwright]\n{held}")
+        held = ""
+    world.settings(f"{text}{held}")
+    world.git("add", "-A")
+    world.git("commit", "--quiet", "-m", "Hold them here")
+    take = [word.replace("FILE", file) for word in GONE[how]]
+    agent = world.script("agent", [{"run": take}, {"commit": "x"}, DONE])
+    world.call("run", "x", "--command", agent)
+    with world.live("serve", "--port", "0") as live:
+        world.call("accept", "agent-T001")
+        live.says("Not in force: ")
+    values = {row["name"]: row for row in world.json("settings")["settings"]}
+    assert (values["wall_limit"]["value"], values["budget_attempts"]["value"]) == (60, 3)
+    assert values["wall_limit"]["source"] == f"{file}, as a person approved it"
+    world.call("settings", "approve")
+    values = {row["name"]: row for row in world.json("settings")["settings"]}
+    assert values["budget_attempts"]["value"] != 3, "now a person said so"
+    (world.repo / file).unlink(missing_ok=True)
+    table = "[tool.loopwright]\n" if file == "pyproject.toml" else ""
+    (world.repo / file).write_text(f"{table}wall_limit = 77\n")
+    assert not _held(world), "what follows is a person's"
+
+
 @pytest.mark.parametrize("how", ["merge", "squash", "rebase", "file"])
 def test_it_waits_in_whatever_form_a_person_merged_it(world: World, how: str) -> None:
     text = _boxed(world, 'isolation = "process"\nwall_limit = 60\n')
@@ -208,23 +248,98 @@ def test_a_persons_edit_while_agents_run_is_taken_up_by_the_next_attempt(world: 
         assert "`exit 9` ended with code 9" in live.err
 
 
-def test_a_command_whose_script_an_agent_changed_is_not_run(world: World) -> None:
-    script = world.repo / "poll.sh"
-    script.write_text("echo '{}'\n")
+@pytest.mark.parametrize(
+    "command",
+    ["sh ci/poll.sh $SHA", 'sh "$PWD/ci/poll.sh"', "cd ci && ./poll.sh", "run --file=ci/poll.sh"],
+)
+def test_a_command_whose_script_an_agent_changed_is_not_run(world: World, command: str) -> None:
+    (world.repo / "ci").mkdir()
+    (world.repo / "ci" / "poll.sh").write_text("echo '{}'\n")
     world.git("add", "-A")
-    _boxed(world, 'isolation = "process"\nci_poll_command = "sh poll.sh $SHA"\n')
+    _boxed(world, f'isolation = "process"\nci_poll_command = {json.dumps(command)}\n')
     agent = world.script(
         "agent",
-        [{"write": {"path": "poll.sh", "text": "echo '{}'\nid\n"}}, {"commit": "x"}, DONE],
+        [{"write": {"path": "ci/poll.sh", "text": "echo '{}'\nid\n"}}, {"commit": "x"}, DONE],
     )
     world.call("run", "x", "--command", agent)
     world.call("accept", "agent-T001")
     values = {row["name"]: row["value"] for row in world.json("settings")["settings"]}
     assert values["ci_poll_command"] is None
-    assert "poll.sh" in _held(world)
+    assert _held(world).keys() & {"ci/poll.sh", "ci"}
+    (world.repo / "ci" / "poll.sh").write_text("echo '{}'\nid\n# mine\n")
+    assert _held(world), "an edit beside it does not release it"
     world.call("settings", "approve")
     values = {row["name"]: row["value"] for row in world.json("settings")["settings"]}
-    assert values["ci_poll_command"] == "sh poll.sh $SHA"
+    assert values["ci_poll_command"] == command
+    (world.repo / "ci" / "poll.sh").write_text("echo mine\n")
+    assert not _held(world)
+
+
+def _sh(line: str) -> dict[str, Any]:
+    return {"run": ["sh", "-ec", line]}
+
+
+def _plants(world: World) -> str:
+    """Commit a limit; returns the shell line by which an agent lifts it."""
+    _boxed(world, 'isolation = "process"\nwall_limit = 60\n')
+    return "sed -i s/wall_limit.*/wall_limit=0/ loopwright.toml; git commit -qam x"
+
+
+def test_work_without_a_common_history_comes_to_its_end(world: World) -> None:
+    line = f"{_plants(world)}; git reset -q --hard $(git commit-tree -m x HEAD^{{tree}})"
+    world.call("run", "x", "--command", world.script("agent", [_sh(line), DONE]))
+    world.git("checkout", "agent/agent-T001", "--", "loopwright.toml")
+    world.call("reject", "agent-T001")
+    assert _held(world)["wall_limit"]["approved"] == 60
+
+
+def test_what_waits_is_kept_when_the_branch_moves_on_and_goes(world: World) -> None:
+    done = world.folder / "planted"
+    line = f"{_plants(world)}; touch {done}"
+    line += f"; while [ -e {done} ]; do sleep 0.05; done; git reset -q --hard HEAD~1"
+    agent = world.script("agent", [_sh(line), {"commit": "y"}, DONE])
+    with world.live("run", "x", "--command", agent) as live:
+        until(done.exists, "it has planted")
+        world.git("merge", "--quiet", "--squash", "agent/agent-T001")
+        live.says("Not in force: wall_limit")
+        done.unlink()
+        live.ends(0)
+    world.call("reject", "agent-T001")
+    assert _held(world)["wall_limit"]["approved"] == 60
+
+
+def test_it_waits_from_any_branch_of_an_agent(world: World) -> None:
+    line = f"{_plants(world)}; git branch agent/other; git reset -q --hard HEAD~1"
+    world.call("run", "x", "--command", world.script("agent", [_sh(line), {"commit": "y"}, DONE]))
+    world.git("checkout", "agent/other", "--", "loopwright.toml")
+    assert _held(world)["wall_limit"]["approved"] == 60
+
+
+@pytest.mark.parametrize("how", ["accepted", "merged by hand"])
+def test_what_was_planted_before_anything_was_recorded_waits(world: World, how: str) -> None:
+    line = _plants(world)
+    world.call("run", "x", "--command", world.script("agent", [_sh(line), DONE]))
+    with closing(sqlite3.connect(world.repo / ".loopwright" / "state.db")) as records, records:
+        records.execute("DELETE FROM documents WHERE collection LIKE 'settings.%'")
+    if how == "accepted":
+        assert "settings approve" in world.call("accept", "agent-T001").stderr
+    else:
+        world.git("merge", "--quiet", "--ff-only", "agent/agent-T001")
+    assert _held(world)["wall_limit"]["approved"] == 60
+    agent = world.script("more", [{"commit": "y"}, DONE])
+    assert "Not in force: wall_limit" in world.call("run", "y", "--command", agent).stderr
+
+
+def test_a_file_that_could_not_be_read_for_a_while_does_not_hold_a_persons_edits(
+    world: World,
+) -> None:
+    _boxed(world, 'isolation = "process"\n')
+    line = "echo '[' > pyproject.toml; git add -A; git commit -qm x; git rm -q pyproject.toml"
+    agent = world.script("agent", [_sh(line), {"commit": "y"}, DONE])
+    world.call("run", "x", "--command", agent)
+    world.call("accept", "agent-T001")
+    (world.repo / "pyproject.toml").write_text("[tool.loopwright]\nwall_limit = 60\n")
+    assert not _held(world)
 
 
 def test_what_an_agent_wrote_into_the_plan_gives_no_budget_and_no_program(world: World) -> None:
@@ -237,12 +352,17 @@ def test_what_an_agent_wrote_into_the_plan_gives_no_budget_and_no_program(world:
     ran = world.folder / "ran"
     planted = (
         f'[agents.default]\ncommand = ["touch", "{ran}"]\n'
-        '[[tasks]]\nid = "A"\ntitle = "a"\nverify = ["true"]\n'
+        f'[[tasks]]\nid = "A"\ntitle = "a"\nverify = ["true"]\nsetup = ["touch {ran}"]\n'
         '[[tasks]]\nid = "B"\ntitle = "b"\nbudget = {attempts = 900}\n'
     )
     agent = world.script(
         "agent",
-        [{"write": {"path": plan.name, "text": planted}}, {"commit": "x"}, DONE],
+        [
+            {"write": {"path": plan.name, "text": planted}},
+            {"write": {"path": "more.toml", "text": planted.replace('"A"', '"C"')}},
+            {"commit": "x"},
+            DONE,
+        ],
     )
     world.call("up", "--no-server")
     world.call("run", "x", "--command", agent, "--task-id", "P")
@@ -251,6 +371,11 @@ def test_what_an_agent_wrote_into_the_plan_gives_no_budget_and_no_program(world:
     assert "settings approve" in done.stderr
     assert not ran.exists()
     assert world.row("agent-B")["work_kind"] == "Completed", "a new task is no loosened hold"
+    assert "more.toml" in world.call("up", "more.toml", "--no-server", code=None).stderr
+    assert not ran.exists(), "nor does a plan count that an agent added"
+    assert "more.toml" in [each["file"] for each in world.json("settings")["held"]]
+    world.call("settings", "approve")
+    assert not _held(world)
 
 
 def test_what_is_there_at_first_is_approved_and_shown_once(world: World) -> None:

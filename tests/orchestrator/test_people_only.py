@@ -84,6 +84,16 @@ def test_an_agent_accepts_nobodys_work(finished: World, way: str) -> None:
     assert world.row()["work_kind"] == "Completed"
     assert not (world.repo / "first.txt").exists()
     assert "accept" in _refusals(world)
+    assert ("use a new terminal" in said) is (way == "as it is")
+
+
+def test_inside_a_sandbox_it_is_said_that_the_records_cannot_be_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOPWRIGHT_SPAWN_ID", "agent-T001.1.1.x")
+    for order in (("show", "agent-T001"), ("guide", "agent-T001", "more")):
+        done = world.call(*order, code=2)
+        assert "cannot be seen from inside the sandbox" in done.stderr, order
 
 
 def test_a_gate_accepts_nobodys_work(finished: World) -> None:
