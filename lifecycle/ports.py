@@ -77,6 +77,10 @@ class Workspaces(Protocol):
         """Keep uncommitted work under a ref; None when there is none."""
         ...
 
+    async def strip(self, workspace: Workspace, commit: str) -> bool:
+        """Leave just this commit there; False where that is not so and work would be lost."""
+        ...
+
     async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
         """Save what is not merged, then remove the workspace."""
         ...

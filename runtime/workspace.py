@@ -27,6 +27,7 @@ from runtime.programs import named_programs, new_programs
 from runtime.saving import SavedWork, keep_work, save_work, saved_message
 from runtime.setup.stamps import WORKSPACE, read_stamp
 from runtime.status import Checkout, head_of, status_of
+from runtime.stripping import strip
 from runtime.tree import LOG_FORMAT, SHA, parse_changes, parse_log
 from runtime.worktrees import Found, Worktrees
 from runtime.worktrees_dir import claim, default_worktrees_dir, release
@@ -204,6 +205,11 @@ class WorkspaceManager:
         async with self._lock(workspace.agent_id):
             checkout = await self._checkout(workspace)
             return await keep_work(self._git, checkout, workspace.agent_id, str(attempt), reason)
+
+    async def strip(self, workspace: Workspace, commit: str) -> bool:
+        """Leave just this commit there; False where that is not so and work would be lost."""
+        async with self._lock(workspace.agent_id):
+            return await strip(self._git, await self._checkout(workspace), commit)
 
     async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
         """Save what is uncommitted, then remove the workspace, and the branch too if asked.

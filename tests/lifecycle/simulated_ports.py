@@ -109,6 +109,10 @@ class Spaces:
         self._life.checkpoint("after save")
         return SavedWork(ref, reason, tuple(space.dirty))
 
+    async def strip(self, workspace: Workspace, commit: str) -> bool:
+        del commit
+        return not self._space(workspace).dirty
+
     async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
         del drop_branch, attempt
         self._life.checkpoint("before remove")

@@ -273,6 +273,25 @@ async def test_code_of_an_agent_without_network_gets_none_by_the_set_up(world: W
     assert result.result_type is LoopResultType.TASK_COMPLETE, result
 
 
+async def test_what_an_agent_left_in_its_workspace_gets_no_network_by_the_set_up(
+    world: World,
+) -> None:
+    if not gives(network="none"):
+        return
+    lock(world, ".env", "tools")
+    (world.repo / ".env").write_text("KEY=1\n")
+    escaped = world.folder / "escaped"
+    setup = ("mkdir -p tools; test -f tools/run || echo true > tools/run", "sh tools/run")
+    plant = sh(f"rm .env; echo 'ls /sys/class/net > {escaped}' > tools/run")
+    result = await world.run(
+        {1: [plant, {"exit": 1}], 2: [sh("grep KEY .env"), *commit("x.txt"), DONE]},
+        setup=setup, copy=(".env",), network="none",
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+    assert "KEY=1" in world.paths.log(AGENT, 2).read_text()
+    assert not escaped.exists(), "code of the agent ran with network"
+
+
 # --- in a sandbox, in local CI, and when it is broken off --------------------------------------
 
 
