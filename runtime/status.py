@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from runtime.git import Git
     from runtime.gitview import View
+    from runtime.setup.made import Made
     from runtime.tree import TreeStatus
 
 SLOW = 600.0
@@ -40,13 +41,12 @@ class Checkout:
     folder: Path
     ignored: bytes | None = None
     """Ignore rules from before the agent came: what other rules hide, it hides. None: not known."""
-    made: tuple[str, ...] = ()
-    """What the set-up made there, which is nobody's work; a folder ends with `/`."""
+    made: Made | None = None
+    """What the set-up made there, which is nobody's work as long as nobody changes it."""
 
     def not_made(self, names: Iterable[str]) -> list[str]:
-        """Return those of the names that the set-up did not make."""
-        files, folders = set(self.made), tuple(name for name in self.made if name.endswith("/"))
-        return [name for name in names if name not in files and not f"{name}/".startswith(folders)]
+        """Return those of the names that are not as the set-up made them."""
+        return list(names) if self.made is None else self.made.others(self.folder, names)
 
     @property
     def env(self) -> dict[str, str]:

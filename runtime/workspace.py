@@ -25,7 +25,7 @@ from runtime.nested import loose_links
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
 from runtime.programs import named_programs, new_programs
 from runtime.saving import SavedWork, keep_work, save_work, saved_message
-from runtime.setup.stamps import WORKSPACE, read_stamp
+from runtime.setup.made import made_in
 from runtime.status import Checkout, head_of, status_of
 from runtime.stripping import strip
 from runtime.tree import LOG_FORMAT, SHA, parse_changes, parse_log
@@ -290,8 +290,7 @@ class WorkspaceManager:
             while len(self._ignored) >= RULES_REMEMBERED:
                 self._ignored.pop(next(iter(self._ignored)))
             self._ignored[key] = rules
-        stamp = read_stamp(self._state / "setup" / agent_id, WORKSPACE)
-        made = stamp.made if stamp is not None else ()
+        made = made_in(self._state / "setup" / agent_id)
         return replace(checkout, ignored=self._ignored[key], made=made)
 
     async def _read(self, workspace: Workspace, *args: str) -> bytes:

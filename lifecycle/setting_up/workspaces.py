@@ -10,10 +10,10 @@ import os
 from typing import TYPE_CHECKING
 
 from lifecycle.setting_up.subjects import of_case
-from runtime.setup import copies
+from runtime.setup import copies, made
 from runtime.setup.errors import SetUpFailedError
 from runtime.setup.facts import name_made
-from runtime.setup.stamps import WORKSPACE, Stamp, drop_stamp, read_stamp, write_stamp
+from runtime.setup.stamps import WORKSPACE, Stamp, drop_stamp, read_stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +72,7 @@ class WorkspaceSetups:
         folder, place = self._parts.paths.setup(subject.name), workspace.path
         before = await self._parts.setup_facts.others(place)
         known = frozenset(stamp.made) if stamp is not None else frozenset[str]()
+        theirs = await asyncio.to_thread(made.before, folder, place, known)
         drop_stamp(folder, WORKSPACE)
         copied = await asyncio.to_thread(copies.copy_in, self._parts.repo, plan.copied, place)
         if copied:
@@ -80,10 +81,11 @@ class WorkspaceSetups:
         failure = await self._commands.run(subject, place, mark="setup", network=network)
         # Also of one that failed: what it left is no work of the agent.
         new = (await self._parts.setup_facts.others(place)) - before
-        made = await asyncio.to_thread(name_made, place, new | set(plan.copied))
+        names = await asyncio.to_thread(name_made, place, new | set(plan.copied))
         still = (name for name in known if _is_there(place, (name,)))
         key = plan.key if failure is None else ""
-        write_stamp(folder, WORKSPACE, Stamp(key, tuple(sorted({*made, *still}))))
+        done = Stamp(key, tuple(sorted({*names, *still})))
+        await asyncio.to_thread(made.note, folder, place, done, theirs)
         return failure
 
     async def _network(self, plan: SetupPlan, source: Source, workspace: Workspace) -> Network:

@@ -95,6 +95,21 @@ async def test_a_file_of_the_agent_beside_made_ones_is_its_own_work(world: World
     assert first.error.endswith("not committed: deps/mine.txt")
 
 
+async def test_work_of_the_agent_among_what_the_set_up_made_is_not_lost(world: World) -> None:
+    lock(world)
+    make = "cat lock.txt; mkdir -p gen; cd gen; for n in $(seq 300); do [ -e $n ] || touch $n; done"
+    work = sh("echo mine > gen/mine.py; echo edited > gen/7")
+    again = sh("echo two > lock.txt; git -c user.name=x -c user.email=x@x commit -qam two")
+    result = await world.run(
+        {1: [work, {"exit": 1}], 2: [again, {"exit": 1}], 3: [DONE]}, setup=(make,), max_retries=3
+    )
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    assert len(logs(world)) == 2, "it was set up again, over that work"
+    assert (await world.attempts())[2].error.endswith("not committed: gen/7, gen/mine.py")
+    kept = {"gen/mine.py": "mine", "gen/7": "edited"}
+    assert [world.saved(attempt) for attempt in (1, 3)] == [kept, kept]
+
+
 async def test_a_set_up_that_fails_on_the_base_is_the_environments_fault(world: World) -> None:
     lock(world)
     result = await world.run(
