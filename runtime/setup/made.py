@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIST = f"{WORKSPACE}.manifest"
+SMALL = 1 << 18
+"""Bytes up to which a file counts as unchanged when a tool wrote the same again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,9 @@ def before(own: Path, folder: Path, names: Iterable[str]) -> dict[str, Entry]:
     known = manifest.load(own / LIST) or Manifest(0, {})
     return {
         path: entry
-        for path, entry in manifest.entries(folder, names, leaving_out=INSTALLED).items()
+        for path, entry in manifest.entries(
+            folder, names, leaving_out=INSTALLED, hashed_to=SMALL
+        ).items()
         if path not in known.entries
         or not (entry.is_folder or manifest.is_as_made(folder, path, known))
     }
@@ -57,7 +61,7 @@ def before(own: Path, folder: Path, names: Iterable[str]) -> dict[str, Entry]:
 
 def note(own: Path, folder: Path, stamp: Stamp, theirs: Mapping[str, Entry]) -> None:
     """Write down what was made, without work of agents that is still as it was; for a thread."""
-    taken = manifest.take(folder, stamp.made, leaving_out=INSTALLED)
+    taken = manifest.take(folder, stamp.made, leaving_out=INSTALLED, hashed_to=SMALL)
     made = {path: entry for path, entry in taken.entries.items() if theirs.get(path) != entry}
     manifest.save(own / LIST, Manifest(taken.taken_ns, made))
     write_stamp(own, WORKSPACE, stamp)

@@ -98,7 +98,7 @@ async def test_a_file_of_the_agent_beside_made_ones_is_its_own_work(world: World
 async def test_work_of_the_agent_among_what_the_set_up_made_is_not_lost(world: World) -> None:
     lock(world)
     make = "cat lock.txt; mkdir -p gen; cd gen; for n in $(seq 300); do [ -e $n ] || touch $n; done"
-    work = sh("echo mine > gen/mine.py; echo edited > gen/7")
+    work = sh("echo mine > gen/mine.py; echo edited > gen/7; cp gen/8 8; mv 8 gen/8")
     again = sh("echo two > lock.txt; git -c user.name=x -c user.email=x@x commit -qam two")
     result = await world.run(
         {1: [work, {"exit": 1}], 2: [again, {"exit": 1}], 3: [DONE]}, setup=(make,), max_retries=3
