@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from lifecycle.machine.states import Gate
+from lifecycle.setting_up.plans import OF_COMMIT
 from runtime.errors import RuntimeFault
 from runtime.setup import copies, manifest
 from runtime.setup.copies import INSTALLED
@@ -42,7 +43,7 @@ class CheckoutSetups:
     async def keep(self, subject: Subject, commit: str) -> tuple[str, ...]:
         """Return what stays when this commit is laid out: what was made for the same inputs."""
         stamp = self._stamp(subject)
-        if stamp is None or (await self._plans.of(subject, commit)).key != stamp.key:
+        if stamp is None or not _serves(stamp, await self._plans.of(subject, commit)):
             return ()
         return stamp.made
 
@@ -56,9 +57,9 @@ class CheckoutSetups:
         if planted := await self._plans.planted(subject, plan):
             return _planted(planted)
         stamp = self._stamp(subject)
-        if stamp is not None and stamp.key == plan.key and await self.intact(subject):
+        if stamp is not None and _serves(stamp, plan) and await self.intact(subject):
             return None
-        source = await self._plans.source(subject, plan)
+        source = await self._plans.judged_with(subject, plan)
         failure = await self._make(subject, plan, source)
         if failure is None:
             return None
@@ -108,7 +109,8 @@ class CheckoutSetups:
         if source.commit != plan.commit or await checkouts.changed(subject.name):
             await checkouts.lay_out(subject.name, plan.commit, keep=made)
             made = await checkouts.untracked(subject.name)
-        await asyncio.to_thread(self._note, subject, folder, Stamp(plan.key, made))
+        key = plan.key if source.lasting else plan.own_key
+        await asyncio.to_thread(self._note, subject, folder, Stamp(key, made))
         return None
 
     def _note(self, subject: Subject, folder: Path, stamp: Stamp) -> None:
@@ -121,7 +123,7 @@ class CheckoutSetups:
     ) -> Gate:
         """Say whether a failure is the change's: with the inputs of the base it must work."""
         base = await self._plans.of(subject, subject.base)
-        theirs = await self._plans.source(subject, base)
+        theirs = await self._plans.judged_with(subject, base)
         try:
             on_base = await self._make(subject, base, theirs)
         except RuntimeFault as error:
@@ -154,6 +156,28 @@ class CheckoutSetups:
 
     def _stamp(self, subject: Subject) -> Stamp | None:
         return read_stamp(self._parts.paths.setup(subject.name), JUDGING)
+
+
+def stale_hint(parts: Parts, name: str) -> str:
+    """Say, for a verdict that may be wrong by it, what the set-up built from another commit."""
+    stamp = read_stamp(parts.paths.setup(name), JUDGING)
+    if stamp is None or OF_COMMIT in stamp.key or parts.settings().setup_inputs:
+        return ""
+    built = [
+        folder
+        for folder in _folders(stamp.made)
+        if INSTALLED.isdisjoint(folder.split("/")) and not folder.endswith(".egg-info/")
+    ]
+    if not built:
+        return ""
+    return (
+        f"the set-up made {some_of(built)}, maybe from other code than this commit's. If that is a "
+        "build, move it to `verify`, or name its sources in `setup_inputs`"
+    )
+
+
+def _serves(stamp: Stamp, plan: SetupPlan) -> bool:
+    return stamp.key in (plan.key, plan.own_key)
 
 
 def _planted(files: tuple[str, ...]) -> Gate:

@@ -154,6 +154,39 @@ async def test_a_change_that_breaks_its_set_up_is_told_also_without_a_verdict(
     assert "lock.txt is broken, says the installer" in world.prompt(2)
 
 
+BUILT = "grep -q right dist/a.txt"
+
+
+async def test_a_set_up_that_builds_builds_the_commit_that_is_judged(world: World) -> None:
+    (world.repo / "src").mkdir()
+    (world.repo / "src" / "a.txt").write_text("wrong")
+    lock(world, "dist")
+    result = await world.run(
+        {1: [*commit("b.txt"), DONE], 2: [*commit("src/a.txt", "right"), DONE]},
+        task=world.task(verify=[BUILT]), setup=("rm -rf dist; cp -r src dist",), baseline=False,
+    )  # fmt: skip
+    assert await world.outcomes() == ["gate_failed", "task_complete"], result
+
+
+@pytest.mark.parametrize("inputs", [(), ("src/**",)])
+async def test_a_verdict_on_what_the_set_up_built_before_says_so(
+    world: World, inputs: tuple[str, ...]
+) -> None:
+    (world.repo / "src").mkdir()
+    (world.repo / "src" / "a.txt").write_text("wrong")
+    lock(world, "dist")
+    result = await world.run(
+        [*commit("src/a.txt", "right"), DONE], task=world.task(verify=[BUILT]), max_retries=1,
+        setup=("rm -rf dist; cp -r src dist",), setup_inputs=inputs,
+    )  # fmt: skip
+    if inputs:
+        assert result.result_type is LoopResultType.TASK_COMPLETE, result
+        return
+    verdicts = [entry.event for entry in await world.journal()]
+    (judged,) = [event for event in verdicts if isinstance(event, GatesFinished)]
+    assert "the set-up made dist/, maybe from other code" in judged.gates[0].excerpt
+
+
 # --- nobody poisons it ------------------------------------------------------------------------
 
 SITE = ".venv/lib/python3*/site-packages"
@@ -190,6 +223,22 @@ async def test_what_a_test_leaves_among_installed_packages_judges_no_later_attem
     last = [event for event in verdicts if isinstance(event, GatesFinished)][-1]
     assert [gate.ok for gate in last.gates] == [True, False]
     assert "AssertionError" in last.gates[1].excerpt
+
+
+async def test_what_a_hook_of_one_commit_leaves_in_its_set_up_judges_no_other_commit(
+    world: World,
+) -> None:
+    (world.repo / "tool.lock").write_text(TOOL)
+    lock(world)
+    hook = FORGE + "echo pass > $tool; done"
+    drop = sh("git rm -q hook.sh")
+    result = await world.run(
+        {1: [*commit("answer.txt", "wrong"), *commit("hook.sh", hook), DONE],
+         2: [drop, *commit("more.txt"), DONE]},
+        task=world.task(verify=["test ! -e hook.sh", JUDGED[1]]), max_retries=2, baseline=False,
+        setup=(*VENV, "F=hook; test ! -e $F.sh || sh $F.sh"),
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.MAX_RETRIES, "a forged tool judged the change"
 
 
 async def test_a_forged_tool_is_made_again_before_the_next_gate_of_the_same_verdict(

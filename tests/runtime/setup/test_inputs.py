@@ -22,19 +22,20 @@ def tree(*paths: str, **changed: bytes) -> Tree:
 @pytest.mark.parametrize(
     ("files", "chosen"),
     [
-        ("uv.lock pyproject.toml src/app.py", "uv.lock"),
+        ("uv.lock pyproject.toml requirements.txt src/app.py", "pyproject.toml uv.lock"),
         ("pyproject.toml setup.cfg requirements-dev.txt a.py",
          "pyproject.toml requirements-dev.txt setup.cfg"),
         ("package-lock.json package.json packages/a/package.json node_modules/b/package.json",
-         "package-lock.json"),
-        ("web/yarn.lock web/package.json tools/package.json", "tools/package.json web/yarn.lock"),
-        ("uv.lock pyproject.toml web/package.json", "uv.lock web/package.json"),
+         "package-lock.json package.json packages/a/package.json"),
+        ("web/yarn.lock web/package.json tools/package.json",
+         "tools/package.json web/package.json web/yarn.lock"),
+        ("uv.lock pyproject.toml web/package.json", "pyproject.toml uv.lock web/package.json"),
         ("go.sum go.mod tools/go.mod .tool-versions", ".tool-versions go.sum"),
         ("Cargo.toml crates/a/Cargo.toml vendor/b/Cargo.toml", "Cargo.toml crates/a/Cargo.toml"),
         ("a.py README.md", ""),
     ],
 )  # fmt: skip
-def test_lock_files_count_and_manifests_that_none_covers(files: str, chosen: str) -> None:
+def test_lock_files_count_and_manifests_of_which_none_says_all(files: str, chosen: str) -> None:
     assert " ".join(inputs_of(tree(*files.split()), ["install"], ())) == chosen
 
 
