@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lifecycle.setting_up.subjects import Subject
 
 MANIFEST = f"{JUDGING}.manifest"
+BASE = "base"
+"""Names the note about what the set-up makes without files of an agent."""
 FIXED_AT_MOST = 64
 """Places made read-only in a sandbox one by one; of more only the folders."""
 
@@ -54,8 +56,8 @@ class CheckoutSetups:
         with the inputs of the base, SetUpUndecidedError when a person has to decide first.
         """
         plan = await self._plans.of(subject, commit)
-        if planted := await self._plans.planted(subject, plan):
-            return _planted(planted)
+        if planted := await self._planted(subject, plan):
+            return _red(planted)
         stamp = self._stamp(subject)
         if stamp is not None and _serves(stamp, plan) and await self.intact(subject):
             return None
@@ -106,12 +108,40 @@ class CheckoutSetups:
         if failure is not None:
             return failure
         made = await checkouts.untracked(subject.name)
+        if source.trusted:
+            write_stamp(own, BASE, Stamp(plan.key, made))
         if source.commit != plan.commit or await checkouts.changed(subject.name):
             await checkouts.lay_out(subject.name, plan.commit, keep=made)
             made = await checkouts.untracked(subject.name)
         key = plan.key if source.lasting else plan.own_key
         await asyncio.to_thread(self._note, subject, folder, Stamp(key, made))
         return None
+
+    async def _planted(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
+        """Return what agents committed where the set-up of the base installs packages."""
+        found = await self._plans.named_like_installed(subject, plan)
+        made = await self._made_on_base(subject, plan) if found else ()
+        return tuple(path for path in found if any(_meet(path, name) for name in made))
+
+    async def _made_on_base(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
+        """Return what the set-up of the base makes; run it if that is not known, and lay out anew.
+
+        What the judged commit holds there would hide it.
+        """
+        own, base = (
+            self._parts.paths.setup(subject.name),
+            await self._plans.of(subject, subject.base),
+        )
+        known = read_stamp(own, BASE)
+        if known is not None and known.key == base.key:
+            return known.made
+        failure = await self._make(subject, base, await self._plans.judged_with(subject, base))
+        if failure is not None:
+            raise SetUpFailedError(f"set-up command failed on the base: {failure.text}")
+        stamp = self._stamp(subject)
+        made = stamp.made if stamp is not None else ()
+        await self._parts.checkouts.lay_out(subject.name, plan.commit, keep=made)
+        return made
 
     def _note(self, subject: Subject, folder: Path, stamp: Stamp) -> None:
         own = self._parts.paths.setup(subject.name)
@@ -180,8 +210,16 @@ def _serves(stamp: Stamp, plan: SetupPlan) -> bool:
     return stamp.key in (plan.key, plan.own_key)
 
 
-def _planted(files: tuple[str, ...]) -> Gate:
-    folder = next(name for name in files[0].split("/") if name in INSTALLED)
+def _meet(path: str, made: str) -> bool:
+    """Tell whether one of the two is the other, or lies in it."""
+    one, other = f"{path}/", f"{made.removesuffix('/')}/"
+    return one.startswith(other) or other.startswith(one)
+
+
+def _red(files: tuple[str, ...]) -> Gate:
+    names = files[0].split("/")
+    last = next(number for number, name in enumerate(names, 1) if name in INSTALLED)
+    folder = "/".join(names[:last])
     text = (
         f"the commit holds files where the set-up installs packages: {some_of(files)}. Take them "
         f"out of it (`git rm -r --cached {folder}`) and ignore that folder (.gitignore)"

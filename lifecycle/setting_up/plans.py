@@ -121,8 +121,8 @@ class Plans:
         base = await self._parts.setup_facts.tree(subject.base)
         return differing(tree, base, {*plan.inputs, *self._inputs(subject, base)[0]})
 
-    async def planted(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
-        """Return the files that agents committed where packages are installed."""
+    async def named_like_installed(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
+        """Return the files that agents committed in folders called like those of packages."""
         tree = await self._parts.setup_facts.tree(plan.commit)
         base = await self._parts.setup_facts.tree(subject.base)
         new = tree.files.keys() - base.files.keys()
