@@ -218,6 +218,14 @@ class Checkouts(Protocol):
         """Return what else is there."""
         ...
 
+    async def filtered(self, name: str, files: Collection[str]) -> tuple[str, ...]:
+        """Return those of the files that pass a filter of git's, such as that of git-lfs."""
+        ...
+
+    async def hold(self, name: str, files: Collection[str]) -> None:
+        """Keep files of the commit as they are now, for as long as `keep` names all of them."""
+        ...
+
     async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
         """Put the files as they are in another commit in their place."""
         ...

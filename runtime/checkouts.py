@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.folders import remove_tree
 from runtime.git import NOT_A_REPOSITORY, Git, set_over
-from runtime.gitview import locate
+from runtime.gitview import locate, remote_lines
 from runtime.ownership import STATE_FOLDER, make_private
 from runtime.status import SLOW
 from runtime.tree import SHA
@@ -35,6 +35,7 @@ PRISTINE = {
     "core.symlinks": "true",
 }
 """Always the whole commit as it is; a change is seen by its change time, which cannot be set."""
+_NO_FILTER = (b"unspecified", b"unset")
 _TOLD_REFS = ("refs/heads", "refs/tags", "refs/remotes")
 
 
@@ -49,6 +50,7 @@ class JudgingCheckouts:
         self._git = git or Git(home=self._repo / STATE_FOLDER / "git")
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._made = False
+        self._remotes = ""
 
     def folder(self, name: str) -> Path:
         """Say where the checkout of this name is, there or not."""
@@ -65,6 +67,8 @@ class JudgingCheckouts:
         async with self._locks.setdefault(name, asyncio.Lock()):
             await self._make_own()
             folder = self._root / name
+            self._let_go(folder, frozenset(keep))
+            self._remotes = await self._find_remotes()
             try:
                 await self._lay_out(folder, commit, frozenset(keep))
             except (GitError, OSError):
@@ -80,6 +84,21 @@ class JudgingCheckouts:
     async def untracked(self, name: str) -> tuple[str, ...]:
         """Return what else is there, ignored or not; a folder with nothing of the commit as one."""
         return await self._untracked(self._root / name)
+
+    async def filtered(self, name: str, files: Collection[str]) -> tuple[str, ...]:
+        """Return those of the files that pass a filter of git's, such as that of git-lfs."""
+        asked = ("check-attr", "-z", "--stdin", "filter")
+        told = await self._run(self._root / name, *asked, data=_lines(files))
+        fields = told.split(b"\0")
+        pairs = zip(fields[:-1:3], fields[2::3], strict=True)
+        return tuple(os.fsdecode(path) for path, value in pairs if value not in _NO_FILTER)
+
+    async def hold(self, name: str, files: Collection[str]) -> None:
+        """Keep files of the commit as they are now, for as long as `keep` names all of them."""
+        folder = self._root / name
+        asked = ("update-index", "--skip-worktree", "-z", "--stdin")
+        await self._run(folder, *asked, data=_lines(files))
+        self._held(folder).write_bytes(_lines(files))
 
     async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
         """Put the files as they are in another commit in their place, until the next laying out."""
@@ -133,12 +152,32 @@ class JudgingCheckouts:
             each.mkdir(parents=True)
         objects = os.fsencode(self._objects()) + b"\n"
         (git / "objects" / "info" / "alternates").write_bytes(objects)
-        (git / "config").write_bytes((self._own / "git" / "config").read_bytes())
+        config = (self._own / "git" / "config").read_bytes()
+        (git / "config").write_bytes(config + os.fsencode(self._remotes))
         (git / "packed-refs").write_text(refs)
         kept = "".join(f"/{name}\n" for name in sorted(keep))
         (git / "info" / "exclude").write_text(kept)
         (git / "index").write_bytes(self._index(folder).read_bytes())
         (git / "HEAD").write_text(f"{commit}\n")
+
+    def _held(self, folder: Path) -> Path:
+        return self._own / f"{folder.name}.held"
+
+    def _let_go(self, folder: Path, keep: frozenset[str]) -> None:
+        """Lay all files out again where one that was held is not to be kept."""
+        held = self._held(folder)
+        if held.exists():
+            names = held.read_bytes().split(b"\0")[:-1]
+            if not keep.issuperset(map(os.fsdecode, names)):
+                self._index(folder).unlink(missing_ok=True)
+                held.unlink()
+
+    async def _find_remotes(self) -> str:
+        """Return where files can be fetched from that are in no commit (git-lfs, submodules)."""
+        if (place := locate(self._repo)) is None:
+            raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo))
+        remotes = (await self._git.view(place)).remotes
+        return "".join(remote_lines(name, url) for name, url in remotes.items())
 
     async def _refs(self) -> str:
         asked = ("for-each-ref", "--format=%(objectname) %(refname)", *_TOLD_REFS)
@@ -198,11 +237,15 @@ class JudgingCheckouts:
 
     async def _drop(self, name: str) -> None:
         folder = self._root / name
-        for file in (self._index(folder), self._own / f"{name}.begun"):
+        for file in (self._index(folder), self._held(folder), self._own / f"{name}.begun"):
             file.unlink(missing_ok=True)
         await asyncio.to_thread(remove_tree, folder)
         if self._root.name == JUDGING:
             release(self._root.parent)
+
+
+def _lines(files: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(file) + b"\0" for file in files)
 
 
 def _clear(folder: Path, name: str, keep: frozenset[str]) -> None:

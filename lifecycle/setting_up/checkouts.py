@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MANIFEST = f"{JUDGING}.manifest"
 BASE = "base"
 """Names the note about what the set-up makes without files of an agent."""
+FETCHED = "fetched"
+"""Names the note about which commit's files were fetched: those that a filter puts into place."""
 FIXED_AT_MOST = 64
 """Places made read-only in a sandbox one by one; of more only the folders."""
 
@@ -59,7 +61,8 @@ class CheckoutSetups:
         if planted := await self._planted(subject, plan):
             return _red(planted)
         stamp = self._stamp(subject)
-        if stamp is not None and _serves(stamp, plan) and await self.intact(subject):
+        serves = stamp is not None and _serves(stamp, plan) and await self._fetched(subject, plan)
+        if serves and await self.intact(subject):
             return None
         source = await self._plans.judged_with(subject, plan)
         failure = await self._make(subject, plan, source)
@@ -110,11 +113,16 @@ class CheckoutSetups:
         made = await checkouts.untracked(subject.name)
         if source.trusted:
             write_stamp(own, BASE, Stamp(plan.key, made))
-        if source.commit != plan.commit or await checkouts.changed(subject.name):
-            await checkouts.lay_out(subject.name, plan.commit, keep=made)
+        changed = await checkouts.changed(subject.name)
+        fetched = await checkouts.filtered(subject.name, changed) if changed else ()
+        if fetched:
+            await checkouts.hold(subject.name, fetched)
+        if source.commit != plan.commit or changed:
+            await checkouts.lay_out(subject.name, plan.commit, keep=(*made, *fetched))
             made = await checkouts.untracked(subject.name)
+        write_stamp(own, FETCHED, Stamp(plan.commit, fetched))
         key = plan.key if source.lasting else plan.own_key
-        await asyncio.to_thread(self._note, subject, folder, Stamp(key, made))
+        await asyncio.to_thread(self._note, subject, folder, Stamp(key, (*made, *fetched)))
         return None
 
     async def _planted(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
@@ -122,6 +130,20 @@ class CheckoutSetups:
         found = await self._plans.named_like_installed(subject, plan)
         made = await self._made_on_base(subject, plan) if found else ()
         return tuple(path for path in found if any(_meet(path, name) for name in made))
+
+    async def _fetched(self, subject: Subject, plan: SetupPlan) -> bool:
+        """Tell whether files that pass a filter are those for which the set-up ran."""
+        known = read_stamp(self._parts.paths.setup(subject.name), FETCHED)
+        if known is None:
+            return False
+        then = (await self._parts.setup_facts.tree(known.key)).files
+        now = (await self._parts.setup_facts.tree(plan.commit)).files
+        if any(path not in now for path in known.made):
+            return False
+        changed = [path for path, told in now.items() if told != then.get(path)]
+        if not changed or not any(path.endswith(".gitattributes") for path in now):
+            return True
+        return not await self._parts.checkouts.filtered(subject.name, changed)
 
     async def _made_on_base(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
         """Return what the set-up of the base makes; run it if that is not known, and lay out anew.

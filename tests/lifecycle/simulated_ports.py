@@ -374,6 +374,13 @@ class Checkouts:
 
     untracked = changed
 
+    async def filtered(self, name: str, files: Collection[str]) -> tuple[str, ...]:
+        del name, files
+        return ()
+
+    async def hold(self, name: str, files: Collection[str]) -> None:
+        del name, files
+
     async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
         del name, commit, files
 

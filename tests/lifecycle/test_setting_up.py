@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from lifecycle.machine.events import GatesFinished, RejectRequested, WorkspaceFailed
@@ -11,10 +13,18 @@ from tests.lifecycle.setups import lock, sh
 from tests.lifecycle.world import AGENT, DONE, ROOT, World, commit, says, until
 from tests.tools.machine import gives
 
+if TYPE_CHECKING:
+    from lifecycle.machine.states import Gate
+
 
 def install(world: World) -> str:
     """Return a package tool: it installs what the lock file says, and counts its calls."""
     return f"mkdir -p deps && cp lock.txt deps/installed && echo made >> {world.folder}/installs"
+
+
+async def gates(world: World) -> tuple[Gate, ...]:
+    events = [entry.event for entry in await world.journal()]
+    return [event for event in events if isinstance(event, GatesFinished)][-1].gates
 
 
 def installs(world: World) -> int:
@@ -168,9 +178,35 @@ async def test_a_verdict_on_what_the_set_up_built_before_says_so(
     if inputs:
         assert result.result_type is LoopResultType.TASK_COMPLETE, result
         return
-    verdicts = [entry.event for entry in await world.journal()]
-    (judged,) = [event for event in verdicts if isinstance(event, GatesFinished)]
-    assert "the set-up made dist/, maybe from other code" in judged.gates[0].excerpt
+    assert "the set-up made dist/, maybe from other code" in (await gates(world))[0].excerpt
+
+
+# --- files that pass a filter ------------------------------------------------------------------
+
+FILTERS = "-c filter.big.smudge='sed s/stored/real/' -c filter.big.clean='sed s/real/stored/'"
+
+
+async def test_what_a_set_up_fetches_for_a_filter_is_what_is_judged(world: World) -> None:
+    """As with `git lfs pull`: a commit holds pointers, the set-up puts files in their place."""
+    (world.repo / ".gitattributes").write_text("*.bin filter=big\n")
+    (world.repo / "one.bin").write_text("stored 1\n")
+    lock(world)
+    world.git("config", "filter.big.smudge", "sed s/stored/real/")
+    world.git("config", "filter.big.clean", "sed s/real/stored/")
+    world.git("remote", "add", "origin", 'https://example.org/a "b".git')
+    # With a time of its own a file is never taken for one that may have changed meanwhile.
+    aged = f"touch -d yesterday *.bin; git {FILTERS} update-index -q --refresh"
+    fetch = f"rm -f *.bin; git {FILTERS} checkout -q -- '*.bin'; {aged}"
+    asks = "git remote get-url origin | grep -q '^https://example.org/a \"b\".git$'"
+    spoil = "echo real fake > one.bin"
+    result = await world.run(
+        {1: [*commit("two.bin", "stored 2\n"), DONE], 2: [*commit("two.bin", "stored 3\n"), DONE]},
+        task=world.task(verify=[asks, spoil, "grep 'real 1' one.bin", "grep 'real 3' two.bin",
+                                "git diff --quiet"]),
+        setup=(fetch,), max_retries=3,
+    )  # fmt: skip
+    assert await world.outcomes() == ["gate_failed", "task_complete"], result
+    assert [gate.ok for gate in await gates(world)] == [True, True, True, True, True]
 
 
 # --- in a sandbox, in local CI, and when it is broken off --------------------------------------
