@@ -26,7 +26,12 @@ INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox", "__pycac
 def named(checkout: Path, patterns: Iterable[str], tracked: Collection[str]) -> tuple[str, ...]:
     """Return the files that the setting `copy` means; a folder stands for all that is in it."""
     found = {path for pattern in patterns for path in _meant(checkout, pattern)}
-    return tuple(sorted(path for path in found if path not in tracked and _may_go(path)))
+    return tuple(sorted(path for path in only_files(checkout, found) if path not in tracked))
+
+
+def only_files(checkout: Path, names: Iterable[str]) -> Iterator[str]:
+    """Leave out the runner's own, pipes (they have no end), and links to nothing."""
+    return (name for name in names if _may_go(name) and (checkout / name).is_file())
 
 
 def included(listed: bytes) -> tuple[str, ...]:

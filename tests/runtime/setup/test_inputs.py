@@ -85,6 +85,20 @@ def test_a_pattern_that_leads_out_of_the_checkout_is_refused(pattern: str) -> No
     assert "not a path inside the repository" in refusal(pattern)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("**.env", "stand alone between slashes; write '**/*.env'"),
+        ("conf/a**/x", "stand alone between slashes"),
+        (".", "names the whole repository"),
+        ("./", "names the whole repository"),
+    ],
+)
+def test_a_pattern_that_names_nothing_in_the_checkout_is_refused(pattern: str, says: str) -> None:
+    assert says in refusal(pattern)
+    assert refusal("**/*.env") == refusal("conf/**") == refusal("./a*") == ""
+
+
 async def test_a_commit_is_asked_and_not_the_files(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main")
     (tmp_path / "uv.lock").write_text("1")
