@@ -77,6 +77,10 @@ class Workspaces(Protocol):
         """Keep uncommitted work under a ref; None when there is none."""
         ...
 
+    async def strip(self, workspace: Workspace, commit: str) -> bool:
+        """Leave just this commit there; False where that is not so and work would be lost."""
+        ...
+
     async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
         """Save what is not merged, then remove the workspace."""
         ...
@@ -220,6 +224,16 @@ class Checkouts(Protocol):
 
     async def untracked(self, name: str) -> tuple[str, ...]:
         """Return what else is there."""
+        ...
+
+    async def pointers(
+        self, name: str, commit: str, files: Collection[str], *, followed: bool = False
+    ) -> tuple[str, ...]:
+        """Return those of the files that a commit holds by a pointer alone, as with git-lfs."""
+        ...
+
+    async def hold(self, name: str, files: Collection[str]) -> None:
+        """Keep files of the commit as they are now, for as long as `keep` names all of them."""
         ...
 
     async def restore(self, name: str, commit: str, files: Collection[str]) -> None:

@@ -222,7 +222,7 @@ class Settings(BaseModel):
     """Files of your checkout that are in no commit and are copied there too, such as .env; `*` and
     `**` as in a shell."""
     setup_inputs: tuple[str, ...] = ()
-    """Files whose change makes the set-up run again; by default the lock files, else manifests
+    """Files whose change makes the set-up run again; by default lock files and manifests
     such as pyproject.toml and package.json."""
     setup_timeout: float = Field(1800.0, gt=0)
     """Seconds a set-up command may take."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import tempfile
 from contextlib import suppress
@@ -22,10 +23,17 @@ from runtime import judging_roots, proctable
 from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.folders import remove_tree
 from runtime.git import NOT_A_REPOSITORY, Git, set_over
-from runtime.gitview import locate, read_small
+from runtime.gitview import locate, read_small, remote_lines
 from runtime.nested import has_files, may_have_links
 from runtime.ownership import STATE_FOLDER, make_private
-from runtime.status import SLOW, STATUS_SECONDS, really_changed, unseen
+from runtime.status import (
+    SLOW,
+    STATUS_SECONDS,
+    followed_pointers,
+    pointers,
+    really_changed,
+    unseen,
+)
 from runtime.tree import LINK_MODE, SHA
 from runtime.worktrees_dir import JUDGING, release
 
@@ -41,6 +49,7 @@ PRISTINE = {
 }
 """Always the whole commit as it is; a change is seen by its change time, which cannot be set."""
 ORPHAN_SECONDS = 10.0
+_SIGN_IN = re.compile(r"^(https?://)[^/@]*@")
 _TOLD_REFS = ("refs/heads", "refs/tags", "refs/remotes")
 
 
@@ -66,6 +75,7 @@ class JudgingCheckouts:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._made = False
         self._laid_out: dict[str, LaidOut] = {}
+        self._remotes = ""
 
     def folder(self, name: str) -> Path:
         """Say where the checkout of this name is, there or not."""
@@ -82,6 +92,8 @@ class JudgingCheckouts:
         async with self._locks.setdefault(name, asyncio.Lock()):
             await self._make_own()
             folder = self._root / name
+            self._let_go(folder, frozenset(keep))
+            self._remotes = await self._find_remotes()
             try:
                 await self._lay_out(folder, commit, frozenset(keep))
             except (GitError, OSError):
@@ -100,9 +112,7 @@ class JudgingCheckouts:
     async def left(self, name: str) -> tuple[str, ...]:
         """Return what commands left there and the commit's own rules do not ignore."""
         asked = ("ls-files", "--others", "--exclude-standard", "-z")
-        told = await self._names(self._root / name, *asked, timeout=STATUS_SECONDS)
-        kept = tuple(self._laid_out[name].keep) if name in self._laid_out else ()
-        return tuple(each for each in told if not f"{each}/".startswith(kept or "/"))
+        return await self._names(self._root / name, *asked, timeout=STATUS_SECONDS)
 
     async def renew_git(self, name: str) -> None:
         """Give the commands to come a repository in which no earlier one wrote anything."""
@@ -111,6 +121,24 @@ class JudgingCheckouts:
     async def untracked(self, name: str) -> tuple[str, ...]:
         """Return what else is there, ignored or not; a folder with nothing of the commit as one."""
         return await self._untracked(self._root / name)
+
+    async def pointers(
+        self, name: str, commit: str, files: Collection[str], *, followed: bool = False
+    ) -> tuple[str, ...]:
+        """Return those of the files that a commit holds by a pointer alone, as with git-lfs.
+
+        With `followed`, only those that are in the checkout just what the pointer names.
+        """
+        folder = self._root / name
+        look = followed_pointers if followed else pointers
+        return tuple(await look(self._git, folder, self._env(folder), commit, files))
+
+    async def hold(self, name: str, files: Collection[str]) -> None:
+        """Keep files of the commit as they are now, for as long as `keep` names all of them."""
+        folder = self._root / name
+        asked = ("update-index", "--skip-worktree", "-z", "--stdin")
+        await self._run(folder, *asked, data=_lines(files))
+        self._held(folder).write_bytes(_lines(files))
 
     async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
         """Put the files as they are in another commit in their place, until the next laying out."""
@@ -180,7 +208,8 @@ class JudgingCheckouts:
             each.mkdir(parents=True)
         objects = os.fsencode(self._objects()) + b"\n"
         (git / "objects" / "info" / "alternates").write_bytes(objects)
-        (git / "config").write_bytes((self._own / "git" / "config").read_bytes())
+        config = (self._own / "git" / "config").read_bytes()
+        (git / "config").write_bytes(config + os.fsencode(self._remotes))
         (git / "packed-refs").write_text(laid_out.refs)
         shallow = read_small(self._objects().parent / "shallow")
         if shallow is not None:
@@ -189,6 +218,29 @@ class JudgingCheckouts:
         (git / "info" / "exclude").write_text(kept)
         (git / "index").write_bytes(self._index(folder).read_bytes())
         (git / "HEAD").write_text(f"{laid_out.commit}\n")
+
+    def _held(self, folder: Path) -> Path:
+        return self._own / f"{folder.name}.held"
+
+    def _let_go(self, folder: Path, keep: frozenset[str]) -> None:
+        """Lay all files out again where one that was held is not to be kept."""
+        held = self._held(folder)
+        if held.exists():
+            names = [os.fsdecode(name) for name in held.read_bytes().split(b"\0")[:-1]]
+            if not keep.issuperset(names):
+                for name in names:
+                    remove_tree(folder / name)
+                self._index(folder).unlink(missing_ok=True)
+                held.unlink()
+
+    async def _find_remotes(self) -> str:
+        """Return where files can be fetched from that are in no commit (git-lfs, submodules)."""
+        if (place := locate(self._repo)) is None:
+            raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo))
+        remotes = (await self._git.view(place)).remotes
+        # Who signs in by the address itself does so elsewhere: what judges is an agent's.
+        without = {name: _SIGN_IN.sub(r"\1", url) for name, url in remotes.items()}
+        return "".join(remote_lines(name, url) for name, url in without.items())
 
     async def _refs(self) -> str:
         asked = ("for-each-ref", "--format=%(objectname) %(refname)", *_TOLD_REFS)
@@ -269,7 +321,8 @@ class JudgingCheckouts:
 
     async def _drop(self, name: str) -> None:
         self._laid_out.pop(name, None)
-        for file in (self._index(self._root / name), self._own / f"{name}.begun"):
+        folder = self._root / name
+        for file in (self._index(folder), self._held(folder), self._own / f"{name}.begun"):
             file.unlink(missing_ok=True)
         for root in dict.fromkeys((self._root, *judging_roots.noted(self._repo))):
             await asyncio.to_thread(remove_tree, root / name)
@@ -295,6 +348,10 @@ def _with_environment(mark: bytes) -> list[int]:
     if not lock.exists():  # git holds it from its start to its end
         return []
     return [pid for pid in proctable.all_pids() if mark in proctable.environment(pid)]
+
+
+def _lines(files: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(file) + b"\0" for file in files)
 
 
 def _clear(folder: Path, name: str, keep: frozenset[str]) -> None:

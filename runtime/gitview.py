@@ -301,9 +301,16 @@ def _remotes(entries: list[tuple[str, str, str]]) -> dict[str, str]:
     return found
 
 
+def remote_lines(name: str, url: str) -> str:
+    """Write a remote down as configuration does."""
+    return f'[remote "{_escaped(name)}"]\n\turl = "{_escaped(url)}"\n'
+
+
 def _line(key: str, value: str) -> str:
     section, _, name = key.partition(".")
-    quoted = (
-        value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    )
-    return f'[{section}]\n\t{name} = "{quoted}"\n'
+    return f'[{section}]\n\t{name} = "{_escaped(value)}"\n'
+
+
+def _escaped(value: str) -> str:
+    told = value.replace("\\", "\\\\").replace('"', '\\"')
+    return told.replace("\n", "\\n").replace("\t", "\\t")

@@ -101,6 +101,11 @@ class FolderWorkspaces:
         del workspace, attempt, reason
         return None
 
+    async def strip(self, workspace: Workspace, commit: str) -> bool:
+        """Take nothing out: the folder is the user's."""
+        del workspace, commit
+        return False
+
     async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
         """Remove nothing: the folder is the user's."""
         del agent_id, drop_branch, attempt

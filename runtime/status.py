@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runtime.git import set_over
 from runtime.gitview import pinned
+from runtime.lfs import Pointer
 from runtime.ownership import OWN_FILES_OUT
 from runtime.tree import STATUS, parse_status, shown
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from runtime.git import Git
     from runtime.gitview import View
+    from runtime.setup.made import Made
     from runtime.tree import TreeStatus
 
 _FOLDER, _EXECUTABLE = b"040000 ", b"100755"
@@ -49,13 +51,12 @@ class Checkout:
     folder: Path
     ignored: bytes | None = None
     """Ignore rules from before the agent came: what other rules hide, it hides. None: not known."""
-    made: tuple[str, ...] = ()
-    """What the set-up made there, which is nobody's work; a folder ends with `/`."""
+    made: Made | None = None
+    """What the set-up made there, which is nobody's work as long as nobody changes it."""
 
     def not_made(self, names: Iterable[str]) -> list[str]:
-        """Return those of the names that the set-up did not make."""
-        files, folders = set(self.made), tuple(name for name in self.made if name.endswith("/"))
-        return [name for name in names if name not in files and not f"{name}/".startswith(folders)]
+        """Return those of the names that are not as the set-up made them."""
+        return list(names) if self.made is None else self.made.others(self.folder, names)
 
     @property
     def env(self) -> dict[str, str]:
@@ -111,11 +112,13 @@ async def status_in(git: Git, checkout: Checkout, index: OwnIndex) -> TreeStatus
     told = _added(result.stdout, index.staged)
     status = parse_status(told, checkout.folder, hidden=hidden, sparse=view.sparse)
     inner = await unseen(git, checkout.folder, env, status.head)
+    changed = await really_changed(git, checkout.folder, env, status.changed)
+    followed = await followed_pointers(git, checkout.folder, env, "HEAD", changed)
     status = replace(
         status,
-        changed=tuple(await really_changed(git, checkout.folder, env, status.changed)),
+        changed=tuple(name for name in changed if name not in followed),
         untracked=(*checkout.not_made(status.untracked), *inner),
-        hidden=tuple(checkout.not_made(status.hidden)),
+        hidden=(*checkout.not_made(status.hidden), *followed),
     )
     return await _as_filtered(git, checkout, view, status)
 
@@ -161,6 +164,34 @@ async def ignored_by_agent(git: Git, checkout: Checkout, env: Mapping[str, str])
     rules.write_bytes(checkout.ignored)
     asked = ("ls-files", "--others", "-z", f"--exclude-from={rules}", "--", ".", *OWN_FILES_OUT)
     return (await git.run(*asked, cwd=checkout.folder, env=env, timeout=SLOW)).stdout
+
+
+async def pointers(
+    git: Git, folder: Path, env: Mapping[str, str], commit: str, files: Iterable[str]
+) -> dict[str, Pointer]:
+    """Return those of the files that a commit holds by a pointer alone, as with git-lfs."""
+    asked = [file for file in files if "\n" not in file]
+    if not asked:
+        return {}
+    names = b"".join(os.fsencode(f"{commit}:{file}\n") for file in asked)
+    told = (await git.run("cat-file", "--batch", cwd=folder, env=env, input=names)).stdout
+    found = {}
+    for file in asked:
+        head, _, told = told.partition(b"\n")
+        if b" blob " in head:
+            size = int(head.rsplit(b" ", 1)[-1])
+            if (pointer := Pointer.read(told[:size])) is not None:
+                found[file] = pointer
+            told = told[size + 1 :]
+    return found
+
+
+async def followed_pointers(
+    git: Git, folder: Path, env: Mapping[str, str], commit: str, files: Iterable[str]
+) -> tuple[str, ...]:
+    """Return those of them that are just what the pointer names."""
+    found = await pointers(git, folder, env, commit, files)
+    return tuple(file for file, pointer in found.items() if pointer.names(folder / file))
 
 
 async def unseen(git: Git, folder: Path, env: Mapping[str, str], commit: str) -> tuple[str, ...]:

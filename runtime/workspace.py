@@ -25,8 +25,9 @@ from runtime.nested import loose_links
 from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
 from runtime.programs import named_programs, new_programs
 from runtime.saving import SavedWork, keep_work, save_work, saved_message
-from runtime.setup.stamps import WORKSPACE, read_stamp
+from runtime.setup.made import made_in
 from runtime.status import Checkout, head_of, status_of
+from runtime.stripping import strip
 from runtime.tree import LOG_FORMAT, SHA, parse_changes, parse_log
 from runtime.worktrees import Found, Worktrees
 from runtime.worktrees_dir import claim, default_worktrees_dir, release
@@ -205,6 +206,11 @@ class WorkspaceManager:
             checkout = await self._checkout(workspace)
             return await keep_work(self._git, checkout, workspace.agent_id, str(attempt), reason)
 
+    async def strip(self, workspace: Workspace, commit: str) -> bool:
+        """Leave just this commit there; False where that is not so and work would be lost."""
+        async with self._lock(workspace.agent_id):
+            return await strip(self._git, await self._checkout(workspace), commit)
+
     async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
         """Save what is uncommitted, then remove the workspace, and the branch too if asked.
 
@@ -284,8 +290,7 @@ class WorkspaceManager:
             while len(self._ignored) >= RULES_REMEMBERED:
                 self._ignored.pop(next(iter(self._ignored)))
             self._ignored[key] = rules
-        stamp = read_stamp(self._state / "setup" / agent_id, WORKSPACE)
-        made = stamp.made if stamp is not None else ()
+        made = made_in(self._state / "setup" / agent_id)
         return replace(checkout, ignored=self._ignored[key], made=made)
 
     async def _read(self, workspace: Workspace, *args: str) -> bytes:

@@ -18,6 +18,7 @@ from lifecycle.judging.right_code import hint, other_code
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate, Verifying
 from lifecycle.masking import refuse_markers
+from lifecycle.setting_up.checkouts import stale_hint
 from lifecycle.setting_up.front import LaidOut
 from runtime.errors import RuntimeFault
 from runtime.setup.errors import SetUpUndecidedError
@@ -188,7 +189,8 @@ class GateRunner:
         if not known["green"]:
             return ()
         shown = f"they stay green with {known['broken']} broken on purpose"
-        return (f"the verify commands do not look at what changed: {shown}",)
+        stale = stale_hint(self._parts, case.agent_id)
+        return (f"the verify commands do not look at what changed: {shown}{stale}",)
 
     async def _again(
         self, question: Question, place: LaidOut, label: str, *, first_red: bool = False
@@ -239,13 +241,15 @@ class GateRunner:
                 break
             if label in GOING_ON and place.commit:
                 goes_on = number < len(commands)
-                if edited := await self._edited(case, command, goes_on=goes_on):
+                if edited := await self._edited(case, command, place, goes_on=goes_on):
                     gates.append(edited)
                     break
                 await place.check(goes_on=goes_on)
         return tuple(gates)
 
-    async def _edited(self, case: Case, command: str, *, goes_on: bool) -> Gate | None:
+    async def _edited(
+        self, case: Case, command: str, place: LaidOut, *, goes_on: bool
+    ) -> Gate | None:
         """Look at what a gate did, so that none decides about those that come after it.
 
         Green or red, it judged something else than the commit that would be merged.
@@ -260,7 +264,10 @@ class GateRunner:
         if changed:
             text = f"`{command}` changed files that are committed: {some_of(changed)}"
             return _red("git diff --quiet", text)
-        if rules := configuration(left):
+        made = place.made or ()
+        folders = tuple(each for each in made if each.endswith("/"))
+        beside = [each for each in left if each not in made and not each.startswith(folders)]
+        if rules := configuration(beside):
             text = (
                 f"`{command}` left files that later commands may go by, and that are in no commit: "
                 f"{some_of(rules)}. Write them elsewhere, or name them in .gitignore"

@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from lifecycle.machine.states import Gate
+from lifecycle.setting_up.checkouts import stale_hint
 from runtime.environment import in_folder, withheld_program
 from runtime.errors import OtherCodeError
 from runtime.right_code.finder import find
@@ -73,7 +74,10 @@ def other_code(
 
 
 def hint(parts: Parts, folder: Path, result: CommandResult) -> str:
-    """Say that a program of a red command is not the one that the user's own shell finds."""
+    """Say of a red command what may have made it red beside the change.
+
+    A program that is not the one which the user's own shell finds; what the set-up built before.
+    """
     for call in calls(result.command) if parts.withheld else ():
         place = withheld_program(call.program, parts.withheld) if call.program else ""
         if place and not in_folder(call.program, folder):
@@ -82,4 +86,5 @@ def hint(parts: Parts, folder: Path, result: CommandResult) -> str:
                 "may, too. Let `setup` install what the commands need in each checkout; "
                 "`loopwright doctor` says more]"
             )
-    return ""
+    stale = stale_hint(parts, folder.name)
+    return f"\n[{stale}]" if stale else ""

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from lifecycle.machine.states import Gate
+from lifecycle.setting_up.plans import OF_COMMIT
 from runtime.errors import RuntimeFault
 from runtime.setup import copies, manifest
 from runtime.setup.copies import INSTALLED
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from lifecycle.setting_up.subjects import Subject
 
 MANIFEST = f"{JUDGING}.manifest"
+BASE = "base"
+"""Names the note about what the set-up makes without files of an agent."""
+FETCHED = "fetched"
+"""Names the note about which commit's files were fetched: those that a filter puts into place."""
 FIXED_AT_MOST = 64
 """Places made read-only in a sandbox one by one; of more only the folders."""
 
@@ -42,7 +47,7 @@ class CheckoutSetups:
     async def keep(self, subject: Subject, commit: str) -> tuple[str, ...]:
         """Return what stays when this commit is laid out: what was made for the same inputs."""
         stamp = self._stamp(subject)
-        if stamp is None or (await self._plans.of(subject, commit)).key != stamp.key:
+        if stamp is None or not _serves(stamp, await self._plans.of(subject, commit)):
             return ()
         return stamp.made
 
@@ -53,12 +58,13 @@ class CheckoutSetups:
         with the inputs of the base, SetUpUndecidedError when a person has to decide first.
         """
         plan = await self._plans.of(subject, commit)
-        if planted := await self._plans.planted(subject, plan):
-            return _planted(planted)
+        if planted := await self._planted(subject, plan):
+            return _red(planted)
         stamp = self._stamp(subject)
-        if stamp is not None and stamp.key == plan.key and await self.intact(subject):
+        serves = stamp is not None and _serves(stamp, plan) and await self._fetched(subject, plan)
+        if serves and await self.intact(subject):
             return None
-        source = await self._plans.source(subject, plan)
+        source = await self._plans.judged_with(subject, plan)
         failure = await self._make(subject, plan, source)
         if failure is None:
             return None
@@ -110,11 +116,63 @@ class CheckoutSetups:
         if failure is not None:
             return failure
         made = await checkouts.untracked(subject.name)
-        if source.commit != plan.commit or await checkouts.changed(subject.name):
-            await checkouts.lay_out(subject.name, plan.commit, keep=made)
+        if source.trusted:
+            write_stamp(own, BASE, Stamp(plan.key, made))
+        changed = await checkouts.changed(subject.name)
+        fetched = (
+            await checkouts.pointers(subject.name, source.commit, changed, followed=True)
+            if changed
+            else ()
+        )
+        if fetched:
+            await checkouts.hold(subject.name, fetched)
+        if source.commit != plan.commit or changed:
+            await checkouts.lay_out(subject.name, plan.commit, keep=(*made, *fetched))
             made = await checkouts.untracked(subject.name)
-        await asyncio.to_thread(self._note, subject, folder, Stamp(plan.key, made))
+        write_stamp(own, FETCHED, Stamp(plan.commit, fetched))
+        key = plan.key if source.lasting else plan.own_key
+        await asyncio.to_thread(self._note, subject, folder, Stamp(key, (*made, *fetched)))
         return None
+
+    async def _planted(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
+        """Return what agents committed where the set-up of the base installs packages."""
+        found = await self._plans.named_like_installed(subject, plan)
+        made = await self._made_on_base(subject, plan) if found else ()
+        return tuple(path for path in found if any(_meet(path, name) for name in made))
+
+    async def _fetched(self, subject: Subject, plan: SetupPlan) -> bool:
+        """Tell whether files that pass a filter are those for which the set-up ran."""
+        known = read_stamp(self._parts.paths.setup(subject.name), FETCHED)
+        if known is None:
+            return False
+        then = (await self._parts.setup_facts.tree(known.key)).files
+        now = (await self._parts.setup_facts.tree(plan.commit)).files
+        if any(path not in now for path in known.made):
+            return False
+        changed = [path for path, told in now.items() if told != then.get(path)]
+        if not changed or not any(path.endswith(".gitattributes") for path in now):
+            return True
+        return not await self._parts.checkouts.pointers(subject.name, plan.commit, changed)
+
+    async def _made_on_base(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
+        """Return what the set-up of the base makes; run it if that is not known, and lay out anew.
+
+        What the judged commit holds there would hide it.
+        """
+        own, base = (
+            self._parts.paths.setup(subject.name),
+            await self._plans.of(subject, subject.base),
+        )
+        known = read_stamp(own, BASE)
+        if known is not None and known.key == base.key:
+            return known.made
+        failure = await self._make(subject, base, await self._plans.judged_with(subject, base))
+        if failure is not None:
+            raise SetUpFailedError(f"set-up command failed on the base: {failure.text}")
+        stamp = self._stamp(subject)
+        made = stamp.made if stamp is not None else ()
+        await self._parts.checkouts.lay_out(subject.name, plan.commit, keep=made)
+        return made
 
     def _note(self, subject: Subject, folder: Path, stamp: Stamp) -> None:
         own = self._parts.paths.setup(subject.name)
@@ -126,7 +184,7 @@ class CheckoutSetups:
     ) -> Gate:
         """Say whether a failure is the change's: with the inputs of the base it must work."""
         base = await self._plans.of(subject, subject.base)
-        theirs = await self._plans.source(subject, base)
+        theirs = await self._plans.judged_with(subject, base)
         try:
             on_base = await self._make(subject, base, theirs)
         except RuntimeFault as error:
@@ -161,8 +219,38 @@ class CheckoutSetups:
         return read_stamp(self._parts.paths.setup(subject.name), JUDGING)
 
 
-def _planted(files: tuple[str, ...]) -> Gate:
-    folder = next(name for name in files[0].split("/") if name in INSTALLED)
+def stale_hint(parts: Parts, name: str) -> str:
+    """Say, for a verdict that may be wrong by it, what the set-up built from another commit."""
+    stamp = read_stamp(parts.paths.setup(name), JUDGING)
+    if stamp is None or OF_COMMIT in stamp.key or parts.settings().setup_inputs:
+        return ""
+    built = [
+        folder
+        for folder in _folders(stamp.made)
+        if INSTALLED.isdisjoint(folder.split("/")) and not folder.endswith(".egg-info/")
+    ]
+    if not built:
+        return ""
+    return (
+        f"the set-up made {some_of(built)}, maybe from other code than this commit's. If that is a "
+        "build, move it to `verify`, or name its sources in `setup_inputs`"
+    )
+
+
+def _serves(stamp: Stamp, plan: SetupPlan) -> bool:
+    return stamp.key in (plan.key, plan.own_key)
+
+
+def _meet(path: str, made: str) -> bool:
+    """Tell whether one of the two is the other, or lies in it."""
+    one, other = f"{path}/", f"{made.removesuffix('/')}/"
+    return one.startswith(other) or other.startswith(one)
+
+
+def _red(files: tuple[str, ...]) -> Gate:
+    names = files[0].split("/")
+    last = next(number for number, name in enumerate(names, 1) if name in INSTALLED)
+    folder = "/".join(names[:last])
     text = (
         f"the commit holds files where the set-up installs packages: {some_of(files)}. Take them "
         f"out of it (`git rm -r --cached {folder}`) and ignore that folder (.gitignore)"

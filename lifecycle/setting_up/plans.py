@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lifecycle.settings import Network
     from runtime.setup.inputs import Tree
 
+OF_COMMIT = " of "
 APPROVED = "setup_approved"
 """Documents: commits with whose files a person lets the set-up use the network, by their inputs."""
 
@@ -39,6 +40,11 @@ class SetupPlan:
     key: str
     """The same, with the copied files as they are now."""
 
+    @property
+    def own_key(self) -> str:
+        """Of what was made with files of this very commit, and serves no other."""
+        return f"{self.key}{OF_COMMIT}{self.commit}"
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -50,6 +56,8 @@ class Source:
     """No agent changed the inputs: what fails with them is not an agent's fault."""
     limited: bool = False
     """It has less network than the set-up of the base."""
+    lasting: bool = True
+    """What is made serves other commits with the same inputs: no unread code took part in it."""
 
 
 class Plans:
@@ -107,7 +115,18 @@ class Plans:
         if approved is not None:
             return Source(str(approved["commit"]), settings.setup_network, trusted=False)
         limited = settings.network == "none" and settings.setup_network == "allow"
-        return Source(plan.commit, settings.network, trusted=False, limited=limited)
+        return Source(plan.commit, settings.network, trusted=False, limited=limited, lasting=False)
+
+    async def judged_with(self, subject: Subject, plan: SetupPlan) -> Source:
+        """Say the same where a commit is judged: if it can be, with the files of this commit.
+
+        It can where nothing is gained by that: the agent has the same network itself.
+        """
+        settings = self._parts.settings()
+        if settings.network != settings.setup_network:
+            return await self.source(subject, plan)
+        ours = plan.commit in (subject.base, subject.target)
+        return Source(plan.commit, settings.network, trusted=ours, lasting=ours)
 
     async def changed(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
         """Return the inputs that are not as in the base."""
@@ -115,8 +134,8 @@ class Plans:
         base = await self._parts.setup_facts.tree(subject.base)
         return differing(tree, base, {*plan.inputs, *self._inputs(subject, base)[0]})
 
-    async def planted(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
-        """Return the files that agents committed where packages are installed."""
+    async def named_like_installed(self, subject: Subject, plan: SetupPlan) -> tuple[str, ...]:
+        """Return the files that agents committed in folders called like those of packages."""
         tree = await self._parts.setup_facts.tree(plan.commit)
         base = await self._parts.setup_facts.tree(subject.base)
         new = tree.files.keys() - base.files.keys()

@@ -10,10 +10,10 @@ import os
 from typing import TYPE_CHECKING
 
 from lifecycle.setting_up.subjects import of_case
-from runtime.setup import copies
+from runtime.setup import copies, made
 from runtime.setup.errors import SetUpFailedError
 from runtime.setup.facts import name_made
-from runtime.setup.stamps import WORKSPACE, Stamp, drop_stamp, read_stamp, write_stamp
+from runtime.setup.stamps import WORKSPACE, Stamp, drop_stamp, read_stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.states import Gate
     from lifecycle.parts import Parts
     from lifecycle.setting_up.commands import Failure, SetupCommands
-    from lifecycle.setting_up.plans import Plans, SetupPlan
+    from lifecycle.setting_up.plans import Plans, SetupPlan, Source
     from lifecycle.setting_up.subjects import Subject
     from lifecycle.settings import Network
     from runtime.workspace import Workspace
@@ -41,8 +41,8 @@ class WorkspaceSetups:
     ) -> Gate | None:
         """Set it up if that was not done for these inputs.
 
-        Returns what fails with inputs that an agent changed: the next attempt is told.
-        SetUpFailedError when it fails with those of the base.
+        Returns what fails with inputs that an agent changed, or without the network because of
+        its uncommitted work: the next attempt is told. Else SetUpFailedError.
         """
         subject = await of_case(self._parts, case, attempt, effect_id)
         if subject is None or not head:
@@ -52,45 +52,56 @@ class WorkspaceSetups:
         stamp = read_stamp(folder, WORKSPACE)
         if stamp is not None and stamp.key == plan.key and _is_there(workspace.path, stamp.made):
             return None
-        failure = await self._set_up(subject, plan, workspace, stamp)
+        source = await self._plans.source(subject, plan)
+        network = await self._network(plan, source, workspace)
+        failure = await self._set_up(subject, plan, workspace, stamp, network)
         if failure is None:
             return None
-        if (await self._plans.source(subject, plan)).trusted:
+        if source.trusted and network == source.network:
             raise SetUpFailedError(f"set-up command failed on the base: {failure.text}")
         return failure.gate
 
     async def _set_up(
-        self, subject: Subject, plan: SetupPlan, workspace: Workspace, stamp: Stamp | None
+        self,
+        subject: Subject,
+        plan: SetupPlan,
+        workspace: Workspace,
+        stamp: Stamp | None,
+        network: Network,
     ) -> Failure | None:
         folder, place = self._parts.paths.setup(subject.name), workspace.path
-        network = await self._network(subject, plan, workspace)
         before = await self._parts.setup_facts.others(place)
         known = frozenset(stamp.made) if stamp is not None else frozenset[str]()
+        theirs = await asyncio.to_thread(made.before, folder, place, known)
         drop_stamp(folder, WORKSPACE)
         copied = await asyncio.to_thread(copies.copy_in, self._parts.repo, plan.copied, place)
         if copied:
-            raise SetUpFailedError(f"these files could not be copied to {place}: {copied}")
+            told = ", ".join(copied)
+            raise SetUpFailedError(f"these files could not be copied to {place}: {told}")
         failure = await self._commands.run(subject, place, mark="setup", network=network)
         # Also of one that failed: what it left is no work of the agent.
         new = (await self._parts.setup_facts.others(place)) - before
-        made = await asyncio.to_thread(name_made, place, new | set(plan.copied))
+        names = await asyncio.to_thread(name_made, place, new | set(plan.copied))
         still = (name for name in known if _is_there(place, (name,)))
         key = plan.key if failure is None else ""
-        write_stamp(folder, WORKSPACE, Stamp(key, tuple(sorted({*made, *still}))))
+        done = Stamp(key, tuple(sorted({*names, *still})))
+        await asyncio.to_thread(made.note, folder, place, done, theirs)
         return failure
 
-    async def _network(self, subject: Subject, plan: SetupPlan, workspace: Workspace) -> Network:
-        """Give it more network than the agent has only where no file is of the agent's hand."""
+    async def _network(self, plan: SetupPlan, source: Source, workspace: Workspace) -> Network:
+        """Give it more network than the agent has only where no file is of the agent's hand.
+
+        Ignored files and what an earlier set-up made may be, so they are taken out first.
+        """
         settings = self._parts.settings()
         if settings.network == settings.setup_network:
             return settings.network
-        source = await self._plans.source(subject, plan)
-        if settings.setup_network == "none" and source.trusted:
-            return "none"
+        if settings.setup_network == "none":
+            return source.network
         if source.commit != plan.commit or source.limited:
             return settings.network
-        status = await self._parts.workspaces.status(workspace)
-        return settings.network if status.dirty else source.network
+        bare = await self._parts.workspaces.strip(workspace, plan.commit)
+        return source.network if bare else settings.network
 
 
 def _is_there(folder: Path, made: tuple[str, ...]) -> bool:

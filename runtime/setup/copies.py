@@ -37,7 +37,12 @@ def named(
     What is only reached over one of these links is not meant.
     """
     found = {path for pattern in patterns for path in _meant(checkout, pattern, links)}
-    return tuple(sorted(path for path in found if path not in tracked and _may_go(path)))
+    return tuple(sorted(path for path in only_files(checkout, found) if path not in tracked))
+
+
+def only_files(checkout: Path, names: Iterable[str]) -> Iterator[str]:
+    """Leave out the runner's own, pipes (they have no end), and links to nothing."""
+    return (name for name in names if _may_go(name) and (checkout / name).is_file())
 
 
 def included(listed: bytes) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from runtime.errors import WorkspaceError
 from runtime.git import Git
 from runtime.gitview import locate
 from runtime.ownership import OWN_FILES_OUT, STATE_FOLDER, registration
-from runtime.setup.copies import INCLUDE_FILE, INSTALLED, included
+from runtime.setup.copies import INCLUDE_FILE, INSTALLED, included, only_files
 from runtime.setup.inputs import LIST_TREE, Tree, parse_tree
 from runtime.status import SLOW, Checkout
 
@@ -61,7 +61,7 @@ class SetupFacts:
             "--", ".", *OWN_FILES_OUT,
             cwd=self._repo, timeout=SLOW,
         )  # fmt: skip
-        return included(listed.stdout)
+        return tuple(only_files(self._repo, included(listed.stdout)))
 
     async def links(self) -> frozenset[str]:
         """Return the links in the user's checkout that git tracks."""

@@ -29,4 +29,11 @@ def refusal(pattern: str) -> str:
     path = PurePosixPath(pattern)
     if not pattern.strip() or path.is_absolute() or ".." in path.parts or "\0" in pattern:
         return f"{pattern!r} is not a path inside the repository; give one relative to its top"
+    if not path.parts:
+        return f"{pattern!r} names the whole repository; name files or folders in it"
+    if any("**" in part and part != "**" for part in path.parts):
+        meant = "/".join(
+            part if part == "**" else part.replace("**", "**/*") for part in path.parts
+        )
+        return f"in {pattern!r} `**` has to stand alone between slashes; write {meant!r}"
     return ""

@@ -44,6 +44,8 @@ KINDS = (
     Kind(("Gemfile.lock",), ("Gemfile", "*.gemspec")),
     Kind(("composer.lock",), ("composer.json",)),
 )
+ALWAYS = ("pyproject.toml", "setup.cfg", "setup.py", "package.json")
+"""They name the commands that a package installs, of which a lock file says nothing."""
 TOOLS = (".python-version", ".nvmrc", ".node-version", ".tool-versions", "rust-toolchain*")
 """These choose the version of a language."""
 _MAKERS = {
@@ -99,9 +101,9 @@ def differing(tree: Tree, other: Tree, inputs: Collection[str]) -> tuple[str, ..
 
 
 def _usual(files: Iterable[str]) -> set[str]:
-    """Choose lock files, and manifests that no lock file beside or above them covers."""
+    """Choose lock files, and manifests of which a lock file beside or above them says not all."""
     candidates = [path for path in files if not _INSTALLED.intersection(path.split("/"))]
-    found = {path for path in candidates if _is_one_of(path, TOOLS)}
+    found = {path for path in candidates if _is_one_of(path, (*ALWAYS, *TOOLS))}
     for kind in KINDS:
         locks = {path for path in candidates if _is_one_of(path, kind.locks)}
         covered = {path.rpartition("/")[0] for path in locks}

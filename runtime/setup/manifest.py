@@ -19,11 +19,15 @@ from runtime.folders import remove_tree
 from runtime.ownership import make_private
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
 TICK_NS = 20_000_000
 """Nanoseconds after which the file system surely gives another change time."""
+
+
+NOTHING = -1
+"""Instead of a number of bytes: no content is read."""
 
 
 class Entry(NamedTuple):
@@ -34,7 +38,12 @@ class Entry(NamedTuple):
     inode: int = 0
     changed_ns: int = 0
     content: str = ""
-    """A hash, where the file has other names outside."""
+    """A hash, where the file has other names outside, or is small enough."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Tell whether it is a folder and no link to one."""
+        return stat.S_ISDIR(self.mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +63,48 @@ class Damage:
     """Also what is missing."""
 
 
-def take(folder: Path, made: Iterable[str]) -> Manifest:
-    """List what was made; for a thread. Returns only when any later change must show."""
+def take(
+    folder: Path, made: Iterable[str], *, leaving_out: Collection[str] = (), hashed_to: int = 0
+) -> Manifest:
+    """List what was made; for a thread. Returns only when any later change must show.
+
+    Files and folders of the names to leave out are not listed, wherever they lie. Files up to so
+    many bytes count as unchanged also when the same content was written again.
+    """
     while True:
-        entries = dict(_walk(folder, made))
-        newest = max((entry.changed_ns for entry in entries.values()), default=0)
+        found = entries(folder, made, leaving_out=leaving_out, hashed_to=hashed_to)
+        newest = max((entry.changed_ns for entry in found.values()), default=0)
         taken = time.time_ns()
         if taken - newest > TICK_NS:
-            return Manifest(taken, entries)
+            return Manifest(taken, found)
         time.sleep(TICK_NS / 1e9)
+
+
+def entries(
+    folder: Path, made: Iterable[str], *, leaving_out: Collection[str] = (), hashed_to: int = 0
+) -> dict[str, Entry]:
+    """List what is there at this moment."""
+    return dict(_walk(folder, made, frozenset(leaving_out), hashed_to))
+
+
+def is_as_made(folder: Path, name: str, manifest: Manifest) -> bool:
+    """Tell whether a file, or a folder with all that is in it, was made and is unchanged."""
+    path = name.removesuffix("/")
+    entry = manifest.entries.get(path)
+    if entry is None:
+        return False
+    if not entry.is_folder:
+        try:
+            found = os.lstat(folder / path)
+        except OSError:
+            return False
+        return _is_same(folder / path, entry, _entry(folder / path, found, NOTHING))
+    within = {
+        each: told for each, told in manifest.entries.items() if f"{each}/".startswith(f"{path}/")
+    }
+    damage = compare(folder, (path,), Manifest(manifest.taken_ns, within))
+    # Git writes the index of a repository also when somebody only looks.
+    return not damage.new and all(each.endswith("/.git/index") for each in damage.changed)
 
 
 def compare(folder: Path, made: Iterable[str], manifest: Manifest) -> Damage:
@@ -71,7 +113,7 @@ def compare(folder: Path, made: Iterable[str], manifest: Manifest) -> Damage:
         return Damage((), ("(the clock was set back)",))
     before = manifest.entries
     try:
-        now = dict(_walk(folder, made, hashed=False))
+        now = dict(_walk(folder, made, frozenset(), NOTHING))
     except OSError as problem:
         return Damage((), (str(problem.filename),))
     changed = [
@@ -108,49 +150,58 @@ def load(file: Path) -> Manifest | None:
         return None
 
 
-def _walk(folder: Path, made: Iterable[str], *, hashed: bool = True) -> Iterator[tuple[str, Entry]]:
+def _walk(
+    folder: Path, made: Iterable[str], out: frozenset[str], hashed_to: int
+) -> Iterator[tuple[str, Entry]]:
     for name in made:
         path = name.removesuffix("/")
         try:
             found = os.lstat(folder / path)
         except OSError:
             continue
-        yield path, _entry(folder / path, found, hashed=hashed)
+        if not out.isdisjoint(path.split("/")):
+            continue
+        yield path, _entry(folder / path, found, hashed_to)
         if stat.S_ISDIR(found.st_mode):
-            yield from _inside(str(folder / path), path, hashed=hashed)
+            yield from _inside(str(folder / path), path, out, hashed_to)
 
 
-def _inside(folder: str, name: str, *, hashed: bool) -> Iterator[tuple[str, Entry]]:
+def _inside(
+    folder: str, name: str, out: frozenset[str], hashed_to: int
+) -> Iterator[tuple[str, Entry]]:
     waiting = [(folder, name)]
     while waiting:
         at, prefix = waiting.pop()
         with os.scandir(at) as listed:
             for each in listed:
+                if each.name in out:
+                    continue
                 path = f"{prefix}/{each.name}"
-                yield path, _entry(each.path, each.stat(follow_symlinks=False), hashed=hashed)
+                yield path, _entry(each.path, each.stat(follow_symlinks=False), hashed_to)
                 if each.is_dir(follow_symlinks=False):
                     waiting.append((each.path, path))
 
 
-def _entry(path: Path | str, found: os.stat_result, *, hashed: bool) -> Entry:
+def _entry(path: Path | str, found: os.stat_result, hashed_to: int) -> Entry:
     if stat.S_ISDIR(found.st_mode):
         return Entry(stat.S_IFDIR)
-    several = hashed and found.st_nlink > 1 and stat.S_ISREG(found.st_mode)
+    wanted = found.st_size <= hashed_to or (found.st_nlink > 1 and hashed_to != NOTHING)
+    hashed = wanted and stat.S_ISREG(found.st_mode)
     return Entry(
         found.st_mode,
         found.st_size,
         found.st_ino,
         found.st_ctime_ns,
-        _hash(path) if several else "",
+        _hash(path) if hashed else "",
     )
 
 
 def _is_same(path: Path, before: Entry, now: Entry) -> bool:
-    if now[:3] != before[:3]:
-        return False
-    if now.changed_ns == before.changed_ns:
+    if now[:4] == before[:4]:
         return True
-    # Another name of it came or went, or its content is another: only the content tells.
+    if now[:2] != before[:2]:
+        return False
+    # Another name of it came or went, or it was written again: only the content tells.
     return bool(before.content) and _hash(path) == before.content
 
 

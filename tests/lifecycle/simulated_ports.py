@@ -109,6 +109,10 @@ class Spaces:
         self._life.checkpoint("after save")
         return SavedWork(ref, reason, tuple(space.dirty))
 
+    async def strip(self, workspace: Workspace, commit: str) -> bool:
+        del commit
+        return not self._space(workspace).dirty
+
     async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
         del drop_branch, attempt
         self._life.checkpoint("before remove")
@@ -372,6 +376,15 @@ class Checkouts:
 
     async def renew_git(self, name: str) -> None:
         del name
+
+    async def pointers(
+        self, name: str, commit: str, files: Collection[str], *, followed: bool = False
+    ) -> tuple[str, ...]:
+        del name, commit, files, followed
+        return ()
+
+    async def hold(self, name: str, files: Collection[str]) -> None:
+        del name, files
 
     async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
         del name, commit, files

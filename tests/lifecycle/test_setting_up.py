@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import sys
+import hashlib
+from typing import TYPE_CHECKING
 
 import pytest
 
-from lifecycle.machine.events import GatesFinished, RejectRequested, Unblocked, WorkspaceFailed
-from lifecycle.machine.states import About, AwaitingHuman
+from lifecycle.machine.events import GatesFinished, RejectRequested, WorkspaceFailed
 from lifecycle.result import LoopResultType
 from runtime.setup.stamps import WORKSPACE, read_stamp
+from tests.lifecycle.setups import lock, sh
 from tests.lifecycle.world import AGENT, DONE, ROOT, Step, World, commit, says, until
 from tests.tools.machine import gives
 
-
-def sh(line: str) -> Step:
-    return {"run": {"argv": ["sh", "-c", line]}}
+if TYPE_CHECKING:
+    from lifecycle.machine.states import Gate
 
 
 def install(world: World) -> str:
@@ -23,12 +23,9 @@ def install(world: World) -> str:
     return f"mkdir -p deps && cp lock.txt deps/installed && echo made >> {world.folder}/installs"
 
 
-def lock(world: World, *ignored: str) -> None:
-    """Commit a repository that uses packages, and ignores what is installed."""
-    (world.repo / "lock.txt").write_text("one\n")
-    (world.repo / ".gitignore").write_text("\n".join((".venv", "node_modules", *ignored)))
-    world.git("add", ".")
-    world.git("-c", "user.name=Ada", "-c", "user.email=a@b", "commit", "-qm", "lock what is used")
+async def gates(world: World) -> tuple[Gate, ...]:
+    events = [entry.event for entry in await world.journal()]
+    return [event for event in events if isinstance(event, GatesFinished)][-1].gates
 
 
 def installs(world: World) -> int:
@@ -95,6 +92,21 @@ async def test_a_file_of_the_agent_beside_made_ones_is_its_own_work(world: World
     assert first.error.endswith("not committed: deps/mine.txt")
 
 
+async def test_work_of_the_agent_among_what_the_set_up_made_is_not_lost(world: World) -> None:
+    lock(world)
+    make = "cat lock.txt; mkdir -p gen; cd gen; for n in $(seq 300); do [ -e $n ] || touch $n; done"
+    work = sh("echo mine > gen/mine.py; echo edited > gen/7; cp gen/8 8; mv 8 gen/8")
+    again = sh("echo two > lock.txt; git -c user.name=x -c user.email=x@x commit -qam two")
+    result = await world.run(
+        {1: [work, {"exit": 1}], 2: [again, {"exit": 1}], 3: [DONE]}, setup=(make,), max_retries=3
+    )
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    assert len(logs(world)) == 2, "it was set up again, over that work"
+    assert (await world.attempts())[2].error.endswith("not committed: gen/7, gen/mine.py")
+    kept = {"gen/mine.py": "mine", "gen/7": "edited"}
+    assert [world.saved(attempt) for attempt in (1, 3)] == [kept, kept]
+
+
 async def test_a_set_up_that_fails_on_the_base_is_the_environments_fault(world: World) -> None:
     lock(world)
     result = await world.run(
@@ -139,138 +151,90 @@ async def test_a_change_that_breaks_its_set_up_is_told_also_without_a_verdict(
     assert "lock.txt is broken, says the installer" in world.prompt(2)
 
 
-# --- nobody poisons it ------------------------------------------------------------------------
-
-SITE = ".venv/lib/python3*/site-packages"
-VENV = (
-    f"{sys.executable} -m venv --without-pip .venv",
-    f"for site in {SITE}; do cp tool.lock $site/tool.py; done",
-)
-TOOL = "assert open('answer.txt').read() == 'right'\n"
-"""A test tool among the installed packages, and what it tests."""
-JUDGED = ["sh tests.sh", ".venv/bin/python -m tool"]
-FORGE = f"for tool in {SITE}/tool.py; do "
+BUILT = "grep -q right dist/a.txt"
 
 
-@pytest.mark.parametrize("poison", [
-    FORGE + "touch -r $tool was; printf '%-44s' pass > $tool; touch -r was $tool; done",
-    FORGE + "echo pass > forged; mv forged $tool; done",
-    FORGE + "echo 'import os; os._exit(0)' > ${tool%tool.py}sitecustomize.py; done",
-    FORGE + "rm $tool; mkdir ${tool%.py}; cd ${tool%.py}; touch __init__.py __main__.py; done",
-    "mv .venv away; mkdir -p .venv/bin; echo : > .venv/bin/python; chmod +x .venv/bin/python",
-    "rm .venv/bin/python; ln -s /bin/true .venv/bin/python",
-])  # fmt: skip
-async def test_what_a_test_leaves_among_installed_packages_judges_no_later_attempt(
-    world: World, poison: str
-) -> None:
-    (world.repo / "tool.lock").write_text(TOOL)
-    lock(world)
+async def test_a_set_up_that_builds_builds_the_commit_that_is_judged(world: World) -> None:
+    (world.repo / "src").mkdir()
+    (world.repo / "src" / "a.txt").write_text("wrong")
+    lock(world, "dist")
     result = await world.run(
-        {1: [*commit("answer.txt", "wrong"), *commit("tests.sh", f"{poison}; exit 1"), DONE],
-         2: [*commit("tests.sh", "true"), DONE]},
-        task=world.task(verify=JUDGED), setup=VENV, max_retries=2, baseline=False,
+        {1: [*commit("b.txt"), DONE], 2: [*commit("src/a.txt", "right"), DONE]},
+        task=world.task(verify=[BUILT]), setup=("rm -rf dist; cp -r src dist",), baseline=False,
     )  # fmt: skip
-    assert result.result_type is LoopResultType.MAX_RETRIES, "a forged tool judged the change"
-    verdicts = [entry.event for entry in await world.journal()]
-    last = [event for event in verdicts if isinstance(event, GatesFinished)][-1]
-    assert [gate.ok for gate in last.gates] == [True, False]
-    assert "AssertionError" in last.gates[1].excerpt
+    assert await world.outcomes() == ["gate_failed", "task_complete"], result
 
 
-async def test_a_forged_tool_is_made_again_before_the_next_gate_of_the_same_verdict(
+@pytest.mark.parametrize("inputs", [(), ("src/**",)])
+async def test_a_verdict_on_what_the_set_up_built_before_says_so(
+    world: World, inputs: tuple[str, ...]
+) -> None:
+    (world.repo / "src").mkdir()
+    (world.repo / "src" / "a.txt").write_text("wrong")
+    lock(world, "dist")
+    result = await world.run(
+        [*commit("src/a.txt", "right"), DONE], task=world.task(verify=[BUILT]), max_retries=1,
+        setup=("rm -rf dist; cp -r src dist",), setup_inputs=inputs,
+    )  # fmt: skip
+    if inputs:
+        assert result.result_type is LoopResultType.TASK_COMPLETE, result
+        return
+    assert "the set-up made dist/, maybe from other code" in (await gates(world))[0].excerpt
+
+
+# --- files behind pointers ---------------------------------------------------------------------
+
+
+COMMITS = "git -c user.name=x -c user.email=x@x commit -qm work"
+
+
+def pointer(world: World, content: str) -> str:
+    """Store a file elsewhere, as git-lfs does, and return what a commit holds in its place."""
+    oid = hashlib.sha256(content.encode()).hexdigest()
+    (world.folder / "store").mkdir(exist_ok=True)
+    (world.folder / "store" / oid).write_text(content)
+    version = "version https://git-lfs.github.com/spec/v1"
+    return f"{version}\noid sha256:{oid}\nsize {len(content)}\n"
+
+
+def by_name(name: str, text: str) -> list[Step]:
+    """Commit one file and nothing that the set-up put into place, as git-lfs would see to."""
+    return [{"write": {"path": name, "text": text}}, sh(f"git add {name}; {COMMITS}"), DONE]
+
+
+async def test_what_a_set_up_fetches_for_a_pointer_is_what_is_judged(world: World) -> None:
+    """As with `git lfs pull`: a commit holds pointers, the set-up puts files in their place."""
+    (world.repo / "one.bin").write_text(pointer(world, "real 1\n"))
+    lock(world)
+    world.git("remote", "add", "origin", 'https://me:key@example.org/a "b".git')
+    fetch = (
+        "for f in *.bin; do oid=$(sed -n 's/^oid sha256://p' $f); "
+        f'test -z "$oid" || cp {world.folder}/store/$oid $f; done'
+    )
+    asks = "git remote get-url origin | grep -q '^https://example.org/a \"b\".git$'"
+    spoil = "echo real fake > one.bin"
+    second, third = pointer(world, "real 2\n"), pointer(world, "real 3\n")
+    result = await world.run(
+        {1: by_name("two.bin", second), 2: by_name("two.bin", third)},
+        task=world.task(verify=[asks, spoil, "grep 'real 1' one.bin", "grep 'real 3' two.bin"]),
+        setup=(fetch,), max_retries=3,
+    )  # fmt: skip
+    assert await world.outcomes() == ["gate_failed", "task_complete"], result
+    assert [gate.ok for gate in await gates(world)] == [True, True, True, True]
+
+
+async def test_a_set_up_puts_nothing_in_place_of_a_file_but_what_its_pointer_names(
     world: World,
 ) -> None:
-    (world.repo / "tool.lock").write_text(TOOL)
+    (world.repo / "check.sh").write_text("exit 1\n")
+    (world.repo / ".gitattributes").write_text("check.sh filter=lfs\n")
     lock(world)
-    forge = FORGE + "echo pass > $tool; done"
     result = await world.run(
-        [*commit("answer.txt", "wrong"), *commit("tests.sh", forge), DONE],
-        task=world.task(verify=JUDGED), setup=VENV, max_retries=1, baseline=False,
-    )  # fmt: skip
-    assert "`.venv/bin/python -m tool` ended with code 1" in str(result.error)
-
-
-async def test_packages_that_an_agent_committed_are_not_taken_for_installed_ones(
-    world: World,
-) -> None:
-    lock(world)
-    forced = "mkdir -p node_modules; echo exit 0 > node_modules/check; git add -f node_modules"
-    result = await world.run(
-        [sh(forced), {"commit": "my own tools"}, DONE],
-        task=world.task(verify=["sh node_modules/check"]), max_retries=1, baseline=False,
-        setup=("mkdir -p node_modules && echo 'exit 1' > node_modules/check",),
+        by_name("x.txt", "x"), task=world.task(verify=["sh check.sh"]), max_retries=1,
+        setup=("test -f .git && exit; echo exit 0 > check.sh",),
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES
-    (judged,) = [
-        entry.event for entry in await world.journal() if isinstance(entry.event, GatesFinished)
-    ]
-    assert "git rm -r --cached node_modules" in judged.gates[0].excerpt
-
-
-# --- the network of a set-up ------------------------------------------------------------------
-
-ONLINE = (
-    "import socket, sys; names = [name for _, name in socket.if_nameindex() if name != 'lo']; "
-    "sys.exit(0 if names or not open('lock.txt').read().startswith('new') else 'no network')"
-)
-NEEDS_NETWORK = (f'{sys.executable} -c "{ONLINE}"', "mkdir -p deps && cp lock.txt deps/")
-"""Can install what `lock.txt` names at first; for what is new it needs the network."""
-
-
-async def test_new_packages_of_an_agent_without_network_are_decided_by_a_person(
-    world: World,
-) -> None:
-    if not gives(network="none"):
-        return
-    lock(world, "deps")
-    steps = [sh("echo new > lock.txt"), {"commit": "new package"}, DONE]
-    task = world.task(verify=["grep -q new deps/lock.txt"])
-    async with world.running(
-        steps, task=task, setup=NEEDS_NETWORK, network="none", setup_network="allow"
-    ) as running:
-        await running.at("AwaitingHuman")
-        waiting = await world.work()
-        assert isinstance(waiting, AwaitingHuman)
-        assert waiting.about is About.SETUP
-        assert "what the set-up installs (lock.txt) and has no network" in waiting.text
-        assert f"`loopwright unblock {AGENT}`" in waiting.text
-        await running.ask(Unblocked)
-        result = await running.result()
-    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 1), result
-
-
-async def test_what_a_person_let_through_serves_the_work_that_builds_on_it(world: World) -> None:
-    if not gives(network="none"):
-        return
-    lock(world, "deps")
-    verify = ["grep -q new deps/lock.txt"]
-    steps = [sh("echo new > lock.txt"), {"commit": "new package"}, DONE]
-    async with world.running(
-        steps, task=world.task(verify=verify), setup=NEEDS_NETWORK, network="none"
-    ) as running:
-        await running.at("AwaitingHuman")
-        await running.ask(Unblocked)
-        await running.result()
-        after = world.task("T002", dependencies=["T001"], verify=verify)
-        agent = world.agent([sh("cat deps/lock.txt"), *commit("x.txt"), DONE], "agent-T002")
-        result = await running.loop.run_agent_loop(agent, after)
-    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 1), result
-
-
-async def test_code_of_an_agent_without_network_gets_none_by_the_set_up(world: World) -> None:
-    if not gives(network="none"):
-        return
-    hook = "import socket; print(len(socket.if_nameindex()) > 1)"
-    (world.repo / "hook.py").write_text(hook)
-    lock(world, "deps")
-    # The set-up runs a file that is none of its inputs, as hooks of packages and builds are.
-    setup = f"mkdir -p deps && F=hook; {sys.executable} $F.py > deps/said"
-    record = f"{hook}\nprint('agent was here')"
-    result = await world.run(
-        [*commit("hook.py", record), DONE], setup=(setup,), network="none", baseline=False,
-        task=world.task(verify=["cat deps/said; ! grep -q 'agent was here' deps/said"]),
-    )  # fmt: skip
-    assert result.result_type is LoopResultType.TASK_COMPLETE, result
+    assert await world.outcomes() == ["gate_failed"]
 
 
 # --- in a sandbox, in local CI, and when it is broken off --------------------------------------

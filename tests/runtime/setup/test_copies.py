@@ -82,6 +82,19 @@ def test_no_link_in_the_target_leads_a_copy_elsewhere(tmp_path: Path) -> None:
     assert (target / ".env").read_text() == ".env"
 
 
+def test_pipes_and_links_to_nothing_are_left_out(tmp_path: Path) -> None:
+    repo = _checkout(tmp_path, "conf/key")
+    os.mkfifo(repo / "conf" / "pipe")
+    (repo / "conf" / "dangling").symlink_to("nowhere")
+    (repo / "conf" / "link").symlink_to("key")
+    target = tmp_path / "target"
+    target.mkdir()
+    names = named(repo, ["conf"], ())
+    assert copy_in(repo, names, target) == ()
+    assert sorted(path.name for path in (target / "conf").iterdir()) == ["key", "link"]
+    assert (target / "conf" / "link").read_text() == "conf/key"
+
+
 def test_a_changed_file_changes_the_signature(tmp_path: Path) -> None:
     repo = _checkout(tmp_path, ".env")
     before = signature(repo, [".env", "gone"])

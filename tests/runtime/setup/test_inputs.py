@@ -22,19 +22,20 @@ def tree(*paths: str, **changed: bytes) -> Tree:
 @pytest.mark.parametrize(
     ("files", "chosen"),
     [
-        ("uv.lock pyproject.toml src/app.py", "uv.lock"),
+        ("uv.lock pyproject.toml requirements.txt src/app.py", "pyproject.toml uv.lock"),
         ("pyproject.toml setup.cfg requirements-dev.txt a.py",
          "pyproject.toml requirements-dev.txt setup.cfg"),
         ("package-lock.json package.json packages/a/package.json node_modules/b/package.json",
-         "package-lock.json"),
-        ("web/yarn.lock web/package.json tools/package.json", "tools/package.json web/yarn.lock"),
-        ("uv.lock pyproject.toml web/package.json", "uv.lock web/package.json"),
+         "package-lock.json package.json packages/a/package.json"),
+        ("web/yarn.lock web/package.json tools/package.json",
+         "tools/package.json web/package.json web/yarn.lock"),
+        ("uv.lock pyproject.toml web/package.json", "pyproject.toml uv.lock web/package.json"),
         ("go.sum go.mod tools/go.mod .tool-versions", ".tool-versions go.sum"),
         ("Cargo.toml crates/a/Cargo.toml vendor/b/Cargo.toml", "Cargo.toml crates/a/Cargo.toml"),
         ("a.py README.md", ""),
     ],
 )  # fmt: skip
-def test_lock_files_count_and_manifests_that_none_covers(files: str, chosen: str) -> None:
+def test_lock_files_count_and_manifests_of_which_none_says_all(files: str, chosen: str) -> None:
     assert " ".join(inputs_of(tree(*files.split()), ["install"], ())) == chosen
 
 
@@ -82,6 +83,20 @@ def test_patterns_mean_what_they_mean_in_a_shell() -> None:
 @pytest.mark.parametrize("pattern", ["/etc/passwd", "../x", "a/../../x", "", "a\0b"])
 def test_a_pattern_that_leads_out_of_the_checkout_is_refused(pattern: str) -> None:
     assert "not a path inside the repository" in refusal(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("**.env", "stand alone between slashes; write '**/*.env'"),
+        ("conf/a**/x", "stand alone between slashes"),
+        (".", "names the whole repository"),
+        ("./", "names the whole repository"),
+    ],
+)
+def test_a_pattern_that_names_nothing_in_the_checkout_is_refused(pattern: str, says: str) -> None:
+    assert says in refusal(pattern)
+    assert refusal("**/*.env") == refusal("conf/**") == refusal("./a*") == ""
 
 
 async def test_a_commit_is_asked_and_not_the_files(tmp_path: Path) -> None:
