@@ -190,7 +190,8 @@ class GateRunner:
             return ()
         shown = f"they stay green with {known['broken']} broken on purpose"
         stale = stale_hint(self._parts, case.agent_id)
-        return (f"the verify commands do not look at what changed: {shown}{stale}",)
+        told = f"the verify commands do not look at what changed: {shown}"
+        return (told, *filter(None, (stale,)))
 
     async def _again(
         self, question: Question, place: LaidOut, label: str, *, first_red: bool = False
