@@ -243,14 +243,14 @@ class Attendance:
             self._limit(idle=True, text=text)
 
     def _idle_limit(self, activity: Activity) -> float:
-        """Have patience with a tool that runs a program of its own: that may wait for something."""
+        """Go by the limit for tools while one runs a program: that may wait for something."""
         idle, tool = self.settings.idle_limit, self.settings.tool_limit
         if self._monitor is None or not self._monitor.tools_running:
             self._at_rest = activity.processes
             return idle
         if not idle or activity.processes <= self._at_rest:
             return idle
-        return max(idle, tool) if tool else 0.0
+        return tool
 
     def _moved(self, seen: Activity, activity: Activity, now: float) -> bool:
         if activity.log_size != seen.log_size or activity.processes != seen.processes:

@@ -66,7 +66,7 @@ class Settings(BaseModel):
     idle_limit: float = Field(1800.0, ge=0)
     """Seconds an attempt may show no output, no file change and no CPU use; 0 for no limit."""
     tool_limit: float = Field(7200.0, ge=0)
-    """Seconds without a sign of life while a tool of the agent runs a program; 0 for no limit."""
+    """The same while a tool of the agent runs a program, in place of idle_limit; 0 for no limit."""
     max_events: int = Field(500_000, ge=0)
     """Events that an agent's program may report in one attempt; 0 for no limit."""
     max_tool_calls: int = Field(5000, ge=0)

@@ -207,10 +207,13 @@ async def test_a_tool_that_waits_for_its_program_is_not_idle(
     assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 1)
 
 
-async def test_a_tool_that_never_ends_is(world: World, programs: Programs) -> None:
+@pytest.mark.parametrize("idle", [0.8, 600.0])
+async def test_a_tool_that_never_ends_is_by_the_limit_for_tools(
+    world: World, programs: Programs, idle: float
+) -> None:
     waiting = [claude.starts(), {"sleep": 0.6}, claude.uses("Bash"), {"run": ["sleep", "600"]}]
     programs.plays("claude", {1: waiting, 2: [DONE]})
-    result = await run(world, agent("claude"), idle_limit=0.8, tool_limit=1.2)
+    result = await run(world, agent("claude"), idle_limit=idle, tool_limit=1.2)
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
     assert await world.outcomes() == ["hang", "task_complete"]
 
