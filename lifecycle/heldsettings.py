@@ -22,9 +22,9 @@ HELD = frozenset({
     "box_login", "wall_limit", "idle_limit", "tool_limit", "max_events", "max_tool_calls",
     "max_turns", "max_live_agents", "pass_env", "private_config",
     # What is run, and by whom.
-    "command", "adapter", "agents", "agent_args", "verify", "verify_clean", "baseline",
+    "command", "adapter", "agents", "agent_args", "verify", "baseline",
     "gate_timeout", "canary", "setup", "setup_inputs", "setup_network", "setup_timeout", "copy",
-    "test_command", "ci_poll_command", "notify", "on_transition", "task_source", "tasks",
+    "test_command", "ci_poll_command",
     # What it may use, and how often it is tried again.
     "budget_tokens", "budget_usd", "budget_hours", "budget_attempts",
     "plan_budget_tokens", "plan_budget_usd", "plan_budget_hours", "plan_budget_attempts",
@@ -39,10 +39,9 @@ HELD = frozenset({
     # Who can look and give orders, where work lies, and how long it can be looked at.
     "host", "port", "allowed_hosts", "sign_in_file", "worktrees_dir", "retention_hours",
 })  # fmt: skip
-"""Settings that can loosen what holds an agent, those of later versions among them."""
+"""Settings that can loosen what holds an agent."""
 
-NAME_FILES = ("ci_poll_command", "notify", "on_transition", "task_source", "sign_in_file",
-              "github_app_key", "box_login")  # fmt: skip
+NAME_FILES = ("ci_poll_command", "sign_in_file", "github_app_key", "box_login")
 """Settings that name files which count outside the sandbox: their content is approved, too."""
 
 
