@@ -235,13 +235,13 @@ class Real:
         return log.read_text(errors="replace")[-3000:] if log.exists() else "no log"
 
     def alive(self) -> list[str]:
-        """Return the commands of living processes that began below this folder."""
-        found = []
+        """Return the commands of living processes that began below this folder or at work."""
+        found, places = [], (self.folder, self.workspace)
         for pid in proctable.read_marks():
             row = proctable.read_row(pid)
             with contextlib.suppress(OSError):
                 where = Path(f"/proc/{pid}/cwd").readlink()
-                if row and not row.dead and where.is_relative_to(self.folder):
+                if row and not row.dead and any(map(where.is_relative_to, places)):
                     found.append(Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " "))
         return found
 
