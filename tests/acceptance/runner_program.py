@@ -31,6 +31,7 @@ from runtime import proctable
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
+from runtime.worktrees_dir import default_worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,11 +157,12 @@ class Round:
         }
 
     def _is_here(self, pid: int) -> bool:
-        """Tell whether the process works in this round's folder, marked or not."""
+        """Tell whether the process works in this round's folders, marked or not."""
         try:
-            return Path(f"/proc/{pid}/cwd").readlink().is_relative_to(self.folder)
+            where = Path(f"/proc/{pid}/cwd").readlink()
         except OSError:
             return False
+        return any(map(where.is_relative_to, (self.folder, default_worktrees_dir(self.repo))))
 
 
 def template(folder: Path) -> Path:
