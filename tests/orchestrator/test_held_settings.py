@@ -395,3 +395,16 @@ def test_the_settings_are_listed_with_their_origin(world: World) -> None:
     assert rows["max_retries"]["source"].endswith("loopwright.toml, line 1")
     assert "max_retries" in world.call("settings").stdout
     assert "nothing waits" in world.call("settings", "approve").stdout
+
+
+def test_an_agent_in_a_sandbox_cannot_write_the_settings_of_the_users_checkout(
+    world: World,
+) -> None:
+    if not gives(isolation="container"):
+        return
+    text = _boxed(world, 'verify = ["false"]\n')
+    planted = f"echo 'verify = [\"true\"]' > {world.repo}/loopwright.toml || true"
+    steps = [{"run": ["sh", "-c", planted]}, {"commit": "x"}, DONE]
+    agent = world.script("agent", {"attempts": {"default": steps}})
+    world.call("run", "x", "--command", agent, "--max-retries", "1", code=5)
+    assert (world.repo / "loopwright.toml").read_text() == text
