@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -161,32 +162,30 @@ class ShellCommands:
     ) -> Ended:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        timed_out = False
         with log.open("wb") as output:
-            process = await asyncio.create_subprocess_exec(
-                *("sh", "-c", command),
+            # At once: a start that is cancelled halfway would leave a process that nobody knows.
+            process = subprocess.Popen(  # noqa: ASYNC220  # as above
+                ("sh", "-c", command),
                 cwd=cwd,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
         self.alive[mark] = process.pid
         self.marks.append(mark)
+        waiting = asyncio.ensure_future(asyncio.to_thread(process.wait))
         try:
-            await asyncio.wait_for(process.wait(), timeout)
-        except TimeoutError:
-            timed_out = True
+            ended, _ = await asyncio.wait((waiting,), timeout=timeout)
+            timed_out = not ended
         finally:
-            await self._end(process)
+            if not waiting.done():
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.wait((waiting,))
             del self.alive[mark]
         text = await asyncio.to_thread(log.read_text, errors="replace")
         return Ended(process.returncode, timed_out, text, loop.time() - began)
-
-    async def _end(self, process: asyncio.subprocess.Process) -> None:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
 
 
 class JsonDocuments:
