@@ -116,6 +116,8 @@ class JudgingCheckouts:
 
     async def renew_git(self, name: str) -> None:
         """Give the commands to come a repository in which no earlier one wrote anything."""
+        if (self._root / name).is_symlink():
+            raise BranchError(f"{self._root / name} was replaced by a link: see who made it")
         await asyncio.to_thread(self._write_git, self._root / name, self._laid_out[name])
 
     async def untracked(self, name: str) -> tuple[str, ...]:
@@ -228,8 +230,6 @@ class JudgingCheckouts:
         if held.exists():
             names = [os.fsdecode(name) for name in held.read_bytes().split(b"\0")[:-1]]
             if not keep.issuperset(names):
-                for name in names:
-                    remove_tree(folder / name)
                 self._index(folder).unlink(missing_ok=True)
                 held.unlink()
 

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from runtime.workspace import Workspace
 
 
-ON_PURPOSE = ("before", "canary")
-"""Labels of judgements in a checkout that was changed on purpose."""
-
-
 class Question(NamedTuple):
     """What is judged: the commit of an attempt, by which commands."""
 
