@@ -187,3 +187,20 @@ async def test_a_shallow_clone_has_its_history_as_far_as_it_goes(
     sha = git_cli(clone, "rev-parse", "HEAD").strip()
     folder = await JudgingCheckouts(clone, root=tmp_path / "judging").lay_out("a", sha)
     assert len(git_cli(folder, "log", "--format=%H").split()) == 2
+
+
+async def test_nothing_behind_a_link_in_the_checkout_is_removed(
+    checkouts: JudgingCheckouts, git_repo: Path, git_cli: Cli, tmp_path: Path
+) -> None:
+    sha = commit(git_cli, git_repo, {"data/one.bin": "pointer\n"})
+    folder = await checkouts.lay_out("a", sha)
+    (folder / "data" / "one.bin").write_text("fetched\n")
+    await checkouts.hold("a", ["data/one.bin"])
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (folder / "data").rename(tmp_path / "away")
+    (folder / "data").symlink_to(mine)
+    (mine / "one.bin").write_text("mine\n")
+    await checkouts.lay_out("a", sha)
+    assert (folder / "data" / "one.bin").read_text() == "pointer\n"
+    assert (mine / "one.bin").read_text() == "mine\n"
