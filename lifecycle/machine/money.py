@@ -33,6 +33,14 @@ class Spent:
             attempts=self.attempts + other.attempts,
         )
 
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(
+            tokens=self.tokens - other.tokens,
+            cost_usd=self.cost_usd - other.cost_usd,
+            seconds=self.seconds - other.seconds,
+            attempts=self.attempts - other.attempts,
+        )
+
 
 NOTHING = Spent()
 
@@ -75,14 +83,6 @@ class Budget:
         elif self.attempts is not None and spent.attempts >= self.attempts:
             said = f"{spent.attempts:,} of {self.attempts:,} attempts"
         return f"budget of {scope_name}: {said} used" if said else ""
-
-
-def unheld(scope_name: str, attempts: int, unit: str) -> str:
-    """Say that a budget in tokens or dollars means nothing, because nobody tells what is used."""
-    return (
-        f"budget of {scope_name}: {attempts} attempts told nothing of their {unit}, "
-        "so it cannot be held; use hours or attempts"
-    )
 
 
 NO_LIMIT = Budget()
