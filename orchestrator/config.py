@@ -290,7 +290,7 @@ def _check_programs(layer: Layer, values: Mapping[str, Any]) -> None:
     """Refuse names that no agent program has, where they are said."""
     for setting in ("adapter", "agents", "prices", "budget_exempt"):
         given = values.get(setting)
-        if not given:
+        if given is None or given in ((), {}):
             continue
         from lifecycle.programs import COMMAND, named  # noqa: PLC0415  # most settings name no program
 

@@ -97,4 +97,6 @@ def dollars(cost_usd: float) -> str:
 
 def hours(seconds: float) -> str:
     """Write a time in hours, as budgets are given; finely where a tenth would hide it."""
-    return f"{seconds / HOUR:,.1f}" if seconds >= HOUR else f"{seconds / HOUR:.3g}"
+    if seconds >= HOUR:
+        return f"{seconds / HOUR:,.1f}"
+    return f"{seconds / HOUR:.3g}" if seconds >= 1 else "0"
