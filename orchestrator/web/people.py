@@ -97,7 +97,7 @@ async def add(office: Office, addition: Addition) -> tuple[AgentLifecycle, list[
     await office.audit.record("add", by, record.agent_id, "done", record.task)
     warnings = list(exempted(Agent.model_validate(record.facts["agent"]), settings))
     for text in warnings:
-        office.report("budget_unheld", agent_id=record.agent_id, text=text)
+        office.report("budget_unheld", agent_id=record.agent_id, reason=text)
     if engine.revive is not None:
         engine.revive(record)
     return record, warnings
