@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lifecycle.accounts import Budgets
-from lifecycle.budgetcheck import uncounted
+from lifecycle.budgetcheck import is_exempt, uncounted
 from lifecycle.errors import PlanError
 from lifecycle.machine import events as on
 from lifecycle.masking import HIDDEN
@@ -170,8 +170,8 @@ class Admission:
 
     def _listen(self, spending: Spending) -> None:
         """Tell of a program that is known to tell what it uses, and does not."""
-        budgets, program = self._budgets(), spending.program.partition(":")[0]
-        if budgets is None or program in self._parts.settings().budget_exempt:
+        budgets, (name, _, model) = self._budgets(), spending.program.partition(":")
+        if budgets is None or is_exempt(name, model, self._parts.settings()):
             return
         every, misses = (budgets.lifecycle, budgets.plan, budgets.day), list[str]()
         if not spending.tokens and any(each.tokens for each in every):

@@ -46,10 +46,10 @@ class Uncounted:
         adapter = self.program.adapter
         exempt = f'let it work without that limit: budget_exempt = ["{adapter.name}"]'
         others = "budget_hours and budget_attempts hold every program"
+        if "usd" not in self.units:
+            return f"{exempt}; {others}"
         if not adapter.tells_tokens:
             return f"{exempt} (a price does not help: it tells no tokens either); {others}"
-        if self.units != ("usd",):
-            return f"{exempt}; {others}"
         form = f"prices = {{ {adapter.name} = {{ input = DOLLARS, output = DOLLARS }} }}"
         return f"give its price per million tokens: {form}, or {exempt}; {others}"
 
@@ -67,8 +67,9 @@ def uncounted(
     Those that are not exempt, or those that are. PlanError for unknown programs.
     """
     limits = {unit: tuple(_limits(unit, settings, of_task, of_plan)) for unit in _WORDS}
-    for program in programs_of(agent):
-        if (program.adapter.name in settings.budget_exempt) is not exempt:
+    for program in programs_of(agent) if any(limits.values()) else ():
+        name = program.adapter.name
+        if is_exempt(name, program.model, settings) is not exempt:
             continue
         units = tuple(
             unit for unit in _WORDS if limits[unit] and not _tells(program, unit, settings)
@@ -89,6 +90,11 @@ def require_counted(
         raise PlanError("; and ".join(f"{each.found}; {each.mend}" for each in found))
 
 
+def is_exempt(name: str, model: str, settings: Settings) -> bool:
+    """Tell whether somebody said that a program may work unheld."""
+    return not {name, f"{name}:{model}"}.isdisjoint(settings.budget_exempt)
+
+
 def _limits(
     unit: str, settings: Settings, of_task: Allowance | None, of_plan: Allowance | None
 ) -> Iterator[str]:
@@ -107,10 +113,10 @@ def _limits(
 
 def _tells(program: Program, unit: str, settings: Settings) -> bool:
     adapter = program.adapter
-    if unit == "tokens" or adapter.tells_cost:
-        return adapter.tells_tokens if unit == "tokens" else True
-    priced = price_of(settings.prices, adapter.name, program.model) is not None
-    return adapter.tells_tokens and priced
+    if unit == "tokens":
+        return adapter.tells_tokens
+    price = price_of(settings.prices, adapter.name, program.model)
+    return adapter.tells_cost or (adapter.tells_tokens and price is not None)
 
 
 def _and(names: tuple[str, ...]) -> str:

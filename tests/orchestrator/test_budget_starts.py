@@ -151,10 +151,14 @@ def test_an_attempt_is_ended_when_its_tokens_use_up_the_dollars(
     assert world.row()["spawn_count"] == 1
 
 
-def test_an_exempt_program_works_and_that_is_told_once(world: World, programs: Path) -> None:
+@pytest.mark.parametrize("exempt", [EXEMPT, EXEMPT.replace("codex", "codex:mini")])
+def test_an_exempt_program_works_and_that_is_told_once(
+    world: World, programs: Path, exempt: str
+) -> None:
     plays(world, programs, "codex", [uses(9_000_000), DONE])
-    world.settings(LIMITED + EXEMPT)
-    done = world.call("up", plan(world, "", "", ""), "--no-server")
+    world.settings(LIMITED + exempt)
+    given = plan(world, "", "", "", agent='adapter = "codex:mini"')
+    done = world.call("up", given, "--no-server")
     told = "codex tells no dollars, so it cannot be held to budget_usd; it works all the same"
     assert done.stderr.count(told) == 1
     assert done.stderr.count("tells no") == 1
