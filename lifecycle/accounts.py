@@ -3,27 +3,24 @@
 Owns which attempts may begin under the budgets of lifecycle, plan and day. Reads the store once, at
 the start; after that it is told, and answers without waiting. Must not end or begin anything.
 
-How a shared budget is held: an attempt under way counts with what it reported, and at least with
-`GROWTH` times the largest attempt seen in that scope. Another may begin only if all those together
-leave something. So a budget is passed by the usage of one attempt at most, as long as programs
-report while they run, or none uses more than `GROWTH` times the largest before it.
-
-One that worked and told nothing is charged what its program is known to use; while nothing is known
-of it, a budget in tokens or dollars ends it after `SILENT` of those.
+A budget counts what programs told of ended attempts and of those under way; what was not told is
+nothing, for nobody can know better. That a program tells at all is seen to before it starts, in
+`budgetcheck.py`. So tokens, dollars and hours are passed by no more than the attempts that run at
+that moment, and attempts are counted exactly.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
-from lifecycle.machine.money import NO_LIMIT, UNITS, Budget, Spent, unheld
-from lifecycle.tallies import Known, Past, Present
+from lifecycle.machine.money import NO_LIMIT, NOTHING, UNITS, Budget, Spent
+from lifecycle.tallies import Present
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
     from lifecycle.clock import Clock
@@ -32,13 +29,8 @@ if TYPE_CHECKING:
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
 
-GROWTH = 2
-"""How much larger than the largest so far an attempt may turn out without harm."""
-SILENT = 3
-"""Attempts of a program in a scope that worked and told nothing, while nothing is known of that
-program: after so many a budget in what they keep silent about cannot be held."""
 REMEMBERED_DAYS = 8
-"""Days whose attempts tell how large one may be, and to which the clock may be set back."""
+"""Days to which the clock may be set back."""
 KEPT = 400 * 86_400.0
 """Seconds that the spending of an attempt is kept."""
 
@@ -70,14 +62,12 @@ class Verdict:
     over: str = ""
     """The budget that is used up: it must not begin; one under way must be ended."""
     hold: bool = False
-    """It could pass a budget together with those under way: ask again once one of them ended."""
-    why: str = ""
-    """The budget because of which it is held."""
+    """Those under way are the last attempts of a budget: ask again once one of them ended."""
 
 
 _GO = Verdict()
-_NO_PAST, _NOBODY = Past(), Present()
-"""Of a scope that nobody has used yet; never written to."""
+_NOBODY = Present()
+"""Of a plan that nobody works on; never written to."""
 
 
 @dataclass(slots=True)
@@ -87,7 +77,7 @@ class _Life:
     birth: str
     attempt: int = 0
     last: Spending | None = None
-    past: Past = field(default_factory=Past)
+    past: Spent = NOTHING
 
 
 class Accounts:
@@ -106,12 +96,11 @@ class Accounts:
     ) -> None:
         self._store, self._clock, self._zone, self._freed = store, clock, zone, freed
         self._lives: dict[str, _Life] = {}
-        self._plans: defaultdict[str, Past] = defaultdict(Past)
-        self._days: defaultdict[date, Past] = defaultdict(Past)
+        self._plans: defaultdict[str, Spent] = defaultdict(Spent)
+        self._days: dict[date, Spent] = {}
         self._now: Present = Present()
         self._of_plan: defaultdict[str, Present] = defaultdict(Present)
         self._plan_of: dict[str, str] = {}
-        self._known = Known()
         self._today: tuple[float, float, date] = (0.0, 0.0, date.min)
 
     async def load(self) -> None:
@@ -124,15 +113,13 @@ class Accounts:
         self._lives.clear()
         self._plans.clear()
         self._days.clear()
-        self._known = Known()
         for each in sorted(sums, key=lambda each: each.ended):
             life = self._life(each.agent_id, each.birth)
             life.attempt = max(life.attempt, each.last_attempt)
-            life.past.add_sum(each)
-            self._plans[each.plan].add_sum(each)
-            self._known.add_sum(each)
+            life.past += each.spent
+            self._plans[each.plan] += each.spent
         for spending in spendings:
-            self._days[self._day(spending.at)].add(spending)
+            self._to_day(spending.at, spending.spent)
             mine = self._lives[spending.agent_id]
             if (spending.birth, spending.attempt) == (mine.birth, mine.attempt):
                 # An attempt that a runner's end cut short is booked once more when it is repeated.
@@ -146,40 +133,30 @@ class Accounts:
         self._now.begin(agent_id, now)
         self._of_plan[plan].begin(agent_id, now)
 
-    def reports(self, agent_id: str, so_far: Spent, *, program: str = "", model: str = "") -> None:
+    def reports(self, agent_id: str, so_far: Spent) -> None:
         """Take up what an attempt says it used so far, in place of what it said before.
 
-        How long it runs is known here; what is said about that is passed over. Where it names no
-        cost yet, its tokens count at the price they usually have.
+        How long it runs is known here; what is said about that is passed over.
         """
         if agent_id in self._plan_of:
-            if so_far.tokens and not so_far.cost_usd:
-                so_far = self._priced(agent_id, so_far, program, model)
             self._now.report(agent_id, so_far)
             self._of_plan[self._plan_of[agent_id]].report(agent_id, so_far)
-
-    def charged(self, spending: Spending) -> Spending:
-        """Return what an attempt used with what is reckoned for it if it kept silent.
-
-        To be asked once at each end of a process, before that is written down and booked.
-        """
-        life = self._lives.get(spending.agent_id)
-        before = life.last if life is not None and life.birth == spending.birth else None
-        again = before is not None and before.attempt == spending.attempt
-        return self._known.charged(spending, before if again else None)
 
     def booked(self, spending: Spending) -> None:
         """Count an attempt that ended; the same one again takes its own place."""
         self._leave(spending.agent_id)
         life = self._life(spending.agent_id, spending.birth)
-        if spending.attempt > life.attempt:
-            self._add(life, spending)
-        elif spending.attempt == life.attempt and life.last is not None:
-            before = life.last
-            for past in (life.past, self._plans[before.plan], self._past_of(before.at)):
-                past.take_off(before)
-            self._known.take_off(before)
-            self._add(life, spending)
+        before = life.last if spending.attempt == life.attempt else None
+        if before is not None:
+            life.past -= before.spent
+            self._plans[before.plan] -= before.spent
+            if (day := self._day(before.at)) in self._days:
+                self._days[day] -= before.spent
+        if before is not None or spending.attempt > life.attempt:
+            life.attempt, life.last = spending.attempt, spending
+            life.past += spending.spent
+            self._plans[spending.plan] += spending.spent
+            self._to_day(spending.at, spending.spent)
         self._freed()
 
     def gone(self, agent_id: str) -> None:
@@ -187,104 +164,62 @@ class Accounts:
         if self._leave(agent_id):
             self._freed()
 
-    def admit(
-        self,
-        agent_id: str,
-        budgets: Budgets,
-        *,
-        birth: str | None = None,
-        programs: Collection[str] = (),
-    ) -> Verdict:
+    def admit(self, agent_id: str, budgets: Budgets, *, birth: str | None = None) -> Verdict:
         """Say whether an attempt may begin, and count it as under way if so."""
-        verdict = self.verdict(agent_id, budgets, birth=birth, programs=programs)
+        verdict = self.verdict(agent_id, budgets, birth=birth)
         if not verdict.over and not verdict.hold:
             self.started(agent_id, budgets.plan_name)
         return verdict
 
-    def verdict(
-        self,
-        agent_id: str,
-        budgets: Budgets,
-        *,
-        birth: str | None = None,
-        programs: Collection[str] = (),
-    ) -> Verdict:
+    def verdict(self, agent_id: str, budgets: Budgets, *, birth: str | None = None) -> Verdict:
         """Say what the budgets mean for the attempt under way, else for the next one.
 
-        Without `birth` the latest lifecycle of this agent is meant. `programs` are those that the
-        next one may be; without, it may be any.
+        Without `birth` the latest lifecycle of this agent is meant.
         """
-        now, live = self._clock.now(), agent_id in self._plan_of
-        name = self._plan_of[agent_id] if live else budgets.plan_name
-        scopes = []
+        now, live, hold = self._clock.now(), agent_id in self._plan_of, False
+        for scope, budget, past, present in self._scopes(agent_id, budgets, birth, now):
+            used = past + present.spent(now)
+            # One under way was let in by their number; who begins counts those that ended.
+            if over := budget.over(replace(used, attempts=0 if live else past.attempts), scope):
+                return Verdict(over=over)
+            most = budget.attempts
+            hold = hold or (not live and most is not None and used.attempts >= most)
+        return Verdict(hold=hold) if hold else _GO
+
+    def _scopes(
+        self, agent_id: str, budgets: Budgets, birth: str | None, now: float
+    ) -> Iterator[tuple[str, Budget, Spent, Present]]:
+        """Return each budget that is set, with what ended attempts used of it and who uses it."""
+        name = self._plan_of.get(agent_id, budgets.plan_name)
         if budgets.lifecycle:
             own, mine = self._own(agent_id, birth), self._now.only(agent_id)
-            scopes.append((budgets.lifecycle, own, mine, "the lifecycle"))
+            yield "the lifecycle", budgets.lifecycle, own, mine
         if budgets.plan:
-            plan, shared = self._plans.get(name) or _NO_PAST, self._of_plan.get(name) or _NOBODY
-            scopes.append((budgets.plan, plan, shared, "the plan"))
+            plan, shared = self._plans.get(name, NOTHING), self._of_plan.get(name, _NOBODY)
+            yield "the plan", budgets.plan, plan, shared
         if budgets.day:
-            scopes.append((budgets.day, self._past_of(now), self._now, "the day"))
-        for budget, past, present, scope in scopes:
-            if over := budget.over(_used(past, present, now, live=live), scope):
-                return Verdict(over=over)
-            # One under way may be the first to tell: this only stops who is about to begin.
-            if not live and (over := self._unheld(budget, past, scope, programs)):
-                return Verdict(over=over)
-        for budget, past, present, scope in () if live else scopes:
-            known = past if present is not self._now else Past.joined(self._days.values())
-            if present and _crowded(budget, past, known, present, now):
-                return _held(scope, present)
-        return _GO
+            yield "the day", budgets.day, self._of_day(now), self._now
 
-    def _unheld(self, budget: Budget, past: Past, scope: str, programs: Collection[str]) -> str:
-        """Say of which budget nobody tells how much of it is used."""
-        known = self._known
-        for unit, limit, missing, told in (
-            ("tokens", budget.tokens, past.missing_tokens, known.most_tokens),
-            ("dollars", budget.cost_usd, past.missing_usd, known.most_usd),
-        ):
-            for program in () if limit is None else programs or missing:
-                if program not in told and missing.get(program, 0) >= SILENT:
-                    return unheld(scope, missing[program], unit)
-        return ""
-
-    def _priced(self, agent_id: str, so_far: Spent, program: str, model: str) -> Spent:
+    def _own(self, agent_id: str, birth: str | None) -> Spent:
         life = self._lives.get(agent_id)
-        last = life.last if life is not None else None
-        if last is not None and program in ("", last.program):
-            program, model = last.program, model or last.model
-        price = self._known.usual_price(program, model)
-        return so_far if price is None else replace(so_far, cost_usd=so_far.tokens * price)
-
-    def _own(self, agent_id: str, birth: str | None) -> Past:
-        life = self._lives.get(agent_id)
-        return _NO_PAST if life is None or birth not in (None, life.birth) else life.past
+        return NOTHING if life is None or birth not in (None, life.birth) else life.past
 
     def spent(self, *, agent_id: str | None = None, plan: str | None = None) -> Spent:
         """Return what a lifecycle or a plan used so far, with what is under way; else the day."""
         now = self._clock.now()
         if agent_id is not None:
-            life = self._lives.get(agent_id)
-            past = life.past if life is not None else Past()
-            present = self._now.only(agent_id)
+            past, present = self._own(agent_id, None), self._now.only(agent_id)
         elif plan is not None:
-            past, present = self._plans.get(plan) or Past(), self._of_plan.get(plan) or Present()
+            past, present = self._plans.get(plan, NOTHING), self._of_plan.get(plan, _NOBODY)
         else:
-            past, present = self._past_of(now), self._now
-        return past.spent + present.spent(now)
+            past, present = self._of_day(now), self._now
+        return past + present.spent(now)
 
     def _life(self, agent_id: str, birth: str) -> _Life:
         life = self._lives.get(agent_id)
         if life is None or life.birth != birth:
             life = self._lives[agent_id] = _Life(birth)
         return life
-
-    def _add(self, life: _Life, spending: Spending) -> None:
-        life.attempt, life.last = spending.attempt, spending
-        for past in (life.past, self._plans[spending.plan], self._past_of(spending.at)):
-            past.add(spending)
-        self._known.add(spending)
 
     def _leave(self, agent_id: str) -> bool:
         plan = self._plan_of.pop(agent_id, None)
@@ -296,12 +231,15 @@ class Accounts:
             del self._of_plan[plan]
         return True
 
-    def _past_of(self, at: float) -> Past:
-        """Return the sums of a day, and let go of days long past."""
+    def _of_day(self, at: float) -> Spent:
+        return self._days.get(self._day(at), NOTHING)
+
+    def _to_day(self, at: float, spent: Spent) -> None:
+        """Add to the sums of a day, and let go of days long past."""
         day = self._day(at)
         if day not in self._days and len(self._days) >= REMEMBERED_DAYS:
             del self._days[min(self._days)]
-        return self._days[day]
+        self._days[day] = self._days.get(day, NOTHING) + spent
 
     def _day(self, at: float) -> date:
         begin, end, today = self._today
@@ -321,33 +259,3 @@ def budget_of(own: Allowance | None, settings: Settings, prefix: str) -> Budget:
         {unit: getattr(own, unit, None) for unit in UNITS},
         {unit: getattr(settings, f"{prefix}budget_{unit}") for unit in UNITS},
     )
-
-
-def _crowded(budget: Budget, past: Past, known: Past, present: Present, now: float) -> bool:
-    """Tell whether those under way could use up a budget before another one begins."""
-    if (budget.tokens is not None and not known.with_tokens) or (
-        budget.cost_usd is not None and not known.with_cost
-    ):
-        return True  # nothing is known yet of how much one may use
-    floor = Spent(
-        tokens=GROWTH * known.most_tokens,
-        cost_usd=GROWTH * known.most_usd,
-        # The clock ends all of them on time, so there is no need to think of longer ones.
-        seconds=known.most_seconds,
-    )
-    if not budget.over(past.spent + present.at_most(floor, now), "it"):
-        return False  # nearly always; spares a look at each of them
-    return bool(budget.over(past.spent + present.at_least(floor, now), "it"))
-
-
-def _used(past: Past, present: Present, now: float, *, live: bool) -> Spent:
-    """Return what is used as the next attempt sees it, or one under way."""
-    used = past.spent + present.spent(now)
-    # One under way was let in by the number of attempts; who begins counts those booked.
-    return replace(used, attempts=0 if live else past.spent.attempts)
-
-
-def _held(scope: str, present: Present) -> Verdict:
-    many = len(present.live)
-    these = "an attempt" if many == 1 else f"{many} attempts"
-    return Verdict(hold=True, why=f"budget of {scope}: {these} under way may use up the rest")

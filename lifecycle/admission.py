@@ -10,10 +10,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lifecycle.accounts import Budgets
+from lifecycle.budgetcheck import is_exempt, uncounted
+from lifecycle.errors import PlanError
 from lifecycle.machine import events as on
 from lifecycle.masking import HIDDEN
 from lifecycle.plan import Agent, PlanMark
-from lifecycle.project import COMMAND
 from runtime.masking import holds_secret
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.money import Spent
     from lifecycle.machine.states import Resting
     from lifecycle.parts import Parts
-    from lifecycle.record import Spending
+    from lifecycle.record import AgentLifecycle, Spending
     from lifecycle.store.port import LifecycleStore
 
 
@@ -93,22 +94,26 @@ def _accounts(agent: Agent, program: str) -> tuple[tuple[object, ...], ...]:
     return (mine,) if kept == mine else (mine, kept)
 
 
+SILENT = 3
+"""Attempts in a row that told nothing of what a budget counts, after which a person is told."""
+
+
 class Admission:
     """Lets the attempts of one lifecycle begin."""
 
     def __init__(self, parts: Parts, case: Case) -> None:
         self._parts, self._case = parts, case
+        self._told: set[str] = set()
+        self._silent = 0
+        """Attempts in a row that told nothing of what a budget counts."""
 
     def may(self) -> bool:
-        """Tell whether a place is of use now; not while others may use up a shared budget."""
+        """Tell whether a place is of use now; not while others make the last attempts."""
         budgets = self._budgets()
         if budgets is None:
             return True
         accounts, record = self._parts.accounts, self._case.record
-        verdict = accounts.verdict(
-            record.agent_id, budgets, birth=record.birth, programs=self._programs
-        )
-        return not verdict.hold
+        return not accounts.verdict(record.agent_id, budgets, birth=record.birth).hold
 
     def ticket(self) -> on.Admitted:
         """Return the fact that a place was given, with what stands against using it."""
@@ -117,10 +122,8 @@ class Admission:
         if budgets is None:
             self.begun()
         else:
-            admitted = self._parts.accounts.admit(
-                record.agent_id, budgets, birth=record.birth, programs=self._programs
-            )
-            over = admitted.over
+            over = self._parts.accounts.admit(record.agent_id, budgets, birth=record.birth).over
+            self._warn_of_programs()
         return on.Admitted(
             at=now, over=over, resting=self._parts.board.resting(self._case.agent, now)
         )
@@ -132,15 +135,12 @@ class Admission:
 
     def begun(self) -> None:
         """Count an attempt as under way, also while no budget asks for it: one may be set soon."""
-        self._parts.accounts.started(self._case.agent_id, plan_of(self._case).name)
-
-    def charged(self, spending: Spending) -> Spending:
-        """Return what an attempt used, with what is reckoned where its program kept silent."""
-        return self._parts.accounts.charged(spending)
+        self._parts.accounts.started(self._case.agent_id, plan_of(self._case.record).name)
 
     def booked(self, spending: Spending, *, goes_on: bool) -> None:
         """Count what an attempt used, of which the next may have begun in the same breath."""
         self._parts.accounts.booked(spending)
+        self._listen(spending)
         if goes_on:
             self.begun()
 
@@ -154,27 +154,55 @@ class Admission:
         if budgets is None:
             return ""
         accounts, record = self._parts.accounts, self._case.record
-        program = record.work.tally.program if record.work is not None else ""
-        accounts.reports(record.agent_id, so_far, program=program)
+        accounts.reports(record.agent_id, so_far)
         return accounts.verdict(record.agent_id, budgets, birth=record.birth).over
 
-    @property
-    def _programs(self) -> tuple[str, ...]:
-        """Return which programs the next attempt may be, by the names that the books know."""
-        return self._case.agent.programs or (COMMAND,)
+    def _warn_of_programs(self) -> None:
+        """Tell of a budget that came after the start and cannot hold one of the programs.
+
+        Nothing is ended for it: that it goes uncounted was not known when the night began.
+        """
+        mark, settings = plan_of(self._case.record), self._parts.settings()
+        with suppress(PlanError):  # one that is unknown by now is told when it cannot be started
+            own = self._case.task.budget
+            for each in uncounted(self._case.agent, settings, own, mark.budget):
+                self._warn(f"{each.found}; {each.mend}")
+
+    def _listen(self, spending: Spending) -> None:
+        """Tell of a program that is known to tell what it uses, and does not."""
+        budgets, (name, _, model) = self._budgets(), spending.program.partition(":")
+        if budgets is None or is_exempt(name, model, self._parts.settings()):
+            return
+        every, misses = (budgets.lifecycle, budgets.plan, budgets.day), list[str]()
+        if not spending.tokens and any(each.tokens for each in every):
+            misses.append("tokens")
+        if spending.cost_usd is None and any(each.cost_usd for each in every):
+            misses.append("dollars")
+        self._silent = self._silent + 1 if misses else 0
+        if self._silent == SILENT:
+            self._warn(
+                f"the last {SILENT} attempts told no {' or '.join(misses)}, so budgets count them "
+                "as nothing; budget_attempts and budget_hours hold them all the same"
+            )
+
+    def _warn(self, text: str) -> None:
+        """Say it once in this runner."""
+        if text not in self._told:
+            self._told.add(text)
+            self._parts.report("budget_unheld", agent_id=self._case.agent_id, reason=text)
 
     def _budgets(self) -> Budgets | None:
         case = self._case
-        mark = plan_of(case)
+        mark = plan_of(case.record)
         settings = self._parts.settings()
         if case.task.budget is None and mark.budget is None and not settings.has_budget:
             return None
         return Budgets.of(settings, case.task, mark)
 
 
-def plan_of(case: Case) -> PlanMark:
+def plan_of(record: AgentLifecycle) -> PlanMark:
     """Return the plan that a lifecycle belongs to."""
-    kept = case.record.facts.get("plan")
+    kept = record.facts.get("plan")
     return PlanMark.model_validate(kept) if kept else _LOOSE
 
 

@@ -29,6 +29,7 @@ HELD = frozenset({
     "budget_tokens", "budget_usd", "budget_hours", "budget_attempts",
     "plan_budget_tokens", "plan_budget_usd", "plan_budget_hours", "plan_budget_attempts",
     "day_budget_tokens", "day_budget_usd", "day_budget_hours", "day_budget_attempts",
+    "prices", "budget_exempt",
     "max_retries", "max_attempts", "stuck_limit", "breaker_cooldown", "limit_patience",
     "max_provider_failures", "max_environment_failures", "ci_fix_limit", "conflict_limit",
     "on_conflict",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from communication.watcher import MailboxWatcher
 from lifecycle.accounts import Accounts
 from lifecycle.bases import Bases
+from lifecycle.budgetcheck import require_counted
 from lifecycle.clock import Clock, SystemClock
 from lifecycle.confine import ConfinedCommands, Confiner
 from lifecycle.context import ContextBuilder
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from ci.events import CIEvent
     from ci.interface import CIProvider, Remote
     from lifecycle.parts import Observer, Report
-    from lifecycle.plan import Agent, Plan, Task
+    from lifecycle.plan import Agent, Allowance, Plan, Task
     from lifecycle.ports import Branches, Checkouts, Workspaces, WorkWatch
     from lifecycle.store.port import LifecycleStore
     from runtime.process import TerminalManager
@@ -116,7 +117,11 @@ class AgentLifecycleLoop:
         self._users = 0
 
     async def run_agent_loop(self, agent: Agent, task: Task) -> LoopResult:
-        """Run until the lifecycle ends; one recorded before for agent and task goes on."""
+        """Run until the lifecycle ends; one recorded before for agent and task goes on.
+
+        PlanError, before anything is begun, where a budget cannot hold one of its programs.
+        """
+        require_counted(agent, self._settings(), task.budget, self._budget_of_plan(task))
         engine = await self._open()
         try:
             result = await engine.run(agent, task)
@@ -174,6 +179,10 @@ class AgentLifecycleLoop:
         if self._engine is None:
             raise LifecycleError("nothing runs; call run_agent_loop first")
         return self._engine
+
+    def _budget_of_plan(self, task: Task) -> Allowance | None:
+        mine = any(each.id == task.id for each in self.plan.tasks)
+        return self.plan.budget if mine else None
 
     async def _open(self) -> Engine:
         async with self._opening:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lifecycle.machine.events import Report
 from lifecycle.machine.money import Spent
 from lifecycle.machine.states import Ended
+from lifecycle.prices import cost_of
 from runtime.agents.command import CommandParser
 from runtime.agents.events import Retry, ToolCall
 from runtime.agents.fields import line_of
@@ -24,11 +25,11 @@ from runtime.agents.outcome import HOPELESS, Ending, with_breakpoint
 from runtime.output import size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from runtime.agents.adapter import Adapter
-    from runtime.agents.outcome import Outcome
+    from runtime.agents.outcome import Outcome, Tokens
     from runtime.agents.parser import Clock, Parser
 
 READ_AT_ONCE = 4 << 20
@@ -85,7 +86,9 @@ class Monitor:
         now: Clock,
         caps: Caps = NO_CAPS,
         model: str = "",
+        price: Mapping[str, float] | None = None,
     ) -> None:
+        self._adapter, self._price = adapter, price
         self._parser = _parser_of(adapter, now)
         self._structured = type(self._parser).structured
         self._log, self._at, self._start = log, start, start
@@ -147,9 +150,15 @@ class Monitor:
         return self._parser.tools_running
 
     def spent(self) -> Spent:
-        """Return what the program says it used so far."""
+        """Return what the program says it used so far; the dollars by its price, if it has one."""
         tokens, cost = self._parser.used()
+        cost = self._cost(tokens, cost)
         return Spent(tokens=tokens.total if tokens else 0, cost_usd=cost or 0.0)
+
+    def _cost(self, tokens: Tokens | None, told: float | None) -> float | None:
+        if told is not None or tokens is None or self._price is None:
+            return told
+        return cost_of(self._price, tokens, input_holds_cached=self._adapter.input_holds_cached)
 
     def _too_much(self) -> Doom | None:
         caps = self._caps
@@ -218,8 +227,8 @@ class Monitor:
             self._file = None
 
     def _report(self, outcome: Outcome) -> Report:
-        """Fill in the model that was asked for: not all programs name it."""
-        report = report_of(outcome)
+        """Fill in model and cost where the program does not name them."""
+        report = report_of(replace(outcome, cost_usd=self._cost(outcome.usage, outcome.cost_usd)))
         return report if report.model else replace(report, model=self._model)
 
     def _judged(self, code: int | None, signal: int | None, ours: Ending | None) -> Outcome:

@@ -248,8 +248,6 @@ class Owner:
         done = tuple(self._done_ids)
         self._done_ids.clear()
         self._parts.checkpoint(f"before commit of {name}")
-        if draft.spending is not None:
-            draft.spending = self.admission.charged(draft.spending)
         commit = draft.commit(done, item.request_id)
         await self._keep(lambda: self._parts.store.commit(commit))
         self._parts.checkpoint(f"after commit of {name}")

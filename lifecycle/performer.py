@@ -26,6 +26,7 @@ from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Capturing, Ended, Process, Spawning, Stopping, Working
 from lifecycle.monitor import Monitor
+from lifecycle.prices import price_of
 from lifecycle.programs import program_of
 from lifecycle.project import head_now
 from lifecycle.setting_up.front import SettingUp
@@ -167,7 +168,9 @@ class Performer:
             return None
         log = self._parts.paths.log(case.agent_id, attempt)
         now = self._parts.clock.now
-        monitor = Monitor(program.adapter, log, start, now, model=program.model)
+        model = program.model
+        price = price_of(self._parts.settings().prices, program.adapter.name, model)
+        monitor = Monitor(program.adapter, log, start, now, model=model, price=price)
         return monitor.finish(None, None, Ending.KILLED, spoke=spoke)
 
     async def write_summary(self, case: Case) -> Path:

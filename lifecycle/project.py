@@ -30,13 +30,6 @@ if TYPE_CHECKING:
 
 COMMAND = "command"
 """The program of attempts that a command of the user's makes."""
-TURNED_AWAY = frozenset(
-    {
-        *(Ended.RATE_LIMIT, Ended.QUOTA, Ended.BILLING, Ended.AUTH, Ended.OVERLOADED),
-        *(Ended.NETWORK, Ended.MODEL, Ended.ENVIRONMENT),
-    }
-)
-"""Endings of programs that nobody let work, if they did nothing before."""
 
 
 def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
@@ -169,10 +162,7 @@ def _begun(  # noqa: PLR0913  # by name, but for the facts
 
 
 def onto_books(row: AttemptRow, record: AgentLifecycle, event: Event) -> Spending | None:
-    """Return what an attempt used, at each end of a process of it.
-
-    What that process kept to itself is only marked: who keeps the accounts reckons it.
-    """
+    """Return what an attempt used, as far as it was told, at each end of a process of it."""
     if not isinstance(event, (on.AgentExited, on.AgentStopped, on.RunnerRestarted)):
         return None
     used, told = row.used, row.report
@@ -190,17 +180,8 @@ def onto_books(row: AttemptRow, record: AgentLifecycle, event: Event) -> Spendin
         output_tokens=used.output_tokens,
         cached_tokens=used.cached_tokens,
         cost_usd=used.cost_usd,
-        silent_tokens=int(_worked(told) and not (told is not None and told.tokens)),
-        silent_usd=int(_worked(told) and (told is None or told.cost_usd is None)),
         seconds=used.seconds,
     )
-
-
-def _worked(told: on.Report | None) -> bool:
-    """Tell whether a process has used something, also where it says nothing of that."""
-    if told is None or told.ended not in TURNED_AWAY:
-        return True
-    return bool(told.tokens or told.cost_usd or told.tool_calls)
 
 
 def _concluded(

@@ -10,6 +10,7 @@ import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.machine.money import Spent
 from lifecycle.machine.states import Coarse, State, coarse
 
 if TYPE_CHECKING:
@@ -162,86 +163,42 @@ class Spending:
     output_tokens: int = 0
     cached_tokens: int = 0
     cost_usd: float | None = None
-    """None where the program named no cost, which is not the same as nothing."""
-    charged_tokens: int = 0
-    """Reckoned, not told: for processes of it that worked and told no tokens."""
-    charged_usd: float = 0.0
-    """The same for those that named no cost."""
-    silent_tokens: int = 0
-    """How many of its processes worked and told no tokens."""
-    silent_usd: int = 0
-    """How many of them worked and named no cost."""
-    processes: int = 1
-    """How many it took; more where a runner's end cut it short."""
+    """As the program named it, else by its price; None, which is not nothing, where neither is."""
     seconds: float = 0.0
 
     @property
-    def tells_cost(self) -> bool:
-        """Tell whether it says what work costs; one that met a limit at once costs nothing."""
-        return self.cost_usd is not None and (self.cost_usd > 0 or self.tokens > 0)
-
-    @property
-    def tells_rate(self) -> bool:
-        """Tell whether tokens and cost are those of the same work, so that they tell a price."""
-        return self.processes == 1 and self.tells_cost and self.tokens > 0
-
-    @property
-    def all_tokens(self) -> int:
-        """Tokens as budgets count them."""
-        return self.tokens + self.charged_tokens
-
-    @property
-    def all_usd(self) -> float:
-        """Dollars as budgets count them."""
-        return (self.cost_usd or 0.0) + self.charged_usd
-
-    @property
-    def misses_tokens(self) -> bool:
-        """Tell whether it used tokens that nobody told or reckoned."""
-        return self.silent_tokens > 0 and not self.all_tokens
-
-    @property
-    def misses_usd(self) -> bool:
-        """Tell whether it used money that nobody told or reckoned."""
-        return self.silent_usd > 0 and not self.charged_usd and not self.tells_cost
+    def spent(self) -> Spent:
+        """The same as budgets count it: what was not told is nothing."""
+        return Spent(
+            tokens=self.tokens, cost_usd=self.cost_usd or 0.0, seconds=self.seconds, attempts=1
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingSum:
-    """What one program and model used for one lifecycle, as part of one plan."""
+    """What one lifecycle used as part of one plan."""
 
     agent_id: str
     birth: str
     plan: str
-    program: str
-    model: str
     attempts: int
     last_attempt: int
     """The highest number among them."""
     tokens: int
-    """Told and reckoned."""
     cost_usd: float
-    """Told and reckoned."""
     seconds: float
-    most_tokens: int
-    """Of any one attempt, told and reckoned."""
-    most_usd: float
-    most_seconds: float
-    with_tokens: int
-    """Attempts whose tokens were told or reckoned."""
-    with_cost: int
-    """Attempts that tell what work costs, or for which it was reckoned."""
-    missing_tokens: int
-    """Attempts that used tokens which nobody told or reckoned."""
-    missing_usd: int
-    told_most_tokens: int | None
-    """Of any one attempt of one process, as told; None where none told any."""
-    told_most_usd: float | None
-    rated_tokens: int
-    """Of attempts that tell a price: their tokens, and what those cost."""
-    rated_usd: float
     ended: float
     """When the last of them ended."""
+
+    @property
+    def spent(self) -> Spent:
+        """The same as budgets count it."""
+        return Spent(
+            tokens=self.tokens,
+            cost_usd=self.cost_usd,
+            seconds=self.seconds,
+            attempts=self.attempts,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

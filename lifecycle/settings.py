@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from lifecycle.machine.money import UNITS
 from lifecycle.machine.policy import Policy
 from lifecycle.plan import check_chain, check_variables, check_words
+from lifecycle.prices import check_price
 from runtime.setup.globs import refusal
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class Settings(BaseModel):
     budget_tokens: int | None = Field(None, ge=1)
     """Tokens that all attempts of a lifecycle may use together; see docs/budgets.md."""
     budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Dollars that they may cost, as far as the agent's program tells its costs."""
+    """Dollars that they may cost; its programs must tell their costs, or stand in `prices`."""
     budget_hours: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Hours that they may work."""
     budget_attempts: int | None = Field(None, ge=1)
@@ -97,6 +99,12 @@ class Settings(BaseModel):
     """Hours that they may work in a day, those of attempts at the same time added up."""
     day_budget_attempts: int | None = Field(None, ge=1)
     """Attempts that they may make in a day."""
+    prices: dict[str, dict[str, float]] = Field({})
+    """Dollars per million tokens, by NAME or NAME:MODEL, for programs that tell tokens and no
+    dollars: { codex = { input = 1.25, cached = 0.125, output = 10.0 } }; cached is optional."""
+    budget_exempt: tuple[str, ...] = ()
+    """Programs that may work although they cannot tell what a budget in tokens or dollars counts;
+    `command` is any command. Such a budget counts of them what they tell, which may be nothing."""
     stop_grace: float = Field(10.0, ge=0, le=600)
     """Seconds between asking an agent to end and ending it."""
     gate_timeout: float = Field(1800.0, gt=0)
@@ -257,6 +265,13 @@ class Settings(BaseModel):
             raise ValueError("one agent program only; a chain of them is the setting `agents`")
         return name
 
+    @field_validator("prices")
+    @classmethod
+    def _are_prices(cls, prices: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        for program, price in prices.items():
+            check_price(program, price)
+        return prices
+
     @field_validator("agents")
     @classmethod
     def _is_a_chain(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -303,4 +318,4 @@ class Settings(BaseModel):
         return self.setup if task.setup is None else task.setup
 
 
-_BUDGETS = tuple(name for name in Settings.model_fields if "budget_" in name)
+_BUDGETS = tuple(f"{scope}budget_{unit}" for scope in ("", "plan_", "day_") for unit in UNITS)

@@ -22,6 +22,7 @@ from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Process, Spawning
 from lifecycle.masking import refuse_markers, with_secrets
 from lifecycle.monitor import Caps, Monitor
+from lifecycle.prices import price_of
 from lifecycle.programs import Program, launch, own_programs, program_of, ways_to_signal
 from runtime.errors import RuntimeFault, SpawnError
 from runtime.output import size
@@ -90,6 +91,7 @@ class Starter:
                     parts.clock.now,
                     Caps(settings.max_events, settings.max_tool_calls),
                     program.model,
+                    price_of(settings.prices, program.adapter.name, program.model),
                 )
                 process = await parts.terminals.spawn(order)
         except (SpawnError, PlanError) as error:

@@ -11,11 +11,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from lifecycle.budgetcheck import uncounted
 from lifecycle.errors import PlanError
 from lifecycle.programs import programs_of
 from orchestrator.agents import install_of, look
 from orchestrator.checks import BAD, OK, WARN, Check
-from orchestrator.fitness import TOOLS, lacks_tools, unheld
+from orchestrator.fitness import TOOLS, lacks_tools, unlimited
 from orchestrator.plans import agent_for, chosen_agent, find_plan, load_plan
 
 if TYPE_CHECKING:
@@ -53,14 +54,27 @@ def agents(repo: Path, settings: Settings, environ: Mapping[str, str]) -> Iterat
         yield Check(BAD, "plan", found or str(problem), mend if found else "mend it there")
     yield from _programs([agent for agent, _ in chosen], environ)
     yield from _commands([agent for agent, _ in chosen], settings, environ)
-    lines = (
-        line
-        for agent, allowance in chosen
-        for line in unheld(agent, settings, allowance, plan.budget if plan else None)
-    )
-    for line in dict.fromkeys(lines):
-        found, _, mend = line.rpartition("; ")
-        yield Check(WARN, "budget", found, mend)
+    yield from _budgets(chosen, settings, plan)
+
+
+def _budgets(chosen: Iterable[Chosen], settings: Settings, plan: Plan | None) -> Iterator[Check]:
+    """Check that budgets are there, and can hold who is to work: else no start."""
+    of_plan = plan.budget if plan is not None else None
+    tasks = list(chosen)
+    for exempt in (False, True):
+        found = dict.fromkeys(
+            (each.found, each.mend)
+            for agent, of_task in tasks
+            for each in uncounted(agent, settings, of_task, of_plan, exempt=exempt)
+        )
+        for what, mend in found:
+            if exempt:
+                yield Check(OK, "budget", f"{what}; it works all the same (budget_exempt)")
+            else:
+                yield Check(BAD, "budget", what, mend)
+    for line in unlimited(settings, (of_plan, *(of_task for _, of_task in tasks))):
+        what, _, mend = line.partition("; ")
+        yield Check(WARN, "budget", what, mend)
 
 
 def _chosen(plan: Plan | None, settings: Settings) -> list[Chosen]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = tuple(f"{scope}budget_{unit}" for scope in ("", "plan_", "day_") for unit in UNITS)
+_OTHERS = ("budget_exempt",)
+"""Settings that are called alike and limit nothing."""
 _WHOLE = ("tokens", "attempts")
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _LARGEST = 1e15
@@ -34,9 +36,13 @@ def limits_of(repo: Path, environ: Mapping[str, str]) -> Mapping[str, float]:
                 if number is None:
                     return _judged(repo, environ)
                 found[name] = number
-            elif get_close_matches(name.lower().replace("-", "_"), NAMES, n=1):
+            elif name not in _OTHERS and _is_near(name):
                 return _judged(repo, environ)
     return found
+
+
+def _is_near(name: str) -> bool:
+    return bool(get_close_matches(name.lower().replace("-", "_"), NAMES, n=1))
 
 
 def _plain(name: str, value: object) -> float | None:

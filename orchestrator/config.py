@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 _SPLIT_INTO_WORDS = "command"
-_SPLIT_AT_COMMAS = "agents"
+_SPLIT_AT_COMMAS = ("agents", "budget_exempt")
 """Lists that a plain text stands for word by word, or as on the command line; others take one line
 as one item."""
 
@@ -229,6 +229,8 @@ def allowed_values(name: str) -> str:
         return " or ".join(re.findall(r"'(\w+)'", kind))
     if field.annotation is bool:
         return "true or false"
+    if "dict" in kind:
+        return "a table"
     if "tuple" in kind:
         return "a list of texts"
     if "str" in kind:
@@ -251,14 +253,17 @@ def _layers(
 
 
 def _from_text(name: str, text: str) -> Any:
-    """Read a list from a variable; the other kinds are read by the model itself."""
-    if _is_list(name) and text.lstrip().startswith("["):
-        try:
-            return json.loads(text)
-        except ValueError as problem:
-            raise ConfigError(
-                f"{PREFIX}{name.upper()}: {text!r} begins like a JSON list and is none ({problem})"
-            ) from problem
+    """Read a list or a table from a variable; the other kinds are read by the model itself."""
+    for kind, begin in (("list", "["), ("table", "{")):
+        is_of_kind = _is_list(name) if kind == "list" else _is_table(name)
+        if is_of_kind and text.lstrip().startswith(begin):
+            try:
+                return json.loads(text)
+            except ValueError as problem:
+                raise ConfigError(
+                    f"{PREFIX}{name.upper()}: {text!r} begins like a JSON {kind} and is none "
+                    f"({problem})"
+                ) from problem
     return text
 
 
@@ -283,13 +288,15 @@ def _checked(layer: Layer) -> dict[str, Any]:
 
 def _check_programs(layer: Layer, values: Mapping[str, Any]) -> None:
     """Refuse names that no agent program has, where they are said."""
-    for setting in ("adapter", "agents"):
+    for setting in ("adapter", "agents", "prices", "budget_exempt"):
         given = values.get(setting)
-        if given is None or given == ():
+        if given is None or given in ((), {}):
             continue
-        from lifecycle.programs import named  # noqa: PLC0415  # most settings name no program
+        from lifecycle.programs import COMMAND, named  # noqa: PLC0415  # most settings name no program
 
         for name in (given,) if isinstance(given, str) else given:
+            if name == COMMAND and setting == "budget_exempt":
+                continue
             try:
                 named(name)
             except PlanError as problem:
@@ -305,7 +312,7 @@ def _prepared(layer: Layer, name: str, value: Any) -> Any:
     if isinstance(value, str) and field.annotation is float and _not_finite(value):
         raise _bad(layer, name, value)
     if _is_list(name) and isinstance(value, str):
-        if name == _SPLIT_AT_COMMAS:
+        if name in _SPLIT_AT_COMMAS:
             return tuple(each.strip() for each in re.split(r"[,\n]", value.strip()))
         if name != _SPLIT_INTO_WORDS:
             return tuple(line for line in value.splitlines() if line.strip())
@@ -326,6 +333,11 @@ def _not_finite(text: str) -> bool:
 def _is_list(name: str) -> bool:
     field = Settings.model_fields.get(name)
     return field is not None and "tuple" in str(field.annotation)
+
+
+def _is_table(name: str) -> bool:
+    field = Settings.model_fields.get(name)
+    return field is not None and "dict" in str(field.annotation)
 
 
 def _refused(layer: Layer, name: str, problem: Exception) -> ConfigError:

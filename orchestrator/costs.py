@@ -1,7 +1,6 @@
 """What attempts used, added up as people ask for it, and how much of each budget is left.
 
-Reads rows as `peek` gives them. A cost that no program named is unknown, and never counts as none;
-what was reckoned in its place is kept apart from what was told.
+Reads rows as `peek` gives them. A cost that no program named is unknown, and never counts as none.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.machine.money import HOUR, UNITS, Budget, Spent
+from lifecycle.machine.money import HOUR, UNITS, Budget
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
@@ -46,9 +45,6 @@ class Line:
     cost_usd: float = 0.0
     """Of those whose cost is known."""
     with_cost: int = 0
-    charged_tokens: int = 0
-    """Reckoned for attempts that told none."""
-    charged_usd: float = 0.0
     seconds: float = 0.0
 
     def add(self, row: dict[str, Any]) -> None:
@@ -58,25 +54,10 @@ class Line:
         self.with_tokens += row["tokens"] > 0
         self.cost_usd += row["cost_usd"] or 0.0
         self.with_cost += row["cost_usd"] is not None
-        self.charged_tokens += row["charged_tokens"]
-        self.charged_usd += row["charged_usd"]
         self.seconds += row["seconds"]
 
-    @property
-    def spent(self) -> Spent:
-        """The same as budgets see it."""
-        return Spent(
-            tokens=self.tokens + self.charged_tokens,
-            cost_usd=self.cost_usd + self.charged_usd,
-            seconds=self.seconds,
-            attempts=self.attempts,
-        )
-
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; a cost that nobody knows is null.
-
-        What is `with_estimates` is what budgets count.
-        """
+        """Return plain values; a cost that nobody knows is null."""
         return {
             "name": self.name,
             "attempts": self.attempts,
@@ -84,10 +65,6 @@ class Line:
             "attempts_with_tokens": self.with_tokens,
             "cost_usd": self.cost_usd if self.with_cost else None,
             "attempts_with_cost": self.with_cost,
-            "tokens_with_estimates": self.spent.tokens,
-            "cost_usd_with_estimates": self.spent.cost_usd
-            if self.with_cost or self.charged_usd
-            else None,
             "seconds": self.seconds,
         }
 
@@ -104,8 +81,7 @@ class Part:
     """tokens, usd, hours or attempts."""
     budget: float
     used: float
-    """As the budget counts it: what was told, and what was reckoned where nothing was."""
-    told: float
+    """As far as programs told it."""
     exact: bool
     """False where attempts did not say what they used of it: more may be used than is known."""
 
@@ -122,7 +98,6 @@ class Part:
             "what": self.what,
             "budget": self.budget,
             "used": self.used,
-            "told": self.told,
             "left": self.left,
             "exact": self.exact,
         }
@@ -197,24 +172,15 @@ def _budget(own: dict[str, Any] | None, limits: Mapping[str, float], prefix: str
 
 
 def _parts(scope: str, name: str, budget: Budget, line: Line) -> Iterator[Part]:
-    spent, some_tokens, some_usd = line.spent, line.charged_tokens, line.charged_usd
-    given: Iterable[tuple[str, float | None, float, float, bool]] = (
-        (
-            *("tokens", budget.tokens, spent.tokens, line.tokens),
-            line.with_tokens == line.attempts and not some_tokens,
-        ),
-        (
-            *("usd", budget.cost_usd, spent.cost_usd, line.cost_usd),
-            line.with_cost == line.attempts and not some_usd,
-        ),
-        ("hours", _hours(budget.seconds), line.seconds / HOUR, line.seconds / HOUR, True),
-        ("attempts", budget.attempts, line.attempts, line.attempts, True),
+    given: Iterable[tuple[str, float | None, float, bool]] = (
+        ("tokens", budget.tokens, line.tokens, line.with_tokens == line.attempts),
+        ("usd", budget.cost_usd, line.cost_usd, line.with_cost == line.attempts),
+        ("hours", _hours(budget.seconds), line.seconds / HOUR, True),
+        ("attempts", budget.attempts, line.attempts, True),
     )
-    for what, limit, used, told, exact in given:
+    for what, limit, used, exact in given:
         if limit is not None:
-            yield Part(
-                scope=scope, name=name, what=what, budget=limit, used=used, told=told, exact=exact
-            )
+            yield Part(scope=scope, name=name, what=what, budget=limit, used=used, exact=exact)
 
 
 def _hours(seconds: float | None) -> float | None:

@@ -8,18 +8,20 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
+from lifecycle.budgetcheck import uncounted
 from lifecycle.errors import PlanError
-from lifecycle.programs import programs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lifecycle.plan import Agent, Allowance
     from lifecycle.settings import Settings
-    from runtime.agents.adapter import Adapter
 
 TOOLS = "pip install 'loopwright[mcp]'"
-_SCOPES = ("", "plan_", "day_")
+NO_BUDGET = (
+    "No budget is set: agents may use as much as they take; budget_attempts, budget_hours, "
+    "budget_tokens or budget_usd in loopwright.toml limit each task"
+)
 
 
 def lacks_tools(settings: Settings) -> bool:
@@ -36,40 +38,18 @@ def require_tools(settings: Settings) -> None:
         )
 
 
-def unheld(
+def exempted(
     agent: Agent,
     settings: Settings,
     of_task: Allowance | None = None,
     of_plan: Allowance | None = None,
 ) -> Iterator[str]:
-    """Say which budgets cannot hold the agent's programs, because they do not tell what they use.
-
-    PlanError for unknown programs.
-    """
-    spoken = {"the budget of the task": of_task, "the budget of the plan": of_plan}
-    for program in programs_of(agent):
-        for unit, word in (("usd", "cost"), ("tokens", "tokens")):
-            if _tells(program.adapter, unit):
-                continue
-            names = [f"{scope}budget_{unit}" for scope in _SCOPES]
-            given = [name for name in names if getattr(settings, name) is not None]
-            given += [
-                f"{unit} in {where}"
-                for where, allowance in spoken.items()
-                if allowance is not None and getattr(allowance, unit) is not None
-            ]
-            if given:
-                verb = "do" if len(given) > 1 else "does"
-                yield (
-                    f"{program.adapter.name} names no {word}: {', '.join(given)} {verb} not hold "
-                    f"it; use {_others(program.adapter)}"
-                )
+    """Say which programs work although a budget cannot hold them, because somebody said so."""
+    for each in uncounted(agent, settings, of_task, of_plan, exempt=True):
+        yield f"{each.found}; it works all the same (budget_exempt)"
 
 
-def _tells(adapter: Adapter, unit: str) -> bool:
-    return adapter.tells_cost if unit == "usd" else adapter.tells_tokens
-
-
-def _others(adapter: Adapter) -> str:
-    tokens = "budget_tokens, " if adapter.tells_tokens else ""
-    return f"{tokens}budget_hours or budget_attempts"
+def unlimited(settings: Settings, others: Iterable[Allowance | None] = ()) -> Iterator[str]:
+    """Say that nothing limits what agents use, if no task and no plan does either."""
+    if not settings.has_budget and not any(others):
+        yield NO_BUDGET

@@ -10,16 +10,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lifecycle.admission import plan_of
 from lifecycle.bases import is_done
+from lifecycle.budgetcheck import require_counted
 from lifecycle.case import load
 from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.machine.states import Coarse, Completed, Suspended
-from lifecycle.plan import Task
+from lifecycle.plan import Allowance, PlanMark, Task
 from lifecycle.programs import programs_of
 from lifecycle.retention import RETIRED
 from lifecycle.store.damage import RecordDamagedError, damage_of
 from lifecycle.store.walk import pages
-from orchestrator.fitness import require_tools, unheld
+from orchestrator.fitness import exempted, require_tools, unlimited
 from orchestrator.plans import agent_for, chosen_agent, task_of
 from orchestrator.population import TURNS
 from orchestrator.reuse import done_before, refuse_other_words, refuse_reused, retired_as
@@ -28,7 +30,7 @@ from runtime.git import Git
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
     from lifecycle.engine import Engine
@@ -78,7 +80,7 @@ async def wished(
             return Work(())
     if known is None:
         fresh = await _fresh(engine, wish, settings)
-        _foretell((fresh,), settings, tell)
+        _within_budgets(engine, (fresh,), (), settings, tell)
         return Work((fresh,))
     job = await recorded(engine, known)
     agent, task = job.agent, _changed(job.task, wish)
@@ -93,19 +95,24 @@ async def wished(
         tell(done_before(task.id, wish.options(), again))
     if known.state in (Coarse.QUEUED, Coarse.RUNNING):
         tell(f"goes on with task {task.id}, which was begun before")
-    _foretell((Job(agent, task),), settings, tell)
+    if not is_done(known.work):
+        _within_budgets(engine, (Job(agent, task),), (known,), settings, tell)
     return Work((Job(agent, task),))
 
 
-async def planned(
+async def planned(  # noqa: PLR0913  # the last by name
     engine: Engine,
     plan: Plan | None,
     settings: Settings,
     *,
     everything: bool,
     tell: Callable[[str], None] | None = None,
+    stays: bool = False,
 ) -> Work:
-    """Return the tasks of a plan and, with `everything`, all that is unfinished here."""
+    """Return the tasks of a plan and, with `everything`, all that is unfinished here.
+
+    A runner that `stays` takes up more tasks later.
+    """
     require_tools(settings)
     store = engine.parts.store
     damaged: dict[str, Damaged] = {}
@@ -134,7 +141,8 @@ async def planned(
         else:
             held.append(record)
             del jobs[record.agent_id]
-    _foretell(jobs.values(), settings, tell, plan)
+    if jobs or stays:
+        _within_budgets(engine, jobs.values(), unfinished, settings, tell)
     return Work(tuple(jobs.values()), tuple(held), damaged=tuple(damaged.values()))
 
 
@@ -169,19 +177,28 @@ def _named(damaged: Damaged) -> str:
     return f"Note: {RecordDamagedError(damaged)}"
 
 
-def _foretell(
-    jobs: Iterable[Job],
+def _within_budgets(
+    engine: Engine,
+    jobs: Collection[Job],
+    records: Iterable[AgentLifecycle],
     settings: Settings,
     tell: Callable[[str], None] | None,
-    plan: Plan | None = None,
 ) -> None:
-    """Tell, once each, what will not hold the programs that are about to work."""
-    if tell is None:
-        return
-    of_plan = plan.budget if plan is not None else None
-    told = (unheld(job.agent, settings, job.task.budget, of_plan) for job in jobs)
-    for line in dict.fromkeys(line for lines in told for line in lines):
-        tell(line)
+    """Refuse programs that their budgets cannot hold; tell, once each, what goes unheld."""
+    marks = dict[str, PlanMark]()
+    for record in records:
+        with suppress(ValueError):  # damaged facts are told where they are read
+            marks[record.agent_id] = plan_of(record)
+    told, others = dict[str, None](), list[Allowance | None]()
+    for job in jobs:
+        mark = engine.parts.plans.get(job.task.id) or marks.get(job.agent.agent_id)
+        of_task, of_plan = job.task.budget, mark.budget if mark is not None else None
+        require_counted(job.agent, settings, of_task, of_plan)
+        told |= dict.fromkeys(exempted(job.agent, settings, of_task, of_plan))
+        others += [of_task, of_plan]
+    if tell is not None:
+        for line in (*told, *unlimited(settings, others)):
+            tell(line)
 
 
 def startable(agent: Agent) -> None:

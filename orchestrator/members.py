@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.audit import Audit
+from lifecycle.budgetcheck import require_counted
 from lifecycle.case import facts_of
 from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.fleet.manager import LifecycleManager
@@ -125,6 +126,7 @@ async def added_as(store: LifecycleStore, addition: Addition, settings: Settings
     refuse_markers("the command of the agent", masked(agent.command, masker))
     refuse_markers("--verify", addition.verify)
     startable(agent)
+    require_counted(agent, settings)
     log = _Heard()
     resolved = LifecycleManager(logger=log).add_agent(name, agent, {}, state)
     if log.reason:

@@ -20,6 +20,7 @@ from orchestrator.fielddocs import field_docs
 from orchestrator.proposals.proposing import propose
 from orchestrator.sources import REPO_FILE
 from orchestrator.tomltext import TomlText
+from runtime.agents.catalogue import built_in
 from runtime.git import inspect_repository
 from runtime.ownership import exclude_own_files
 from runtime.remotes import url_of
@@ -41,7 +42,7 @@ _EXAMPLES: dict[str, Any] = {
     "budget_tokens": 5_000_000,
     "budget_usd": 20.0,
     "budget_hours": 8.0,
-    "budget_attempts": 50,
+    "budget_attempts": 30,
     "plan_budget_tokens": 50_000_000,
     "plan_budget_usd": 200.0,
     "plan_budget_hours": 40.0,
@@ -90,12 +91,14 @@ def prepare(repo: Path) -> Iterator[Done]:
         yield Done(changed=False, text=f"the settings are in {pyproject.path}")
     else:
         proposed = propose(repo)
-        guesses = guess(repo, proposed)
+        guesses, limits = guess(repo, proposed), budgets()
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(fresh_file(guesses))
+            stream.write(fresh_file({**guesses, **limits}))
         yield Done(changed=True, text=f"{path} is written, with every setting explained")
         for name, value in guesses.items():
             yield Done(changed=True, text=f"{name} = {_toml(value)} is a guess; look at it there")
+        held = ", ".join(f"{name} = {_toml(value)}" for name, value in limits.items())
+        yield Done(changed=True, text=f"each task is limited: {held}; set there what you want")
         if proposed.makes:
             exclude_own_files(facts.common_dir, proposed.makes)
             made = ", ".join(proposed.makes)
@@ -122,6 +125,15 @@ def guess(repo: Path, proposed: Proposal) -> dict[str, Any]:
         if found := getattr(proposed, name):
             guesses[name] = tuple(found)
     return guesses
+
+
+def budgets() -> dict[str, Any]:
+    """Return what limits each task from the start, whichever of the programs here works on it."""
+    limits: dict[str, Any] = {"budget_hours": 8.0, "budget_attempts": 30}
+    here = [built_in(name) for name in installed()]
+    if here and all(adapter.tells_cost for adapter in here):
+        limits = {"budget_usd": _EXAMPLES["budget_usd"], **limits}
+    return limits
 
 
 def fresh_file(guesses: Mapping[str, Any]) -> str:

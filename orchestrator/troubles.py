@@ -35,7 +35,7 @@ class Troubles:
             self._waiting.discard(agent_id)
             if not self._waiting:
                 self._tell("records can be written again; goes on")
-        elif event == "settings_proposed":
+        elif event in ("settings_proposed", "budget_unheld"):
             self._tell(f"{agent_id}: {fields.get('reason', '')}")
         elif event == "lifecycle_state_gone":
             self._tell("stopping: the records of this repository are not where they were")

@@ -33,6 +33,14 @@ class Spent:
             attempts=self.attempts + other.attempts,
         )
 
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(
+            tokens=self.tokens - other.tokens,
+            cost_usd=self.cost_usd - other.cost_usd,
+            seconds=self.seconds - other.seconds,
+            attempts=self.attempts - other.attempts,
+        )
+
 
 NOTHING = Spent()
 
@@ -77,14 +85,6 @@ class Budget:
         return f"budget of {scope_name}: {said} used" if said else ""
 
 
-def unheld(scope_name: str, attempts: int, unit: str) -> str:
-    """Say that a budget in tokens or dollars means nothing, because nobody tells what is used."""
-    return (
-        f"budget of {scope_name}: {attempts} attempts told nothing of their {unit}, "
-        "so it cannot be held; use hours or attempts"
-    )
-
-
 NO_LIMIT = Budget()
 
 
@@ -97,4 +97,6 @@ def dollars(cost_usd: float) -> str:
 
 def hours(seconds: float) -> str:
     """Write a time in hours, as budgets are given; finely where a tenth would hide it."""
-    return f"{seconds / HOUR:,.1f}" if seconds >= HOUR else f"{seconds / HOUR:.3g}"
+    if seconds >= HOUR:
+        return f"{seconds / HOUR:,.1f}"
+    return f"{seconds / HOUR:.3g}" if seconds >= 1 else "0"

@@ -41,7 +41,7 @@ _COLUMNS = (
 _SPENDING = (
     *("agent_id", "birth", "attempt", "task_id", "plan", "at", "program", "model"),
     *("tokens", "input_tokens", "output_tokens", "cached_tokens", "cost_usd"),
-    *("charged_tokens", "charged_usd", "silent_tokens", "silent_usd", "processes", "seconds"),
+    "seconds",
 )
 _FORMS: dict[str, type] = {"tags": list, "work": dict, "facts": dict}
 

@@ -42,14 +42,14 @@ class MemorySpendings(ABC):
     async def spent(
         self, since: float = 0.0, *, agent_id: str | None = None, plan: str | None = None
     ) -> Spent:
-        """Return what those attempts used together, told and reckoned."""
+        """Return what those attempts used together."""
         return total(await self.spendings(since, agent_id=agent_id, plan=plan))
 
     async def spending_sums(self) -> list[SpendingSum]:
-        """Return the sums of each lifecycle, by plan, program and model."""
+        """Return the sums of each lifecycle, by plan."""
 
         def whose(each: Spending) -> tuple[str, ...]:
-            return each.agent_id, each.birth, each.plan, each.program, each.model
+            return each.agent_id, each.birth, each.plan
 
         everything = sorted(await self.spendings(), key=whose)
         return [summed(list(group)) for _, group in groupby(everything, whose)]

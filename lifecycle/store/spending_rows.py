@@ -6,13 +6,14 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.machine.money import Spent
+from lifecycle.machine.money import NOTHING
 from lifecycle.record import Spending, SpendingSum
 from lifecycle.store.rows import in_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from lifecycle.machine.money import Spent
     from lifecycle.store.rows import Row
 
 COLUMNS = tuple(field.name for field in fields(Spending))
@@ -36,44 +37,21 @@ def row_sum(row: Sequence[Any]) -> SpendingSum:
 
 
 def total(spendings: Iterable[Spending]) -> Spent:
-    """Add up what attempts used, told and reckoned."""
-    several = list(spendings)
-    return Spent(
-        tokens=sum(each.all_tokens for each in several),
-        cost_usd=sum(each.all_usd for each in several),
-        seconds=sum(each.seconds for each in several),
-        attempts=len(several),
-    )
+    """Add up what attempts used."""
+    return sum((each.spent for each in spendings), NOTHING)
 
 
 def summed(spendings: Sequence[Spending]) -> SpendingSum:
-    """Add up attempts of one lifecycle, plan, program and model; there must be one."""
+    """Add up attempts of one lifecycle and plan; there must be one."""
     first, spent = spendings[0], total(spendings)
-    whole = [each for each in spendings if each.processes == 1]
-    rated = [each for each in spendings if each.tells_rate]
     return SpendingSum(
         agent_id=first.agent_id,
         birth=first.birth,
         plan=first.plan,
-        program=first.program,
-        model=first.model,
         attempts=spent.attempts,
         last_attempt=max(each.attempt for each in spendings),
         tokens=spent.tokens,
         cost_usd=spent.cost_usd,
         seconds=spent.seconds,
-        most_tokens=max(each.all_tokens for each in spendings),
-        most_usd=max(each.all_usd for each in spendings),
-        most_seconds=max(each.seconds for each in spendings),
-        with_tokens=sum(each.all_tokens > 0 for each in spendings),
-        with_cost=sum(each.tells_cost or each.charged_usd > 0 for each in spendings),
-        missing_tokens=sum(each.misses_tokens for each in spendings),
-        missing_usd=sum(each.misses_usd for each in spendings),
-        told_most_tokens=max((each.tokens for each in whole if each.tokens), default=None),
-        told_most_usd=max(
-            (each.cost_usd or 0.0 for each in whole if each.tells_cost), default=None
-        ),
-        rated_tokens=sum(each.tokens for each in rated),
-        rated_usd=sum(each.cost_usd or 0.0 for each in rated),
         ended=max(each.at for each in spendings),
     )

@@ -21,26 +21,19 @@ T = TypeVar("T")
 
 _MANY = 1_000_000
 """More rows than may be read in the event loop."""
+_UNUSED = {
+    "charged_tokens": 0, "charged_usd": 0.0, "silent_tokens": 0, "silent_usd": 0, "processes": 1,
+}  # fmt: skip
+"""Columns of earlier versions, which estimated what was not told; written, and never read."""
 _PUT = (
-    f"INSERT OR REPLACE INTO spending ({', '.join(COLUMNS)}) "  # noqa: S608  # our own column names
-    f"VALUES ({', '.join('?' * len(COLUMNS))})"
+    f"INSERT OR REPLACE INTO spending ({', '.join((*COLUMNS, *_UNUSED))}) "  # noqa: S608  # our own column names
+    f"VALUES ({', '.join((*('?' * len(COLUMNS)), *map(str, _UNUSED.values())))})"
 )
-_TOKENS = "tokens + charged_tokens"
-_USD = "coalesce(cost_usd, 0.0) + charged_usd"
-_TELLS_COST = "coalesce(cost_usd > 0 OR (cost_usd = 0 AND tokens > 0), 0)"
-_TELLS_RATE = f"({_TELLS_COST} AND tokens > 0 AND processes = 1)"
-_WHOSE = "agent_id, birth, plan, program, model"
+_SPENT = "coalesce(sum(tokens), 0), total(cost_usd), total(seconds), count(*)"
+_WHOSE = "agent_id, birth, plan"
 SUMS = (
-    f"SELECT {_WHOSE}, count(*), max(attempt), sum({_TOKENS}), total({_USD}), "  # noqa: S608  # our own text
-    f"total(seconds), max({_TOKENS}), max({_USD}), max(seconds), sum({_TOKENS} > 0), "
-    f"sum({_TELLS_COST} OR charged_usd > 0), "
-    f"sum(silent_tokens > 0 AND {_TOKENS} = 0), "
-    f"sum(silent_usd > 0 AND charged_usd = 0 AND NOT {_TELLS_COST}), "
-    "max(CASE WHEN processes = 1 AND tokens > 0 THEN tokens END), "
-    f"max(CASE WHEN processes = 1 AND {_TELLS_COST} THEN cost_usd END), "
-    f"sum(CASE WHEN {_TELLS_RATE} THEN tokens ELSE 0 END), "
-    f"total(CASE WHEN {_TELLS_RATE} THEN cost_usd END), max(at) "
-    f"FROM spending GROUP BY {_WHOSE}"
+    f"SELECT {_WHOSE}, count(*), max(attempt), sum(tokens), total(cost_usd), total(seconds), "  # noqa: S608  # our own text
+    f"max(at) FROM spending GROUP BY {_WHOSE}"
 )
 FORGET = "DELETE FROM spending WHERE at < min(?, (SELECT max(at) FROM spending) - ?)"
 
@@ -87,9 +80,8 @@ class SqliteSpendings(ABC):
     async def spent(
         self, since: float = 0.0, *, agent_id: str | None = None, plan: str | None = None
     ) -> Spent:
-        """Return what those attempts used together, told and reckoned."""
-        sums = f"coalesce(sum({_TOKENS}), 0), total({_USD}), total(seconds), count(*)"
-        query, values = picked(sums, since, agent_id, plan)
+        """Return what those attempts used together."""
+        query, values = picked(_SPENT, since, agent_id, plan)
 
         def read(connection: sqlite3.Connection) -> Spent:
             tokens, cost_usd, seconds, attempts = connection.execute(query, values).fetchone()
@@ -98,7 +90,7 @@ class SqliteSpendings(ABC):
         return await self._read(_MANY, read)
 
     async def spending_sums(self) -> list[SpendingSum]:
-        """Return the sums of each lifecycle, by plan, program and model."""
+        """Return the sums of each lifecycle, by plan."""
 
         def read(connection: sqlite3.Connection) -> list[SpendingSum]:
             return [row_sum(row) for row in connection.execute(SUMS)]

@@ -46,7 +46,7 @@ def run(name: str, args: list[str]) -> int:
     from orchestrator import members  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
     from orchestrator.config import load_settings  # noqa: PLC0415  # as above
-    from orchestrator.fitness import require_tools, unheld  # noqa: PLC0415  # as above
+    from orchestrator.fitness import exempted, require_tools  # noqa: PLC0415  # as above
     from orchestrator.peopleonly import require_person  # noqa: PLC0415  # as above
     from orchestrator.plans import chosen_agent  # noqa: PLC0415  # as above
     from orchestrator.steering import RUNS_ALL  # noqa: PLC0415  # as above
@@ -72,7 +72,7 @@ def run(name: str, args: list[str]) -> int:
     agent = chosen_agent(
         added.task_id, settings, adapter=addition.adapter, command=addition.command
     )
-    for line in unheld(agent, settings):
+    for line in exempted(agent, settings):
         tell(line)
     runs = added.runner.startswith(RUNS_ALL)
     if options.json:

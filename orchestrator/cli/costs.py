@@ -17,8 +17,8 @@ SHOWN = 20
 """Budgets of lifecycles that a table holds."""
 _MORE = """\
 Counted are attempts that ended, kept for 400 days. What no program named is unknown; a sum with
-such attempts in it says `at least`, and `about` what is reckoned for them. Budgets count that, and
-are those of now: see docs/budgets.md."""
+such attempts in it says `at least`, and budgets count them as nothing. Budgets are those of now:
+see docs/budgets.md."""
 
 
 def parser(name: str) -> Parser:
@@ -100,25 +100,20 @@ def _print_lines(by: str, lines: list[Line]) -> None:
 
 
 def _tokens(line: Line) -> str:
-    told = f"{line.tokens:,}" if line.with_tokens else "unknown"
-    if not line.charged_tokens:
-        return told
-    return _with_estimates(told, bool(line.with_tokens), f"{line.spent.tokens:,}")
+    return _known(f"{line.tokens:,}", line.with_tokens, line.attempts)
 
 
 def _cost(line: Line) -> str:
     from lifecycle.machine.money import dollars  # noqa: PLC0415  # not for --help
 
-    told = dollars(line.cost_usd) if line.with_cost else "unknown"
-    if line.charged_usd:
-        return _with_estimates(told, bool(line.with_cost), dollars(line.spent.cost_usd))
-    partly = line.with_cost and line.with_cost < line.attempts
-    return f"at least {told}" if partly else told
+    return _known(dollars(line.cost_usd), line.with_cost, line.attempts)
 
 
-def _with_estimates(told: str, is_known: bool, about: str) -> str:  # noqa: FBT001  # two callers
-    """Say what is told, and with what is reckoned; both are right in their way."""
-    return f"{'at least ' * is_known}{told}, about {about} with estimates"
+def _known(told: str, by: int, of: int) -> str:
+    """Say how much is known of a sum, which only some of the attempts may have told."""
+    if not by:
+        return "unknown"
+    return told if by == of else f"at least {told}"
 
 
 def _print_budgets(parts: list[Part]) -> None:
@@ -152,15 +147,10 @@ def _is_used_up(part: Part) -> bool:
 
 
 def _used(part: Part) -> str:
-    if part.used > part.told:
-        told = _amount(part, part.told) if part.told else "unknown"
-        return _with_estimates(told, bool(part.told), _amount(part, part.used))
     return ("" if part.exact else "at least ") + _amount(part, part.used)
 
 
 def _left(part: Part) -> str:
-    if part.used > part.told:
-        return f"about {_amount(part, part.left)}"
     return ("" if part.exact else "at most ") + _amount(part, part.left)
 
 

@@ -75,7 +75,9 @@ def run(name: str, args: list[str]) -> int:
     async def work(engine: Engine) -> Work:
         # The repository is ours: now nobody else of it can have the address.
         front = Front(bind(host, port, token), host, token, stays=True, say=listens)
-        planned = jobs.planned(engine, None, bench.settings(), everything=True, tell=tell)
+        planned = jobs.planned(
+            engine, None, bench.settings(), everything=True, tell=tell, stays=True
+        )
         return await fronted(front, planned)
 
     ending = asyncio.run(

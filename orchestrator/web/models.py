@@ -181,8 +181,8 @@ class Added(BaseModel):
 
     lifecycle: Record
     warnings: list[str] = Field(
-        description="budgets that cannot hold its program, which does not tell what it uses, and "
-        "what to use instead; as `loopwright add` says on standard error"
+        description="budgets that do not hold its program, which does not tell what it uses and "
+        "is exempt; as `loopwright add` says on standard error"
     )
 
 

@@ -13,7 +13,7 @@ from lifecycle.errors import LifecycleError
 from lifecycle.masking import masked
 from lifecycle.plan import Agent
 from orchestrator.cli import exits
-from orchestrator.fitness import unheld
+from orchestrator.fitness import exempted
 from orchestrator.jobs import startable_from
 from orchestrator.members import add_alone, added_as
 from orchestrator.outcomes import Facts, outcome_of, refusal_of
@@ -82,7 +82,7 @@ async def steer(office: Office, wish: Wish) -> Outcome:
 
 
 async def add(office: Office, addition: Addition) -> tuple[AgentLifecycle, list[str]]:
-    """Add a lifecycle and let it begin; also returns which budgets will not hold it, as told."""
+    """Add a lifecycle and let it begin; also returns which budgets do not hold it, as told."""
     engine, settings = office.engine, office.settings()
     by, name = addition.by, addition.name or addition.text
     if addition.base is not None:
@@ -95,9 +95,9 @@ async def add(office: Office, addition: Addition) -> tuple[AgentLifecycle, list[
             await office.audit.record("add", by, name, "refused", str(refusal))
             raise
     await office.audit.record("add", by, record.agent_id, "done", record.task)
-    warnings = list(unheld(Agent.model_validate(record.facts["agent"]), settings))
+    warnings = list(exempted(Agent.model_validate(record.facts["agent"]), settings))
     for text in warnings:
-        office.report("budget_unheld", agent_id=record.agent_id, text=text)
+        office.report("budget_unheld", agent_id=record.agent_id, reason=text)
     if engine.revive is not None:
         engine.revive(record)
     return record, warnings

@@ -180,7 +180,9 @@ class Adapter:
     tells_tokens: bool = False
     """Whether its runs tell the tokens they used; else no budget of tokens holds it."""
     tells_cost: bool = False
-    """Whether they tell what they cost; else no budget of money holds it."""
+    """Whether they tell what they cost; else a budget of money holds it only by a price."""
+    input_holds_cached: bool = False
+    """Whether the input that it counts holds the tokens out of its cache, too."""
     stop: Stop = Stop()
     login: str = ""
     """What a person does to log in."""

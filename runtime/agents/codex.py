@@ -221,6 +221,7 @@ ADAPTER = Adapter(
     keys=("CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
     mcp=McpForm(way=McpWay.ARGV, tool="mcp__{server}__{tool}", argv=_server_args),
     tells_tokens=True,
+    input_holds_cached=True,
     stop=Stop(("TERM",), grace=2.0),
     login=CodexParser.login,
     install="npm install -g @openai/codex",

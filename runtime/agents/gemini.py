@@ -286,6 +286,7 @@ ADAPTER = Adapter(
     settings_env=_env,
     mcp=McpForm(way=McpWay.FILE, tool="mcp_{server}_{tool}"),
     tells_tokens=True,
+    input_holds_cached=True,
     hides_git_settings=True,
     stop=Stop(("TERM",), Target.GROUP, grace=2.0),
     login=GeminiParser.login,

@@ -15,6 +15,7 @@ import pytest
 from lifecycle.plan import Plan
 from orchestrator.cli.main import COMMANDS
 from orchestrator.plans import load_plan
+from runtime.agents.catalogue import BUILT_IN, built_in
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTED = subprocess.run(
@@ -93,3 +94,16 @@ def test_the_breakpoint_in_the_readme_is_one() -> None:
     assert block is not None
     reading = Document(json.loads(block[1])).reading("agent-T001", task_id="T001")
     assert reading.kind is ReadingKind.SIGNAL
+
+
+def test_the_page_of_budgets_says_of_each_program_what_its_adapter_does() -> None:
+    page = (ROOT / "docs" / "budgets.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| (yes|no) \| (yes|no)[^|]* \|$", page, re.MULTILINE)
+    told = {
+        name.removeprefix("any "): (tokens == "yes", dollars == "yes")
+        for names, tokens, dollars in rows
+        for name in names.split(", ")
+    }
+    assert told == {
+        name: (built_in(name).tells_tokens, built_in(name).tells_cost) for name in BUILT_IN
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from tests.lifecycle.night_world import Ran
 
 HAIR = 1e-6
-TURNED_AWAY = ("rate_limit", "overloaded", "network", "auth")
 
 
 class Used(NamedTuple):
@@ -29,10 +28,6 @@ class Used(NamedTuple):
     def largest(self, other: Used) -> Used:
         """Return the larger of each."""
         return Used(*(max(one, two) for one, two in zip(self, other, strict=True)))
-
-    def times(self, factor: float) -> Used:
-        """Return so many times that."""
-        return Used(*(factor * each for each in self))
 
 
 class Limit(NamedTuple):
@@ -56,41 +51,18 @@ class Entry:
     told: Used
     """By itself; the first process of an attempt counts as the attempt."""
     seen_at: float
-    kind: str
-    torn: bool = False
-    """It depends on what came first what is known of it."""
-    unseen: bool = False
-    """The runner that began it had died before it could write down its end."""
-    charged: Used = field(default_factory=Used)
-    again: float = float("inf")
-    """When another process of the same attempt was seen to end after it."""
 
     @property
     def key(self) -> tuple[str, int]:
         """Name its attempt."""
         return self.ran.agent_id, self.ran.attempt
 
-    @property
-    def used(self) -> Used:
-        """Return what was told and reckoned."""
-        return self.told.plus(self.charged)
-
-    @property
-    def worked(self) -> bool:
-        """Tell whether it used something, whatever it told; so has one whose end nobody saw."""
-        return self.unseen or bool(self.told.tokens) or self.kind not in TURNED_AWAY
-
-    @property
-    def silent(self) -> tuple[bool, bool]:
-        """Tell whether it worked and kept its tokens, and its money, to itself."""
-        return self.worked and not self.told.tokens, self.worked and self.ran.cost is None
-
 
 def total(entries: Iterable[Entry]) -> Used:
     """Return what they used together."""
     used = Used()
     for each in entries:
-        used = used.plus(each.used)
+        used = used.plus(each.told)
     return used
 
 

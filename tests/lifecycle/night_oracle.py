@@ -56,7 +56,7 @@ class Oracle:
         """Return everything that is wrong."""
         self._crowds()
         self._replay()
-        self.wrong += [*self.books.judge(), *self.books.faults()]
+        self.wrong += self.books.judge()
         for agent_id in self.jobs:
             for at, text in faults_of(self.kept[agent_id], self.turns, agent_id):
                 self.say(agent_id, at, text)

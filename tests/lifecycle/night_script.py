@@ -185,7 +185,6 @@ def _deeds(chance: random.Random) -> tuple[Deed, ...]:
 def _deed(
     chance: random.Random, kind: str, *, commits: bool | None = None, same_words: bool = False
 ) -> Deed:
-    # No attempt uses more than twice what another does: so budgets promise to hold.
     steps = tuple(chance.randrange(20_000, 25_000) for _ in range(chance.randrange(4, 6)))
     moves = kind in (*GOOD, *TALK) or chance.random() < 0.6
     pace = chance.uniform(1, 6) * MINUTE

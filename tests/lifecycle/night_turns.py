@@ -13,7 +13,7 @@ from tests.lifecycle.night_world import ASKS_AGAIN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lifecycle.record import AttemptRow, Spending
+    from lifecycle.record import AttemptRow
     from tests.lifecycle.night import Kept
     from tests.lifecycle.night_world import Diary, Ran
 
@@ -45,10 +45,6 @@ class Turns:
     def __init__(self, diary: Diary, kept: Mapping[str, Kept], idle_limit: float) -> None:
         self.diary, self._kept, self._idle_limit = diary, kept, idle_limit
         self.of = self._all()
-
-    def booked(self, agent_id: str) -> tuple[Spending, ...]:
-        """Return what the books say that the attempts of an agent used."""
-        return tuple(self._kept[agent_id].spendings)
 
     def died(self, ran: Ran) -> float:
         """Return when the runner died that had started it."""

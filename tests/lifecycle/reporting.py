@@ -143,5 +143,17 @@ def asks_again(error: str, status: int, *, delay_ms: int = 500) -> Step:
     )
 
 
+# --- what codex prints ------------------------------------------------------------------------
+
+
+def codex_starts() -> Step:
+    return _prints({"type": "thread.started", "thread_id": "t-1"})
+
+
+def codex_uses(tokens: int) -> Step:
+    """End a turn, and say what it took."""
+    return _prints({"type": "turn.completed", "usage": {"input_tokens": tokens}})
+
+
 def _prints(line: dict[str, Any]) -> Step:
     return {"say": json.dumps(line, separators=(",", ":"))}

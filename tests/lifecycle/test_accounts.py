@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from pydantic import ValidationError
 
-from lifecycle.accounts import GROWTH, SILENT, Accounts, Budgets, Verdict
+from lifecycle.accounts import Accounts, Budgets, Verdict
 from lifecycle.clock import SteppedClock
 from lifecycle.machine.money import Budget, Spent
 from lifecycle.plan import Allowance, Plan, PlanMark, Task
@@ -23,6 +23,7 @@ from lifecycle.store.memory import MemoryStore
 HOUR = 3600.0
 NOON = datetime(2027, 3, 10, 12, tzinfo=UTC).timestamp()
 GO = Verdict()
+LOOPS = 6
 
 
 class Books:
@@ -54,12 +55,6 @@ class Books:
 
     def book(self, agent_id: str, attempt: int = 1, **fields: Any) -> Spending:
         made = self.spending(agent_id, attempt, **fields)
-        self.accounts.booked(made)
-        return made
-
-    def end(self, agent_id: str, attempt: int = 1, **fields: Any) -> Spending:
-        """Count an attempt as the loop does: with what is reckoned for it."""
-        made = self.accounts.charged(self.spending(agent_id, attempt, **fields))
         self.accounts.booked(made)
         return made
 
@@ -220,187 +215,35 @@ def test_attempts_of_parallel_loops_are_counted_exactly(books: Books) -> None:
     assert books.admit("d", limits).over == "budget of the plan: 3 of 3 attempts used"
 
 
-def test_nobody_runs_beside_the_first_attempt_of_which_nothing_is_known(books: Books) -> None:
-    limits = plan(tokens=10_000)
-    assert books.admit("a", limits) == GO
+def test_a_budget_in_tokens_lets_attempts_run_side_by_side(books: Books) -> None:
+    limits = plan(tokens=100)
+    assert [books.admit(each, limits) for each in "abc"] == [GO, GO, GO]
+    for each in "ab":
+        books.book(each, tokens=50)
 
-    held = books.admit("b", limits)
-
-    assert held.hold
-    assert held.why == "budget of the plan: an attempt under way may use up the rest"
-    assert books.admit("other", Budgets(plan=limits.plan, plan_name="other")) == GO
+    assert books.accounts.verdict("c", limits).over == (
+        "budget of the plan: 100 of 100 tokens used"
+    ), "it ends the one that is under way, too"
+    assert books.admit("a", limits).over
     before = books.freed
-    books.book("a", tokens=100)
+    books.book("c", tokens=40)
     assert books.freed == before + 1
-    assert [books.admit(each, limits).hold for each in "bcd"] == [False, False, False]
+    assert books.accounts.spent(plan="night").tokens == 140
 
 
-def test_the_largest_attempt_so_far_tells_how_many_may_run(books: Books) -> None:
-    books.book("z", tokens=100)
-    limits = plan(tokens=100 + 3 * GROWTH * 100)
-
-    assert [books.admit(each, limits).hold for each in "abcd"] == [False, False, False, True]
-
-    books.accounts.reports("a", Spent(tokens=GROWTH * 100 + 1))
-    books.accounts.gone("c")
-    assert books.admit("d", limits) == GO
-    books.accounts.gone("d")
-    books.accounts.reports("a", Spent(tokens=GROWTH * 200))
-    assert books.admit("d", limits).hold, "one that reports more counts with that"
-
-
-def test_without_the_waiting_the_same_night_passes_its_budget_by_three_attempts(
+def test_an_attempt_that_told_nothing_counts_as_nothing_but_for_its_time_and_itself(
     books: Books,
 ) -> None:
-    books.book("z", tokens=100)
-    limits = plan(tokens=250)
-    for each in "abcd":
-        assert not books.accounts.verdict(each, limits).over
-        books.accounts.started(each, "night")
-    for each in "abcd":
-        books.book(each, tokens=100)
+    books.book("a", 1, tokens=60, cost_usd=1.0)
+    for number in range(2, 9):
+        books.book("a", number, seconds=HOUR)
 
-    assert books.accounts.spent(plan="night").tokens == 500 > 250 + 100
-
-
-SILENT_ONE: dict[str, Any] = {"program": "codex", "silent_tokens": 1, "silent_usd": 1}
-
-
-@pytest.mark.parametrize(
-    ("limits", "unit"), [(plan(tokens=10_000), "tokens"), (plan(cost_usd=10.0), "dollars")]
-)
-def test_a_budget_ends_after_three_attempts_that_told_nothing_of_it(
-    books: Books, limits: Budgets, unit: str
-) -> None:
-    for number in range(1, SILENT + 1):
-        assert books.admit("a", limits) == GO
-        assert books.admit("b", limits).hold, "nothing is known, so they run one at a time"
-        books.end("a", number, **SILENT_ONE)
-
-    over = books.admit("b", limits).over
-
-    assert over == (
-        f"budget of the plan: 3 attempts told nothing of their {unit}, "
-        "so it cannot be held; use hours or attempts"
+    assert books.accounts.verdict("a", own(tokens=100, cost_usd=2.0)) == GO
+    assert books.accounts.spent(agent_id="a") == Spent(
+        tokens=60, cost_usd=1.0, seconds=7 * HOUR, attempts=8
     )
-    assert books.admit("b", plan(seconds=HOUR, attempts=9)) == GO, "those hold all the same"
-
-
-def test_before_it_ends_so_an_attempt_may_tell_something(books: Books) -> None:
-    limits = plan(tokens=10_000)
-    books.end("a", 1, **SILENT_ONE)
-    books.end("a", 2, **SILENT_ONE)
-    assert books.admit("b", limits) == GO
-    books.end("a", 3, **SILENT_ONE)
-    assert books.accounts.verdict("b", limits) == GO, "one under way may be the first to tell"
-
-    books.end("b", program="codex", tokens=700)
-
-    assert books.admit("a", limits) == GO
-    assert books.end("a", 4, **SILENT_ONE).charged_tokens == 700
-
-
-def test_a_program_that_tells_goes_on_beside_one_that_does_not(books: Books) -> None:
-    limits = plan(tokens=10_000)
-    books.end("z", program="claude", tokens=100)
-    for number in range(1, SILENT + 1):
-        books.end("a", number, **SILENT_ONE)
-
-    assert books.accounts.verdict("b", limits, programs=("claude",)) == GO
-    assert books.accounts.verdict("b", limits, programs=("codex",)).over
-    assert books.accounts.verdict("b", limits, programs=("claude", "codex")).over
-    assert books.accounts.verdict("b", limits).over, "it may be any"
-
-
-def test_one_that_was_turned_away_is_neither_charged_nor_counted(books: Books) -> None:
-    books.end("z", program="codex", tokens=100, cost_usd=1.0)
-    for number in range(1, SILENT + 2):
-        turned_away = books.end("a", number, program="codex")
-        assert (turned_away.charged_tokens, turned_away.charged_usd) == (0, 0.0)
-
-    assert books.admit("a", plan(tokens=10_000, cost_usd=10.0)) == GO
-
-
-def test_tokens_that_name_no_cost_are_charged_at_the_price_of_their_model(books: Books) -> None:
-    books.end("z", 1, program="claude", model="opus", tokens=100, cost_usd=1.0)
-    books.end("z", 2, program="claude", model="opus", tokens=300, cost_usd=2.0)
-    books.end("z", 3, program="claude", model="haiku", tokens=100, cost_usd=0.1)
-
-    def charge(number: int, **fields: Any) -> float:
-        return books.end("a", number, program="claude", silent_usd=1, **fields).charged_usd
-
-    assert charge(1, model="opus", tokens=4_000) == pytest.approx(30.0)
-    assert charge(2, model="haiku", tokens=4_000) == pytest.approx(4.0)
-    assert charge(3, model="sonnet", tokens=4_000) == 2.0, "unknown: what the largest cost"
-    assert charge(4, silent_tokens=1) == 2.0
-    assert charge(5, model="opus", tokens=1) == pytest.approx(0.0075)
-    assert books.accounts.spent(agent_id="a").cost_usd == pytest.approx(38.0075)
-
-
-def test_what_is_reckoned_teaches_nothing(books: Books) -> None:
-    books.end("z", 1, program="codex", tokens=100)
-    for number in (1, 2):
-        assert books.end("a", number, **SILENT_ONE).charged_tokens == 100
-    assert books.end("b", **{**SILENT_ONE, "program": "claude"}).charged_tokens == 0
-
-
-def test_an_interrupted_attempt_stays_charged_when_it_is_repeated(books: Books) -> None:
-    books.end("z", program="codex", tokens=100)
-    books.end("a", 1, **SILENT_ONE)
-    again = books.end("a", 1, program="codex", tokens=30, silent_usd=1)
-    assert (again.tokens, again.charged_tokens, again.processes) == (30, 100, 2)
-
-    third = books.end("a", 1, program="codex", tokens=30, silent_tokens=1, silent_usd=1)
-
-    assert (third.charged_tokens, third.silent_tokens) == (200, 2)
-    assert books.accounts.spent(agent_id="a").tokens == 230
-
-
-def test_tokens_of_a_live_attempt_count_as_dollars_at_the_known_price(books: Books) -> None:
-    limits = own(cost_usd=5.0)
-    assert books.admit("a", limits) == GO
-    books.accounts.reports("a", Spent(tokens=9_000_000), program="claude")
-    assert books.accounts.verdict("a", limits) == GO, "nothing is known of a price"
-    books.end("z", program="claude", model="opus", tokens=100, cost_usd=1.0)
-
-    books.accounts.reports("a", Spent(tokens=499), program="claude")
-    assert books.accounts.verdict("a", limits) == GO
-    books.accounts.reports("a", Spent(tokens=500), program="claude")
-    assert (
-        books.accounts.verdict("a", limits).over == "budget of the lifecycle: $5.00 of $5.00 used"
-    )
-    books.accounts.reports("a", Spent(tokens=500, cost_usd=0.5), program="claude")
-    assert books.accounts.verdict("a", limits) == GO, "a cost that it names counts"
-
-
-async def test_a_restart_knows_as_much_and_counts_the_same(books: Books) -> None:
-    told: list[dict[str, Any]] = [
-        {"program": "claude", "model": "opus", "tokens": 100, "cost_usd": 1.0},
-        {"program": "claude", "model": "opus", "tokens": 50, "silent_usd": 1},
-        {**SILENT_ONE, "program": "claude"},
-        {"program": "codex", "tokens": 70, "silent_usd": 1},
-        SILENT_ONE,
-        SILENT_ONE,
-    ]
-    for number, fields in enumerate(told, start=1):
-        record = AgentLifecycle(agent_id=f"agent-{number}", task="Work")
-        made = books.end(record.agent_id, **fields)
-        await books.store.commit(Commit(record=record, spending=made))
-
-    again = await books.restarted()
-
-    assert again.accounts.spent(plan="night") == books.accounts.spent(plan="night")
-    assert again.accounts.spent() == Spent(tokens=460, cost_usd=2.5, attempts=6)
-    both = [each.accounts.verdict("x", plan(cost_usd=9.0)).over for each in (books, again)]
-    assert both[0] == both[1] != "", "three attempts of codex told no dollars"
-    for fields in told:
-        assert again.end("y", **fields) == books.end("y", **fields)
-
-
-def test_one_that_costs_nothing_is_known_to_cost_nothing(books: Books) -> None:
-    books.book("z", tokens=10, cost_usd=0.0)
-
-    assert [books.admit(each, plan(cost_usd=1.0)).hold for each in "ab"] == [False, False]
+    assert books.admit("a", own(tokens=100, attempts=8)).over
+    assert books.admit("a", own(tokens=100, seconds=7 * HOUR)).over
 
 
 def test_a_used_up_budget_ends_all_that_share_it(books: Books) -> None:
@@ -454,11 +297,7 @@ async def test_a_restart_forgets_nothing(books: Books) -> None:
     assert again.admit("a", own(tokens=80)).over
     again.book("a", 2, tokens=40)
     assert again.accounts.spent().attempts == 2, "booked again after a crash, it counts once"
-    assert [again.admit(each, plan(tokens=80 + 2 * GROWTH * 40)).hold for each in "bcd"] == [
-        False,
-        False,
-        True,
-    ], "the largest is remembered, too"
+    assert [again.admit(each, plan(attempts=4)).hold for each in "bcd"] == [False, False, True]
 
 
 def test_a_day_begins_at_local_midnight() -> None:
@@ -503,46 +342,29 @@ def test_a_clock_that_is_set_back_gives_no_time_away(books: Books) -> None:
     assert books.accounts.verdict("a", limits) == GO
 
 
-def test_after_midnight_the_largest_of_the_days_before_is_still_known(books: Books) -> None:
-    books.book("a", tokens=100)
-    books.clock.advance(24 * HOUR)
-
-    held = [books.admit(each, day(tokens=2 * GROWTH * 100)).hold for each in "abc"]
-
-    assert held == [False, False, True]
-
-
-def night(
-    draw: random.Random, budgets: Budgets, *, as_it_goes: bool, kills: float = 0.0
-) -> tuple[Spent, list[int]]:
+def night(draw: random.Random, budgets: Budgets, *, as_it_goes: bool) -> tuple[Spent, list[int]]:
     """Play a random night of parallel loops; returns what was spent, and by each attempt.
 
-    Attempts report as they go, or only at the end; those are no larger than is reckoned with, and
-    some are killed before they told anything. What these used counts as it is reckoned.
+    Attempts report as they go, or only at the end, and some tell nothing.
     """
     books = Books()
     live: dict[str, int] = {}
-    bounds: dict[str, float] = {}
     attempts: dict[str, int] = {}
     used: list[int] = []
 
     def end(agent_id: str) -> None:
         tokens = live.pop(agent_id)
         if not as_it_goes:
-            wanted = draw.choice((1, 10, 100, 1000)) * draw.random()
-            tokens = max(1, int(min(wanted, bounds[agent_id])))
-        killed = draw.random() < kills
+            tokens = draw.choice((0, 1, 10, 100, 1000))
         attempts[agent_id] = attempts.get(agent_id, 0) + 1
-        told = {"silent_tokens": 1} if killed else {"tokens": tokens}
-        made = books.end(agent_id, attempts[agent_id], **told)
-        used.append(made.all_tokens)
+        books.book(agent_id, attempts[agent_id], tokens=tokens)
+        used.append(tokens)
 
     for _ in range(120):
-        agent_id = f"agent-{draw.randrange(6)}"
+        agent_id = f"agent-{draw.randrange(LOOPS)}"
         if agent_id not in live:
             if books.admit(agent_id, budgets) == GO:
                 live[agent_id] = 0
-                bounds[agent_id] = GROWTH * max(used, default=0) or float("inf")
         elif draw.random() < 0.4:
             end(agent_id)
         elif as_it_goes:
@@ -563,7 +385,7 @@ def night(
     as_it_goes=some.booleans(),
     of=some.sampled_from(("both", "day")),
 )
-def test_a_shared_budget_is_never_passed_by_more_than_one_attempt(
+def test_a_shared_budget_is_never_passed_by_more_than_the_attempts_under_way(
     seed: int, tokens: int, attempts: int, *, as_it_goes: bool, of: str
 ) -> None:
     budget = Budget(tokens=tokens, attempts=attempts)
@@ -575,41 +397,5 @@ def test_a_shared_budget_is_never_passed_by_more_than_one_attempt(
 
     assert spent.tokens == sum(used)
     assert len(used) <= attempts
-    assert spent.tokens < tokens + max(used, default=0) + 1
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    seed=some.integers(min_value=0, max_value=2**32),
-    tokens=some.integers(min_value=1, max_value=5000),
-    kills=some.floats(min_value=0.05, max_value=1.0),
-    of=some.sampled_from(("plan", "day")),
-)
-def test_attempts_that_are_killed_before_they_tell_do_not_pass_it_either(
-    seed: int, tokens: int, kills: float, of: str
-) -> None:
-    budgets = day(tokens=tokens) if of == "day" else plan(tokens=tokens)
-
-    spent, used = night(random.Random(seed), budgets, as_it_goes=False, kills=kills)  # noqa: S311  # no secret
-
-    assert spent.tokens == sum(used)
-    assert spent.tokens < tokens + max(used, default=0) + 1
-    unknown = next((number for number, each in enumerate(used) if each), len(used))
-    assert unknown <= SILENT, "while nothing is known, only so many are let work"
-    assert all(used[unknown:]), "from then on each of them counts"
-
-
-def test_without_the_estimates_killed_attempts_go_on_for_ever(books: Books) -> None:
-    limits = plan(tokens=1000)
-    books.book("z", tokens=400, program="codex")
-    for number in range(1, 100):
-        assert books.admit("a", limits) == GO
-        books.book("a", number, program="codex")
-
-    assert books.accounts.spent(plan="night").tokens == 400
-
-
-def test_one_that_met_a_limit_at_once_tells_nothing_of_what_work_costs(books: Books) -> None:
-    books.book("z", cost_usd=0.0)
-
-    assert [books.admit(each, plan(cost_usd=1.0)).hold for each in "ab"] == [False, True]
+    most = max(used, default=0)
+    assert spent.tokens < tokens + (1 if as_it_goes else LOOPS) * most + 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lifecycle.errors import PlanError
 from lifecycle.machine import events as on
 from lifecycle.machine.states import About, AwaitingHuman, BackingOff, Rejected
 from lifecycle.plan import Allowance
@@ -262,6 +263,32 @@ async def test_a_tasks_own_budget_comes_before_the_settings(
     world.settings.update({"tool_server": "off", "budget_attempts": 1})
     result = await asyncio.wait_for(world.loop().run_agent_loop(agent("claude"), task), PATIENCE)
     assert (result.result_type, result.spawn_count) == (LoopResultType.ERROR, 2)
+
+
+async def test_a_budget_that_a_program_cannot_report_is_refused_before_anything_is_begun(
+    world: World, programs: Programs
+) -> None:
+    programs.plays("codex", [DONE])
+    with pytest.raises(PlanError, match=r"codex tells no dollars.*prices = .*budget_exempt"):
+        await run(world, agent("claude", "codex"), budget_usd=5.0)
+    assert await world.store.get(AGENT) is None
+    result = await run(world, agent("claude", "codex"), budget_usd=5.0, budget_exempt=("codex",))
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+
+
+async def test_tokens_of_a_lost_attempt_cost_what_the_price_says(
+    world: World, programs: Programs
+) -> None:
+    used = claude.codex_uses(3_000_000)
+    works = [claude.codex_starts(), *commit("x.txt"), used, {"write": {"path": "up"}}, HANG]
+    programs.plays("codex", {1: works, 2: [DONE]})
+    prices = {"codex": {"input": 1.0, "output": 10.0}}
+    async with running(world, agent("codex"), prices=prices, budget_usd=9.0) as loop:
+        await loop.appears("up")
+        await loop.ask(on.StopRequested, pause=True)
+        await loop.result()
+    [spending] = await world.store.spendings()
+    assert spending.cost_usd == pytest.approx(3.0)
 
 
 # --- how it is started ------------------------------------------------------------------------

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lifecycle.plan import Agent, Allowance
-from lifecycle.settings import Settings
-from orchestrator.fitness import unheld
 from runtime.agents.catalogue import BUILT_IN, built_in
 from tests.agents.recorded import ALL, replay
 from tests.orchestrator.loopkit import DONE, SETTINGS
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from tests.orchestrator.filled import Cli
     from tests.orchestrator.loopkit import World
 
-NO_COST = "codex names no cost: budget_usd does not hold it; use budget_tokens, budget_hours or"
+NO_COST = "codex tells no dollars, so it cannot be held to"
 INSTALL_TOOLS = "pip install 'loopwright[mcp]'"
 
 
@@ -57,53 +54,6 @@ def test_an_adapter_tells_what_its_recorded_runs_tell() -> None:
     cost = {name: any(run.cost_usd is not None for run in runs[name]) for name in BUILT_IN}
     assert {name: built_in(name).tells_tokens for name in BUILT_IN} == tokens
     assert {name: built_in(name).tells_cost for name in BUILT_IN} == cost
-
-
-def test_a_budget_that_cannot_hold_a_program_is_told_with_what_to_use() -> None:
-    codex = Agent(agent_id="a", adapter="codex")
-    assert list(unheld(codex, Settings(budget_usd=1.0))) == [f"{NO_COST} budget_attempts"]
-    both = Settings(plan_budget_usd=1.0, day_budget_usd=1.0)
-    assert "plan_budget_usd, day_budget_usd do not hold it" in next(unheld(codex, both))
-    [line] = unheld(codex, Settings(), Allowance(usd=1.0), Allowance(usd=1.0, tokens=5))
-    assert "usd in the budget of the task, usd in the budget of the plan do not hold it" in line
-
-
-def test_a_command_tells_neither_cost_nor_tokens() -> None:
-    mine, use = Agent(agent_id="a", command=("./mine",)), "use budget_hours or budget_attempts"
-    assert list(unheld(mine, Settings(budget_usd=1.0, budget_tokens=5))) == [
-        f"command names no {word}: budget_{unit} does not hold it; {use}"
-        for word, unit in (("cost", "usd"), ("tokens", "tokens"))
-    ]
-
-
-def test_budgets_that_hold_are_not_spoken_of() -> None:
-    every = {
-        f"{scope}budget_{unit}": 5
-        for scope in ("", "plan_", "day_")
-        for unit in ("tokens", "usd", "hours", "attempts")
-    }
-    claude = Agent(agent_id="a", agents=("claude:opus", "opencode"))
-    assert list(unheld(claude, Settings.model_validate(every))) == []
-    held = Settings(budget_tokens=5, budget_hours=1.0, budget_attempts=5)
-    assert list(unheld(Agent(agent_id="a", adapter="codex"), held)) == []
-
-
-@pytest.mark.parametrize("command", ["run", "up", "add"])
-def test_a_start_tells_once_what_will_not_hold(world: World, command: str) -> None:
-    agent = world.script("agent", [DONE])
-    world.settings(f"{SETTINGS}budget_usd = 5.0\nverify = []\n")
-    plan = world.plan(
-        f'[agents.default]\ncommand = {json.dumps(agent.split())}\n[[tasks]]\nid = "T001"\n'
-        '[[tasks]]\nid = "T002"\n'
-    )
-    words = {
-        "run": ("run", "Do it", "--command", agent),
-        "up": ("up", plan, "--no-server"),
-        "add": ("add", "Do it", "--command", agent),
-    }
-    done = world.call(*words[command])
-    assert done.stderr.count("command names no cost: budget_usd does not hold it") == 1
-    assert "names no" not in done.stdout
 
 
 # --- the tool server --------------------------------------------------------------------------
@@ -207,8 +157,8 @@ def test_the_doctor_reads_the_plan_at_the_top(empty: Cli, programs: Path) -> Non
     plan.write_text('[agents.x]\nadapter = "codex"\n[[tasks]]\nid = "A"\nbudget = {usd = 1.0}\n')
     assert found(empty, "", "agent")[0]["found"] == "codex is not on PATH"
     [check] = found(empty, "", "budget")
-    assert check["level"] == "warn"
-    assert check["found"] == "codex names no cost: usd in the budget of the task does not hold it"
+    assert (check["level"], empty.code) == ("bad", 2)
+    assert check["found"] == f"{NO_COST} usd in the budget of the task"
     plan.write_text('[agents.x]\ncommand = ["no-such-program"]\n[[tasks]]\nid = "A"\n')
     assert found(empty, "", "agent")[0]["found"] == "no-such-program is not on PATH"
     plan.write_text('[agents.x]\nadapter = "cloude"\n[[tasks]]\nid = "A"\n')
@@ -239,8 +189,27 @@ def test_the_doctor_tells_of_a_tool_server_that_is_not_there(
     assert empty.code == 2
 
 
-def test_the_doctor_tells_of_a_budget_that_will_not_hold(empty: Cli, programs: Path) -> None:
+def test_the_doctor_refuses_a_budget_that_cannot_hold_as_a_start_does(
+    empty: Cli, programs: Path
+) -> None:
     program(programs, "codex", "codex-cli 0.169.0")
     [check] = found(empty, 'adapter = "codex"\nbudget_usd = 1.0\n', "budget")
-    assert check["level"] == "warn"
-    assert f"{check['found']}; {check['mend']}" == f"{NO_COST} budget_attempts"
+    assert (check["level"], empty.code) == ("bad", 2)
+    assert check["found"] == f"{NO_COST} budget_usd"
+    assert "prices = { codex = " in check["mend"]
+    assert 'budget_exempt = ["codex"]' in check["mend"]
+    exempt = 'adapter = "codex"\nbudget_usd = 1.0\nbudget_exempt = ["codex"]\n'
+    [check] = found(empty, exempt, "budget")
+    assert (check["level"], empty.code) == ("ok", 0)
+    assert check["found"].endswith("it works all the same (budget_exempt)")
+    priced = 'adapter = "codex"\nbudget_usd = 1.0\nprices.codex = {input = 1, output = 9}\n'
+    assert found(empty, priced, "budget") == []
+
+
+def test_the_doctor_names_the_settings_where_nothing_is_limited(empty: Cli, programs: Path) -> None:
+    program(programs, "codex", "codex-cli 0.169.0")
+    [check] = found(empty, 'adapter = "codex"\n', "budget")
+    assert (check["level"], empty.code) == ("warn", 0)
+    assert check["found"].startswith("No budget is set")
+    assert "budget_attempts, budget_hours" in check["mend"]
+    assert found(empty, 'adapter = "codex"\nbudget_attempts = 5\n', "budget") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tomllib
 from typing import TYPE_CHECKING
@@ -69,14 +70,17 @@ def test_init_again_changes_nothing(empty: Cli) -> None:
     assert exclude.read_bytes() == before
 
 
-def test_a_fresh_file_changes_no_setting_and_explains_each(empty: Cli, programs: Path) -> None:
+def test_a_fresh_file_limits_each_task_changes_nothing_else_and_explains_all(
+    empty: Cli, programs: Path
+) -> None:
     del programs
     empty("init")
     text = (empty.repo / "loopwright.toml").read_text()
-    assert tomllib.loads(text) == {}
+    limits = {"budget_hours": 8.0, "budget_attempts": 30}
+    assert tomllib.loads(text) == limits
     docs = field_docs(Settings)
     for name in Settings.model_fields:
-        assert f"# {name} = " in text
+        assert f"# {name} = " in text or name in limits
         assert docs[name] in text
 
 
@@ -90,6 +94,30 @@ def test_every_default_in_a_fresh_file_is_valid_when_it_is_taken_in_force() -> N
     assert Settings.model_validate(values).model_dump(exclude=examples) == Settings().model_dump(
         exclude=examples
     )
+
+
+@pytest.mark.parametrize(
+    ("there", "dollars"),
+    [(("claude",), 20.0), (("codex",), None), (("claude", "codex"), None), ((), None)],
+)
+def test_init_limits_dollars_only_where_every_program_here_tells_them(
+    empty: Cli, programs: Path, there: tuple[str, ...], dollars: float | None
+) -> None:
+    install(programs, *there)
+    said = empty("init")
+    settings = load_settings(empty.repo, environ={})
+    assert (settings.budget_hours, settings.budget_attempts) == (8.0, 30)
+    assert settings.budget_usd == dollars
+    assert "each task is limited: " in said
+    assert ("budget_usd = 20.0" in said) == (dollars is not None)
+    for each in there:  # none of the programs that are here is refused by what init wrote
+        checks = json.loads(empty("doctor", "--json"))["checks"]
+        assert [check for check in checks if check["what"] == "budget"] == [], each
+        (empty.repo / "loopwright.toml").write_text(
+            (empty.repo / "loopwright.toml")
+            .read_text()
+            .replace('adapter = "claude"', 'adapter = "codex"')
+        )
 
 
 def test_what_a_fresh_checkout_needs_is_proposed_when_its_program_is_there(

@@ -292,27 +292,31 @@ async def test_what_cannot_be_run_is_refused_and_nothing_is_recorded(tmp_path: P
         await found.post("/lifecycles", {"text": "x", "command": "true"}, 201)
 
 
-async def test_a_budget_that_will_not_hold_is_told_in_the_answer_and_in_the_log(
+async def test_a_budget_that_cannot_hold_its_program_refuses_a_task_with_the_ways_out(
     tmp_path: Path,
 ) -> None:
+    limits = f"{SETTINGS}budget_usd = 5.0\nday_budget_tokens = 9\n"
     async with site(tmp_path) as found:
-        found.world.settings(f"{SETTINGS}budget_usd = 5.0\nday_budget_tokens = 9\n")
-        added = await found.post("/lifecycles", HANGS | {"name": "a"}, 201)
+        found.world.settings(limits)
+        refused = await found.post("/lifecycles", HANGS | {"name": "a"}, 422)
+        assert (await found.get("/lifecycles"))["items"] == []
+        found.world.settings(f'{limits}budget_exempt = ["command"]\n')
+        added = await found.post("/lifecycles", HANGS | {"name": "b"}, 201)
         found.world.settings(f"{SETTINGS}budget_hours = 5.0\n")
-        held = await found.post("/lifecycles", HANGS | {"name": "b"}, 201)
+        held = await found.post("/lifecycles", HANGS | {"name": "c"}, 201)
         logged = [fields for event, fields in found.reports if event == "budget_unheld"]
-    use = "use budget_hours or budget_attempts"
-    assert added["warnings"] == [
-        f"command names no cost: budget_usd does not hold it; {use}",
-        f"command names no tokens: day_budget_tokens does not hold it; {use}",
-    ]
+    told = "the program sleep tells no tokens or dollars, so it cannot be held to"
+    assert f"{told} day_budget_tokens and budget_usd" in str(refused["error"])
+    assert 'budget_exempt = ["command"]' in str(refused["error"])
+    [text] = added["warnings"]
+    assert text.startswith(told)
     assert held["warnings"] == []
-    assert logged == [{"agent_id": "a", "text": text} for text in added["warnings"]]
+    assert logged == [{"agent_id": "b", "reason": text}]
 
 
 async def test_the_warnings_are_those_that_the_command_tells(tmp_path: Path) -> None:
     async with site(tmp_path) as found:
-        found.world.settings(f"{SETTINGS}plan_budget_usd = 5.0\n")
+        found.world.settings(f'{SETTINGS}plan_budget_usd = 5.0\nbudget_exempt = ["command"]\n')
         [text] = (await found.post("/lifecycles", HANGS, 201))["warnings"]
     # In a thread: commands have event loops of their own.
     done = await asyncio.to_thread(found.world.call, "add", "Do it", "--command", "sleep 60")
