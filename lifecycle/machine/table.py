@@ -296,4 +296,4 @@ def _within_suspension(state: Suspended, event: Event, policy: Policy) -> Step:
         raise IllegalTransition(state, event) from refusal
     if step.late or isinstance(step.state, Rejected):
         return changed(step, state=state) if step.late else step
-    return Step(suspend(step.state, state.since), step.effects)
+    return Step(suspend(step.state, state.since, stopped=state.stopped), step.effects)
