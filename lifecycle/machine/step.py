@@ -56,9 +56,7 @@ def land(state: State, at: float, *effects: Effect) -> Step:
         return reject(state, Reason.PERSON, "")
     if tally.wanted is Wanted.NOTHING:
         return Step(state, effects)
-    nothing = changed(
-        tally, wanted=Wanted.NOTHING, wanted_stop=False, wanted_by="", wanted_why=""
-    )
+    nothing = changed(tally, wanted=Wanted.NOTHING, wanted_stop=False, wanted_by="", wanted_why="")
     quiet = changed(state, tally=nothing)
     if tally.wanted in (Wanted.PAUSE, Wanted.HOLD):
         return Step(suspend(quiet, at, stopped=tally.wanted_stop), effects)

@@ -127,13 +127,13 @@ def _rows(
         return rows_before(database, options.cursor, sorted(read), options.tag, limit, fits)
     from lifecycle.store.peek import read_rows  # noqa: PLC0415  # not for --help
 
-    found = list[dict[str, Any]]()
-    for many in (options.limit + 1, sys.maxsize):
+    def first(many: int) -> tuple[list[dict[str, Any]], bool]:
         rows = read_rows(database, states=sorted(read), tags=options.tag, limit=many)
         found = [row for row in rows if fits(row)]
-        if len(found) > options.limit or len(rows) < many:
-            break
-    return found[: options.limit + 1]
+        return found[: options.limit + 1], len(found) > options.limit or len(rows) < many
+
+    found, enough = first(options.limit + 1)
+    return found if enough else first(sys.maxsize)[0]
 
 
 def _word(row: dict[str, Any], *, runs: bool) -> str:

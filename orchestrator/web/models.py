@@ -264,7 +264,9 @@ class LifecycleCounts(BaseModel):
 
     by_state: dict[str, int] = Field(description="of those that are not over")
     by_work_state: dict[str, int]
-    ended: dict[str, int] = Field(description="accepted, rejected and given up since the runner started")
+    ended: dict[str, int] = Field(
+        description="accepted, rejected and given up since the runner started"
+    )
 
 
 class Statistics(BaseModel):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lifecycle.machine import events as on
 from lifecycle.machine.states import BackingOff, Resting, Tally
 from lifecycle.parts import News
+from lifecycle.record import AgentLifecycle
 from orchestrator import telling
 from orchestrator.cli.text import instant
 from tests.orchestrator.loopkit import BIN, DONE
@@ -103,8 +104,9 @@ def test_a_first_attempt_that_waits_for_a_program_says_which_until_when_and_what
     ready = on.WorkspaceReady(
         at=60.0, attempt=1, path="/w", branch="agent/a", base_commit="c", base_branch="main"
     )
-    news = News("a", "WorkspaceReady", "Preparing", "BackingOff", 60.0, ready)
-    told = telling.fact(news, state)
+    record = AgentLifecycle(agent_id="a", task="x", work=state)
+    news = News("a", "WorkspaceReady", "Preparing", "BackingOff", 60.0, ready, record)
+    told = telling.fact(news)
     assert told == (
         "works on branch agent/a, from main; waits: claude rests until "
         f"{instant(3600.0, 60.0)} (rate_limit: 5 hours); sooner with: loopwright resume a"
