@@ -23,7 +23,7 @@ from lifecycle.machine.states import (
     Suspended,
     Working,
 )
-from lifecycle.state_words import PAUSED, spelled, word_for, word_on
+from lifecycle.state_words import NEEDS_YOU, PAUSED, spelled, word_for, word_on
 from orchestrator.cli import exits
 from runtime.errors import GitError
 from runtime.git import Git
@@ -203,16 +203,16 @@ def _held(facts: Facts) -> Outcome:
                 "work at the moment"
             )
         return facts.outcome(f"will be {PAUSED} after attempt {attempt}")
-    return facts.outcome(f"nothing to {facts.wish.verb}: it is {_where(work)}", changed=False)
+    return facts.outcome(f"nothing to {facts.wish.verb}: it {_stands(work)}", changed=False)
 
 
 def _moved(facts: Facts) -> Outcome:
     verb, work = facts.wish.verb, facts.work
     if not facts.changed:
-        why = NEEDS[verb] if verb != "resume" else f"nothing to resume: it is {_where(work)}"
+        why = NEEDS[verb] if verb != "resume" else f"nothing to resume: it {_stands(work)}"
         if verb == "resume":
             return facts.outcome(why)
-        raise LifecycleError(f"{facts.record.agent_id} is {_where(work)}; {why}")
+        raise LifecycleError(f"{facts.record.agent_id} {_stands(work)}; {why}")
     done = {"resume": "resumed", "guide": "noted for the next attempt", "unblock": "unblocked",
             "answer": "answered"}[verb]  # fmt: skip
     if verb == "guide" and isinstance(facts.before.work, Completed):
@@ -236,10 +236,11 @@ def _then(facts: Facts) -> str:
     return "; start it with: loopwright up"
 
 
-def _where(work: State | None) -> str:
+def _stands(work: State | None) -> str:
     if work is None:
-        return "driven by no loop"
-    name = word_for(work)
+        return "is driven by no loop"
+    word = word_for(work)
+    name = word if word == NEEDS_YOU else f"is {word}"
     attempt = f" (attempt {work.tally.attempt})" if isinstance(work, ACTIVE) else ""
     about = f" ({work.about})" if isinstance(work, AwaitingHuman) else ""
     return f"{name}{attempt}{about}"
@@ -251,7 +252,7 @@ def refusal_of(wish: Wish, record: AgentLifecycle, refusal: LifecycleError) -> L
         return refusal
     # What was given up can be taken up again, once the limit that the machine names is raised.
     why = str(refusal).partition(f" is not possible while {Rejected.__name__}: ")[2]
-    return LifecycleError(f"{wish.agent_id} is {_where(record.work)}; {why or NEEDS[wish.verb]}")
+    return LifecycleError(f"{wish.agent_id} {_stands(record.work)}; {why or NEEDS[wish.verb]}")
 
 
 async def saved_refs(repo: Path, agent_id: str) -> tuple[str, ...]:
