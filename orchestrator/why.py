@@ -31,7 +31,7 @@ from lifecycle.machine.states import (
     Working,
 )
 from lifecycle.state_words import word_for
-from orchestrator.scene import Scene, View, cut, either, listed, quoted
+from orchestrator.scene import Scene, View, cut, either, listed, quoted, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -317,7 +317,7 @@ def _accepted(scene: Scene, state: Accepted) -> str:
 
 
 def _rejected(scene: Scene, state: Rejected) -> str:
-    text = cut(state.text) or "a person rejected it"
+    text = whole(state.text) or "a person rejected it"
     if state.reason is Reason.ERROR:
         text = f"of what only you can mend: {text}"
     again = scene.do("resume")

@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ from orchestrator.cli.text import (
     one_line,
     paint,
     say,
+    span,
     tell,
     terminal_width,
 )
@@ -49,7 +50,7 @@ from orchestrator.providers import Makings, outside
 from orchestrator.secrecy import masker_of
 from orchestrator.troubles import Troubles
 from orchestrator.view import choose
-from orchestrator.waiting import ended_with
+from orchestrator.waiting import ended_with, waiting_for
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
 from runtime.worktrees_dir import claimed, worktrees_dir
@@ -205,7 +206,9 @@ def _says(result: LoopResult, record: AgentLifecycle | None) -> str:
         return one_line(result.summary or result.error or "", SUMMARY)
     if isinstance(work, Accepted | Rejected):
         return ended_with(type(work).__name__, vars(work))
-    return result.error or one_line(result.summary, SUMMARY)
+    present = SystemClock().now()
+    waits = waiting_for(type(work).__name__, asdict(work), present, span, runs=False)
+    return result.error or waits or one_line(result.summary, SUMMARY)
 
 
 def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one line per state reads best

@@ -8,8 +8,10 @@ import sys
 from lifecycle.state_words import (
     ACCEPTED,
     NEEDS_YOU,
+    QUEUED,
     RECORD_STATES,
     REJECTED,
+    STOPPED,
     meant,
     spelled,
     word_of,
@@ -217,7 +219,10 @@ def _painted(line: str, state: str) -> str:
 
 
 def _warn_of_no_runner(rows: list[dict[str, Any]]) -> None:
-    running = sum(row["coarse"] in ("queued", "running") and not row["damaged"] for row in rows)
+    running = sum(
+        row["state"] == QUEUED or (row["state"] == STOPPED and row["work_kind"] != "Suspended")
+        for row in rows
+    )
     if running:
         these = "This lifecycle does" if running == 1 else f"These {running} lifecycles do"
         tell(

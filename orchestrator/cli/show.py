@@ -189,14 +189,14 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
 
 
 def _attempt_row(row: AttemptRow, present: float, *, told: bool) -> tuple[str, ...]:
-    words = " ".join((row.summary or row.error).split())
+    words = one_line(row.summary, 400) or row.error
     return (
         str(row.attempt),
         instant(row.started_at, present) if row.started_at else "",
         span((row.ended_at or present) - row.started_at) if row.started_at else "",
         *((row.program, _used(row)) if told else ()),
         row.outcome or "under way",
-        f"{words[:400]}" + (f" ({row.error})" if row.summary and row.error else ""),
+        words + (f" ({row.error})" if row.summary and row.error else ""),
     )
 
 

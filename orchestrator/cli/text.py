@@ -31,8 +31,8 @@ STATE_COLOURS = {
     "stopped": "dim",
 }
 """The colour of each word for a state that has one; shared by lists and live views."""
-ENOUGH = 32
-"""Columns that a text needs beside others; with less room it stands below them."""
+ENOUGH = 40
+"""Columns that a text needs beside others; with less, or for a longer word, it stands below."""
 INDENT = 4
 
 
@@ -136,7 +136,7 @@ def _block(start: str, last: str, before: int, width: int) -> str:
     room = width - before
     if not width or columns(last) <= room:
         return f"{start}{last}".rstrip()
-    if room >= ENOUGH:
+    if room >= max(ENOUGH, *map(columns, last.split(" "))):
         return start + f"\n{' ' * before}".join(wrapped(last, room))
     lines = [start.rstrip(), *wrapped(last, max(width - INDENT, ENOUGH))]
     return f"\n{' ' * INDENT}".join(lines)

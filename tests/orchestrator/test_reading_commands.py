@@ -102,7 +102,7 @@ def test_a_later_page_has_the_same_rows_as_the_first(filled: Cli) -> None:
 
 def test_ps_says_that_no_runner_is_alive_only_when_none_is(filled: Cli) -> None:
     filled("ps")
-    assert "No runner is alive here. These 3 lifecycles do not move" in filled.err
+    assert "No runner is alive here. These 2 lifecycles do not move" in filled.err
     with RunnerLock(Paths.of(filled.repo).root, who="a test"):
         filled("ps")
         assert filled.err == ""
