@@ -58,6 +58,8 @@ def fact(news: News) -> str:
     woken = person and isinstance(now, BackingOff | Suspended | Rejected)
     if isinstance(now, BackingOff) and isinstance(news.fact, FAILED):
         return f"{told}; tried again in {span(now.until - news.at)}"
+    if isinstance(now, Rejected) and isinstance(news.fact, FAILED):
+        return f"{told}; {word_for(now)}"
     both = isinstance(news.fact, on.GatesFinished | on.PersonEvent | on.SnapshotTaken)
     if both and told and then and not woken:
         return f"{told}; {then}"
@@ -218,7 +220,9 @@ def _entered(state: State, news: News) -> str:  # noqa: PLR0911  # one line per 
         case Suspended():
             return f"{word} until it is resumed"
         case Completed(summary=summary):
-            how = word if news.before == "Verifying" else f"{word}, not verified: no verify command"
+            how = (
+                word if news.before == "Verifying" else f"{word}, not verified (no verify command)"
+            )
             return _cut(f"{how}: {summary}") if summary else how
         case Rejected(reason=reason, text=text):
             named = f"{word} ({reason})" if reason is not Reason.PERSON else word

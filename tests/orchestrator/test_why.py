@@ -178,8 +178,8 @@ def test_a_limit_is_named(idle: bool, how: str) -> None:  # noqa: FBT001  # a pa
 def test_verifying_names_the_commit() -> None:
     life = Life().rest(Word(type="task_complete", summary="done"))
     assert life.why() == (
-        "Verifying: running the verify commands on c0ffee because attempt 1 signalled `task_complete` (rule: "
-        "conclude); it completes if all succeed."
+        "Verifying: running the verify commands on c0ffee because attempt 1 signalled "
+        "`task_complete` (rule: conclude); it completes if all succeed."
     )
 
 
