@@ -291,6 +291,15 @@ def reject_now(state: State, event: on.RejectRequested, policy: Policy) -> Step:
     return reject(state, Reason.PERSON, text, do.RemoveWorkspace())
 
 
+def reject_given_up(state: Rejected, event: on.RejectRequested, policy: Policy) -> Step:
+    """Let a person have the last word on what ended by itself; it stays ended from then on."""
+    del policy
+    if state.reason is Reason.PERSON:
+        return Step(state, late=True)
+    text = f"{_said('rejected', event.by, event.why)}; it was given up before: {state.text}"
+    return Step(changed(state, reason=Reason.PERSON, text=text))
+
+
 def reject_completed(state: Completed, event: on.RejectRequested, policy: Policy) -> Step:
     """Wait for a merge under way: it cannot be called back, only fail."""
     return (reject_soon if state.merging else reject_now)(state, event, policy)

@@ -182,8 +182,18 @@ def test_given_up_is_one_word_from_the_log_to_the_list_and_no_rejection(world: W
     assert "Next: loopwright show agent-T001 --why   (then: loopwright resume)" in done.stdout
     assert listed(world) == {"agent-T001": "given-up"}
     assert "rejected" not in done.stdout + done.stderr + world.call("show", "T001").stdout
-    world.call("reject", "T001")
-    assert listed(world) == {"agent-T001": "given-up"}, "it was over before"
+
+
+def test_what_was_given_up_and_is_then_rejected_by_a_person_reads_rejected(world: World) -> None:
+    agent = world.script("agent", [{"exit": 3}])
+    world.call("run", "x", "--command", agent, "--max-retries", "1", code=5)
+    world.call("reject", "T001", "--why", "not wanted any more", "--by", "ada")
+    (row,) = world.json("ps", "--all")["lifecycles"]
+    assert (row["state"], row["record_state"]) == ("rejected", "rejected")
+    assert "rejected by ada: not wanted any more; it was given up before: " in row["error"]
+    assert world.json("ps")["lifecycles"] == []
+    assert "was rejected before" in world.call("reject", "T001").stdout
+    assert "stays rejected" in world.call("resume", "T001", code=2).stderr
 
 
 def test_what_people_did_while_up_ran_is_what_its_final_table_and_log_tell(world: World) -> None:

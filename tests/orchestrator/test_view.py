@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -44,13 +44,7 @@ def _on_a_terminal(
         with subprocess.Popen(
             [BIN / "loopwright", *args],
             cwd=world.repo,
-            env={
-                **os.environ,
-                "TERM": "xterm-256color",
-                "COLUMNS": str(columns),
-                "LINES": "30",
-                **env,
-            },
+            env={**os.environ, **sized, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=theirs,
@@ -119,7 +113,7 @@ def test_a_terminal_shows_a_live_table_with_last_words_and_is_left_clean(world: 
 
 def test_the_live_table_follows_what_people_do_also_after_a_loop_has_ended(world: World) -> None:
     world.settings(SETTINGS + "baseline = false\n")
-    scripts: dict[str, list[dict[str, object]]] = {
+    scripts: dict[str, list[Any]] = {
         name: [{"write": {"path": name, "text": name}}, {"commit": name}, DONE]
         for name in ("A", "R", "G")
     }
@@ -224,8 +218,9 @@ def test_of_a_program_that_writes_reports_the_table_shows_what_they_say(world: W
 
 def test_no_color_and_plain_give_dated_lines_also_on_a_terminal(world: World) -> None:
     agent = world.script("agent", [DONE])
-    for number, (args, env) in enumerate((((), {"NO_COLOR": "1"}), (("--plain",), {}))):
-        shown = _on_a_terminal(world, "run", f"task {number}", "--command", agent, *args, **env)
+    for number, (args, no_color) in enumerate((((), "1"), (("--plain",), ""))):
+        command = ("run", f"task {number}", "--command", agent, *args)
+        shown = _on_a_terminal(world, *command, NO_COLOR=no_color)
         assert "\x1b" not in shown
         assert re.search(r"^\d\d:\d\d:\d\d agent-T00\d: attempt 1 started", shown, re.MULTILINE)
 
