@@ -240,7 +240,7 @@ class ContextSnapshot(_GitFacts):
     """The attempt that just ended; 0 before the first."""
     next_attempt: int = 1
     captured_at: float
-    status: Text = "Queued"
+    status: Text = "queued"
     progress: Excerpt = ""
     notes: tuple[Text, ...] = ()
     dependencies_done: tuple[Dependency, ...] = ()

@@ -28,6 +28,7 @@ from lifecycle.context import (
 )
 from lifecycle.context import Commit as CommitFact
 from lifecycle.machine import events as on
+from lifecycle.state_words import word_for
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         completed=tuple(completed),
         titles=dict(completed),
         ledger=_ledger(case),
-        status=type(work).__name__,
+        status=word_for(work) if work is not None else "",
         branch=str(facts.get("branch", "")),
         base_branch=str(facts.get("base_branch", "")),
         base_commit=str(facts.get("base_commit", "")),

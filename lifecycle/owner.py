@@ -423,6 +423,7 @@ class Owner:
                 after=entry.after,
                 at=entry.at,
                 fact=entry.event,
+                record=self.case.record,
             )
             for observer in self._parts.observers:
                 observer(news)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Workspaces,
         WorkWatch,
     )
+    from lifecycle.record import AgentLifecycle
     from lifecycle.rounds import Rounds
     from lifecycle.settings import Settings
     from lifecycle.store.port import LifecycleStore
@@ -92,6 +93,8 @@ class News:
     at: float
     fact: Event
     """The event itself, with all it says."""
+    record: AgentLifecycle
+    """As it is now; of several decisions in one commit, after the last."""
 
 
 @dataclass(slots=True)

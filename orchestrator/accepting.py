@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lifecycle.errors import LifecycleError
 from lifecycle.judging.along import Along, ComesAlong
 from lifecycle.machine.states import Completed
+from lifecycle.state_words import spelled, word_on
 from lifecycle.store.walk import every
 from orchestrator import steering
 from orchestrator.cli import exits
@@ -62,6 +63,7 @@ async def _one(repo: Path, wish: Wish, waiting: set[str]) -> Outcome:
             verb=wish.verb,
             text=str(refusal),
             state="",
+            record_state="",
             exit_code=exits.USAGE,
             changed=False,
         )
@@ -116,7 +118,8 @@ def _acceptable(
                 agent_id=record.agent_id,
                 verb="accept",
                 text=f"left for you to look at: {why}",
-                state=str(record.state),
+                state=spelled(word_on(record)),
+                record_state=str(record.state),
                 exit_code=exits.BLOCKED,
                 changed=False,
                 hint=f"Then: loopwright accept {record.agent_id}",

@@ -184,7 +184,7 @@ _TELLERS: dict[type[Event], Callable[..., str]] = {
     on.FreezeFailed: lambda event: f"the agent could not be frozen: {event.text}",
     on.ResumeRequested: _by("asked to resume"),
     on.StopRequested: _by("asked to stop"),
-    on.AcceptRequested: _by("accepted"),
+    on.AcceptRequested: _by("asked to accept it"),
     on.RejectRequested: _by("rejected"),
     on.MergeSucceeded: lambda event: f"it was merged as {event.commit[:12]}",
     on.MergeFailed: _merge_failed,

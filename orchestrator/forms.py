@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.state_words import spelled, word_on
 from lifecycle.store.codec import encode
 
 if TYPE_CHECKING:
@@ -17,18 +18,19 @@ if TYPE_CHECKING:
 
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
 
-FORM_VERSION = 1
+FORM_VERSION = 2
 HIDDEN = "(hidden)"
 
 
-def record_form(record: AgentLifecycle) -> dict[str, Any]:
-    """Return a lifecycle."""
+def record_form(record: AgentLifecycle, *, runs: bool) -> dict[str, Any]:
+    """Return a lifecycle; `runs` tells whether a runner is alive."""
     work = record.work
     return {
         "agent_id": record.agent_id,
         "task_id": record.task_id,
         "task": record.task,
-        "state": record.state.value,
+        "state": spelled(word_on(record, runs=runs)),
+        "record_state": record.state.value,
         "work": json.loads(encode(work)) if work is not None else None,
         "created_at": record.created_at,
         "updated_at": record.updated_at,
@@ -73,10 +75,12 @@ def export_form(
     journal: Sequence[JournalEntry],
     attempts: Sequence[AttemptRow],
     pending: Sequence[PendingEffect],
+    *,
+    runs: bool,
 ) -> dict[str, Any]:
     """Return everything the store holds about one lifecycle."""
     return {
-        "record": record_form(record),
+        "record": record_form(record, runs=runs),
         "journal": [entry_form(entry) for entry in journal],
         "attempts": [attempt_form(row) for row in attempts],
         "pending": [pending_form(order) for order in pending],

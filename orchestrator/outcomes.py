@@ -23,8 +23,8 @@ from lifecycle.machine.states import (
     Suspended,
     Working,
 )
+from lifecycle.state_words import NEEDS_YOU, PAUSED, spelled, word_for, word_on
 from orchestrator.cli import exits
-from orchestrator.cli.text import state_name
 from runtime.errors import GitError
 from runtime.git import Git
 from runtime.ownership import SAVED_REFS
@@ -57,6 +57,8 @@ class Outcome:
     verb: str
     text: str
     state: str
+    """The word for it, as programs read it."""
+    record_state: str
     exit_code: int = exits.COMPLETE
     changed: bool = True
     """Whether it changed anything; asking twice does not."""
@@ -70,6 +72,7 @@ class Outcome:
             "agent_id": self.agent_id,
             "command": self.verb,
             "state": self.state,
+            "record_state": self.record_state,
             "changed": self.changed,
             "text": self.text,
             **self.details,
@@ -105,7 +108,8 @@ class Facts:
             agent_id=self.wish.agent_id,
             verb=self.wish.verb,
             text=text,
-            state=str(self.record.state),
+            state=spelled(word_on(self.record, runs=bool(self.who))),
+            record_state=str(self.record.state),
             changed=more.pop("changed", self.changed),
             **more,
         )
@@ -184,7 +188,7 @@ def _held(facts: Facts) -> Outcome:
     work = facts.work
     if isinstance(work, Suspended):
         again = f"; go on with: loopwright resume {facts.record.agent_id}"
-        return facts.outcome(f"{'held' if facts.changed else 'held already'}{again}")
+        return facts.outcome(f"{word_for(work)}{'' if facts.changed else ' already'}{again}")
     if isinstance(work, Working) and work.frozen and facts.wish.now:
         frozen = "is frozen" if facts.changed else "is frozen already"
         again = f"loopwright resume {facts.record.agent_id}"
@@ -192,30 +196,30 @@ def _held(facts: Facts) -> Outcome:
     if isinstance(work, ACTIVE) and facts.changed:
         attempt = work.tally.attempt
         if facts.wish.verb == "stop":
-            return facts.outcome(f"attempt {attempt} is being ended, then it is held")
+            return facts.outcome(f"attempt {attempt} is being ended, then it is stopped")
         if facts.wish.now:
             return facts.outcome(
-                f"will be held after attempt {attempt}; nothing was frozen: its agent does not "
+                f"will be paused after attempt {attempt}; nothing was frozen: its agent does not "
                 "work at the moment"
             )
-        return facts.outcome(f"will be held after attempt {attempt}")
-    return facts.outcome(f"nothing to {facts.wish.verb}: it is {_where(work)}", changed=False)
+        return facts.outcome(f"will be {PAUSED} after attempt {attempt}")
+    return facts.outcome(f"nothing to {facts.wish.verb}: it {_stands(work)}", changed=False)
 
 
 def _moved(facts: Facts) -> Outcome:
     verb, work = facts.wish.verb, facts.work
     if not facts.changed:
-        why = NEEDS[verb] if verb != "resume" else f"nothing to resume: it is {_where(work)}"
+        why = NEEDS[verb] if verb != "resume" else f"nothing to resume: it {_stands(work)}"
         if verb == "resume":
             return facts.outcome(why)
-        raise LifecycleError(f"{facts.record.agent_id} is {_where(work)}; {why}")
+        raise LifecycleError(f"{facts.record.agent_id} {_stands(work)}; {why}")
     done = {"resume": "resumed", "guide": "noted for the next attempt", "unblock": "unblocked",
             "answer": "answered"}[verb]  # fmt: skip
     if verb == "guide" and isinstance(facts.before.work, Completed):
         done = "sent back to a fresh attempt with your words"
     if isinstance(work, Suspended):
         return facts.outcome(
-            f"{done}; it is still held (loopwright resume {facts.record.agent_id})"
+            f"{done}; it is still {word_for(work)} (loopwright resume {facts.record.agent_id})"
         )
     return facts.outcome(f"{done}{_then(facts)}")
 
@@ -232,10 +236,11 @@ def _then(facts: Facts) -> str:
     return "; start it with: loopwright up"
 
 
-def _where(work: State | None) -> str:
+def _stands(work: State | None) -> str:
     if work is None:
-        return "driven by no loop"
-    name = state_name(type(work).__name__)
+        return "is driven by no loop"
+    word = word_for(work)
+    name = word if word == NEEDS_YOU else f"is {word}"
     attempt = f" (attempt {work.tally.attempt})" if isinstance(work, ACTIVE) else ""
     about = f" ({work.about})" if isinstance(work, AwaitingHuman) else ""
     return f"{name}{attempt}{about}"
@@ -247,7 +252,7 @@ def refusal_of(wish: Wish, record: AgentLifecycle, refusal: LifecycleError) -> L
         return refusal
     # What was given up can be taken up again, once the limit that the machine names is raised.
     why = str(refusal).partition(f" is not possible while {Rejected.__name__}: ")[2]
-    return LifecycleError(f"{wish.agent_id} is {_where(record.work)}; {why or NEEDS[wish.verb]}")
+    return LifecycleError(f"{wish.agent_id} {_stands(record.work)}; {why or NEEDS[wish.verb]}")
 
 
 async def saved_refs(repo: Path, agent_id: str) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _WORDS = 200
 """Characters of somebody's text that one sentence carries."""
+_MOST = 2000
+"""Characters of what a person has to read whole: a question, or what to do."""
 _ASKED = {
     Wanted.PAUSE: "asked to pause after this attempt",
     Wanted.STOP: "asked to stop this attempt",
@@ -199,10 +201,15 @@ def either(ways: Sequence[str]) -> str:
 
 def quoted(text: str) -> str:
     """Return somebody's words as such."""
-    return f'"{cut(text)}"' if text else "something it did not name"
+    return f'"{whole(text)}"' if text else "something it did not name"
 
 
-def cut(text: str) -> str:
+def whole(text: str) -> str:
+    """Return a text on one line."""
+    return cut(text, _MOST)
+
+
+def cut(text: str, most: int = _WORDS) -> str:
     """Return a text on one line, no longer than a sentence carries."""
     flat = " ".join(text.split()).rstrip(".")
-    return flat if len(flat) <= _WORDS else flat[: _WORDS - 3] + "..."
+    return flat if len(flat) <= most else flat[: most - 3] + "..."

@@ -13,6 +13,7 @@ from lifecycle.machine.states import ALL, Coarse
 from lifecycle.plan import Agent, Plan, Task
 from lifecycle.result import LoopResultType
 from lifecycle.settings import Settings
+from lifecycle.state_words import RECORD_STATES, spelled
 from orchestrator.fielddocs import field_docs
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _MAYBE_COUNT = {"type": ["integer", "null"]}
 _FLAG = {"type": "boolean"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _COARSE = {"enum": [state.value for state in Coarse]}
+_STATE = {"enum": [spelled(word) for word in RECORD_STATES]}
 _KINDS = [state.__name__ for state in ALL]
 
 
@@ -95,7 +97,8 @@ def _record() -> dict[str, Any]:
         agent_id=_TEXT,
         task_id=_TEXT,
         task=_TEXT,
-        state=_COARSE,
+        state=_STATE,
+        record_state=_COARSE,
         work={"oneOf": [{"type": "null"}, _tagged(_KINDS)]},
         created_at=_NUMBER,
         updated_at=_NUMBER,
@@ -178,7 +181,8 @@ def _ps() -> dict[str, Any]:
         agent_id=_TEXT,
         task_id=_TEXT,
         task=_TEXT,
-        state=_COARSE,
+        state=_STATE,
+        record_state=_COARSE,
         work_state={"enum": ["", *_KINDS]},
         attempt=_COUNT,
         retry_count=_COUNT,

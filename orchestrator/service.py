@@ -287,13 +287,15 @@ async def conduct(  # noqa: PLR0913  # all by name
                     await service.run(given)
                 # What a person asked for at the last moment shows in the records.
                 ending = service.ending
-                for agent_id in ending.results:
+                held = {each.agent_id: each for each in given.held}
+                for agent_id in {**ending.results, **held}:
+                    known = held if agent_id not in ending.results else ending.records
                     with suppress(RecordDamagedError):  # it stays known as it was
                         record = await engine.parts.store.get(agent_id)
                         if record is not None:
-                            ending.records[agent_id] = record
+                            known[agent_id] = record
                 ending.held = tuple(
-                    record for record in given.held if record.agent_id not in ending.results
+                    record for record in held.values() if record.agent_id not in ending.results
                 )
         finally:
             await view.close()

@@ -14,10 +14,20 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from lifecycle.machine.states import ACTIVE, Stopping, Suspended, Working
+from lifecycle.state_words import STOPPING, WORKING, word_on
 from orchestrator import telling
-from orchestrator.cli.text import STATE_COLOURS, coloured, one_line, safe, span, state_name
+from orchestrator.cli.text import (
+    STATE_COLOURS,
+    coloured,
+    columns,
+    cut,
+    one_line,
+    safe,
+    span,
+    wrapped,
+)
 from orchestrator.lastwords import LastWords
-from orchestrator.waiting import waiting_for
+from orchestrator.waiting import ended_with, waiting_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +48,7 @@ ROOM_FOR_A_KEY = 4
 """Columns at the right that stay free."""
 Row = tuple[str, str, str, str, str]
 HEADS: Row = ("AGENT", "ATTEMPT", "STATE", "SINCE", "LAST WORDS, OR WHAT IT WAITS FOR")
+STATE = HEADS.index("STATE")
 
 
 class View(Protocol):
@@ -75,15 +86,13 @@ class PlainView:
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
         self._stream = stream
-        self._engine: Engine | None = None
 
     def attach(self, engine: Engine) -> None:
         """Begin."""
-        self._engine = engine
 
     def news(self, news: News) -> None:
         """Tell a fact if it means something to people."""
-        text = telling.fact(news, state_of(self._engine, news.agent_id))
+        text = telling.fact(news)
         if text:
             self.note(text, news.agent_id)
 
@@ -133,9 +142,12 @@ class LiveView:
 
     def news(self, news: News) -> None:
         """Tell a fact if it means something to people; the table follows."""
-        text = telling.fact(news, state_of(self._engine, news.agent_id))
+        text = telling.fact(news)
         if text:
             self.note(text, news.agent_id)
+        if news.agent_id in self._over:
+            # People go on with what no loop runs any more: they accept, reject, send back.
+            self._over[news.agent_id] = news.record
         self._changed.set()
 
     def note(self, text: str, agent_id: str = "") -> None:
@@ -180,6 +192,7 @@ class LiveView:
             self._changed.clear()
 
     def _rows(self) -> list[Row]:
+        """Return the rows that the screen has room for, in the order of the list."""
         engine = self._engine
         if engine is None:
             return []
@@ -190,38 +203,59 @@ class LiveView:
         )
         room = max(3, self._console.size.height - 6)
         now = engine.parts.clock.now()
-        rows = [
-            self._row(record, now, ended=record.agent_id not in running)
-            for record in sorted(records[:room], key=lambda record: record.cursor)
-        ]
-        if len(records) > room:
-            rows.append(("...", "", f"{len(records) - room} more", "", "`loopwright ps` lists all"))
+        shown = [(record.cursor, self._row(record, now)) for record in records[:room]]
+        before = self._before([row for _, row in shown])
+        fitting = list[tuple[int, Row]]()
+        for cursor, row in shown:
+            lines = self._lines(row, before)
+            if fitting and len(lines) > room:
+                break
+            room -= len(lines)
+            fitting.append((cursor, (*row[:-1], "\n".join(lines))))
+        rows = [row for _, row in sorted(fitting)]
+        if left := len(records) - len(rows):
+            rows.append(("...", "", f"{left} more", "", "`loopwright ps` lists all"))
         return rows
 
-    def _row(self, record: AgentLifecycle, now: float, *, ended: bool) -> Row:
+    def _before(self, rows: list[Row]) -> int:
+        """Return how many columns there are before the last."""
+        others = zip(*(row[:-1] for row in (HEADS, *rows)), strict=True)
+        return sum(max(map(columns, each)) + 2 for each in others)
+
+    def _lines(self, row: Row, before: int) -> list[str]:
+        """Return the last column in lines; only of what an agent says one is enough."""
+        room = max(self._width - before, 8)
+        if row[STATE] in (WORKING, STOPPING):
+            return [cut(row[-1], room)]
+        return wrapped(row[-1], room)
+
+    @property
+    def _width(self) -> int:
+        # The terminal writes ^C behind the last line; it must not wrap there.
+        return max(self._console.width - ROOM_FOR_A_KEY, 1)
+
+    def _row(self, record: AgentLifecycle, now: float) -> Row:
         state = record.work
-        name = type(state).__name__ if state is not None else str(record.state)
         inner = state.inner if isinstance(state, Suspended) else state
         attempt = ""
         if inner is not None:
             spawned = inner.tally.spawn_count
             attempt = str(inner.tally.attempt if isinstance(inner, ACTIVE) else spawned or "")
         since = getattr(state, "since", record.updated_at)
-        last = "" if ended and state is None else self._last(record, state, now)
-        return record.agent_id, attempt, name, span(now - since), last
+        last = "" if state is None else self._last(record, state, now)
+        return record.agent_id, attempt, word_on(record), span(now - since), last
 
-    def _last(self, record: AgentLifecycle, state: State | None, now: float) -> str:
-        if isinstance(state, (Working, Stopping)):
-            return self._last_words(record.agent_id, state.tally)
-        if state is None:
-            return ""
+    def _last(self, record: AgentLifecycle, state: State, now: float) -> str:
         known = self._waits.get(record.agent_id)
         if known is None or known[0] is not state:
             known = (state, asdict(state))
             self._waits[record.agent_id] = known
-        waits = waiting_for(type(state).__name__, known[1], now, span)
-        text = f"waits for {waits}" if waits else record.error or ""
-        return one_line(text or record.submission_summary or "", 200)
+        kind, work = type(state).__name__, known[1]
+        if waits := waiting_for(kind, work, now, span):
+            return one_line(f"waits for {waits}", telling.MOST)
+        if isinstance(state, (Working, Stopping)):
+            return self._last_words(record.agent_id, state.tally)
+        return one_line(ended_with(kind, work) or record.error or "", telling.MOST)
 
     def _last_words(self, agent_id: str, tally: Tally) -> str:
         owner = self._engine.owner(agent_id) if self._engine is not None else None
@@ -234,28 +268,19 @@ class LiveView:
         from rich.table import Table  # noqa: PLC0415  # as above
         from rich.text import Text  # noqa: PLC0415  # as above
 
-        # The terminal writes ^C behind the last line; it must not wrap there.
-        width = max(self._console.width - ROOM_FOR_A_KEY, 1)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), width=width)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), width=self._width)
         for head in HEADS[:-1]:
             table.add_column(head, no_wrap=True, header_style="dim")
         table.add_column(HEADS[-1], no_wrap=True, overflow="ellipsis", ratio=1, header_style="dim")
         for agent_id, attempt, state, since, last in rows:
-            colour = STATE_COLOURS.get(state, "")
             table.add_row(
                 Text(agent_id, style="bold"),
                 attempt,
-                Text(state_name(state), style=colour),
+                Text(state, style=STATE_COLOURS.get(state, "")),
                 since,
                 Text(last),
             )
         return table
-
-
-def state_of(engine: Engine | None, agent_id: str) -> State | None:
-    """Return the present state of a loop that runs."""
-    owner = engine.owner(agent_id) if engine is not None else None
-    return owner.case.record.work if owner is not None else None
 
 
 def _rank(state: State | None) -> int:

@@ -1,9 +1,12 @@
-"""What a lifecycle waits for, in a few words, read off its stored state.
+"""What a lifecycle waits for, or how it ended, in a few words, read off its stored state.
 
-Works on plain values and imports nothing, so that lists stay fast. Must not decide anything.
+Works on plain values and imports nothing heavy, so that lists stay fast. Must not decide anything.
+The word for the state itself comes from `lifecycle.state_words`.
 """
 
 from __future__ import annotations
+
+from lifecycle.state_words import QUEUED, STOPPED, word_of
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -17,12 +20,35 @@ A_PLACE = "a place"
 
 UNREADABLE = "you; its record cannot be read: see `loopwright doctor`"
 """Its state may be any."""
+START, GO_ON = "`loopwright up`, which starts it", "`loopwright up`, which goes on with it"
 
 
-def waiting_for(kind: str, work: Mapping[str, Any] | None, present: float, span: Span) -> str:
-    """Say in a few words what has to happen next; nothing when an attempt is simply under way."""
+def waiting_for(
+    kind: str, work: Mapping[str, Any] | None, present: float, span: Span, *, runs: bool = True
+) -> str:
+    """Say in a few words what has to happen next; nothing when an attempt is simply under way.
+
+    Without a runner (`runs`) it is somebody who starts one.
+    """
     waits = _WAITS.get(kind)
-    return "" if work is None or waits is None else waits(work, present, span)
+    text = "" if work is None or waits is None else waits(work, present, span)
+    if runs or not kind:
+        return text
+    word = word_of(kind, work, runs=False)
+    if word == QUEUED and text == A_PLACE:
+        return START
+    if word == STOPPED and kind != "Suspended":
+        outside = kind in ("Blocked", "PrPending")
+        return f"{GO_ON}; then {text}" if outside else GO_ON
+    return text
+
+
+def ended_with(kind: str, work: Mapping[str, Any] | None) -> str:
+    """Say in a few words how it ended; nothing of what has not."""
+    found = work or {}
+    if kind == "Rejected":
+        return str(found.get("text", ""))
+    return f"merged as {str(found.get('commit', ''))[:7]}" if kind == "Accepted" else ""
 
 
 def since(work: Mapping[str, Any] | None, updated_at: float) -> float:
@@ -62,7 +88,7 @@ def _human(work: Mapping[str, Any], _present: float, _span: Span) -> str:
         "blocked_timeout": f"you; still blocked on {_listed(work.get('blocked_on')) or text}",
         "pr_timeout": f"you; not merged: {work.get('url') or 'its pull request'}",
         "dependency": f"you; failed: {_listed(work.get('failed'))}",
-    }.get(str(work.get("about")), text)
+    }.get(str(work.get("about")), f"you; {text}")
 
 
 def _suspended(work: Mapping[str, Any], _present: float, _span: Span) -> str:
@@ -82,7 +108,7 @@ def _listed(names: Any) -> str:
 
 
 def _working(work: Mapping[str, Any], _present: float, _span: Span) -> str:
-    return "frozen until it is resumed" if work.get("frozen") else ""
+    return "your resume; its processes are frozen" if work.get("frozen") else ""
 
 
 _WAITS = {

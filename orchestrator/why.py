@@ -30,7 +30,8 @@ from lifecycle.machine.states import (
     Verifying,
     Working,
 )
-from orchestrator.scene import Scene, View, cut, either, listed, quoted
+from lifecycle.state_words import word_for
+from orchestrator.scene import Scene, View, cut, either, listed, quoted, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,9 @@ def why(record: AgentLifecycle, view: View) -> str:
         return f"{record.agent_id} is {record.state}; no loop drives this record."
     text = _about(Scene(record, view), state)
     if not view.has_runner and not isinstance(state, (*TERMINAL, Completed)):
-        text += "; no runner is alive, so nothing moves until `loopwright up`"
+        alone = "no runner is alive, so nothing moves until `loopwright up`"
+        was, now = word_for(state), word_for(state, runs=False)
+        text = f"{text}; {alone}" if was == now else f"{now}: {alone}; {text}"
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -77,8 +80,8 @@ def _queued(scene: Scene, state: Queued) -> str:
 
 def _preparing(scene: Scene, state: Preparing) -> str:
     return (
-        f"preparing the workspace of attempt {state.tally.attempt}{scene.cause(state)}; the agent "
-        f"starts when worktree, branch and baseline are there{scene.asked_for(state)}"
+        f"starting: preparing the workspace of attempt {state.tally.attempt}{scene.cause(state)}; "
+        f"the agent starts when worktree, branch and baseline are there{scene.asked_for(state)}"
     )
 
 
@@ -95,11 +98,11 @@ def _working(scene: Scene, state: Working) -> str:
         who += f", {state.containment}"
     if state.frozen:
         return (
-            f"attempt {state.tally.attempt} is frozen ({who}): its processes and its clocks stand "
-            f"still until `loopwright resume`{scene.asked_for(state)}"
+            f"paused: attempt {state.tally.attempt} is frozen ({who}): its processes and its "
+            f"clocks stand still until `loopwright resume`{scene.asked_for(state)}"
         )
     return (
-        f"attempt {state.tally.attempt} works since {scene.view.when(state.since)} ({who})"
+        f"working on attempt {state.tally.attempt} since {scene.view.when(state.since)} ({who})"
         f"{scene.cause(state)}; it ends with its signal, its exit or a limit"
         f"{scene.attempt_limits()}{scene.asked_for(state)}"
     )
@@ -107,7 +110,7 @@ def _working(scene: Scene, state: Working) -> str:
 
 def _stopping(scene: Scene, state: Stopping) -> str:
     return (
-        f"ending the agent of attempt {state.tally.attempt} because "
+        f"stopping the agent of attempt {state.tally.attempt} because "
         f"{_outcome(state, state.outcome)}{scene.named_rule(state)}; after at most "
         f"{scene.view.settings.stop_grace:g} s its processes are killed{scene.asked_for(state)}"
     )
@@ -116,7 +119,7 @@ def _stopping(scene: Scene, state: Stopping) -> str:
 def _capturing(scene: Scene, state: Capturing) -> str:
     then = scene.again(state.again_at) or "what follows is decided when it is saved"
     return (
-        f"saving the work of attempt {state.tally.attempt} because "
+        f"stopping: saving the work of attempt {state.tally.attempt} because "
         f"{_outcome(state, state.outcome)}{scene.named_rule(state)}; {then}"
         f"{scene.asked_for(state)}"
     )
@@ -125,7 +128,7 @@ def _capturing(scene: Scene, state: Capturing) -> str:
 def _verifying(scene: Scene, state: Verifying) -> str:
     then = scene.again(state.again_at) or "it completes if all succeed"
     return (
-        f"running the verify commands on {state.head[:12]} because attempt "
+        f"verifying: running the verify commands on {state.head[:12]} because attempt "
         f"{state.tally.attempt} signalled `task_complete`{scene.named_rule(state)}; {then}"
         f"{scene.asked_for(state)}"
     )
@@ -142,7 +145,7 @@ def _blocked(scene: Scene, state: Blocked) -> str:
     ways = [f"{listed(word.blocked_on)} completes"] if word.blocked_on else []
     ways += [f"CI reports on {branch}"] if branch else []
     return (
-        f"blocked since {scene.view.when(state.since)} because attempt {scene.spoken_in(state)} "
+        f"waiting since {scene.view.when(state.since)} because attempt {scene.spoken_in(state)} "
         f"signalled `blocked` on {target}{said}{scene.named_rule(state)}; it is unblocked when "
         f"{either([*ways, 'someone runs ' + scene.do('unblock')])}; given up at "
         f"{scene.view.when(state.until)}{scene.outside()}"
@@ -168,7 +171,7 @@ def _backing_off(scene: Scene, state: BackingOff) -> str:
         because += f"; {names} rests"
     if state.until <= scene.view.now:
         return (
-            f"attempt {state.tally.attempt} is due{because} and waits for a place; at most "
+            f"waiting for a place: attempt {state.tally.attempt} is due{because}; at most "
             f"{scene.view.settings.max_live_agents} agents run at once{scene.counters(state)}"
         )
     return (
@@ -182,7 +185,7 @@ def _apart(scene: Scene, state: AwaitingHuman) -> str:
     settings = scene.view.settings
     where = f"; a merge of {state.url} still counts" if state.url else ""
     return (
-        f"waiting for a person since {since} because {quoted(state.text)} (on_conflict = "
+        f"needs you since {since} because {quoted(state.text)} (on_conflict = "
         f"{settings.on_conflict}, conflict_limit = {settings.conflict_limit}){rule}{where}; "
         f"resolve it, then {scene.do('resume')}, or let an agent try with "
         f"{scene.do('unblock', 'TEXT')}"
@@ -196,32 +199,32 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: C901, PLR0911  #
         case About.QUESTION:
             until = f"; given up at {scene.view.when(state.until)}" if state.until else ""
             return (
-                f"waiting for a person since {since} because attempt {scene.spoken_in(state)} "
+                f"needs you since {since} because attempt {scene.spoken_in(state)} "
                 f"asked {quoted(state.text)}{rule}; go on with {scene.do('answer', 'TEXT')}{until}"
             )
         case About.REVIEW:
             agent = scene.record.agent_id
             return (
-                f"waiting for a person since {since} because review_summaries holds attempt "
+                f"needs you since {since} because review_summaries holds attempt "
                 f"{state.tally.attempt}{rule}; read what it is told with `loopwright summary "
                 f"{agent}` and let it start with `loopwright summary approve {agent}`"
             )
         case About.BLOCKED_TIMEOUT if state.circle:
             return (
-                f"waiting for a person since {since} because {state.text}{rule}; none of them "
+                f"needs you since {since} because {state.text}{rule}; none of them "
                 f"goes on by itself: end the wait of one with {scene.do('unblock')} or "
                 f"{scene.do('answer', 'TEXT')}"
             )
         case About.BLOCKED_TIMEOUT:
             what = listed(state.blocked_on) or quoted(state.text)
             return (
-                f"given up to a person at {since} because {what} did not change within "
+                f"needs you since {since} because {what} did not change within "
                 f"blocked_timeout{rule}; go on with {scene.do('unblock')} or "
                 f"{scene.do('answer', 'TEXT')}, or {again}"
             )
         case About.PR_TIMEOUT:
             return (
-                f"given up to a person at {since} because {state.url or 'its pull request'} was "
+                f"needs you since {since} because {state.url or 'its pull request'} was "
                 f"neither merged nor closed within pr_merge_timeout{rule}; a later merge counts "
                 f"as soon as it waits again; {again}, or go on without it with "
                 f"{scene.do('unblock')}"
@@ -229,7 +232,7 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: C901, PLR0911  #
         case About.CI_LIMIT:
             limit = scene.view.settings.ci_fix_limit
             return (
-                f"waiting for a person since {since} because {quoted(state.text)} (ci_fix_limit = "
+                f"needs you since {since} because {quoted(state.text)} (ci_fix_limit = "
                 f"{limit}){rule}; a merge or a review still counts; look at {state.url}, then "
                 f"{scene.do('guide', 'TEXT')} and {scene.do('unblock')}, or {again}"
             )
@@ -238,19 +241,19 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: C901, PLR0911  #
         case About.NO_PROGRESS:
             until = f"; one more attempt at {scene.view.when(state.until)}" if state.until else ""
             return (
-                f"waiting for a person since {since} because {quoted(state.text)} (stuck_limit = "
+                f"needs you since {since} because {quoted(state.text)} (stuck_limit = "
                 f"{scene.view.settings.stuck_limit}){rule}; look at the attempts in "
                 f"{scene.do('logs')}, then {scene.do('guide', 'TEXT')}, or {scene.do('resume')} "
                 f"for one more attempt{until}"
             )
         case About.SETUP:
             return (
-                f"waiting for a person since {since} because {state.text}{rule}; or let the agent "
+                f"needs you since {since} because {state.text}{rule}; or let the agent "
                 f"have the network (setting network) and {scene.do('resume')}"
             )
         case About.DEPENDENCY:
             return (
-                f"waiting for a person since {since} because {listed(state.failed)} ended without "
+                f"needs you since {since} because {listed(state.failed)} ended without "
                 f"completing{rule}; start without it with {scene.do('unblock')}, or end this too "
                 f"with {scene.do('reject')}"
             )
@@ -258,7 +261,7 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: C901, PLR0911  #
 
 def _suspended(scene: Scene, state: Suspended) -> str:
     return (
-        f"suspended since {scene.view.when(state.since)} by {scene.held_by()}"
+        f"{word_for(state)} since {scene.view.when(state.since)} by {scene.held_by()}"
         f"{scene.named_rule(state)}; {scene.do('resume')} lets it go on where it was: "
         f"{_about(scene, state.inner)}"
     )
@@ -299,7 +302,7 @@ def _completed(scene: Scene, state: Completed) -> str:
     flagged += "".join(f"; {note}" for note in state.notes)
     on_commit = f" on {state.head[:12]}" if state.head else ""
     return (
-        f"completed at {scene.entered(state, scene.record.updated_at)} because attempt "
+        f"done since {scene.entered(state, scene.record.updated_at)} because attempt "
         f"{scene.spoken_in(state)} signalled `task_complete` and {proof}{on_commit}"
         f"{scene.named_rule(state)}; {then}{flagged}"
     )
@@ -314,7 +317,7 @@ def _accepted(scene: Scene, state: Accepted) -> str:
 
 
 def _rejected(scene: Scene, state: Rejected) -> str:
-    text = cut(state.text) or "a person rejected it"
+    text = whole(state.text) or "a person rejected it"
     if state.reason is Reason.ERROR:
         text = f"of what only you can mend: {text}"
     again = scene.do("resume")
@@ -327,8 +330,8 @@ def _rejected(scene: Scene, state: Rejected) -> str:
     }.get(state.reason, f"{again} takes it up again")
     counted = state.reason is Reason.MAX_RETRIES
     return (
-        f"rejected at {scene.entered(state, scene.record.updated_at)} because {text} (rule: "
-        f"{scene.rule(state) or 'unknown'}, reason: {state.reason})"
+        f"{word_for(state)} at {scene.entered(state, scene.record.updated_at)} because {text} "
+        f"(rule: {scene.rule(state) or 'unknown'}, reason: {state.reason})"
         f"{'' if counted else scene.counters(state)}{scene.kept()}; the attempts are in "
         f"{scene.do('logs')}; {then}"
     )

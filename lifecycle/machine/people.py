@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine import chain
 from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
 from lifecycle.machine.attempts import stop
 from lifecycle.machine.states import (
     About,
@@ -43,7 +44,6 @@ from lifecycle.machine.step import (
 from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
-    from lifecycle.machine import events as on
     from lifecycle.machine.policy import Policy
 
 
@@ -214,7 +214,7 @@ def not_frozen(state: Working, event: on.FreezeFailed, policy: Policy) -> Step:
 def pause_wait(state: State, event: on.PersonEvent, policy: Policy) -> Step:
     """Hold a wait at once; its clocks stand still."""
     del policy
-    return Step(suspend(state, event.at))
+    return Step(suspend(state, event.at, stopped=_is_stop(event)))
 
 
 def resume(state: Suspended, event: on.ResumeRequested, policy: Policy) -> Step:
@@ -238,7 +238,7 @@ def stop_working(state: Working, event: on.StopRequested, policy: Policy) -> Ste
     """End the agent now; the attempt is nobody's fault and keeps its number."""
     del policy
     if event.pause:
-        state = counted(state, wanted=Wanted.HOLD, wanted_by=event.by)
+        state = counted(state, wanted=Wanted.HOLD, wanted_stop=True, wanted_by=event.by)
     who = event.by or "the runner"
     return stop(state, Outcome(ended=Ended.INTERRUPTED, text=f"stopped by {who}"))
 
@@ -250,7 +250,8 @@ def stop_soon(state: State, event: on.StopRequested, policy: Policy) -> Step:
     held = event.pause or before is Wanted.PAUSE
     if before in (Wanted.HOLD, Wanted.REJECT) or (before is Wanted.STOP and not held):
         return Step(state, late=True)
-    return Step(counted(state, wanted=Wanted.HOLD if held else Wanted.STOP, wanted_by=event.by))
+    wanted = Wanted.HOLD if held else Wanted.STOP
+    return Step(counted(state, wanted=wanted, wanted_stop=event.pause, wanted_by=event.by))
 
 
 def hold_next(state: State, event: on.StopRequested, policy: Policy) -> Step:
@@ -260,13 +261,14 @@ def hold_next(state: State, event: on.StopRequested, policy: Policy) -> Step:
 
 
 def _hold(state: State, event: on.PersonEvent) -> Step:
-    match state.tally.wanted:
-        case Wanted.NOTHING:
-            return Step(counted(state, wanted=Wanted.PAUSE, wanted_by=event.by))
-        case Wanted.STOP:
-            return Step(counted(state, wanted=Wanted.HOLD, wanted_by=event.by))
-        case _:
-            return Step(state, late=True)
+    after = {Wanted.NOTHING: Wanted.PAUSE, Wanted.STOP: Wanted.HOLD}.get(state.tally.wanted)
+    if after is None:
+        return Step(state, late=True)
+    return Step(counted(state, wanted=after, wanted_stop=_is_stop(event), wanted_by=event.by))
+
+
+def _is_stop(event: on.PersonEvent) -> bool:
+    return isinstance(event, on.StopRequested)
 
 
 def reject_working(state: Working, event: on.RejectRequested, policy: Policy) -> Step:
@@ -287,6 +289,15 @@ def reject_now(state: State, event: on.RejectRequested, policy: Policy) -> Step:
     del policy
     text = _said("rejected", event.by, event.why)
     return reject(state, Reason.PERSON, text, do.RemoveWorkspace())
+
+
+def reject_given_up(state: Rejected, event: on.RejectRequested, policy: Policy) -> Step:
+    """Let a person have the last word on what ended by itself; it stays ended from then on."""
+    del policy
+    if state.reason is Reason.PERSON:
+        return Step(state, late=True)
+    text = f"{_said('rejected', event.by, event.why)}; it was given up before: {state.text}"
+    return Step(changed(state, reason=Reason.PERSON, text=text))
 
 
 def reject_completed(state: Completed, event: on.RejectRequested, policy: Policy) -> Step:

@@ -215,6 +215,8 @@ class Tally:
     merge_head: str = ""
     """The completed work that could not be merged, if that is why."""
     wanted: Wanted = Wanted.NOTHING
+    wanted_stop: bool = False
+    """What holds it then is a person's stop, not a pause."""
     wanted_by: str = ""
     wanted_why: str = ""
 
@@ -354,10 +356,12 @@ class AwaitingHuman(State):
 
 @dataclass(frozen=True, kw_only=True)
 class Suspended(State):
-    """Paused by a person; the clocks of the inner wait stand still."""
+    """Paused or stopped by a person; the clocks of the inner wait stand still."""
 
     inner: State
     since: float
+    stopped: bool = False
+    """By a stop, not by a pause."""
 
 
 @dataclass(frozen=True, kw_only=True)

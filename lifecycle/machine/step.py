@@ -56,15 +56,16 @@ def land(state: State, at: float, *effects: Effect) -> Step:
         return reject(state, Reason.PERSON, "")
     if tally.wanted is Wanted.NOTHING:
         return Step(state, effects)
-    quiet = changed(state, tally=changed(tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why=""))
+    nothing = changed(tally, wanted=Wanted.NOTHING, wanted_stop=False, wanted_by="", wanted_why="")
+    quiet = changed(state, tally=nothing)
     if tally.wanted in (Wanted.PAUSE, Wanted.HOLD):
-        return Step(suspend(quiet, at), effects)
+        return Step(suspend(quiet, at, stopped=tally.wanted_stop), effects)
     return Step(quiet, effects)
 
 
-def suspend(inner: State, at: float) -> Suspended:
+def suspend(inner: State, at: float, *, stopped: bool) -> Suspended:
     """Hold a wait; its clocks stand still from now on."""
-    return Suspended(tally=inner.tally, inner=inner, since=at)
+    return Suspended(tally=inner.tally, inner=inner, since=at, stopped=stopped)
 
 
 def reject(state: State, reason: Reason, text: str, *effects: Effect) -> Step:

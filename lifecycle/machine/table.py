@@ -206,6 +206,7 @@ RULES: tuple[Rule, ...] = (
     rule(Accepted, on.WorkspaceRemoved, attempts.note, Accepted),
     rule(Rejected, on.WorkspaceRemoved, attempts.note, Rejected),
     rule(Rejected, on.ResumeRequested, people.reopen, BackingOff),
+    rule(Rejected, on.RejectRequested, people.reject_given_up, Rejected),
 )  # fmt: skip
 
 TABLE: dict[tuple[type[State], type[Event]], Rule] = {
@@ -229,7 +230,7 @@ OUTSIDE: tuple[type[Event], ...] = (
 REPEATED: dict[type[State], tuple[type[Event], ...]] = {
     Suspended: (on.PauseRequested, on.StopRequested),
     Accepted: (on.AcceptRequested, on.StopRequested, on.PauseRequested),
-    Rejected: (on.RejectRequested, on.StopRequested, on.PauseRequested),
+    Rejected: (on.StopRequested, on.PauseRequested),
     Completed: (on.StopRequested, on.PauseRequested, on.ResumeRequested),
     Queued: (on.ResumeRequested,),
 }
@@ -296,4 +297,4 @@ def _within_suspension(state: Suspended, event: Event, policy: Policy) -> Step:
         raise IllegalTransition(state, event) from refusal
     if step.late or isinstance(step.state, Rejected):
         return changed(step, state=state) if step.late else step
-    return Step(suspend(step.state, state.since), step.effects)
+    return Step(suspend(step.state, state.since, stopped=state.stopped), step.effects)

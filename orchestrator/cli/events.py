@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lifecycle.machine import events as on
 from lifecycle.machine.states import TERMINAL
+from lifecycle.state_words import word_of
 from orchestrator.cli.options import Parser, count, find_repo, positive
-from orchestrator.cli.text import instant, now, one_line, say, state_name, tell, to_json
+from orchestrator.cli.text import instant, now, one_line, say, tell, to_json
 from orchestrator.evidence import told
 from orchestrator.forms import entry_form
 from orchestrator.reading import known, runner_of, store_of
@@ -54,10 +56,11 @@ async def _print(repo: Path, options: Namespace) -> None:
         if options.json and not lines:
             say(to_json([entry_form(entry) for entry in entries]))
             return
-        _say(entries, jsonl=lines)
+        passed = _Passed()
+        _say(entries, passed, jsonl=lines)
         last = entries[-1].seq if entries else options.after
         if options.follow:
-            await _follow(repo, store, options.agent, last, jsonl=lines)
+            await _follow(repo, store, options.agent, last, passed, jsonl=lines)
 
 
 async def _read(store: LifecycleStore, options: Namespace) -> list[JournalEntry]:
@@ -72,15 +75,21 @@ async def _read(store: LifecycleStore, options: Namespace) -> list[JournalEntry]
     return entries[-options.tail :] if options.tail else entries
 
 
-async def _follow(
-    repo: Path, store: LifecycleStore, agent_id: str, last: int, *, jsonl: bool
+async def _follow(  # noqa: PLR0913  # the last by name
+    repo: Path,
+    store: LifecycleStore,
+    agent_id: str,
+    last: int,
+    passed: _Passed,
+    *,
+    jsonl: bool,
 ) -> None:
     while True:
         alone = runner_of(repo) is None
         record = await store.get(agent_id)
         entries = await store.journal(agent_id, after=last, limit=PAGE)
         if entries:
-            _say(entries, jsonl=jsonl)
+            _say(entries, passed, jsonl=jsonl)
             last = entries[-1].seq
         elif record is None or isinstance(record.work, TERMINAL):
             return
@@ -91,19 +100,46 @@ async def _follow(
             await asyncio.sleep(LOOK_EVERY)
 
 
-def _say(entries: list[JournalEntry] | tuple[JournalEntry, ...], *, jsonl: bool) -> None:
+def _say(
+    entries: list[JournalEntry] | tuple[JournalEntry, ...], passed: _Passed, *, jsonl: bool
+) -> None:
     present = now()
     for entry in entries:
-        say(to_json(entry_form(entry), compact=True) if jsonl else _line(entry, present))
+        moved = passed.through(entry)
+        line = _line(entry, moved, present) if not jsonl else ""
+        say(line or to_json(entry_form(entry), compact=True))
     sys.stdout.flush()
 
 
-def _line(entry: JournalEntry, present: float) -> str:
-    moved = (
-        f"{state_name(entry.before)} -> {state_name(entry.after)}"
-        if entry.before != entry.after
-        else state_name(entry.after)
-    )
+def _line(entry: JournalEntry, moved: str, present: float) -> str:
     note = "late, nothing changed" if entry.late else entry.rule
     when = instant(entry.at, present, seconds=True)
-    return f"{entry.seq:>4}  {when}  {moved:<28}  {one_line(told(entry.event))}  ({note})"
+    return f"{entry.seq:>4}  {when}  {moved:<22}  {one_line(told(entry.event))}  ({note})"
+
+
+class _Passed:
+    """Names the states that a journal passed through, of which it keeps no more than their kind."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, Any] = {}
+
+    def through(self, entry: JournalEntry) -> str:
+        """Return the states before and after an entry; one where they have the same word."""
+        before = word_of(entry.before, self._asked)
+        if not entry.late:
+            self._note(entry.event)
+        after = word_of(entry.after, self._asked)
+        return after if before == after else f"{before} -> {after}"
+
+    def _note(self, event: on.Event) -> None:
+        match event:
+            case on.PauseRequested(now=frozen):
+                self._asked |= {"stopped": False, "frozen": frozen}
+            case on.StopRequested(pause=True):
+                self._asked |= {"stopped": True, "frozen": False}
+            case on.RejectRequested():
+                self._asked["reason"] = "person"
+            case on.ResumeRequested() | on.FreezeFailed() | on.AgentSpawned():
+                self._asked["frozen"] = False
+            case _:
+                pass

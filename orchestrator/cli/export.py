@@ -15,7 +15,7 @@ from orchestrator.cli import exits
 from orchestrator.cli.options import Parser, UsageError, find_repo
 from orchestrator.cli.text import now, tell, to_json
 from orchestrator.forms import FORM_VERSION, export_form
-from orchestrator.reading import known, store_of
+from orchestrator.reading import known, runner_of, store_of
 from orchestrator.version import version
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def run(name: str, args: list[str]) -> int:
 
 
 async def _write(repo: Path, options: Namespace, stream: TextIO) -> tuple[int, int]:
-    count = 0
+    count, runs = 0, runner_of(repo) is not None
     async with store_of(repo) as store:
         lost: list[Damaged] = []
         if options.all:
@@ -80,6 +80,7 @@ async def _write(repo: Path, options: Namespace, stream: TextIO) -> tuple[int, i
                 await _journal(store, record.agent_id),
                 await store.attempts(record.agent_id),
                 await store.pending(record.agent_id),
+                runs=runs,
             )
             stream.write(",\n" if count else "\n")
             stream.write(to_json(form, compact=True))

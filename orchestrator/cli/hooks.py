@@ -136,7 +136,7 @@ def _table(shown: tuple[tuple[int, Delivery], ...]) -> str:
         )
         for number, each in shown
     ]
-    lines = text.table(HEADS, rows, width=text.terminal_width(sys.stdout, os.environ)).split("\n")
+    lines = text.blocks(HEADS, rows, width=text.terminal_width(sys.stdout, os.environ))
     wanted = text.coloured(sys.stdout, os.environ)
     for at, (_, each) in enumerate(shown, 1):
         colour = _COLOURS.get(each.state, "")

@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -22,21 +22,23 @@ from lifecycle.machine.states import (
     AwaitingHuman,
     Completed,
     PrPending,
+    Reason,
     Rejected,
     Suspended,
 )
 from lifecycle.paths import Paths
 from lifecycle.result import LoopResultType
+from lifecycle.state_words import ACCEPTED, GIVEN_UP, NEEDS_YOU, word_on
 from orchestrator import service, wiring
 from orchestrator.cli.options import UsageError
 from orchestrator.cli.text import (
     STATE_COLOURS,
+    blocks,
     coloured,
     one_line,
     paint,
     say,
-    state_name,
-    table,
+    span,
     tell,
     terminal_width,
 )
@@ -48,6 +50,7 @@ from orchestrator.providers import Makings, outside
 from orchestrator.secrecy import masker_of
 from orchestrator.troubles import Troubles
 from orchestrator.view import choose
+from orchestrator.waiting import ended_with, waiting_for
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
 from runtime.worktrees_dir import claimed, worktrees_dir
@@ -63,6 +66,9 @@ if TYPE_CHECKING:
 NAMED = 4
 """Agents that a hint names; a plan may have hundreds."""
 HEADS = ("AGENT", "TASK", "ENDED AS", "ATTEMPTS", "RETRIES", "WHAT IT SAYS")
+STATE = HEADS.index("ENDED AS")
+SUMMARY = 400
+"""Columns of an agent's summary."""
 
 ACCEPT = "accept {}"
 
@@ -158,55 +164,51 @@ def tell_ending(ending: Ending, bench: Bench, *, hints: bool = True) -> None:
             say(f"Next: loopwright {command.format(whom)}{repo}" + (f"   ({said})" if said else ""))
 
 
-def headline(result: LoopResult) -> str:
-    """Say in a few words how a loop ended."""
-    return {
-        LoopResultType.TASK_COMPLETE: "complete",
-        LoopResultType.BLOCKED: "blocked",
-        LoopResultType.PR_CREATED: "pull request waits",
-        LoopResultType.MAX_RETRIES: "out of retries",
-        LoopResultType.ERROR: "failed",
-        LoopResultType.SHUTDOWN: "stopped",
-    }[result.result_type]
+def headline(result: LoopResult, record: AgentLifecycle | None) -> str:
+    """Say in a word how a loop ended: the state of its record, now that no runner is left."""
+    if record is not None:
+        return word_on(record, runs=False)
+    # It was accepted long ago, and its record is gone.
+    return ACCEPTED if result.result_type is LoopResultType.TASK_COMPLETE else GIVEN_UP
 
 
 def _table(ending: Ending, environ: Mapping[str, str]) -> list[str]:
-    rows, kinds = [], []
+    rows = []
     for agent_id, result in sorted(ending.results.items()):
-        words = result.error or result.summary
-        if result.result_type is LoopResultType.TASK_COMPLETE:
-            words = result.summary
-        retries = str(result.retry_count)
-        rows.append(
-            (agent_id, result.task_id, headline(result), str(result.spawn_count), retries, words)
-        )
         record = ending.records.get(agent_id)
-        kinds.append(type(record.work).__name__ if record is not None else "")
+        counts = (str(result.spawn_count), str(result.retry_count))
+        words = _says(result, record)
+        rows.append((agent_id, result.task_id, headline(result, record), *counts, words))
     for record in ending.held:
         tally = record.work.tally if record.work is not None else None
         counts = (str(tally.spawn_count), str(tally.retry_count)) if tally else ("", "")
-        rows.append((record.agent_id, record.task_id, state_name("Suspended"), *counts, ""))
-        kinds.append("Suspended")
-    for each in ending.damaged:
-        rows.append((each.agent_id, each.task_id, "damaged", "", "", each.problem))
-        kinds.append("")
+        rows.append((record.agent_id, record.task_id, word_on(record), *counts, ""))
+    rows += [
+        (each.agent_id, each.task_id, NEEDS_YOU, "", "", f"damaged: {each.problem}")
+        for each in ending.damaged
+    ]
     if not rows:
         return []
-    width = terminal_width(sys.stdout, environ)
-    head, *lines = table(HEADS, rows, width=width).split("\n")
+    head, *lines = blocks(HEADS, rows, width=terminal_width(sys.stdout, environ))
     if coloured(sys.stdout, environ):
         head = paint(head, "dim", wanted=True)
         lines = [
-            paint(line, STATE_COLOURS.get(kind, ""), wanted=True)
-            for line, kind in zip(lines, kinds, strict=True)
+            paint(line, STATE_COLOURS.get(row[STATE], ""), wanted=True)
+            for line, row in zip(lines, rows, strict=True)
         ]
-    # What a narrow terminal cut off of an error is often what to do.
-    cut_off = [
-        f"{agent_id}: {one_line(result.error)}"
-        for (agent_id, result), line in zip(sorted(ending.results.items()), lines, strict=False)
-        if result.error and one_line(result.error) not in line
-    ]
-    return [head, *lines, *cut_off]
+    return [head, *lines]
+
+
+def _says(result: LoopResult, record: AgentLifecycle | None) -> str:
+    """Return the agent's words for what is done, else what keeps it from that."""
+    work = record.work if record is not None else None
+    if work is None or (isinstance(work, Completed) and not work.problem):
+        return one_line(result.summary or result.error or "", SUMMARY)
+    if isinstance(work, Accepted | Rejected):
+        return ended_with(type(work).__name__, vars(work))
+    present = SystemClock().now()
+    waits = waiting_for(type(work).__name__, asdict(work), present, span, runs=False)
+    return result.error or waits or one_line(result.summary, SUMMARY)
 
 
 def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one line per state reads best
@@ -225,10 +227,10 @@ def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one li
             return "show {} --why", f"or: {ways}, guide"
         case PrPending():
             return "pr list", "or: loopwright up, to wait again"
-        case Rejected():
-            return "show {} --why", ""
-        case None | Accepted():
+        case None | Accepted() | Rejected(reason=Reason.PERSON):
             return "", ""
+        case Rejected():
+            return "show {} --why", "then: loopwright resume"
         case _:
             return "up", "goes on where it stopped"
 

@@ -113,8 +113,12 @@ def _run(name: str, args: list[str]) -> int:
 
     from orchestrator.cli.boundary import guarded  # noqa: PLC0415  # as above
 
-    module = import_module(f"orchestrator.cli.{COMMANDS[name]}")
-    return guarded(module.run, name, args)
+    def run(name: str, args: list[str]) -> int:
+        # In here, so that an import that fails is told like any other error.
+        module = import_module(f"orchestrator.cli.{COMMANDS[name]}")
+        return int(module.run(name, args))
+
+    return guarded(run, name, args)
 
 
 def _help() -> str:

@@ -5,6 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
+from lifecycle.state_words import (
+    ACCEPTED,
+    NEEDS_YOU,
+    QUEUED,
+    RECORD_STATES,
+    REJECTED,
+    STOPPED,
+    meant,
+    spelled,
+    word_of,
+)
 from orchestrator.cli.options import (
     STATE_FOLDER,
     Parser,
@@ -15,18 +26,17 @@ from orchestrator.cli.options import (
 )
 from orchestrator.cli.text import (
     STATE_COLOURS,
+    blocks,
     coloured,
     now,
     paint,
     say,
     span,
-    state_name,
-    table,
     tell,
     terminal_width,
     to_json,
 )
-from orchestrator.waiting import A_PLACE, UNREADABLE, since, waiting_for
+from orchestrator.waiting import UNREADABLE, ended_with, since, waiting_for
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -34,24 +44,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-COARSE = ("queued", "running", "completed", "rejected", "accepted")
+OVER = (ACCEPTED, REJECTED)
+"""What nobody has to do anything about any more."""
+EVERY = ("queued", "running", "completed", "rejected", "accepted")
+"""The five states of records, by which they are read."""
 OPEN = ("queued", "running", "completed", "rejected")
-"""What a person may still have to do something about; of the rejected, what gave up by itself."""
-WORK = {
-    "queued": ("Queued",),
-    "preparing": ("Preparing",),
-    "spawning": ("Spawning",),
-    "working": ("Working",),
-    "stopping": ("Stopping",),
-    "capturing": ("Capturing",),
-    "verifying": ("Verifying",),
-    "blocked": ("Blocked",),
-    "pr_pending": ("PrPending",),
-    "backing_off": ("BackingOff",),
-    "awaiting_human": ("AwaitingHuman",),
-    "suspended": ("Suspended",),
-}
-"""Work states one may ask for, beside the five coarse ones."""
 UNDER_WAY = ("Preparing", "Spawning", "Working", "Stopping", "Capturing", "Verifying")
 HEADS = ("AGENT", "TASK", "STATE", "ATTEMPT", "RETRIES", "SINCE", "WAITING FOR")
 PAGE = 50
@@ -68,17 +65,19 @@ def parser(name: str) -> Parser:
     made = Parser(
         name,
         "List the lifecycles of a repository, the newest first.",
-        example="loopwright ps\nloopwright ps --state blocked --json",
-        more="Without --all and --state, what was accepted or rejected by a person is left out.",
+        example="loopwright ps\nloopwright ps --state needs-you --json",
+        more=f"States: {', '.join(RECORD_STATES)}.\nWithout --all and --state, what was accepted, "
+        "or rejected by a person, is left out.",
     )
     made.add_argument("--all", action="store_true", help="also those that are over")
     made.add_argument(
         "--state",
         action="append",
         default=[],
-        choices=(*COARSE, *(each for each in WORK if each not in COARSE)),
+        type=_state,
+        choices=[spelled(word) for word in RECORD_STATES],
         metavar="STATE",
-        help=f"only these: {', '.join(COARSE)}, or a work state such as blocked; may be repeated",
+        help="only these, such as needs-you or 'given up'; may be repeated",
     )
     made.add_argument("--tag", action="append", default=[], help="only with this tag; may repeat")
     made.add_argument("--limit", type=positive, default=PAGE, help=f"at most so many ({PAGE})")
@@ -92,55 +91,71 @@ def run(name: str, args: list[str]) -> int:
     options = parser(name).parse_args(args)
     if options.limit > MAX_PAGE:
         raise UsageError(f"--limit {options.limit} is too much for one page; at most {MAX_PAGE}")
+    states = frozenset(map(meant, options.state))
     folder = find_repo(options.repo) / STATE_FOLDER
-    database = folder / "state.db"
-    rows = _rows(database, options) if database.exists() else []
+    database, runner = folder / "state.db", _runner(folder)
+    rows = _rows(database, options, states, runs=bool(runner)) if database.exists() else []
     more = rows[options.limit - 1]["cursor"] if len(rows) > options.limit else None
     rows = rows[: options.limit]
     if options.ids:
         for row in rows:
             say(row["agent_id"])
     elif options.json:
-        _print_json(folder, rows, more)
+        _print_json(rows, more, runner)
     else:
-        _print_table(folder, rows, more, filtered=bool(options.state or options.tag))
+        _print_table(rows, more, runner, filtered=bool(states or options.tag))
     return 0
 
 
-def _rows(database: Path, options: Namespace) -> list[dict[str, Any]]:
-    kinds = {kind for state in options.state for kind in WORK.get(state, ())}
-    states = tuple(state for state in options.state if state in COARSE)
-    if kinds and not (kinds == {"Queued"} and states == ("queued",)):
-        states = (*states, "queued", "running")
-    if not states:
-        states = COARSE if options.all else OPEN
-    wanted = {each for each in options.state if each in COARSE}
+def _state(given: str) -> str:
+    return spelled(meant(given)) or given
+
+
+def _rows(
+    database: Path, options: Namespace, states: frozenset[str], *, runs: bool
+) -> list[dict[str, Any]]:
+    """Return the rows that fit, and their words for the state with them."""
+    read = {each for word in states for each in RECORD_STATES[word]}
+    read = read or set(EVERY if options.all else OPEN)
 
     def fits(row: dict[str, Any]) -> bool:
-        if not options.state:
-            return options.all or not _rejected_by_a_person(row)
-        return row["coarse"] in wanted or row["work_kind"] in kinds
+        row["state"] = _word(row, runs=runs)
+        return row["state"] in states if states else options.all or row["state"] not in OVER
 
     if options.cursor is not None:
         from orchestrator.cli.paging import rows_before  # noqa: PLC0415  # needs the whole store
 
-        return rows_before(database, options.cursor, states, options.tag, options.limit + 1, fits)
+        limit = options.limit + 1
+        return rows_before(database, options.cursor, sorted(read), options.tag, limit, fits)
     from lifecycle.store.peek import read_rows  # noqa: PLC0415  # not for --help
 
-    many = sys.maxsize if kinds or not (options.state or options.all) else options.limit + 1
-    rows = read_rows(database, states=states, tags=options.tag, limit=many)
-    return [row for row in rows if fits(row)][: options.limit + 1]
+    def first(many: int) -> tuple[list[dict[str, Any]], bool]:
+        rows = read_rows(database, states=sorted(read), tags=options.tag, limit=many)
+        found = [row for row in rows if fits(row)]
+        return found[: options.limit + 1], len(found) > options.limit or len(rows) < many
+
+    found, enough = first(options.limit + 1)
+    return found if enough else first(sys.maxsize)[0]
 
 
-def _print_json(folder: Path, rows: list[dict[str, Any]], more: int | None) -> None:
-    present, runner = now(), _runner(folder)
+def _word(row: dict[str, Any], *, runs: bool) -> str:
+    if row["damaged"]:
+        return NEEDS_YOU
+    return word_of(row["work_kind"], row["work"], row["coarse"], runs=runs)
+
+
+def _print_json(
+    rows: list[dict[str, Any]], more: int | None, runner: dict[str, Any] | None
+) -> None:
+    present = now()
     shown = [
         {
             **{field: row[field] for field in _FIELDS},
-            "state": row["coarse"],
+            "state": spelled(row["state"]),
+            "record_state": row["coarse"],
             "work_state": row["work_kind"],
             "since": since(row["work"], row["updated_at"]),
-            "waiting_for": _waits(row, present, runner),
+            "waiting_for": _waits(row, present, runs=runner is not None),
         }
         for row in rows
     ]
@@ -148,7 +163,7 @@ def _print_json(folder: Path, rows: list[dict[str, Any]], more: int | None) -> N
 
 
 def _print_table(
-    folder: Path, rows: list[dict[str, Any]], more: int | None, *, filtered: bool
+    rows: list[dict[str, Any]], more: int | None, runner: dict[str, Any] | None, *, filtered: bool
 ) -> None:
     if not rows:
         say(
@@ -158,27 +173,27 @@ def _print_table(
             "(or see `loopwright ps --all`)"
         )
         return
-    present, runner = now(), _runner(folder)
-    lines = table(
+    present, runs = now(), runner is not None
+    lines = blocks(
         HEADS,
         [
             (
                 row["agent_id"],
                 row["task_id"],
-                "damaged" if row["damaged"] else state_name(row["work_kind"]) or row["coarse"],
+                row["state"],
                 str(_attempt(row)),
                 str(row["retry_count"]),
                 span(present - since(row["work"], row["updated_at"])),
-                _waits(row, present, runner) or _ended(row),
+                _waits(row, present, runs=runs) or ended_with(row["work_kind"], row["work"]),
             )
             for row in rows
         ],
         width=terminal_width(sys.stdout, os.environ),
-    ).split("\n")
+    )
     if coloured(sys.stdout, os.environ):
         lines[0] = paint(lines[0], "bold", wanted=True)
         for at, row in enumerate(rows, 1):
-            lines[at] = _painted(lines[at], row["work_kind"])
+            lines[at] = _painted(lines[at], row["state"])
     say("\n".join(lines))
     if more is not None:
         tell(f"There are more: add --cursor {more}")
@@ -192,31 +207,22 @@ def _attempt(row: dict[str, Any]) -> int:
     return int(row["attempt"] if under_way else row["spawn_count"])
 
 
-def _waits(row: dict[str, Any], present: float, runner: dict[str, Any] | None) -> str:
+def _waits(row: dict[str, Any], present: float, *, runs: bool) -> str:
     if row["damaged"]:
         return UNREADABLE
-    text = waiting_for(row["work_kind"], row["work"], present, span)
-    return "a runner" if text == A_PLACE and runner is None else text
+    return waiting_for(row["work_kind"], row["work"], present, span, runs=runs)
 
 
-def _ended(row: dict[str, Any]) -> str:
-    """Say why it was given up; a person who rejected it knows."""
-    given_up = row["work_kind"] == "Rejected" and not _rejected_by_a_person(row)
-    return f"given up: {row['error'] or row['work'].get('text', '')}" if given_up else ""
-
-
-def _rejected_by_a_person(row: dict[str, Any]) -> bool:
-    return (row["work"] or {}).get("reason") == "person"
-
-
-def _painted(line: str, kind: str) -> str:
-    name = state_name(kind)
-    colour = STATE_COLOURS.get(kind, "")
-    return line.replace(f" {name} ", f" {paint(name, colour, wanted=True)} ", 1)
+def _painted(line: str, state: str) -> str:
+    colour = STATE_COLOURS.get(state, "")
+    return line.replace(f" {state} ", f" {paint(state, colour, wanted=True)} ", 1)
 
 
 def _warn_of_no_runner(rows: list[dict[str, Any]]) -> None:
-    running = sum(row["coarse"] in ("queued", "running") and not row["damaged"] for row in rows)
+    running = sum(
+        row["state"] == QUEUED or (row["state"] == STOPPED and row["work_kind"] != "Suspended")
+        for row in rows
+    )
     if running:
         these = "This lifecycle does" if running == 1 else f"These {running} lifecycles do"
         tell(

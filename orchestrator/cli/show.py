@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.machine.money import dollars
 from lifecycle.machine.states import Completed
 from lifecycle.paths import Paths
+from lifecycle.state_words import word_on
 from orchestrator.cli.options import Parser, find_repo
 from orchestrator.cli.text import (
     columns,
@@ -20,7 +21,6 @@ from orchestrator.cli.text import (
     safe,
     say,
     span,
-    state_name,
     table,
     terminal_width,
     to_json,
@@ -115,7 +115,7 @@ async def _find(repo: Path, agent_id: str) -> _Found:
 
 def _form(found: _Found) -> dict[str, Any]:
     return {
-        "lifecycle": record_form(found.record),
+        "lifecycle": record_form(found.record, runs=found.runner is not None),
         "why": found.reason,
         "comes_along": form(found.standing.along),
         "merged_as": found.standing.merged_as or None,
@@ -157,11 +157,10 @@ def _lines(found: _Found) -> Iterator[str]:
 def _facts(found: _Found) -> Iterator[tuple[str, str]]:
     record, present = found.record, found.present
     facts, work = record.facts, record.work
-    kind = state_name(type(work).__name__) if work is not None else record.state.value
     began = since({"since": getattr(work, "since", None)}, record.updated_at)
-    coarse = f" ({record.state})" if kind != record.state.value else ""
+    state = word_on(record, runs=found.runner is not None)
     yield "task", record.task_id
-    yield "state", f"{kind}{coarse} for {span(present - began)}"
+    yield "state", f"{state} for {span(present - began)}"
     yield "why", found.reason
     if work is not None:
         tally = work.tally
@@ -190,14 +189,14 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
 
 
 def _attempt_row(row: AttemptRow, present: float, *, told: bool) -> tuple[str, ...]:
-    words = " ".join((row.summary or row.error).split())
+    words = one_line(row.summary, 400) or row.error
     return (
         str(row.attempt),
         instant(row.started_at, present) if row.started_at else "",
         span((row.ended_at or present) - row.started_at) if row.started_at else "",
         *((row.program, _used(row)) if told else ()),
         row.outcome or "under way",
-        f"{words[:400]}" + (f" ({row.error})" if row.summary and row.error else ""),
+        words + (f" ({row.error})" if row.summary and row.error else ""),
     )
 
 

@@ -21,16 +21,19 @@ _KEPT = "\u00a0\u200c\u200d"
 _WIDE = "WF"
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 STATE_COLOURS = {
-    "Working": "cyan",
-    "Completed": "green",
-    "Accepted": "green",
-    "Rejected": "red",
-    "Blocked": "yellow",
-    "AwaitingHuman": "yellow",
-    "PrPending": "yellow",
-    "Suspended": "dim",
+    "working": "cyan",
+    "done": "green",
+    "accepted": "green",
+    "given up": "red",
+    "rejected": "red",
+    "needs you": "yellow",
+    "paused": "dim",
+    "stopped": "dim",
 }
-"""The colour of each work state that has one; shared by lists and live views."""
+"""The colour of each word for a state that has one; shared by lists and live views."""
+ENOUGH = 40
+"""Columns that a text needs beside others; with less, or for a longer word, it stands below."""
+INDENT = 4
 
 
 def now() -> float:
@@ -107,24 +110,54 @@ def stamp(at: float) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:
-    """Lay out rows in columns, safe for a terminal; the last column is cut to fit `width`."""
+    """Lay out rows in columns, safe for a terminal; nothing of the last column is cut off."""
+    return "\n".join(blocks(heads, rows, width=width))
+
+
+def blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> list[str]:
+    """Return a table as one text for its head and one for each row.
+
+    To fit `width` the last column is wrapped; where it has no room, it stands below the others.
+    """
     shown = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(columns(row[at]) for row in (heads, *shown)) for at in range(len(heads))]
     before = sum(widths[:-1]) + 2 * (len(heads) - 1)
-    lines = []
-    for row in (list(heads), *shown):
-        if width:
-            row[-1] = cut(row[-1], max(width - before, 8))
-        padded = (
-            cell + " " * (size - columns(cell)) for cell, size in zip(row, widths, strict=True)
-        )
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
+    return [
+        _block("".join(map(_padded, row[:-1], widths)), row[-1], before, width)
+        for row in (heads, *shown)
+    ]
 
 
-def state_name(kind: str) -> str:
-    """Name a work state in words: `PrPending` is `pr pending`."""
-    return "".join(f" {char.lower()}" if char.isupper() else char for char in kind).strip()
+def _padded(cell: str, size: int) -> str:
+    return cell + " " * (size - columns(cell) + 2)
+
+
+def _block(start: str, last: str, before: int, width: int) -> str:
+    room = width - before
+    if not width or columns(last) <= room:
+        return f"{start}{last}".rstrip()
+    if room >= max(ENOUGH, *map(columns, last.split(" "))):
+        return start + f"\n{' ' * before}".join(wrapped(last, room))
+    lines = [start.rstrip(), *wrapped(last, max(width - INDENT, ENOUGH))]
+    return f"\n{' ' * INDENT}".join(lines)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Break a line at blanks, and within a word that is longer than the line."""
+    lines, line = list[str](), ""
+    for word in text.split(" "):
+        if line and columns(line) + 1 + columns(word) <= width:
+            line += f" {word}"
+            continue
+        if line:
+            lines.append(line)
+        line = ""
+        for char in word:
+            if columns(line) + columns(char) > width:
+                lines.append(line)
+                line = ""
+            line += char
+    return [*lines, line]
 
 
 def terminal_width(stream: TextIO, environ: Mapping[str, str]) -> int:

@@ -19,7 +19,7 @@ from lifecycle.plan import check_variables
 from orchestrator.agents import install_of
 from orchestrator.cli import exits
 from orchestrator.cli.options import UsageError
-from orchestrator.cli.text import coloured, now, paint, say, table, tell, terminal_width, to_json
+from orchestrator.cli.text import blocks, coloured, now, paint, say, tell, terminal_width, to_json
 from orchestrator.conformance.cases import CASES
 from orchestrator.conformance.kit import chosen, conduct
 from orchestrator.conformance.subject import Bounds, Subject
@@ -188,7 +188,7 @@ def _print(report: Report) -> None:
         (each.case, str(each.verdict.mark), f"{each.seconds:.1f}", each.verdict.why)
         for each in report.results
     ]
-    head, *body = table(HEADS, rows, width=width).splitlines()
+    head, *body = blocks(HEADS, rows, width=width)
     say(head)
     for each, line in zip(report.results, body, strict=True):
         say(paint(line, _COLOURS[each.verdict.mark], wanted=colours))

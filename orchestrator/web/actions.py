@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LONGEST_NAME = 80
 RESERVED = frozenset(("run", "runner", "shutdown", "population", "auto-resume"))
 """Names under which the runner itself acts."""
-_IN_RECORD = ("agent_id", "command", "state")
+_IN_RECORD = ("agent_id", "command", "state", "record_state")
 
 Id = Annotated[str, Path(description="the agent's id")]
 Actor = Annotated[
@@ -77,7 +77,7 @@ def _adding(made: APIRouter, office: Office) -> None:
             by=actor_of(actor),
         )
         record, warnings = await people.add(office, addition)
-        return json_answer({"lifecycle": record_form(record), "warnings": warnings}, 201)
+        return json_answer({"lifecycle": record_form(record, runs=True), "warnings": warnings}, 201)
 
 
 def _holding(made: APIRouter, office: Office) -> None:
@@ -151,8 +151,8 @@ async def _told(office: Office, agent_id: str, steering: Awaitable[Outcome]) -> 
         outcome = await steering
     except UnansweredError as late:
         record = await found(office, agent_id)
-        told = {"lifecycle": record_form(record), "changed": False, "text": str(late)}
+        told = {"lifecycle": record_form(record, runs=True), "changed": False, "text": str(late)}
         return json_answer(told, 202)
     record = await found(office, agent_id)
     told = {key: value for key, value in outcome.to_json().items() if key not in _IN_RECORD}
-    return json_answer({"lifecycle": record_form(record), **told})
+    return json_answer({"lifecycle": record_form(record, runs=True), **told})

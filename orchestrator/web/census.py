@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from lifecycle.fleet import metrics as names
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
-    ALL,
-    COARSE,
     TERMINAL,
     AwaitingHuman,
     BackingOff,
@@ -23,14 +21,15 @@ from lifecycle.machine.states import (
     Queued,
     Suspended,
 )
+from lifecycle.state_words import spelled, word_on
 
 if TYPE_CHECKING:
     from lifecycle.engine import Engine
     from lifecycle.fleet.metrics import Metrics
     from lifecycle.machine.states import Word
     from lifecycle.parts import News
+    from lifecycle.record import AgentLifecycle
 
-_COARSE = {kind.__name__: COARSE[kind].value for kind in ALL}
 _WAITS = tuple(
     kind.__name__
     for kind in (Queued, Blocked, PrPending, BackingOff, AwaitingHuman, Suspended, Completed)
@@ -50,14 +49,15 @@ class Census:
     def __init__(self, engine: Engine, metrics: Metrics) -> None:
         self._engine = engine
         self._metrics = metrics
-        self._states: dict[str, str] = {}
+        self._states: dict[str, tuple[str, str]] = {}
+        """Of each that is not over, its work state and the word for it."""
         self._since: dict[str, float] = {}
         self._how: dict[str, str] = {}
         """What is being ended, and why."""
         self.attempts: Counter[str] = Counter()
         """That ended while we listened, by how they ended."""
         self.ended: Counter[str] = Counter()
-        """Lifecycles that were accepted or rejected while we listened."""
+        """Lifecycles that were accepted, rejected or given up while we listened."""
         self.waits: Counter[str] = Counter()
         """How often something was waited for, by what it was."""
         self.waited: dict[str, float] = {}
@@ -67,8 +67,7 @@ class Census:
         """Learn what is there, then listen."""
         self._engine.parts.observers.append(self.news)
         for record in await self._engine.parts.store.unfinished():
-            kind = type(record.work).__name__
-            self._states.setdefault(record.agent_id, kind)
+            self._states.setdefault(record.agent_id, _state_of(record))
             self._since.setdefault(
                 record.agent_id, getattr(record.work, "since", record.updated_at)
             )
@@ -80,23 +79,25 @@ class Census:
 
     def by_work_state(self) -> Counter[str]:
         """Return how many lifecycles that are not over are in each work state."""
+        return Counter(kind for kind, _ in self._present())
+
+    def by_state(self) -> Counter[str]:
+        """Return the same by the words for their states."""
+        return Counter(word for _, word in self._present())
+
+    def _present(self) -> list[tuple[str, str]]:
         states = dict(self._states)
         for owner in self._engine.owners():
             # One that just began has made no news yet.
-            states[owner.case.agent_id] = type(owner.case.record.work).__name__
-        return Counter(kind for kind in states.values() if kind not in _OVER)
-
-    def by_state(self) -> Counter[str]:
-        """Return the same by the states that people ask for."""
-        found: Counter[str] = Counter()
-        for kind, count in self.by_work_state().items():
-            found[_COARSE.get(kind, kind)] += count
-        return found
+            states[owner.case.agent_id] = _state_of(owner.case.record)
+        return [state for state in states.values() if state[0] not in _OVER]
 
     def news(self, news: News) -> None:
         """Take what was decided."""
         if news.before == news.after:
             # Also what came too late to count: an agent that exits while it is being ended.
+            if news.agent_id in self._states:
+                self._states[news.agent_id] = _state_of(news.record)  # an agent may be frozen
             return
         self._count_process(news)
         agent_id, before, after = news.agent_id, news.before, news.after
@@ -105,11 +106,11 @@ class Census:
             self.waits[before] += 1
             self.waited[before] = self.waited.get(before, 0.0) + max(news.at - began, 0.0)
         if after in _OVER:
-            self.ended[_COARSE[after]] += 1
+            self.ended[spelled(word_on(news.record))] += 1
             self._states.pop(agent_id, None)
             self._since.pop(agent_id, None)
         else:
-            self._states[agent_id], self._since[agent_id] = after, news.at
+            self._states[agent_id], self._since[agent_id] = _state_of(news.record), news.at
 
     def _count_process(self, news: News) -> None:
         fact, metrics = news.fact, self._metrics
@@ -138,6 +139,10 @@ class Census:
         if isinstance(fact, (on.AgentExited, on.AgentStopped, on.SpawnFailed, on.RunnerRestarted)):
             how = self._how.pop(news.agent_id, "")
             self.attempts[_outcome(fact, how)] += 1
+
+
+def _state_of(record: AgentLifecycle) -> tuple[str, str]:
+    return type(record.work).__name__, spelled(word_on(record))
 
 
 def _outcome(fact: on.Event, how: str) -> str:

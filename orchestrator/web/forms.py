@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.states import TERMINAL
+from lifecycle.state_words import NEEDS_YOU, spelled, word_on
 from lifecycle.store.codec import encode
 from orchestrator.cli.text import span
 from orchestrator.forms import attempt_form, pending_form, record_form
@@ -48,7 +49,8 @@ def row_form(record: AgentLifecycle, present: float) -> dict[str, Any]:
         "tags": list(record.tags),
         "error": record.error,
         "cursor": record.cursor,
-        "state": record.state.value,
+        "state": spelled(word_on(record)),
+        "record_state": record.state.value,
         "work_state": kind,
         "since": since(plain, record.updated_at),
         "waiting_for": waiting_for(kind, plain, present, span),
@@ -58,13 +60,15 @@ def row_form(record: AgentLifecycle, present: float) -> dict[str, Any]:
 
 def damaged_form(damaged: Damaged) -> dict[str, Any]:
     """Return a lifecycle whose record cannot be read, as lists show it."""
-    known = ("agent_id", "task_id", "state", "created_at", "updated_at", "cursor")
+    known = ("agent_id", "task_id", "created_at", "updated_at", "cursor")
     return {
         **{name: getattr(damaged, name) for name in known},
         **dict.fromkeys(("attempt", "retry_count", "spawn_count"), 0),
         "task": "",
         "tags": [],
         "error": None,
+        "state": spelled(NEEDS_YOU),
+        "record_state": damaged.state,
         "work_state": "",
         "since": damaged.updated_at,
         "waiting_for": UNREADABLE,
@@ -83,7 +87,7 @@ def whole_form(  # noqa: PLR0913  # all but the record by name
 ) -> dict[str, Any]:
     """Return all about one lifecycle."""
     return {
-        "lifecycle": record_form(record),
+        "lifecycle": record_form(record, runs=runner is not None),
         "why": why,
         "attempts": [attempt_form(row) for row in attempts],
         "pending": [pending_form(order) for order in pending],

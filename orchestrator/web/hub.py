@@ -9,7 +9,9 @@ import asyncio
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.state_words import spelled, word_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 KEPT = 2000
 """News that a stream over all lifecycles can still be given after it was away."""
+_SENT = ("agent_id", "event", "before", "after", "at")
 
 
 @dataclass(slots=True, eq=False)
@@ -31,10 +34,10 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A piece of news and its number."""
+    """A piece of news as it is sent, and its number."""
 
     number: int
-    news: News
+    body: dict[str, Any]
 
 
 class Hub:
@@ -60,7 +63,10 @@ class Hub:
     def news(self, news: News) -> None:
         """Take what was decided."""
         self._number += 1
-        self.latest.append(Told(self._number, news))
+        # Without the record: thousands of them would be kept alive.
+        body = {name: getattr(news, name) for name in _SENT}
+        body |= {"state": spelled(word_on(news.record)), "record_state": news.record.state.value}
+        self.latest.append(Told(self._number, body))
         for listener in (*self._of_one.get(news.agent_id, ()), *self._of_all):
             listener.woken.set()
 

@@ -5,13 +5,15 @@ Answers are made by the functions that `--json` uses. Must not change anything.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import Response
 
-from lifecycle.machine.states import TERMINAL
+from lifecycle.machine.states import TERMINAL, Coarse
 from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.state_words import NEEDS_YOU, RECORD_STATES, meant, word_on
 from lifecycle.store.damage import Damaged, Listed
 from lifecycle.store.lock import holder
 from orchestrator.cli.text import instant
@@ -27,12 +29,14 @@ from orchestrator.web.streams import is_number
 from orchestrator.why import View, why
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from orchestrator.web.desk import Desk
     from orchestrator.web.office import Office
 
 MOST = 1000
 _SEARCHED = 1000
-"""Records that one page looks through for work states; a page may then be short."""
+"""Records that one page looks through for states; a page may then be short."""
 _STEP = 200
 _RECENT = 500
 """Journal entries that are looked at for the reason, as `show` does."""
@@ -59,7 +63,10 @@ def _lists(made: APIRouter, desk: Desk) -> None:
 
     @made.get("/lifecycles", response_model=models.Rows, summary="List lifecycles, newest first")
     async def listed(  # noqa: PLR0913, PLR0917  # one for each filter
-        state: Annotated[list[models.Coarse], Query(max_length=16)] = [],  # noqa: B006  # never changed
+        state: Annotated[list[models.MeantWord], Query(max_length=16)] = [],  # noqa: B006  # never changed
+        record_state: Annotated[
+            list[models.Coarse], Query(max_length=16, description="only these of the five")
+        ] = [],  # noqa: B006  # as above
         work: Annotated[
             list[models.WorkState], Query(max_length=16, description="only in these work states")
         ] = [],  # noqa: B006  # as above
@@ -68,9 +75,16 @@ def _lists(made: APIRouter, desk: Desk) -> None:
         cursor: Cursor = None,
         limit: Limit = 50,
     ) -> Response:
-        """Everything given must fit. With `work` a page may be short, or empty, before the last."""
-        which = Filter(states=tuple(state), tags=tuple(tag), task_id=task)
-        page = await _page(desk, which, frozenset(work), cursor, limit)
+        """Everything given must fit.
+
+        With `state` or `work` a page may be short, or empty, before the last.
+        """
+        which = Which(frozenset(map(meant, state)), frozenset(map(str, work)))
+        states = which.read(record_state)
+        if states is None:
+            return json_answer({"items": [], "next": None})
+        asked = Filter(states=states, tags=tuple(tag), task_id=task)
+        page = await _page(desk, asked, which, cursor, limit)
         present = office.now()
         rows = [
             damaged_form(each) if isinstance(each, Damaged) else row_form(each, present)
@@ -109,13 +123,33 @@ def _lists(made: APIRouter, desk: Desk) -> None:
         )
 
 
-async def _page(
-    desk: Desk, which: Filter, work: frozenset[str], cursor: int | None, limit: int
-) -> Listed:
-    """Return a page; what is damaged may be in any work state."""
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which lifecycles a list holds by their states; nothing given is any."""
+
+    words: frozenset[str]
+    kinds: frozenset[str]
+
+    def read(self, chosen: Sequence[str]) -> tuple[Coarse, ...] | None:
+        """Return the states of records to read; all if empty, and none at all if None."""
+        if not self.words:
+            return tuple(map(Coarse, chosen))
+        read = {each for word in self.words for each in RECORD_STATES[word]}
+        return tuple(Coarse(each) for each in sorted(read & set(chosen or read))) or None
+
+    def fits(self, found: AgentLifecycle | Damaged) -> bool:
+        """Tell whether one is wanted; what is damaged may be in any work state."""
+        if isinstance(found, Damaged):
+            return not self.words or NEEDS_YOU in self.words
+        kind = not self.kinds or type(found.work).__name__ in self.kinds
+        return kind and (not self.words or word_on(found) in self.words)
+
+
+async def _page(desk: Desk, asked: Filter, which: Which, cursor: int | None, limit: int) -> Listed:
+    """Return a page."""
     store = desk.office.store
-    if not work:
-        return await store.list(which, cursor=cursor, limit=limit)
+    if not which.words and not which.kinds:
+        return await store.list(asked, cursor=cursor, limit=limit)
     records, damaged = list[AgentLifecycle](), list[Damaged]()
 
     def found(following: int | None) -> Listed:
@@ -124,10 +158,10 @@ async def _page(
         return Listed(records=tuple(records), damaged=passed, next_cursor=following)
 
     for _ in range(0, _SEARCHED, _STEP):
-        page = await store.list(which, cursor=cursor, limit=_STEP)
-        damaged += page.damaged
+        page = await store.list(asked, cursor=cursor, limit=_STEP)
+        damaged += filter(which.fits, page.damaged)
         for record in page.records:
-            if type(record.work).__name__ in work:
+            if which.fits(record):
                 records.append(record)
                 if len(records) == limit:
                     last = record is page.records[-1] and page.next_cursor is None

@@ -10,12 +10,16 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID  # noqa: TC003  # pydantic reads it at run time
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lifecycle.machine.states import ALL
 from lifecycle.machine.states import Coarse as CoarseState
+from lifecycle.state_words import RECORD_STATES, meant, spelled
 
 Coarse = CoarseState
+StateWord = StrEnum("StateWord", {spelled(word): spelled(word) for word in RECORD_STATES})  # type: ignore[misc]  # made of the one table of words
+MeantWord = Annotated[StateWord, BeforeValidator(lambda text: spelled(meant(str(text))) or text)]
+"""A word as a person may spell it."""
 WorkState = StrEnum("WorkState", {each.__name__: each.__name__ for each in ALL})  # type: ignore[misc]  # made of the machine's own list
 Text = Annotated[str, Field(max_length=100_000, pattern=r"^[^\x00]*$")]
 _SOMETHING = r"^[^\x00]*[^\s\x00][^\x00]*$"
@@ -118,7 +122,8 @@ class Row(_Told):
     tags: list[str]
     error: str | None
     cursor: int
-    state: Coarse
+    state: StateWord
+    record_state: Coarse
     work_state: str
     since: float
     waiting_for: str
@@ -141,7 +146,8 @@ class Record(_Told):
     agent_id: str
     task_id: str
     task: str
-    state: Coarse
+    state: StateWord
+    record_state: Coarse
     work: dict[str, Any] | None
     created_at: float
     updated_at: float
@@ -258,7 +264,9 @@ class LifecycleCounts(BaseModel):
 
     by_state: dict[str, int] = Field(description="of those that are not over")
     by_work_state: dict[str, int]
-    ended: dict[str, int] = Field(description="accepted and rejected since the runner started")
+    ended: dict[str, int] = Field(
+        description="accepted, rejected and given up since the runner started"
+    )
 
 
 class Statistics(BaseModel):

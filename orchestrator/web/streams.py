@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 
 from lifecycle.machine.states import TERMINAL
+from lifecycle.state_words import spelled, word_on
 from orchestrator.forms import entry_form
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Streams:
                 if entries:
                     continue
                 if record is None or isinstance(record.work, TERMINAL):
-                    state = "removed" if record is None else record.state.value
+                    state = "removed" if record is None else spelled(word_on(record))
                     yield event("", {"state": state}, name="end")
                     return
                 if not await self._woken(listener):
@@ -82,18 +83,8 @@ class Streams:
                     missed, after = [], hub.number
                     yield event(f"{self.boot}-{after}", {}, name="reset")
                 for told in missed:
-                    news = told.news
                     after = told.number
-                    yield event(
-                        f"{self.boot}-{after}",
-                        {
-                            "agent_id": news.agent_id,
-                            "event": news.event,
-                            "before": news.before,
-                            "after": news.after,
-                            "at": news.at,
-                        },
-                    )
+                    yield event(f"{self.boot}-{after}", told.body)
                 if not missed and not await self._woken(listener):
                     yield ALIVE
 

@@ -134,7 +134,7 @@ def _of_loops(page: Page, desk: Desk) -> None:
     )
     page.counters(
         "loopwright_lifecycles_ended_total",
-        "Lifecycles accepted or rejected",
+        "Lifecycles accepted, rejected or given up",
         _labelled("state", census.ended),
     )
     page.counters(

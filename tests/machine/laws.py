@@ -77,7 +77,10 @@ def lawful(before: State, event: on.Event, policy: Policy) -> Step | None:
     _nothing_late_moves_anything(before, event, step)
     if type(before) in TERMINAL:
         assert step.effects == ()
-        if not (isinstance(before, Rejected) and isinstance(event, on.ResumeRequested)):
+        if isinstance(before, Rejected) and isinstance(event, on.RejectRequested):
+            assert isinstance(step.state, Rejected)
+            assert step.state.reason is Reason.PERSON, "a person has the last word"
+        elif not (isinstance(before, Rejected) and isinstance(event, on.ResumeRequested)):
             assert step.state == before
     if rule_name(before, event) != "late" and not _within_a_pause(before, event):
         assert type(step.state) in TABLE[type(before), type(event)].targets

@@ -15,6 +15,7 @@ from lifecycle.machine.states import (
     Blocked,
     Capturing,
     Ended,
+    Gate,
     Outcome,
     Preparing,
     PrPending,
@@ -23,6 +24,7 @@ from lifecycle.machine.states import (
     Spawning,
     Stopping,
     Suspended,
+    Verifying,
     Wanted,
     Working,
 )
@@ -40,6 +42,7 @@ from tests.machine.playbook import (
     spawning,
     stopping,
     suspended,
+    verifying,
     working,
 )
 
@@ -345,3 +348,30 @@ def test_a_process_that_could_not_be_frozen_works_on_and_the_next_attempt_is_hel
 
 def test_a_frozen_process_is_ended_like_any_other() -> None:
     play(working(frozen=True)).on(STOP).to(Stopping).orders(KILL)
+
+
+@pytest.mark.parametrize(("asked", "stopped"), [(PAUSE, False), (HOLD, True)])
+def test_what_is_held_knows_whether_a_pause_or_a_stop_holds_it(
+    asked: on.PersonEvent, *, stopped: bool
+) -> None:
+    for wait in (queued(), blocked(), pr_pending(), awaiting(About.QUESTION)):
+        play(wait).on(asked).to(Suspended, stopped=stopped)
+    full = on.SpawnFailed(at=21, attempt=1, text="no memory", fault=on.Fault.ENVIRONMENT)
+    play(spawning()).on(asked).to(Spawning).on(full).to(Suspended, stopped=stopped)
+    gone = on.GatesFinished(at=21, attempt=1, gates=(Gate(command="make", ok=False, code=1),))
+    play(verifying()).on(asked).to(Verifying).on(gone).to(Suspended, stopped=stopped)
+
+
+def test_the_end_of_the_runner_makes_no_stop_of_a_pause() -> None:
+    ends = on.StopRequested(at=21, by="shutdown")
+    full = on.SpawnFailed(at=22, attempt=1, text="no memory", fault=on.Fault.ENVIRONMENT)
+    (
+        play(spawning())
+        .on(PAUSE)
+        .to(Spawning)
+        .on(ends)
+        .to(Spawning)
+        .counts(wanted=Wanted.HOLD)
+        .on(full)
+        .to(Suspended, stopped=False)
+    )

@@ -259,6 +259,21 @@ def test_what_makes_no_sense_is_refused() -> None:
     play(suspended(queued())).refuses(on.Answered(at=20, text="8080"))
 
 
+def test_a_person_may_reject_what_was_given_up_and_has_the_last_word() -> None:
+    given_up = Rejected(reason=Reason.MAX_RETRIES, text="3 of 3 retries used")
+    (
+        play(given_up)
+        .on(REJECT)
+        .to(
+            Rejected,
+            reason=Reason.PERSON,
+            text="rejected by ada: wrong way; it was given up before: 3 of 3 retries used",
+        )
+        .changes_nothing(REJECT)
+        .refuses(RESUME)
+    )
+
+
 def test_the_end_is_the_end() -> None:
     accepted = Accepted(commit="m1")
     play(accepted).refuses(REJECT).refuses(GUIDE).refuses(RESUME).changes_nothing(STOP)

@@ -167,7 +167,7 @@ def test_the_samples_hold_one_of_each_state_and_event() -> None:
 def test_every_pair_is_a_rule_or_late_or_known_to_be_illegal() -> None:
     pairs = Counter(kind_of(state, event) for state in STATES for event in EVENTS)
     # A new state or event changes these numbers: think about each of its pairs, then count again.
-    assert pairs == {"rule": 117, "heard": 10, "late": 309, "illegal": 119}
+    assert pairs == {"rule": 118, "heard": 10, "late": 308, "illegal": 119}
 
 
 def test_a_line_of_the_table_stands_there_once() -> None:

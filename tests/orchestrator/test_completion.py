@@ -63,7 +63,7 @@ def test_options_of_a_command_are_offered(tmp_path: Path, bash_script: str) -> N
 
 
 def test_values_of_options_and_words_are_offered(tmp_path: Path, bash_script: str) -> None:
-    assert complete(tmp_path, bash_script, "ps", "--state", "bl") == ["blocked"]
+    assert complete(tmp_path, bash_script, "ps", "--state", "gi") == ["given-up"]
     assert complete(tmp_path, bash_script, "schema", "pl") == ["plan"]
     assert complete(tmp_path, bash_script, "completion", "") == [
         *("bash", "zsh", "fish"),

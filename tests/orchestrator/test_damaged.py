@@ -40,7 +40,7 @@ def test_up_runs_all_others_names_the_damaged_one_and_ends_as_held_up(harmed: Wo
 
     assert harmed.row(TWO)["work_kind"] == "Completed"
     assert f"the record of {ONE} is damaged (no UTF-8 in work)" in done.stderr
-    assert f"{ONE}  T001  damaged" in done.stdout
+    assert f"{ONE}  T001  needs you" in done.stdout
     assert "Next: loopwright doctor" in done.stdout
     assert stored(database(harmed), ONE) == before
     told = harmed.json("up", "--no-server", code=3)
@@ -92,7 +92,7 @@ def test_a_lifecycle_whose_journal_is_damaged_is_left_out_alone(world: World) ->
 
 def test_lists_show_it_as_damaged_and_all_others_as_ever(harmed: World) -> None:
     lines = harmed.call("ps").stdout.splitlines()
-    assert [line.split()[2] for line in lines[1:]] == ["queued", "damaged"]
+    assert [line.split()[2] for line in lines[1:]] == ["queued", "needs"]
     assert "loopwright doctor" in lines[2]
     rows = {row["agent_id"]: row for row in harmed.json("ps")["lifecycles"]}
     assert (rows[ONE]["damaged"], rows[TWO]["damaged"]) == ("no UTF-8 in work", "")
@@ -179,7 +179,7 @@ def test_a_record_that_is_damaged_while_its_loop_runs_ends_no_other(world: World
         world.call("stop", TWO)
         live.signal(signal.SIGINT)
         out = live.ends(130)
-    assert f"{ONE}  T001  damaged" in out
+    assert f"{ONE}  T001  needs you" in out
     assert f"{TWO}  T002  stopped" in out
     assert world.row(ONE)["damaged"] == "no UTF-8 in work"
 

@@ -42,7 +42,7 @@ def test_the_demo_tells_its_three_attempts_and_what_to_try_next(
     )
     places = [done.stderr.index(part) for part in story]
     assert places == sorted(places)
-    assert re.search(r"agent-T001 +T001 +complete +3 +0", done.stdout)
+    assert re.search(r"agent-T001 +T001 +done +3 +0", done.stdout)
     for path in re.findall(rf"{re.escape(str(repo))}/\.loopwright\S+", done.stdout):
         assert (tmp_path / path).exists()
     clean = subprocess.run(

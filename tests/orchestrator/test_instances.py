@@ -56,7 +56,7 @@ def test_an_attempt_is_held_still_and_goes_on(world: World) -> None:
         assert world.call("instances", "suspend", "agent-T001").stdout == "agent-T001 rests\n"
         (each,) = alive(world)
         assert each["state"] == "suspended"
-        assert "frozen until it is resumed" in world.call("ps").stdout
+        assert "your resume; its processes are frozen" in world.call("ps").stdout
         assert "is frozen" in world.call("show", "agent-T001", "--why").stdout
         assert "is frozen already" in world.call("pause", "agent-T001", "--now").stdout
         again = world.call("instances", "suspend", "agent-T001", code=2)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Process
 from lifecycle.parts import News
+from lifecycle.record import AgentLifecycle
 from orchestrator.log import OPERATIONS, RunnerLog
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def news(fact: on.Event, before: str, after: str) -> News:
         after=after,
         at=NOW,
         fact=fact,
+        record=AgentLifecycle(agent_id="agent-T001", task="x"),
     )
 
 

@@ -98,7 +98,7 @@ def test_a_pause_for_turns_ends_by_itself_on_a_live_runner(world: World) -> None
     with world.live("up", world.plan(plan(crashing(world), "A")), "--json") as up:
         world.comes_to("Working", "agent-A")
         said = world.call("pause", "agent-A", "--turns", "3").stdout
-        assert "will be held after attempt 1" in said
+        assert "will be paused after attempt 1" in said
         (world.folder / "go").touch()
         up.ends(0)
     assert world.row("agent-A")["spawn_count"] == 2

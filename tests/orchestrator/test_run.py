@@ -50,7 +50,7 @@ def test_for_people_the_end_is_a_table_and_what_to_type_next(world: World) -> No
     done = world.call("run", "Do it", "--command", world.script("agent", [DONE]))
     assert done.stdout.splitlines() == [
         "AGENT       TASK  ENDED AS  ATTEMPTS  RETRIES  WHAT IT SAYS",
-        "agent-T001  T001  complete  1         0        all done",
+        "agent-T001  T001  done      1         0        all done",
         "Next: loopwright accept agent-T001   (or: reject, guide)",
     ]
 
@@ -157,7 +157,7 @@ def test_a_repository_without_a_commit_is_refused_with_what_to_do(world: World) 
 
 def test_a_lifecycle_that_was_given_up_is_listed_with_its_reason(world: World) -> None:
     world.call("run", "x", "--command", "./gone", code=6)
-    assert "given up: " in world.call("ps", "--all").stdout
+    assert "given up" in world.call("ps", "--all").stdout
 
 
 def test_resuming_what_was_given_up_names_the_limit_to_raise_first(world: World) -> None:
@@ -165,6 +165,6 @@ def test_resuming_what_was_given_up_names_the_limit_to_raise_first(world: World)
     world.settings("retry_interval = 0.05\nmax_retries = 2\nstop_grace = 0.3\n")
     world.call("run", "x", "--command", agent, code=5)
     told = world.call("resume", "agent-T001", code=None).stderr
-    assert "agent-T001 is rejected; 2 of 2 retries used: raise max_retries first" in told
+    assert "agent-T001 is given up; 2 of 2 retries used: raise max_retries first" in told
     world.settings("retry_interval = 0.05\nmax_retries = 3\nstop_grace = 0.3\n")
     assert "resumed" in world.call("resume", "agent-T001").stdout

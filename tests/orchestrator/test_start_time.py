@@ -48,7 +48,7 @@ def test_help_and_version_import_next_to_nothing(tmp_path: Path) -> None:
         assert not imported(option, cwd=tmp_path) & (HEAVY | BARE)
 
 
-@pytest.mark.parametrize("options", [(), ("--all", "--json"), ("--ids",), ("--state", "blocked")])
+@pytest.mark.parametrize("options", [(), ("--all", "--json"), ("--ids",), ("--state", "waiting")])
 def test_ps_imports_nothing_heavy(filled: Cli, options: tuple[str, ...]) -> None:
     names = imported("ps", *options, cwd=filled.repo)
     assert "lifecycle.store.peek" in names

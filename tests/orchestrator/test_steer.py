@@ -92,7 +92,7 @@ def test_an_answer_on_a_stopped_repository_is_read_by_the_next_attempt(
 
 def test_pause_holds_and_resume_releases(world: World) -> None:
     _begun(world, BLOCK)
-    assert "held; go on with" in world.call("pause", "agent-T001").stdout
+    assert "paused; go on with" in world.call("pause", "agent-T001").stdout
     again = world.json("pause", "agent-T001")
     assert (again["changed"], world.row()["work_kind"]) == (False, "Suspended")
     assert world.json("up", code=3)["held"] == ["agent-T001"]
@@ -111,14 +111,14 @@ def test_what_cannot_be_is_refused_with_the_reason(world: World) -> None:
     _begun(world, ASK)
     for command, told in (
         (("accept", "agent-T001"), "only completed work can be accepted"),
-        (("accept", "T001"), "agent-T001 is awaiting human"),
+        (("accept", "T001"), "agent-T001 needs you"),
         (("stop", "agent-T0O1"), "did you mean agent-T001?"),
         (("guide", "agent-T001", " "), "say something"),
     ):
         assert told in world.call(*command, code=2).stderr
     world.call("answer", "agent-T001", "green")
     world.call("up")
-    assert "is completed; only an open" in world.call("answer", "agent-T001", "x", code=2).stderr
+    assert "is done; only an open" in world.call("answer", "agent-T001", "x", code=2).stderr
     assert "nothing to resume" in world.call("resume", "agent-T001").stdout
 
 
@@ -136,7 +136,7 @@ def test_a_live_loop_is_paused_resumed_answered_and_guided(world: World) -> None
                           DONE]}}  # fmt: skip
     with world.live("run", "x", "--command", world.script("agent", steps)) as runner:
         world.comes_to("Working")
-        assert "will be held after attempt 1" in world.call("pause", "agent-T001").stdout
+        assert "will be paused after attempt 1" in world.call("pause", "agent-T001").stdout
         assert "noted for the next" in world.call("guide", "agent-T001", "Be brief").stdout
         (world.folder / "go").touch()
         world.comes_to("Suspended")
@@ -158,7 +158,7 @@ def test_stop_ends_a_live_attempt_keeps_its_work_and_ends_the_run(world: World) 
         until((world.workspace() / "half.txt").exists, "it is at work")
         world.call("stop", "agent-T001", "--by", "Ada")
         assert "stopped" in runner.ends(3)
-        assert "stopped by Ada" in runner.err
+        assert "a stop is asked for by Ada" in runner.err
     row = world.row()
     assert (row["work_kind"], row["retry_count"]) == ("Suspended", 0)
     assert world.git("for-each-ref", "refs/loopwright/saved/agent-T001")

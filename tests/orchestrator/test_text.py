@@ -63,10 +63,26 @@ def test_a_table_lines_up_also_with_wide_characters() -> None:
     assert text.columns("e\u0301") == 1
 
 
-def test_the_last_column_gives_way_to_the_width() -> None:
-    shown = text.table(("A", "B"), [("a", "x" * 100)], width=20).splitlines()
-    assert max(map(text.columns, shown)) == 20
-    assert shown[1].endswith("...")
+@pytest.mark.parametrize("width", [20, 60, 80, 120])
+def test_a_table_is_as_wide_as_the_terminal_and_cuts_nothing_off(width: int) -> None:
+    advice = "not merged: README.md changed. Then `loopwright resume agent-T001` goes on with it."
+    rows = [("agent-T001", "given up", advice), ("agent-T002", "done", "short")]
+    shown = text.table(("AGENT", "STATE", "WAITING FOR"), rows, width=width).splitlines()
+    assert " ".join(" ".join(shown).split()).count(advice) == 1, "whole, and in its order"
+    assert max(map(text.columns, shown)) <= max(width, text.ENOUGH + text.INDENT)
+    assert shown[-1].split() == ["agent-T002", "done", "short"] or width < 60
+
+
+def test_what_has_no_room_beside_the_others_stands_below_them() -> None:
+    rows = [("agent-T001", "x" * 20 + " end"), ("agent-T002", "y")]
+    shown = text.table(("AGENT", "WAITING FOR"), rows, width=30)
+    assert shown == (f"AGENT       WAITING FOR\nagent-T001\n    {'x' * 20} end\nagent-T002  y")
+
+
+def test_lines_are_broken_at_blanks_and_long_words_anywhere() -> None:
+    assert text.wrapped("ab cd efghijk l", 5) == ["ab cd", "efghi", "jk l"]
+    assert text.wrapped("世界 世界世界", 4) == ["世界", "世界", "世界"]
+    assert text.wrapped("", 5) == [""]
     assert text.cut("世界世界", 5) == "世..."
 
 
@@ -98,10 +114,3 @@ def test_json_is_nothing_but_ascii() -> None:
     assert "\x1b" not in shown
     assert json.loads(shown) == {"a": "\u202e\x1bü"}
     assert text.to_json([1, {"a": 2}], compact=True) == '[1,{"a":2}]'
-
-
-def test_work_states_are_named_in_words() -> None:
-    assert [text.state_name(kind) for kind in ("Queued", "PrPending", "")] == [
-        *("queued", "pr pending"),
-        "",
-    ]

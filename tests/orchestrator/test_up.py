@@ -92,7 +92,7 @@ def test_a_held_lifecycle_that_is_resumed_while_up_runs_runs_again(world: World)
         world.comes_to("AwaitingHuman", "agent-B")
         world.call("stop", "agent-A")
         world.comes_to("Suspended", "agent-A")
-        assert "is still held" in world.call("answer", "agent-A", "green").stdout
+        assert "is still stopped" in world.call("answer", "agent-A", "green").stdout
         world.call("resume", "agent-A")
         world.comes_to("Completed", "agent-A")
         world.call("answer", "agent-B", "green")

@@ -140,7 +140,7 @@ def test_other_work_goes_on_while_a_merge_is_verified(checked: World) -> None:
         checked.call("accept", "agent-A")
         with checked.live("accept", "agent-B") as merging:
             until(lambda: checked.row("agent-B")["work"]["merging"], "it merges")
-            assert "held" in checked.call("pause", "agent-W").stdout
+            assert "paused" in checked.call("pause", "agent-W").stdout
             assert "rejected" in checked.call("reject", "agent-C").stdout
             gate.touch()
             merging.ends(0)

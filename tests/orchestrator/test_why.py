@@ -123,7 +123,9 @@ def test_queued_without_dependencies_waits_for_a_place() -> None:
 
 def test_preparing_and_spawning_name_what_led_there() -> None:
     life = Life().take(on.Admitted(at=1))
-    assert life.why().startswith("Preparing the workspace of attempt 1 because it got a place")
+    assert life.why().startswith(
+        "Starting: preparing the workspace of attempt 1 because it got a place"
+    )
     life.take(on.WorkspaceReady(at=2, attempt=1, branch="b", base_commit="c"))
     said = life.why()
     assert said.startswith("Starting the agent of attempt 1 because")
@@ -132,7 +134,7 @@ def test_preparing_and_spawning_name_what_led_there() -> None:
 
 def test_working_names_process_cause_limits_and_what_a_person_asked_for() -> None:
     life = Life().begin().work()
-    assert life.why().startswith("Attempt 1 works since @3 (process 42) because")
+    assert life.why().startswith("Working on attempt 1 since @3 (process 42) because")
     assert "a limit (14400 s in all or 1800 s without a sign of life)" in life.why()
     life.take(on.PauseRequested(at=4, by="ada"))
     assert "ada asked to pause after this attempt" in life.why()
@@ -155,7 +157,7 @@ def test_a_later_attempt_names_the_fact_that_woke_it_and_not_the_free_place() ->
 def test_stopping_and_capturing_name_the_outcome() -> None:
     life = Life().begin().work().take(on.BreakpointReached(at=4, attempt=1, word=BLOCKED))
     assert life.why() == (
-        "Ending the agent of attempt 1 because attempt 1 signalled `blocked` (rule: "
+        "Stopping the agent of attempt 1 because attempt 1 signalled `blocked` (rule: "
         "breakpoint_reached); after at most 10 s its processes are killed."
     )
     life.take(on.AgentStopped(at=5, attempt=1))
@@ -176,14 +178,14 @@ def test_a_limit_is_named(idle: bool, how: str) -> None:  # noqa: FBT001  # a pa
 def test_verifying_names_the_commit() -> None:
     life = Life().rest(Word(type="task_complete", summary="done"))
     assert life.why() == (
-        "Running the verify commands on c0ffee because attempt 1 signalled `task_complete` (rule: "
-        "conclude); it completes if all succeed."
+        "Verifying: running the verify commands on c0ffee because attempt 1 signalled "
+        "`task_complete` (rule: conclude); it completes if all succeed."
     )
 
 
 def test_blocked_names_who_on_what_and_every_way_out() -> None:
     assert Life().rest(BLOCKED).why() == (
-        'Blocked since @5 because attempt 1 signalled `blocked` on T000: "no API yet" (rule: '
+        'Waiting since @5 because attempt 1 signalled `blocked` on T000: "no API yet" (rule: '
         "conclude); it is unblocked when T000 completes, CI reports on agent/agent-T001, or "
         "someone runs `loopwright unblock agent-T001`; given up at @1005."
     )
@@ -215,8 +217,10 @@ def test_a_due_attempt_waits_for_a_place() -> None:
     life = Life().begin().work().exit(code=3).captured()
     assert isinstance(life.state, BackingOff)
     said = life.why(now=life.state.until)
-    assert said.startswith('Attempt 2 is due because of "error: exit code 3" (rule: conclude)')
-    assert "waits for a place; at most 4 agents run at once" in said
+    assert said.startswith(
+        'Waiting for a place: attempt 2 is due because of "error: exit code 3" (rule: conclude)'
+    )
+    assert "; at most 4 agents run at once" in said
 
 
 def test_failures_alike_and_of_the_surroundings_are_counted() -> None:
@@ -236,7 +240,7 @@ def test_failures_alike_and_of_the_surroundings_are_counted() -> None:
 def test_a_question_is_quoted_with_the_way_to_answer() -> None:
     said = Life().rest(Word(type="question", question="Tabs?")).why()
     assert said == (
-        'Waiting for a person since @5 because attempt 1 asked "Tabs?" (rule: conclude); go on '
+        'Needs you since @5 because attempt 1 asked "Tabs?" (rule: conclude); go on '
         "with `loopwright answer agent-T001 TEXT`; given up at @1005."
     )
 
@@ -270,16 +274,16 @@ def test_a_review_names_the_commands_to_read_and_to_release() -> None:
 def test_suspended_names_who_and_what_is_held() -> None:
     life = Life().rest(BLOCKED).take(on.PauseRequested(at=7, by="ada"))
     said = life.why()
-    assert said.startswith("Suspended since @7 by ada (rule: pause_wait); `loopwright resume")
-    assert "lets it go on where it was: blocked since @5 because attempt 1 signalled" in said
+    assert said.startswith("Paused since @7 by ada (rule: pause_wait); `loopwright resume")
+    assert "lets it go on where it was: waiting since @5 because attempt 1 signalled" in said
 
 
 def test_suspended_at_the_end_of_an_attempt_names_the_rule_of_the_inner_wait() -> None:
     life = Life().begin().work().take(on.PauseRequested(at=3.5, by="ada"))
     life.exit(word=BLOCKED).captured()
     assert isinstance(life.state, Suspended)
-    assert life.why().startswith("Suspended since @5 by ada (rule: conclude)")
-    assert "go on where it was: blocked since @5" in life.why()
+    assert life.why().startswith("Paused since @5 by ada (rule: conclude)")
+    assert "go on where it was: waiting since @5" in life.why()
     assert "(rule: conclude); it is unblocked when" in life.why()
 
 
@@ -300,7 +304,7 @@ def done(*gates: Gate) -> Life:
 def test_completed_names_the_proof_the_flags_and_what_a_person_may_do() -> None:
     life = done(Gate(command="pytest", ok=True, code=0))
     assert life.why() == (
-        "Completed at @6 because attempt 1 signalled `task_complete` and the verify commands "
+        "Done since @6 because attempt 1 signalled `task_complete` and the verify commands "
         "passed on c0ffee (rule: judged); `loopwright accept agent-T001` merges it, `loopwright "
         "guide agent-T001 TEXT` sends it back, `loopwright reject agent-T001` drops it; look at "
         "tests/test_x.py: it changed tests or gates."
@@ -353,7 +357,8 @@ def test_rejected_for_every_reason_names_rule_reason_and_evidence() -> None:
     assert set(said) == set(Reason)
     for reason, text in said.items():
         assert f"reason: {reason})" in text
-        assert text.startswith("Rejected at @")
+        by_a_person = reason is Reason.PERSON
+        assert text.startswith("Rejected at @" if by_a_person else "Given up at @")
         resumable = "`loopwright resume agent-T001` takes it up again" in text
         assert resumable is (reason is not Reason.PERSON)
     assert "because rejected by ada: not wanted (rule: reject_now" in said[Reason.PERSON]
@@ -374,7 +379,9 @@ def test_without_a_runner_the_sentence_says_that_nothing_moves() -> None:
         Life()
         .rest(BLOCKED)
         .why(has_runner=False)
-        .endswith("; no runner is alive, so nothing moves until `loopwright up`.")
+        .startswith(
+            "Stopped: no runner is alive, so nothing moves until `loopwright up`; waiting since @5"
+        )
     )
     over = done(Gate(command="x", ok=True, code=0))
     assert "no runner" not in over.why(has_runner=False)
@@ -383,13 +390,14 @@ def test_without_a_runner_the_sentence_says_that_nothing_moves() -> None:
 def test_a_journal_that_begins_too_late_still_gives_a_sentence() -> None:
     life = Life().rest(BLOCKED)
     life.journal.clear()
-    assert life.why().startswith("Blocked since @5 because attempt 1 signalled `blocked` on T000")
+    assert life.why().startswith("Waiting since @5 because attempt 1 signalled `blocked` on T000")
 
 
-def test_long_words_of_agents_are_cut_and_stay_on_one_line() -> None:
-    said = Life().rest(Word(type="question", question="why\n" * 500)).why()
+def test_a_question_is_told_whole_on_one_line_unless_it_has_no_end() -> None:
+    said = Life().rest(Word(type="question", question="why\n" * 400)).why()
     assert "\n" not in said
-    assert len(said) < 700
+    assert said.count("why") == 400
+    assert len(Life().rest(Word(type="question", question="why\n" * 5000)).why()) < 2500
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def stuck() -> Life:
 def test_the_breaker_shows_its_evidence_and_every_way_out(stuck: Life) -> None:
     assert isinstance(stuck.state, AwaitingHuman)
     said = stuck.why()
-    assert "waiting for a person since @5 because" in said.lower()
+    assert "needs you since @5 because" in said.lower()
     assert "2 attempts in a row changed nothing and said nothing new" in said
     assert "the last: crash: cut off" in said
     for way in ("logs agent-T001", "guide agent-T001 TEXT", "resume agent-T001"):

@@ -131,7 +131,12 @@ async def test_pages_follow_each_other_without_gap_or_repetition(tmp_path: Path)
 async def test_a_filter_leaves_what_fits_on_every_page(tmp_path: Path) -> None:
     fitting: dict[str, Callable[[int], bool]] = {
         "state=queued": lambda n: n % 3 == 0,
-        "state=queued&state=completed": lambda n: n % 3 in (0, 1),
+        "state=queued&state=done": lambda n: n % 3 in (0, 1),
+        "state=NEEDS%20YOU": lambda n: n % 3 == 2,
+        "state=done&record_state=completed&tag=even": lambda n: n % 3 == 1 and n % 2 == 0,
+        "state=done&record_state=running": lambda _: False,
+        "record_state=queued&record_state=completed": lambda n: n % 3 in (0, 1),
+        "state=given-up": lambda _: False,
         "tag=even": lambda n: n % 2 == 0,
         "task=T7": lambda n: n == 7,
         "work=AwaitingHuman": lambda n: n % 3 == 2,
@@ -159,6 +164,8 @@ async def test_what_is_not_there_or_cannot_be_is_told_in_one_form(tmp_path: Path
         "/lifecycles?cursor=-1": 422,
         "/lifecycles?cursor=99999999999999999999": 422,
         "/lifecycles?state=happy": 422,
+        "/lifecycles?state=completed": 422,
+        "/lifecycles?record_state=done": 422,
         "/lifecycles?work=happy": 422,
         "/lifecycles/x/attempts/x/log": 422,
         "/instances?tag=%00": 422,
@@ -351,12 +358,13 @@ async def test_one_damaged_record_is_named_in_lists_and_hides_no_other(tmp_path:
         for agent in (one, two):
             await found.comes_to("AwaitingHuman", agent)
         garble_for_good(found.engine.parts.paths.database, one)
-        for query in ("", "?work=AwaitingHuman"):
+        for query in ("", "?work=AwaitingHuman", "?state=needs-you"):
             page = await found.get(f"/lifecycles{query}")
             assert [(each["agent_id"], each["damaged"]) for each in page["items"]] == [
                 (two, ""), (one, "no UTF-8 in work"),
             ]  # fmt: skip
             assert "loopwright doctor" in page["items"][1]["waiting_for"]
+            assert {each["state"] for each in page["items"]} == {"needs-you"}
         told = await found.get(f"/lifecycles/{one}", status=503)
         assert f"the record of {one} is damaged" in told["error"]["text"]
         assert "loopwright doctor" in told["error"]["what_to_do"]

@@ -114,8 +114,8 @@ async def test_what_happened_is_counted(tmp_path: Path) -> None:
         await found.add("done", [DONE])
         await found.comes_to("Completed", "done")
         before = await numbers(found)
-        assert before['loopwright_lifecycles{state="running"}'] == 1
-        assert before['loopwright_lifecycles{state="completed"}'] == 1
+        assert before['loopwright_lifecycles{state="needs-you"}'] == 1
+        assert before['loopwright_lifecycles{state="done"}'] == 1
         assert before['loopwright_lifecycles_by_work_state{work_state="AwaitingHuman"}'] == 1
         assert before['loopwright_attempts_total{outcome="question"}'] == 1
         assert before['loopwright_attempts_total{outcome="task_complete"}'] == 1
@@ -135,13 +135,13 @@ async def test_what_happened_is_counted(tmp_path: Path) -> None:
         assert after['loopwright_wait_seconds_count{kind="AwaitingHuman"}'] >= 1
         assert after['loopwright_wait_seconds_sum{kind="AwaitingHuman"}'] > 0
         assert after['loopwright_lifecycles_ended_total{state="rejected"}'] == 1
-        assert 'loopwright_lifecycles{state="running"}' not in after
+        assert 'loopwright_lifecycles{state="needs-you"}' not in after
         assert after["lifecycle_restarts_count_total"] >= 1
         assert after['loopwright_http_refused_total{code="token"}'] == 1
         assert after['loopwright_hooks_received_total{provider="github",result="closed"}'] == 1
         assert after["loopwright_store_write_seconds_count"] == 1
         counted = await found.get("/statistics")
-        assert counted["lifecycles"]["by_state"] == {"completed": 1}
+        assert counted["lifecycles"]["by_state"] == {"done": 1}
         assert counted["lifecycles"]["ended"] == {"rejected": 1}
         assert counted["instances"]["total_spawned"] >= 3
 

@@ -1,0 +1,118 @@
+"""The words for the states of a lifecycle: one spelling wherever people and programs read one.
+
+From the name and the fields of a work state to its word. Works on plain values and imports nothing,
+so that lists stay fast. Must not decide anything, and must not say what a state waits for.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing itself would cost start-up time
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from lifecycle.machine.states import State
+    from lifecycle.record import AgentLifecycle
+
+QUEUED = "queued"
+STARTING = "starting"
+WORKING = "working"
+STOPPING = "stopping"
+VERIFYING = "verifying"
+WAITING = "waiting"
+PAUSED = "paused"
+STOPPED = "stopped"
+NEEDS_YOU = "needs you"
+DONE = "done"
+"""Verified, and waits for a person's decision."""
+ACCEPTED = "accepted"
+REJECTED = "rejected"
+"""By a person."""
+GIVEN_UP = "given up"
+"""By the runner; it can be resumed."""
+
+RECORD_STATES: dict[str, tuple[str, ...]] = {
+    QUEUED: ("queued",),
+    STARTING: ("running",),
+    WORKING: ("running",),
+    STOPPING: ("running",),
+    VERIFYING: ("running",),
+    WAITING: ("running",),
+    PAUSED: ("running",),
+    STOPPED: ("running",),
+    # A record that cannot be read needs a person, whatever state it was in.
+    NEEDS_YOU: ("running", "queued", "completed", "rejected"),
+    DONE: ("completed",),
+    ACCEPTED: ("accepted",),
+    REJECTED: ("rejected",),
+    GIVEN_UP: ("rejected",),
+}
+"""Every word, and which of the five states of a record it may stand for."""
+_OF_WORK = {
+    "Queued": QUEUED,
+    "Preparing": STARTING,
+    "Spawning": STARTING,
+    "Working": WORKING,
+    "Stopping": STOPPING,
+    "Capturing": STOPPING,
+    "Verifying": VERIFYING,
+    "Blocked": WAITING,
+    "PrPending": WAITING,
+    "BackingOff": WAITING,
+    "AwaitingHuman": NEEDS_YOU,
+    "Suspended": PAUSED,
+    "Completed": DONE,
+    "Accepted": ACCEPTED,
+    "Rejected": GIVEN_UP,
+}
+_OF_RECORD = {
+    "queued": QUEUED,
+    "running": WORKING,
+    "completed": DONE,
+    "accepted": ACCEPTED,
+    "rejected": REJECTED,
+}
+"""Of records that no loop drives, which have no work state."""
+_GOES_ON = frozenset((STARTING, WORKING, STOPPING, VERIFYING, WAITING))
+"""What a runner moves on; without one it is stopped."""
+
+
+def word_of(
+    kind: str, work: Mapping[str, Any] | None, record_state: str = "", *, runs: bool = True
+) -> str:
+    """Return the word for a work state, given by its name and its fields.
+
+    Without a runner (`runs`) what had begun and is not at rest is stopped.
+    """
+    fields = work or {}
+    if kind == "Working" and fields.get("frozen"):
+        return PAUSED
+    if kind == "Suspended" and fields.get("stopped"):
+        return STOPPED
+    if kind == "Rejected" and fields.get("reason") == "person":
+        return REJECTED
+    word = _OF_WORK[kind] if kind else _OF_RECORD[record_state]
+    return STOPPED if word in _GOES_ON and kind and not runs else word
+
+
+def word_for(state: State, *, runs: bool = True) -> str:
+    """Return the word for a work state."""
+    return word_of(type(state).__name__, vars(state), runs=runs)
+
+
+def word_on(record: AgentLifecycle, *, runs: bool = True) -> str:
+    """Return the word for the state of a record."""
+    if record.work is None:
+        return _OF_RECORD[record.state]
+    return word_for(record.work, runs=runs)
+
+
+def spelled(word: str) -> str:
+    """Return a word as programs read and write it."""
+    return word.replace(" ", "-")
+
+
+def meant(text: str) -> str:
+    """Return the word that somebody means, in any case, with `-`, `_` or a blank; else nothing."""
+    word = " ".join(text.lower().replace("-", " ").replace("_", " ").split())
+    return word if word in RECORD_STATES else ""
