@@ -98,9 +98,9 @@ class Owner:
         """Put a fact into the inbox."""
         self._inbox.put(event, effect_id, request_id)
 
-    def hear(self, event: CIEvent) -> None:
-        """Take what CI says about this lifecycle's branch."""
-        for fact in facts_from(event, self._now()):
+    def hear(self, event: CIEvent, *, handed: bool = False) -> None:
+        """Take what CI says about this lifecycle's branch, or the library's caller for it."""
+        for fact in facts_from(self.case, event, self._now(), handed=handed):
             self.tell(fact)
 
     def drain(self) -> None:
@@ -253,10 +253,12 @@ class Owner:
         commit = draft.commit(done, item.request_id)
         await self._keep(lambda: self._parts.store.commit(commit))
         self._parts.checkpoint(f"after commit of {name}")
-        rested = self.state.tally.resting
+        rested, was_done = self.state.tally.resting, is_done(self.state)
         case.record = draft.record
         if is_done(case.record.work):
             self._parts.completed[case.record.task_id] = case.task.title
+        elif was_done:  # it was sent back
+            self._parts.completed.pop(case.record.task_id, None)
         if draft.row is not None:
             case.note_attempt(draft.row)
         if draft.spending is not None:

@@ -62,7 +62,7 @@ async def unheard(case: Case, state: State, ci: CIProvider | None, parts: Parts)
     since = state.since if isinstance(state, Blocked) else case.record.updated_at - SLACK
     told = await missed(ci, str(case.record.facts.get("branch", "")), since)
     taken = [replace(entry.event, at=0.0) for entry in case.recent]
-    facts = [fact for event in told for fact in facts_from(event, parts.clock.now())]
+    facts = [fact for event in told for fact in facts_from(case, event, parts.clock.now())]
     return [
         fact for fact in masked(tuple(facts), parts.masker) if replace(fact, at=0.0) not in taken
     ]
