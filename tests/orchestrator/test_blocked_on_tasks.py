@@ -31,7 +31,7 @@ def plan_of(world: World, **scripts: object) -> str:
 
 def prompt(world: World, agent_id: str, attempt: int) -> str:
     """Return what the agent of that attempt was told."""
-    return (world.repo / f".loopwright/logs/{agent_id}/{attempt}.prompt.md").read_text()
+    return (world.repo / f".loopwright/summaries/{agent_id}/{attempt}.prompt.md").read_text()
 
 
 def committed(name: str) -> list[dict[str, object]]:
