@@ -404,7 +404,7 @@ def _complete_ungated(
 
 def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
     tally, word = blocks.understood(state.tally, word, event)
-    human = blocks.on_done_work(state.tally, word, event)
+    human = blocks.on_done_work(tally, word, event)
     if human is not None:
         return land(human, event.at)
     state = changed(state, tally=tally)

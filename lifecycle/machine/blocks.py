@@ -126,8 +126,8 @@ def understood(tally: Tally, word: Word, event: on.SnapshotTaken) -> tuple[Tally
 
 def depending(tally: Tally, tasks: tuple[str, ...]) -> Tally:
     """Return the tally of who depends on these tasks, too."""
-    new = tuple(task for task in tasks if task not in tally.depends_on)
-    return changed(tally, depends_on=(*tally.depends_on, *new)) if new else tally
+    known = tuple(dict.fromkeys((*tally.depends_on, *tasks)))
+    return changed(tally, depends_on=known) if known != tally.depends_on else tally
 
 
 def on_done_work(tally: Tally, word: Word, event: on.SnapshotTaken) -> AwaitingHuman | None:

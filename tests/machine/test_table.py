@@ -59,6 +59,7 @@ TRANSCRIPTS = (
     "test_one_attempt",
     "test_its_end",
     "test_its_word",
+    "test_blocks",
     "test_waits",
     "test_pull_requests",
     "test_reviews",
