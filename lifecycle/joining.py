@@ -39,44 +39,45 @@ async def join(parts: Parts, case: Case, attempt: int, tasks: tuple[str, ...]) -
 
 async def _join(parts: Parts, case: Case, attempt: int, tasks: tuple[str, ...]) -> Event:
     workspace = await whole(parts, case)
-    branches, into = parts.branches, str(case.record.facts.get("base_branch", ""))
-    base = str(case.record.facts.get("base_commit") or workspace.base_commit)
+    branches = parts.branches
+    base = began = str(case.record.facts.get("base_commit") or workspace.base_commit)
     head = (await parts.workspaces.status(workspace)).head
-    held: dict[str, str] = {}
+    held: list[str] = []
+    new: dict[str, str] = {}
     apart: dict[str, str] = {}
     files: list[str] = []
     why = ""
     for task in tasks:
-        if task == case.record.task_id or task not in parts.completed:
+        commit = await _work_of(parts, case, task)
+        if not commit or not head:
             continue
-        commit = await parts.bases.work_of(task, into)
-        if commit and head and not await branches.history.holds(head, commit):
-            below = await _below(parts, base, commit, task)
-            message = f"Merge the work of {task}, which {case.task.id} was blocked on"
-            made = await branches.join((head, below), message=message)
-            if made.commit is None:
-                apart[task] = commit
-                files += made.conflicts
-                why = why or made.reason
-                continue
-            head, base = made.commit, below
-        elif commit and base and await branches.history.holds(commit, base):
-            base = commit
-        held[task] = commit
+        below = await _below(parts, base, commit, task)
+        if await branches.history.holds(head, commit):
+            held.append(task)
+            base = below or base
+            continue
+        message = f"Merge the work of {task}, which {case.task.id} was blocked on"
+        made = await branches.join((head, below or commit), message=message)
+        if made.commit is None:
+            apart[task] = commit
+            files += made.conflicts
+            why = why or made.reason
+        else:
+            new[task] = commit
+            head, base = made.commit, below or base
     if files and parts.settings().on_conflict == "ask":
         return _refused(parts, case, attempt, apart, files, why)
     moved = await parts.workspaces.move_on(workspace, head, base)
     if moved is None:  # something uncommitted is in the way: the agent knows what it is
-        moved, base = workspace, workspace.base_commit
-        apart = {**apart, **held}
-        held = {}
+        moved, base = workspace, began
+        apart, new = {**apart, **new}, {}
     case.workspace, case.head = moved, Head()
     status = await parts.workspaces.status(moved)
     return on.WorkJoined(
         at=parts.clock.now(),
         attempt=attempt,
-        tasks=tuple(held),
-        merge=tuple(filter(None, apart.values())),
+        tasks=(*held, *new),
+        merge=tuple(apart.values()),
         apart=tuple(apart),
         head=status.head,
         base=base,
@@ -84,12 +85,21 @@ async def _join(parts: Parts, case: Case, attempt: int, tasks: tuple[str, ...]) 
     )
 
 
-async def _below(parts: Parts, base: str, commit: str, task: str) -> str:
-    """Return where the agent's own work begins once it is on top of this commit, too."""
+async def _work_of(parts: Parts, case: Case, task: str) -> str:
+    """Return what a task's completed work is; nothing if there is none, or not yet."""
+    if task == case.record.task_id or task not in parts.completed:
+        return ""
+    return await parts.bases.work_of(task, str(case.record.facts.get("base_branch", "")))
+
+
+async def _below(parts: Parts, base: str, commit: str, task: str) -> str | None:
+    """Return where the agent's own work begins on top of its base and this; None: they conflict."""
+    if await parts.branches.history.holds(base, commit):
+        return base
     if await parts.branches.history.holds(commit, base):
         return commit
     joined = await parts.branches.join((base, commit), message=f"Join the work of {task}")
-    return joined.commit or commit
+    return joined.commit
 
 
 def _refused(  # noqa: PLR0913, PLR0917  # what was found, in this order

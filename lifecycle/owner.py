@@ -40,7 +40,7 @@ from lifecycle.minutes import keep
 from lifecycle.outside import facts_from, watch_of
 from lifecycle.parts import News
 from lifecycle.result import LoopResult, ended, interrupted
-from lifecycle.takeover import left_of, unheard
+from lifecycle.takeover import left_of, remember_commits, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -385,6 +385,7 @@ class Owner:
             self._acts.begin(orders, draining=self._draining)
         if self._draining:
             return
+        await remember_commits(case, state, self._parts)
         if not orders and isinstance(state, (Blocked, PrPending)):
             self._looks.now()
         for fact in await unheard(case, state, self._parts.ci, self._parts):
