@@ -1,7 +1,7 @@
 """Breakpoint written by a living agent to the start of the next, against watchfiles by default.
 
 Ours is the whole thing on a repository of 100 files: watch, stop, snapshot, summary, store, the
-look at the blocker, spawn. The peer watches, kills and spawns, and does nothing else.
+event that clears the block, spawn. The peer watches, kills and spawns, and does nothing else.
 """
 
 from __future__ import annotations
@@ -16,29 +16,25 @@ import watchfiles
 from bench.agent import gaps
 from bench.measure import Options, Row, best, compared, in_turns, script
 from bench.world import World, agent_of, patient, task_of, world
+from ci.events import CIEvent, CIEventType
+from lifecycle.machine.states import Blocked
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lifecycle.parts import News
 
 BURST = 10
 WARM_UP = 2
 SPEAKS_AFTER_MS = 60
 """Long enough for both watches to be up; not a multiple of what either of them sleeps."""
-DONE = "T000"
-"""A task that is complete, so that an attempt blocked on it is followed by the next at once."""
+A_WORD = "a word"
+"""What each attempt is blocked on, and an event that the caller hands in clears at once."""
 
 
 def _blocked(name: str) -> str:
-    word = {"type": "blocked", "task_id": name, "summary": "waits", "blocked_on": [DONE]}
+    word = {"type": "blocked", "task_id": name, "summary": "waits", "blocked_on": [A_WORD]}
     return json.dumps({f"agent-{name}": {"lifecycle_state": "blocked", "breakpoint": word}})
-
-
-async def _complete_one(made: World, repo: Path) -> None:
-    said = {"type": "task_complete", "task_id": DONE, "summary": "done"}
-    entry = {f"agent-{DONE}": {"lifecycle_state": "complete", "breakpoint": said}}
-    command = made.agent.says(made.fresh("stamps"), json.dumps(entry))
-    loop = made.loop(repo, with_git=True, settings=patient())
-    await loop.run_agent_loop(agent_of(DONE, command), task_of(DONE))
 
 
 async def _product(made: World, repo: Path) -> list[float]:
@@ -46,7 +42,15 @@ async def _product(made: World, repo: Path) -> list[float]:
     name = stamps.name
     # The first attempt blocks for free; each that blocks again on the same costs a retry.
     settings = patient(max_retries=BURST + WARM_UP)
-    loop = made.loop(repo, with_git=True, settings=settings)
+    event = CIEvent(
+        type=CIEventType.BUILD_SUCCESS, event_id=name, at=0.0, branch=f"agent/agent-{name}"
+    )
+
+    def clear(news: News) -> None:
+        if news.after == Blocked.__name__ != news.before:
+            loop.engine.notify(event)
+
+    loop = made.loop(repo, with_git=True, settings=settings, observers=(clear,))
     command = made.agent.says(stamps, _blocked(name), delay_ms=SPEAKS_AFTER_MS)
     result = await loop.run_agent_loop(agent_of(name, command), task_of(name))
     found = gaps(stamps)[WARM_UP:]
@@ -90,7 +94,6 @@ async def measure(options: Options) -> list[Row]:
     """Measure; few samples suffice, the peer waits for its own step most of the time."""
     with world() as made:
         repo = made.repository(100)
-        await _complete_one(made, repo)
 
         async def attempt() -> Row:
             mine, theirs = await in_turns(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from bench.agent import BenchAgent
     from ci.interface import CIProvider
+    from lifecycle.parts import Observer
 
 DIRECTORIES_PER = 20
 
@@ -91,6 +92,7 @@ class World:
         with_git: bool,
         settings: Settings,
         ci: CIProvider | None = None,
+        observers: tuple[Observer, ...] = (),
     ) -> AgentLifecycleLoop:
         """Build a loop as a user does."""
         return AgentLifecycleLoop(
@@ -101,6 +103,7 @@ class World:
             branch_manager=BranchManager(repo),
             workspace_manager=WorkspaceManager(repo) if with_git else FolderEach(repo),
             settings=settings,
+            observers=observers,
         )
 
 

@@ -10,6 +10,8 @@ from lifecycle.record import Filter
 from lifecycle.store.damage import RecordDamagedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lifecycle.plan import Task
     from lifecycle.ports import Branches
     from lifecycle.record import AgentLifecycle
@@ -73,6 +75,20 @@ class Bases:
             why = why or joined.reason
         return Start(start, tuple(apart), tuple(dict.fromkeys(files)), why)
 
+    async def work_of(self, task_id: str, into: str) -> str:
+        """Return the commit that brings the work of a completed task; nothing if there is none.
+
+        Where only the branch that it was merged into can tell, the newest commit of that.
+        """
+        record = await self.of_task(task_id)
+        match record.work if record is not None else None:
+            case Completed(head=head):
+                return head
+            case Accepted(commit=commit) if await self._branches.commit_exists(commit):
+                return commit
+            case _:
+                return (await self._branches.head(into) if into else None) or ""
+
     async def target_of(self, task: Task) -> str:
         """Return the branch that the work on top of other work goes into at the end."""
         if task.base is not None:
@@ -84,16 +100,22 @@ class Bases:
                 return str(record.facts["base_branch"])
         return ""
 
-    async def unaccepted(self, task: Task, into: str) -> tuple[AgentLifecycle, ...]:
-        """Return the dependencies whose work is completed, not accepted, and not in that branch."""
+    async def unaccepted(self, wanting: Iterable[str], into: str) -> tuple[AgentLifecycle, ...]:
+        """Return those of these tasks whose work is completed, and not accepted or in a branch."""
         found = []
-        for wanted in task.dependencies:
+        for wanted in wanting:
             record = await self.of_task(wanted)
             if record is None or not isinstance(record.work, Completed):
                 continue
             if not await self._branches.history.holds(into, record.work.head):
                 found.append(record)
         return tuple(found)
+
+
+def needs(dependencies: Iterable[str], state: State | None) -> tuple[str, ...]:
+    """Return the tasks that a lifecycle depends on, by its plan or as its agent said."""
+    said = state.tally.depends_on if state is not None else ()
+    return tuple(dict.fromkeys((*dependencies, *said)))
 
 
 def is_done(state: State | None) -> bool:

@@ -77,6 +77,14 @@ class Case:
         """Number of the attempt under way, or of the next one."""
         return self.record.work.tally.attempt if self.record.work is not None else 1
 
+    def had(self, sha: str) -> bool:
+        """Tell whether a commit is known from this or an earlier attempt, as far as we remember."""
+        if not sha:
+            return False
+        rows = {sha for row in self.ledger for sha in (row.head_before, row.head_after)}
+        known = {self.head.sha, self.record.facts.get("base_commit"), *rows}
+        return sha in known or any(sha == commit.sha for commit in self.head.commits)
+
     def remember(self, entry: JournalEntry) -> None:
         """Keep a fact for the next summary."""
         if isinstance(entry.event, on.AgentSpawned) and not entry.late:

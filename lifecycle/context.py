@@ -85,6 +85,8 @@ class Dependency(_Facts):
 
     id: Text
     title: Text = ""
+    said: bool = False
+    """By the agent itself, when it was blocked; not by the plan."""
 
 
 class Blocker(_Facts):
@@ -246,6 +248,8 @@ class ContextSnapshot(_GitFacts):
     dependencies_done: tuple[Dependency, ...] = ()
     dependencies_pending: tuple[Dependency, ...] = ()
     blockers: tuple[Blocker, ...] = ()
+    block_reason: Excerpt = ""
+    """Why the latest attempt was blocked, in its words."""
     communications: Communications | None = None
     retry_count: int = 0
     max_retries: int = 100
@@ -291,6 +295,7 @@ class Facts(TypedDict, total=False):
     workspace_path: str
     notes: Iterable[str]
     blockers: Iterable[Blocker]
+    block_reason: str
     communications: Communications | None
     retry_count: int
     max_retries: int
@@ -352,16 +357,20 @@ class ContextBuilder:
         completed: Collection[str] = (),
         titles: Mapping[str, str] | None = None,
         ledger: Iterable[LedgerEntry] = (),
+        depends_on: Collection[str] = (),
         **facts: Unpack[Facts],
     ) -> ContextSnapshot:
         """Assemble a snapshot; `completed` and `titles` are about the task's dependencies.
+
+        `depends_on` are tasks that the agent itself said it depends on.
 
         Long lists are cut here already (the newest attempts and commits stay), so that neither a
         snapshot nor the work on it grows with the history.
         """
         names = titles or {}
         needed = [
-            Dependency(id=wanted, title=names.get(wanted, "")) for wanted in task.dependencies
+            Dependency(id=wanted, title=names.get(wanted, ""), said=wanted not in task.dependencies)
+            for wanted in dict.fromkeys((*task.dependencies, *depends_on))
         ]
         entries = tuple(ledger)
         cut: dict[str, Any] = {**facts}

@@ -22,6 +22,7 @@ from lifecycle.errors import (
 from lifecycle.housing import leave
 from lifecycle.judging.merging import in_base
 from lifecycle.machine import events as on
+from lifecycle.machine.blocks import waits_for
 from lifecycle.machine.states import (
     About,
     Accepted,
@@ -33,7 +34,6 @@ from lifecycle.machine.states import (
     Rejected,
     Suspended,
 )
-from lifecycle.machine.waits import waits_for
 from lifecycle.masking import masked
 from lifecycle.owner import UNTIL_CAPTURED, Owner
 from lifecycle.performer import Performer
@@ -64,6 +64,7 @@ class Engine:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.performer = Performer(parts)
+        parts.runs = lambda task_id: task_id in self._tasks_running()
         self._owners: dict[str, Owner] = {}
         self._draining = False
         self._started = False
@@ -322,8 +323,8 @@ class Engine:
         return tuple(self._owners.values())
 
     def notify(self, event: CIEvent) -> None:
-        """Take a CI event from whoever brings it."""
-        self._hear(event)
+        """Take a CI event that the caller hands in."""
+        self._hear(event, handed=True)
 
     # --- what lifecycles tell each other ------------------------------------------------------
 
@@ -359,7 +360,7 @@ class Engine:
             state = record.work
             if (
                 isinstance(state, AwaitingHuman)
-                and (state.about is About.DEPENDENCY or state.circle)
+                and state.about in (About.DEPENDENCY, About.BLOCKED_TIMEOUT)
                 and task_id in state.blocked_on
                 and record.agent_id not in self._owners
                 and self.revive is not None
@@ -389,10 +390,10 @@ class Engine:
     def _tasks_running(self) -> set[str]:
         return {owner.case.record.task_id for owner in self._owners.values()}
 
-    def _hear(self, event: CIEvent) -> None:
+    def _hear(self, event: CIEvent, *, handed: bool = False) -> None:
         for owner in self._owners.values():
             if owner.case.record.facts.get("branch") == event.branch:
-                owner.hear(event)
+                owner.hear(event, handed=handed)
 
     # --- what people ask for ------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from lifecycle.blockstory import BlockStory
 from lifecycle.context import (
     Answer,
-    Blocker,
     CIFacts,
     Communications,
     ContextBuilder,
@@ -84,7 +84,9 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         # On record it is where it was made; the repository may have moved since.
         workspace_path=str(case.workspace.path if case.workspace else facts.get("workspace", "")),
         notes=[*map(str, facts.get("notes", ())), *_hidden(case)],
-        blockers=story.blockers(),
+        blockers=story.block.blockers(completed),
+        block_reason=story.block.reason,
+        depends_on=tally.depends_on if tally else (),
         communications=_communications(case, mail),
         retry_count=tally.retry_count if tally else 0,
         max_retries=settings.max_retries,
@@ -126,8 +128,7 @@ class _Story:
         self._case = case
         self._kind, self._text, self._evidence = "", "", ""
         self._word: Word | None = None
-        self._since: float | None = None
-        self._how = ""
+        self.block = BlockStory()
         self._gates: tuple[GateResult, ...] = ()
         self.saved: SavedWork | None = None
         self.last_words = ""
@@ -145,21 +146,12 @@ class _Story:
         """Return how the latest attempt, or the wait after it, ended."""
         if self._kind:
             return Outcome(kind=self._kind, text=self._text, evidence=self._evidence)
+        if self.block.is_over:
+            return Outcome(kind="unblocked")
         if last is None:
             return None
         kind = "question" if last.outcome == "question" else last.outcome
         return Outcome(kind=kind, text=last.error)
-
-    def blockers(self) -> list[Blocker]:
-        """Return what the latest attempt waited for."""
-        word = self._word
-        if word is None or word.type != "blocked":
-            return []
-        cleared = self._kind == "unblocked"
-        return [
-            Blocker(what=what, since=self._since, cleared=cleared, how=self._how)
-            for what in word.blocked_on or (word.reason,)
-        ]
 
     def gates(self) -> tuple[GateResult, ...]:
         """Return the latest results of the gates, the baseline before the first attempt."""
@@ -170,10 +162,12 @@ class _Story:
 
     def _spoke(self, event: _Spoken, _before: str, _after: str) -> None:
         if event.word is not None:
-            self._word, self._since = event.word, event.at
+            self._word = event.word
+            self.block.begins(event.word, event.at)
 
     def _captured(self, event: on.SnapshotTaken, _before: str, _after: str) -> None:
         self.last_words = event.last_words
+        self.block.captured(event)
         if event.saved_ref:
             self.saved = SavedWork(ref=event.saved_ref, files=event.dirty)
 
@@ -204,19 +198,20 @@ class _Story:
             for gate in event.baseline
         )
 
-    def _ci(self, event: on.CiReported, _before: str, after: str) -> None:
+    def _ci(self, event: on.CiReported, _before: str, _after: str) -> None:
         failed = () if event.green else _failed(event)
         status = "green" if event.green else "red"
         self.ci = CIFacts(status=status, sha=event.sha, failed=failed, pr=self._pull_request())
-        if after in ("BackingOff", "Suspended"):
-            self._kind, self._how = "unblocked", f"CI: {event.type}"
-            self._text = event.text
+        self.block.reported(event)
 
-    def _looked(self, event: on.BlockersLooked, before: str, after: str) -> None:
-        if before == "Blocked" and after in ("BackingOff", "Suspended"):
-            done = ", ".join(event.done)
-            self._kind = "unblocked"
-            self._how = f"completed: {done}" if done else f"CI is {event.ci}. {event.text}".strip()
+    def _looked(self, event: on.BlockersLooked, _before: str, _after: str) -> None:
+        self.block.looked(event)
+
+    def _settled(self, event: on.DependencySettled, _before: str, _after: str) -> None:
+        self.block.settled(event)
+
+    def _joined(self, event: on.WorkJoined, _before: str, _after: str) -> None:
+        self.block.joined(event)
 
     def _opened(self, event: on.PullRequestOpened, _before: str, _after: str) -> None:
         pull = PullRequest(url=event.url, number=event.number, state="open")
@@ -263,13 +258,12 @@ class _Story:
     def _unblocked(self, event: on.Unblocked, before: str, _after: str) -> None:
         if before != "Queued":
             self._kind, self._text = "unblocked", event.note
-            self._how = f"{event.by or 'a person'} says so" + (
-                f": {event.note}" if event.note else ""
-            )
+            self.block.let_go(event.by, "unblocked it", event.note)
 
     def _answered(self, event: on.Answered, _before: str, _after: str) -> None:
         question = self._word.question if self._word is not None else ""
         self._kind = "answered"
+        self.block.let_go(event.by, "answered", event.text)
         self.answer = Answer(answer=event.text, question=question, by=event.by)
 
     def _guided(self, event: on.Guided, _before: str, _after: str) -> None:
@@ -288,6 +282,8 @@ class _Story:
         on.WorkspaceReady: _baseline,
         on.CiReported: _ci,
         on.BlockersLooked: _looked,
+        on.DependencySettled: _settled,
+        on.WorkJoined: _joined,
         on.PullRequestOpened: _opened,
         on.PullRequestMoved: _moved,
         on.Reviewed: _reviewed,

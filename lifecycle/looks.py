@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import effects as do
+from lifecycle.machine.blocks import waits_for_ci
 from lifecycle.machine.states import Blocked, PrPending
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Looks:
     def _may_be_unblocked(self, state: Blocked) -> bool:
         """Tell without asking anybody whether a look could find news."""
         ci = self._parts.ci
-        asks_ci = ci is not None and not ci.tells_all and bool(state.head)
+        asks_ci = ci is not None and not ci.tells_all and bool(state.head) and waits_for_ci(state)
         return asks_ci or any(name in self._parts.completed for name in state.word.blocked_on)
 
     async def _at(self, order: Effect) -> None:

@@ -5,19 +5,19 @@ Asking is the truth; events of a provider are only taken as facts that come by t
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
 from ci.events import CIEvent, CIEventType
 from ci.interface import PullRequestState, Watch
 from ci.verdict import VerdictStatus
+from lifecycle.blockers import look
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
+from lifecycle.machine.blocks import waits_for_ci
 from lifecycle.machine.events import Fault, PrFate
 from lifecycle.machine.states import About, AwaitingHuman, Blocked, PrPending, Suspended
-from lifecycle.machine.waits import OF_A_HEAD, waits_for
-from lifecycle.store.damage import RecordDamagedError
+from lifecycle.machine.waits import OF_A_HEAD
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -48,8 +48,13 @@ TOLD_BYTES = 12 * 1024
 """Of a summary's 16 KiB, what failed checks or remarks may take together."""
 
 
-def facts_from(event: CIEvent, now: float) -> tuple[Event, ...]:
-    """Return what a provider's event means to the lifecycle of its branch; often nothing."""
+def facts_from(
+    case: Case, event: CIEvent, now: float, *, handed: bool = False
+) -> tuple[Event, ...]:
+    """Return what an event means to the lifecycle of its branch; often nothing.
+
+    `handed` are those of the library's caller.
+    """
     facts: list[Event] = []
     told = _told(event)
     if event.type in (*GREEN, *RED):
@@ -63,6 +68,8 @@ def facts_from(event: CIEvent, now: float) -> tuple[Event, ...]:
                 excerpt=event.excerpt,
                 url=event.url,
                 details=told,
+                earlier=case.had(event.sha),
+                handed=handed,
             )
         )
     if event.type in FATES and event.pr_number is not None:
@@ -97,7 +104,7 @@ def watch_of(case: Case, state: State) -> Watch | None:
     """Return what of the outside a state waits for, as a provider that looks by itself needs it."""
     branch = str(case.record.facts.get("branch", ""))
     match state:
-        case Blocked(head=head, since=since) if head and branch:
+        case Blocked(head=head, since=since) if head and branch and waits_for_ci(state):
             return Watch(key=case.agent_id, branch=branch, sha=head, since=since)
         case (
             PrPending(number=number, head=head, since=since)
@@ -127,8 +134,8 @@ async def perform(parts: Parts, case: Case, effect: Effect) -> Event | None:
         case do.PublishBranch(head=head):
             await _publish(parts, case, head)
             return None
-        case do.LookAtBlockers(blocked_on=blocked_on, head=head):
-            return await _look_at_blockers(parts, case, blocked_on, head)
+        case do.LookAtBlockers() as order:
+            return await look(parts, case, order)
         case do.OpenPullRequest(url=url, summary=summary):
             return await _open_pull_request(parts, case, url, summary)
         case do.LookAtPullRequest(number=number):
@@ -154,42 +161,6 @@ async def _publish(parts: Parts, case: Case, head: str) -> None:
         except ProviderError:
             # The looks that follow will find out by themselves.
             return
-
-
-async def _look_at_blockers(
-    parts: Parts, case: Case, blocked_on: tuple[str, ...], head: str
-) -> Event:
-    # Known without asking the store: hundreds may look, again and again.
-    done = tuple(name for name in blocked_on if name in parts.completed)
-    ci, text = "", ""
-    if parts.ci is not None and head:
-        try:
-            verdict = await parts.ci.verdict(head)
-            ci, text = str(verdict.status), verdict.summary
-        except ProviderError as error:
-            ci, text = "pending", f"CI cannot be asked: {error}"
-    circle = await _circle(parts, case.record.task_id, blocked_on)
-    return on.BlockersLooked(at=parts.clock.now(), done=done, ci=ci, text=text, circle=circle)
-
-
-async def _circle(parts: Parts, task_id: str, blocked_on: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the shortest way over others that wait, from a task back to itself."""
-    came = dict.fromkeys(blocked_on, task_id)
-    for name in (ways := list(blocked_on)):
-        if name == task_id:
-            path = [name, came[name]]
-            while path[-1] != task_id:
-                path.append(came[path[-1]])
-            return tuple(reversed(path))
-        if name in parts.completed:
-            continue
-        with suppress(RecordDamagedError):
-            record = await parts.bases.of_task(name)
-            for wanted in waits_for(record.work) if record is not None else ():
-                if wanted not in came:
-                    came[wanted] = name
-                    ways.append(wanted)
-    return ()
 
 
 async def _open_pull_request(parts: Parts, case: Case, url: str, summary: str) -> Event:

@@ -40,7 +40,7 @@ from lifecycle.minutes import keep
 from lifecycle.outside import facts_from, watch_of
 from lifecycle.parts import News
 from lifecycle.result import LoopResult, ended, interrupted
-from lifecycle.takeover import left_of, unheard
+from lifecycle.takeover import left_of, remember_commits, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -98,9 +98,9 @@ class Owner:
         """Put a fact into the inbox."""
         self._inbox.put(event, effect_id, request_id)
 
-    def hear(self, event: CIEvent) -> None:
-        """Take what CI says about this lifecycle's branch."""
-        for fact in facts_from(event, self._now()):
+    def hear(self, event: CIEvent, *, handed: bool = False) -> None:
+        """Take what CI says about this lifecycle's branch, or the library's caller for it."""
+        for fact in facts_from(self.case, event, self._now(), handed=handed):
             self.tell(fact)
 
     def drain(self) -> None:
@@ -251,10 +251,12 @@ class Owner:
         commit = draft.commit(done, item.request_id)
         await self._keep(lambda: self._parts.store.commit(commit))
         self._parts.checkpoint(f"after commit of {name}")
-        rested = self.state.tally.resting
+        rested, was_done = self.state.tally.resting, is_done(self.state)
         case.record = draft.record
         if is_done(case.record.work):
             self._parts.completed[case.record.task_id] = case.task.title
+        elif was_done:  # it was sent back
+            self._parts.completed.pop(case.record.task_id, None)
         if draft.row is not None:
             case.note_attempt(draft.row)
         if draft.spending is not None:
@@ -381,6 +383,7 @@ class Owner:
             self._acts.begin(orders, draining=self._draining)
         if self._draining:
             return
+        await remember_commits(case, state, self._parts)
         if not orders and isinstance(state, (Blocked, PrPending)):
             self._looks.now()
         for fact in await unheard(case, state, self._parts.ci, self._parts):

@@ -78,6 +78,11 @@ def _no_other_code(folder: Path, commands: tuple[str, ...]) -> tuple[Finding, ..
     return ()
 
 
+def _nobody(task_id: str) -> bool:
+    del task_id
+    return False
+
+
 def _unseen(watch: Watch) -> None:
     del watch
 
@@ -131,6 +136,8 @@ class Parts:
     board: Board = field(default_factory=Board)
     plans: dict[str, PlanMark] = field(default_factory=dict)
     """The plan that a task belongs to, by the task's id, where it came with one."""
+    runs: Callable[[str], bool] = _nobody
+    """Tells whether somebody in this process runs the lifecycle of a task."""
     ci: CIProvider | None = None
     masker: Masker = field(default_factory=Masker)
     """Takes secrets out of all that is kept."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from communication.mailbox import ReadingKind
 from lifecycle import outside
 from lifecycle.attend import Attendance, anything, word_of
+from lifecycle.blockers import named
 from lifecycle.errors import PlanError
 from lifecycle.handout import (
     drop_config,
@@ -19,6 +20,7 @@ from lifecycle.handout import (
     write_summary,
 )
 from lifecycle.housing import end, leave, look_once, look_up, mailbox_of, opened, save, whole
+from lifecycle.joining import join
 from lifecycle.judging.gates import GateRunner
 from lifecycle.judging.merging import Merger
 from lifecycle.machine import effects as do
@@ -79,8 +81,8 @@ class Performer:
     ) -> Event | None:
         """Carry out one order; None when nothing needs to be told."""
         match effect:
-            case do.PrepareWorkspace(attempt=attempt):
-                return await self._prepare(case, effect_id, attempt)
+            case do.PrepareWorkspace() as order:
+                return await self._prepare(case, effect_id, order)
             case do.SpawnAgent() as order:
                 return await self._spawn(case, effect_id, order, tell, afford)
             case do.StopAgent(attempt=attempt, process=process):
@@ -90,8 +92,8 @@ class Performer:
             case do.ThawAgent(attempt=attempt):
                 await self._thaw(case, attempt)
                 return None
-            case do.TakeSnapshot(attempt=attempt):
-                return await self._capture(case, attempt)
+            case do.TakeSnapshot() as order:
+                return await self._capture(case, order)
             case do.RunGates(attempt=attempt, head=head):
                 return await self._gates.run(case, effect_id, attempt, head)
             case do.MergeBranch() as order:
@@ -184,7 +186,10 @@ class Performer:
 
     # --- workspace ----------------------------------------------------------------------------
 
-    async def _prepare(self, case: Case, effect_id: str, attempt: int) -> Event:
+    async def _prepare(self, case: Case, effect_id: str, order: do.PrepareWorkspace) -> Event:
+        attempt = order.attempt
+        if order.join:
+            return await join(self._parts, case, attempt, order.join)
         try:
             start = await self._parts.bases.start_of(case.task)
             if start.merge and self._parts.settings().on_conflict == "ask":
@@ -283,7 +288,8 @@ class Performer:
 
     # --- what it left -------------------------------------------------------------------------
 
-    async def _capture(self, case: Case, attempt: int) -> Event:
+    async def _capture(self, case: Case, order: do.TakeSnapshot) -> Event:
+        attempt = order.attempt
         attendance = self._attended.pop(case.agent_id, None)
         if attendance is not None:
             attendance.close()
@@ -304,6 +310,7 @@ class Performer:
             loose = await self._parts.workspaces.loose(workspace, case.head.files)
             branch = await self._parts.branches.head(workspace.branch) if elsewhere else ""
             await self._note_work(case, workspace, (status.head, saved, branch or ""))
+            blockers = await named(self._parts, case, order.blocked_on, status.head)
         except (RuntimeFault, OSError) as error:
             return on.SnapshotFailed(at=self._now(), attempt=attempt, text=str(error))
         return on.SnapshotTaken(
@@ -317,6 +324,9 @@ class Performer:
             saved_ref=saved,
             last_words=self._last_words(case, attempt, attendance),
             elsewhere=elsewhere,
+            blocked_on=blockers.blocked_on,
+            tasks=blockers.tasks,
+            joined=blockers.joined,
         )
 
     async def _note_work(self, case: Case, workspace: Workspace, tips: tuple[str, ...]) -> None:

@@ -45,6 +45,10 @@ class Workspaces(Protocol):
         """Begin to merge a commit for the agent to finish; None if its branch holds it."""
         ...
 
+    async def move_on(self, workspace: Workspace, commit: str, base: str) -> Workspace | None:
+        """Bring the branch to a commit on top of it; None where something is in the way."""
+        ...
+
     async def unlock(self, workspace: Workspace) -> None:
         """Remove what a killed git left locked; nobody may be alive in the workspace."""
         ...

@@ -57,15 +57,23 @@ def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
             record.error = None
         case _:
             record.error = None
+    if facts := _facts(event):
+        record.facts = {**record.facts, **facts}
+
+
+def _facts(event: Event) -> dict[str, Any]:
+    """Return what an event adds to what is known of branch and work."""
     match event:
         case on.WorkspaceReady():
-            record.facts = {**record.facts, **_workspace(event)}
+            return _workspace(event)
+        case on.WorkJoined(attempt=attempt, head=head, base=base) if head:
+            return {"base_commit": base, "joined": {"attempt": attempt, "head": head}}
         case on.MergeSucceeded(into=into) if into:
-            record.facts = {**record.facts, "base_branch": into}
+            return {"base_branch": into}
         case on.GatesFinished(flagged=flagged) if flagged:
-            record.facts = {**record.facts, "flagged": list(flagged)}
+            return {"flagged": list(flagged)}
         case _:
-            pass
+            return {}
 
 
 def _workspace(event: on.WorkspaceReady) -> dict[str, Any]:
@@ -134,6 +142,9 @@ def _began(before: State) -> bool:
 
 def head_now(row: AttemptRow | None, record: AgentLifecycle) -> str:
     """Return the commit that the workspace is at, as far as it is written down."""
+    joined = record.facts.get("joined")
+    if joined is not None and (row is None or joined["attempt"] > row.attempt):
+        return str(joined["head"])
     if row is None:
         return str(record.facts.get("base_commit", ""))
     return row.head_after or row.head_before

@@ -5,13 +5,25 @@ It finds out and tells; nothing is decided or committed here.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lifecycle.housing import look_once, opened
 from lifecycle.machine import effects as do
-from lifecycle.machine.states import Blocked, Queued, Spawning, Stopping, Working
+from lifecycle.machine.blocks import open_words
+from lifecycle.machine.states import (
+    AwaitingHuman,
+    Blocked,
+    Queued,
+    Spawning,
+    Stopping,
+    Suspended,
+    Working,
+)
 from lifecycle.masking import masked
 from lifecycle.outside import facts_from, missed
+from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from ci.interface import CIProvider
@@ -55,6 +67,17 @@ async def left_of(case: Case, state: State, parts: Parts, performer: Performer) 
     )
 
 
+async def remember_commits(case: Case, state: State, parts: Parts) -> None:
+    """Learn which commits the branch holds, where a report of CI on one of them is no news."""
+    inner = state.inner if isinstance(state, Suspended) else state
+    if parts.ci is None or not isinstance(inner, (Blocked, AwaitingHuman)) or not inner.head:
+        return
+    workspace = await opened(parts, case) if open_words(inner) else None
+    if workspace is not None:
+        with suppress(RuntimeFault, OSError):  # the attempts' heads are known all the same
+            await look_once(parts, case, workspace)
+
+
 async def unheard(case: Case, state: State, ci: CIProvider | None, parts: Parts) -> list[Event]:
     """Return what CI told around the end of an earlier runner, unless that one took it."""
     if ci is None or isinstance(state, Queued):
@@ -62,7 +85,7 @@ async def unheard(case: Case, state: State, ci: CIProvider | None, parts: Parts)
     since = state.since if isinstance(state, Blocked) else case.record.updated_at - SLACK
     told = await missed(ci, str(case.record.facts.get("branch", "")), since)
     taken = [replace(entry.event, at=0.0) for entry in case.recent]
-    facts = [fact for event in told for fact in facts_from(event, parts.clock.now())]
+    facts = [fact for event in told for fact in facts_from(case, event, parts.clock.now())]
     return [
         fact for fact in masked(tuple(facts), parts.masker) if replace(fact, at=0.0) not in taken
     ]

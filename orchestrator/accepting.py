@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lifecycle.bases import needs
 from lifecycle.errors import LifecycleError
 from lifecycle.judging.along import Along, ComesAlong
 from lifecycle.machine.states import Completed
@@ -147,8 +148,9 @@ def _in_order(
         if agent_id in begun:
             return
         begun.add(agent_id)
-        task = wanted[agent_id].facts.get("task", {})
-        needed = [of_task[name] for name in task.get("dependencies", ()) if name in of_task]
+        record = wanted[agent_id]
+        planned = record.facts.get("task", {}).get("dependencies", ())
+        needed = [of_task[name] for name in needs(planned, record.work) if name in of_task]
         held = [each.agent_id for each in comes[agent_id] if each.agent_id in wanted]
         for first in (*needed, *held):
             put(first)

@@ -38,6 +38,12 @@ def _ready(event: on.WorkspaceReady) -> str:
     return f"its workspace on {event.branch} is ready{failing}"
 
 
+def _joined(event: on.WorkJoined) -> str:
+    held = f"its branch holds the work of {', '.join(event.tasks)}" if event.tasks else ""
+    apart = f"that of {', '.join(event.apart)} is to be merged by the agent" if event.apart else ""
+    return "; ".join(filter(None, (held, apart))) or "there was nothing to merge into its branch"
+
+
 def _exited(event: on.AgentExited) -> str:
     if event.word is not None:
         return _word(event.attempt, event.word)
@@ -94,6 +100,9 @@ def _looked(event: on.BlockersLooked) -> str:
     parts = []
     if event.done:
         parts.append(f"{', '.join(event.done)} completed")
+    if event.failed:
+        why = f" ({event.why})" if event.why else ""
+        parts.append(f"{', '.join(event.failed)} ended without completing{why}")
     if event.ci:
         parts.append(f"CI is {event.ci}")
     if event.circle:
@@ -152,6 +161,7 @@ _TELLERS: dict[type[Event], Callable[..., str]] = {
     on.Admitted: lambda _: "it got a place",
     on.DependencySettled: _settled,
     on.WorkspaceReady: _ready,
+    on.WorkJoined: _joined,
     on.WorkspaceFailed: lambda event: f"the workspace could not be made: {event.text}",
     on.AgentSpawned: lambda event: (
         f"the agent of attempt {event.attempt} started (process {event.process.pid})"

@@ -25,6 +25,8 @@ _WORDS = 200
 """Characters of somebody's text that one sentence carries."""
 _MOST = 2000
 """Characters of what a person has to read whole: a question, or what to do."""
+_NO_REASONS = (on.Admitted, on.AgentSpawned, on.WorkspaceReady, on.WorkJoined)
+"""Facts that only carry out what came before them."""
 _ASKED = {
     Wanted.PAUSE: "asked to pause after this attempt",
     Wanted.STOP: "asked to stop this attempt",
@@ -107,7 +109,7 @@ class Scene:
         entry = first
         moves = [each for each in self.view.journal if not each.late and each.before != each.after]
         for earlier in reversed(moves):
-            if not isinstance(entry.event, (on.Admitted, on.AgentSpawned, on.WorkspaceReady)):
+            if not isinstance(entry.event, _NO_REASONS):
                 break
             if earlier.seq < entry.seq:
                 entry = earlier

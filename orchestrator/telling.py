@@ -32,6 +32,7 @@ from orchestrator.waiting import waiting_for
 if TYPE_CHECKING:
     from lifecycle.parts import News
 
+PREPARING = "preparing its workspace"
 WORDS = 160
 """Columns of an agent's words in one line."""
 MOST = 2000
@@ -71,6 +72,10 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
         case on.WorkspaceReady(branch=branch, base_branch=base, base_commit=commit):
             text = f"works on branch {branch}, from {base or commit[:12]}"
             return "; ".join((text, *_before(event), *map(_whole, event.notes)))
+        case on.WorkJoined(tasks=tasks, apart=apart):
+            held = f"its branch holds the work of {', '.join(tasks)}" if tasks else ""
+            left = f"the agent is to merge the work of {', '.join(apart)}" if apart else ""
+            return "; ".join(filter(None, (held, left)))
         case on.WorkspaceFailed(text=text):
             return f"no workspace: {_whole(text)}"
         case on.AgentSpawned(attempt=attempt, process=process):
@@ -205,8 +210,9 @@ _ASKED: dict[type[on.PersonEvent], str] = {
 def _entered(state: State, news: News) -> str:  # noqa: PLR0911  # one line per state reads best
     word = word_for(state)
     match state:
-        case Preparing():
-            return "preparing its workspace"
+        case Preparing(tally=tally):
+            said = ", ".join(tally.depends_on)
+            return f"merging the work of {said} into its branch" if said else PREPARING
         case Verifying():
             return "running the verify commands"
         case Blocked() | PrPending():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lifecycle.machine.blocks import names_ci, open_words, tasks_of
 from lifecycle.machine.endings import TREATMENTS
 from lifecycle.machine.states import (
     TERMINAL,
@@ -79,6 +80,12 @@ def _queued(scene: Scene, state: Queued) -> str:
 
 
 def _preparing(scene: Scene, state: Preparing) -> str:
+    if said := state.tally.depends_on:
+        return (
+            f"merging what is complete of {listed(said)} into its branch for attempt "
+            f"{state.tally.attempt}{scene.cause(state)}; then the agent starts"
+            f"{scene.asked_for(state)}"
+        )
     return (
         f"starting: preparing the workspace of attempt {state.tally.attempt}{scene.cause(state)}; "
         f"the agent starts when worktree, branch and baseline are there{scene.asked_for(state)}"
@@ -141,15 +148,27 @@ def _blocked(scene: Scene, state: Blocked) -> str:
     word = state.word
     target = listed(word.blocked_on) or quoted(word.reason or word.summary)
     said = f": {quoted(word.reason)}" if word.blocked_on and word.reason else ""
-    branch = scene.record.facts.get("branch")
-    ways = [f"{listed(word.blocked_on)} completes"] if word.blocked_on else []
-    ways += [f"CI reports on {branch}"] if branch else []
+    over = f"; {state.heard}" if state.heard else ""
     return (
         f"waiting since {scene.view.when(state.since)} because attempt {scene.spoken_in(state)} "
-        f"signalled `blocked` on {target}{said}{scene.named_rule(state)}; it is unblocked when "
-        f"{either([*ways, 'someone runs ' + scene.do('unblock')])}; given up at "
-        f"{scene.view.when(state.until)}{scene.outside()}"
+        f"signalled `blocked` on {target}{said}{scene.named_rule(state)}{over}; it is unblocked "
+        f"when {either([*_ways(scene, state), 'someone runs ' + scene.do('unblock')])}; given up "
+        f"at {scene.view.when(state.until)}{scene.outside()}"
     )
+
+
+def _ways(scene: Scene, state: Blocked) -> list[str]:
+    """Say what ends the block without a person: all of it has to happen."""
+    tasks, words = tasks_of(state), open_words(state)
+    branch = scene.record.facts.get("branch")
+    ways = []
+    if tasks:
+        verb = "completes" if len(tasks) == 1 else "complete"
+        ways.append(f"{listed(tasks)} {verb} (said by the agent)")
+    if words and branch:
+        which = branch if all(map(names_ci, words)) else f"a commit of {branch} made since"
+        ways.append(f"CI reports on {which}")
+    return [" and ".join(ways)] if ways else []
 
 
 def _pull_request(scene: Scene, state: PrPending) -> str:
@@ -214,6 +233,12 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: C901, PLR0911  #
                 f"needs you since {since} because {state.text}{rule}; none of them "
                 f"goes on by itself: end the wait of one with {scene.do('unblock')} or "
                 f"{scene.do('answer', 'TEXT')}"
+            )
+        case About.BLOCKED_TIMEOUT if state.failed or state.joined:
+            later = " a later completion counts;" if state.failed else ""
+            return (
+                f"waiting for a person since {since} because {state.text}{rule};{later} go on with "
+                f"{scene.do('unblock', 'TEXT')} or {scene.do('answer', 'TEXT')}"
             )
         case About.BLOCKED_TIMEOUT:
             what = listed(state.blocked_on) or quoted(state.text)

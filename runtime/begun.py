@@ -1,4 +1,4 @@
-"""Begins a merge in a workspace, for an agent to finish: markers in the files, MERGE_HEAD set.
+"""Begins a merge in a workspace, for an agent to finish, or moves it on to one that is made.
 
 Owns when there is nothing to begin. It commits nothing, and it never touches what is uncommitted.
 """
@@ -90,3 +90,20 @@ async def begin_merge(git: Git, checkout: Checkout, branch: str, commit: str) ->
         ours=await only(status.head, other),
         theirs=await only(other, status.head),
     )
+
+
+async def move_on(git: Git, checkout: Checkout, branch: str, commit: str) -> bool:
+    """Move the checked out branch on to a commit on top of it; False where something is in the way.
+
+    What is uncommitted stays as it is; where the commit changes the same files, nothing is moved.
+    """
+    status = await status_of(git, checkout)
+    if status.head == commit:
+        return True
+    if status.branch != branch:
+        return False
+    careful = ("--ff-only", "--no-autostash", "--no-verify-signatures", "--quiet")
+    moved = await git.run(
+        "merge", *careful, commit, cwd=checkout.folder, env=checkout.env, check=False, timeout=SLOW
+    )
+    return moved.code == 0

@@ -69,6 +69,11 @@ class FolderWorkspaces:
         del workspace, commit
         return None
 
+    async def move_on(self, workspace: Workspace, commit: str, base: str) -> Workspace | None:
+        """Move nothing: without git there is nothing to move."""
+        del commit, base
+        return workspace
+
     async def unlock(self, workspace: Workspace) -> None:
         """Remove nothing: there is no git whose locks could stay."""
         del workspace

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from runtime import homes, ownership
-from runtime.begun import BegunMerge, begin_merge
+from runtime.begun import BegunMerge, begin_merge, move_on
 from runtime.errors import CheckedOutError, WorkspaceError
 from runtime.git import Git
 from runtime.gitview import pinned, read_small
@@ -137,6 +137,19 @@ class WorkspaceManager:
         async with self._lock(workspace.agent_id):
             checkout = await self._checkout(workspace)
             return await begin_merge(self._git, checkout, workspace.branch, commit)
+
+    async def move_on(self, workspace: Workspace, commit: str, base: str) -> Workspace | None:
+        """Bring the branch to a commit on top of it whose own work begins at this base.
+
+        None, with nothing moved, where uncommitted files are in the way or it is on another branch.
+        """
+        async with self._lock(workspace.agent_id):
+            checkout = await self._checkout(workspace)
+            if not await move_on(self._git, checkout, workspace.branch, commit):
+                return None
+            if base != workspace.base_commit:
+                await self._trees.point(BASE_REFS + workspace.agent_id, base)
+            return replace(workspace, base_commit=base)
 
     async def planted(self, workspace: Workspace) -> tuple[str, ...]:
         """Tell what git would run in the user's hands since the workspace was made.

@@ -95,6 +95,7 @@ def trim(values: Values, level: int) -> Values:
             values["guidance"], limits.asides, "pieces of guidance", newest=True
         ),
         "communications": communications and cutter.mail(communications),
+        "block_reason": cutter.text(values["block_reason"], limits.words, "why it was blocked"),
         "last_words": cutter.text(values["last_words"], limits.words, "last words", head=0),
     }
     for name, limit, noun in (

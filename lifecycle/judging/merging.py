@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
 from ci.interface import MergeTerms, PullRequestState
+from lifecycle.bases import needs
 from lifecycle.judging.along import DONE, Along, ComesAlong, refusal
 from lifecycle.judging.mergegates import MergeGates
 from lifecycle.machine import events as on
@@ -132,7 +133,9 @@ class Merger:
         """Return what would come along, and what it was to be built on and is not accepted."""
         found = await self._comes_along.of_branch(case.agent_id, head, base)
         known = {each.agent_id for each in found}
-        needed = await self._parts.bases.unaccepted(case.task, base)
+        needed = await self._parts.bases.unaccepted(
+            needs(case.task.dependencies, case.record.work), base
+        )
         wanted = (Along(each.agent_id, DONE, each.task_id) for each in needed)
         return (*found, *(each for each in wanted if each.agent_id not in known))
 

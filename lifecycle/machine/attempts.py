@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle.machine import chain
+from lifecycle.machine import blocks, chain
 from lifecycle.machine import effects as do
 from lifecycle.machine.endings import TREATMENTS, Then, broken, settle, without_streaks
 from lifecycle.machine.events import Fault
@@ -96,11 +96,28 @@ def first_spawn(state: Preparing, event: on.WorkspaceReady, policy: Policy) -> S
     return launch(state, event.at, policy, approved=False)
 
 
+def joined(state: Preparing, event: on.WorkJoined, policy: Policy) -> Step:
+    """Start the next attempt on top of the work that it waited for; the agent did not make it."""
+    tally = changed(_merging(state.tally, event.merge), faults=0, tree=event.tree)
+    if tally.wanted is not Wanted.NOTHING:
+        back = BackingOff(tally=tally, until=event.at, why="interrupted")
+        return land(back, event.at)
+    return launch(changed(state, tally=tally), event.at, policy, approved=False)
+
+
+def _merging(tally: Tally, commits: tuple[str, ...]) -> Tally:
+    return changed(tally, merge=tuple(dict.fromkeys((*tally.merge, *commits))))
+
+
 def no_workspace(state: Preparing, event: on.WorkspaceFailed, policy: Policy) -> Step:
     """Wait out a failing disk; give up at once on what only the user can mend."""
     if event.conflicts:
         human = AwaitingHuman(
-            tally=state.tally, about=About.CONFLICT, text=event.text, since=event.at
+            tally=_merging(state.tally, event.merge),
+            about=About.CONFLICT,
+            text=event.text,
+            since=event.at,
+            blocked_on=state.tally.depends_on,
         )
         return land(human, event.at)
     if event.fault is Fault.USER:
@@ -267,8 +284,14 @@ def stop(state: Working, outcome: Outcome) -> Step:
 
 def capture(state: State, outcome: Outcome) -> Step:
     """Order the snapshot."""
-    order = do.TakeSnapshot(attempt=state.tally.attempt)
-    return Step(Capturing(tally=state.tally, outcome=outcome), (order,))
+    capturing = Capturing(tally=state.tally, outcome=outcome)
+    return Step(capturing, (_snapshot(capturing),))
+
+
+def _snapshot(state: Capturing) -> do.TakeSnapshot:
+    word = state.outcome.word
+    blocked_on = word.blocked_on if word is not None and word.type == "blocked" else ()
+    return do.TakeSnapshot(attempt=state.tally.attempt, blocked_on=blocked_on)
 
 
 def _with_last_word(outcome: Outcome, word: Word | None) -> Outcome:
@@ -380,6 +403,11 @@ def _complete_ungated(
 
 
 def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy) -> Step:
+    tally, word = blocks.understood(state.tally, word, event)
+    human = blocks.on_done_work(tally, word, event)
+    if human is not None:
+        return land(human, event.at)
+    state = changed(state, tally=tally)
     thing = ", ".join(sorted(word.blocked_on)) or word.reason or "something it did not name"
     again = thing == state.tally.blocked_on
     tally = changed(_without_stuck(state.tally), blocked_on=thing)
@@ -443,8 +471,7 @@ def capture_again(state: Capturing, event: on.DeadlinePassed, policy: Policy) ->
     del policy
     if state.again_at is None or event.at < state.again_at:
         return Step(state, late=True)
-    order = do.TakeSnapshot(attempt=state.tally.attempt)
-    return Step(changed(state, again_at=None), (order,))
+    return Step(changed(state, again_at=None), (_snapshot(state),))
 
 
 def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:

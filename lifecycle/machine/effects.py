@@ -26,6 +26,9 @@ class AttemptEffect(Effect):
 class PrepareWorkspace(AttemptEffect):
     """Make worktree and branch, take the gates' baseline."""
 
+    join: tuple[str, ...] = ()
+    """They are there: only merge the completed work of these tasks into the branch."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpawnAgent(AttemptEffect):
@@ -55,6 +58,9 @@ class ThawAgent(AttemptEffect):
 @dataclass(frozen=True, kw_only=True)
 class TakeSnapshot(AttemptEffect):
     """Save dirty work and gather the facts."""
+
+    blocked_on: tuple[str, ...] = ()
+    """What the agent says it waits for: find out which of that are tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,12 +93,30 @@ class WorkspaceReady(AttemptEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkspaceFailed(AttemptEvent):
-    """Worktree or branch could not be made."""
+    """Worktree or branch could not be made, or other work not be merged into it."""
 
     text: str
     fault: Fault
     conflicts: tuple[str, ...] = ()
     """Files in which the work that it builds on does not go together."""
+    merge: tuple[str, ...] = ()
+    """Commits that do not go together with the branch as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkJoined(AttemptEvent):
+    """The branch holds the completed work of tasks that the agent was blocked on."""
+
+    tasks: tuple[str, ...] = ()
+    """Those whose work it holds now."""
+    merge: tuple[str, ...] = ()
+    """Commits of the others; they are to be merged by the agent."""
+    apart: tuple[str, ...] = ()
+    """Their tasks."""
+    head: str = ""
+    base: str = ""
+    """Where the agent's own work begins now: above what was merged."""
+    tree: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,6 +250,12 @@ class SnapshotTaken(AttemptEvent):
     last_words: str = ""
     elsewhere: str = ""
     """Where the workspace stands, if its commit is not the one the agent's branch is at."""
+    blocked_on: tuple[str, ...] = ()
+    """What the agent waits for, with tasks by their ids."""
+    tasks: tuple[str, ...] = ()
+    """Those of `blocked_on` that are tasks."""
+    joined: tuple[str, ...] = ()
+    """Those of `tasks` that are complete and part of the branch, as the agent was told before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +285,12 @@ class BlockersLooked(Event):
 
     done: tuple[str, ...] = ()
     """Those of `blocked_on` that are tasks and are done."""
+    tasks: tuple[str, ...] = ()
+    """Those that are tasks."""
+    failed: tuple[str, ...] = ()
+    """Those that ended without completing."""
+    why: str = ""
+    """What the first of these ended with."""
     ci: str = ""
     """green, red, pending, none or nothing for the branch's head."""
     text: str = ""
@@ -288,6 +318,10 @@ class CiReported(Event):
     excerpt: str = ""
     url: str = ""
     details: tuple[Told, ...] = ()
+    earlier: bool = False
+    """The commit is one of those below the head of the branch, or of an earlier attempt."""
+    handed: bool = False
+    """It comes from the caller of the library, not from the provider."""
 
 
 class PrFate(StrEnum):

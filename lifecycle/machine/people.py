@@ -8,6 +8,7 @@ from lifecycle.machine import chain
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.attempts import stop
+from lifecycle.machine.blocks import woken
 from lifecycle.machine.states import (
     About,
     Accepted,
@@ -68,12 +69,19 @@ def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy)
         return verify_now(state, event.at, said, approved=True)
     if isinstance(state, AwaitingHuman) and state.about is About.NO_PROGRESS:
         return try_once(state, event.at, policy, said)
-    return wake(_trusted_again(state), event.at, said)
+    return _go_on(_trusted_again(state), event.at, said)
 
 
 def _trusted_again(state: Blocked | AwaitingHuman) -> Blocked | AwaitingHuman:
     """A person looked at it: what was tried in vain before counts no more."""
     return counted(state, ci_fixes=0, conflicts=0)
+
+
+def _go_on(state: Blocked | AwaitingHuman, at: float, why: str) -> Step:
+    """Start the next attempt; who was blocked gets the work that is there of what it named."""
+    if isinstance(state, Blocked) or state.about is About.BLOCKED_TIMEOUT:
+        return woken(state, at, why)
+    return wake(state, at, why)
 
 
 def skip_dependencies(state: Queued, event: on.Unblocked, policy: Policy) -> Step:
@@ -96,7 +104,7 @@ def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -
         return try_once(state, event.at, policy, _said("answered", event.by, ""))
     if isinstance(state, AwaitingHuman) and is_before_work(state):
         return prepare_again(state, event.at, _said("answered", event.by, ""))
-    return wake(_trusted_again(state), event.at, _said("answered", event.by, ""))
+    return _go_on(_trusted_again(state), event.at, _said("answered", event.by, ""))
 
 
 def guide_waiting(state: AwaitingHuman, event: on.Guided, policy: Policy) -> Step:

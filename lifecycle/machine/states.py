@@ -204,6 +204,8 @@ class Tally:
     """Attempts in a row that program or machine were not fit to run; nor do they."""
     blocked_on: str = ""
     """What the latest blocked attempt waited for."""
+    depends_on: tuple[str, ...] = ()
+    """Tasks that the agent was blocked on: from then on it depends on them."""
     faults: int = 0
     """Environment failures in a row; they cost no retry but stop at their own limit."""
     ci_fixes: int = 0
@@ -301,6 +303,10 @@ class Blocked(State):
     head: str = ""
     ci: str = ""
     """The verdict on the branch when the blockers were last looked at."""
+    cleared: tuple[str, ...] = ()
+    """What is over of that which is no task."""
+    heard: str = ""
+    """What cleared it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,8 +349,13 @@ class AwaitingHuman(State):
     blocked_on: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     """Those of `blocked_on` that ended without completing."""
+    joined: tuple[str, ...] = ()
+    """Those of `blocked_on` that are complete and part of the branch, as the agent was told."""
     circle: tuple[str, ...] = ()
     """Tasks that wait for each other, from this one back to this one."""
+    cleared: tuple[str, ...] = ()
+    heard: str = ""
+    """As in `Blocked`."""
     head: str = ""
     """The commit that the wait given up was about."""
     url: str = ""

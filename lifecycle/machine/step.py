@@ -223,8 +223,10 @@ def _rest_on(state: State, tally: Tally, at: float, policy: Policy, *, approved:
 
 
 def prepare(state: State) -> Step:
-    """Order the workspace."""
-    return Step(Preparing(tally=state.tally), (do.PrepareWorkspace(attempt=state.tally.attempt),))
+    """Order the workspace, or what is to be merged into it before the next attempt."""
+    tally = state.tally
+    order = do.PrepareWorkspace(attempt=tally.attempt, join=tally.depends_on)
+    return Step(Preparing(tally=tally), (order,))
 
 
 def _by(tally: Tally) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from lifecycle.machine import attempts, people, waits
+from lifecycle.machine import attempts, blocks, people, waits
 from lifecycle.machine import events as on
 from lifecycle.machine.events import AttemptEvent, Event
 from lifecycle.machine.states import (
@@ -85,6 +85,8 @@ RULES: tuple[Rule, ...] = (
     # one attempt: before the agent lives
     rule(Preparing, on.WorkspaceReady, attempts.first_spawn,
          Spawning, AwaitingHuman, BackingOff, Suspended, Rejected),
+    rule(Preparing, on.WorkJoined, attempts.joined,
+         Spawning, AwaitingHuman, BackingOff, Suspended, Rejected),
     rule(Preparing, on.WorkspaceFailed, attempts.no_workspace,
          BackingOff, AwaitingHuman, Suspended, Rejected),
     rule(Preparing, on.Guided, attempts.note, Preparing),
@@ -146,10 +148,10 @@ RULES: tuple[Rule, ...] = (
     rule(Verifying, on.StopRequested, people.hold_next, Verifying),
     rule(Verifying, on.RejectRequested, people.reject_soon, Verifying),
     # waits
-    rule(Blocked, on.BlockersLooked, waits.looked, Blocked, BackingOff, AwaitingHuman),
-    rule(Blocked, on.CiReported, waits.ci_unblocks, Blocked, BackingOff),
-    rule(Blocked, on.DependencySettled, waits.blocker_settled, Blocked),
-    rule(Blocked, on.DeadlinePassed, waits.blocked_deadline, Blocked, AwaitingHuman),
+    rule(Blocked, on.BlockersLooked, blocks.looked, Blocked, BackingOff, AwaitingHuman),
+    rule(Blocked, on.CiReported, blocks.ci_unblocks, Blocked, BackingOff),
+    rule(Blocked, on.DependencySettled, blocks.blocker_settled, Blocked),
+    rule(Blocked, on.DeadlinePassed, blocks.blocked_deadline, Blocked, AwaitingHuman),
     rule(Blocked, on.Unblocked, people.unblock, BackingOff),
     rule(Blocked, on.Answered, people.answer, BackingOff),
     rule(Blocked, on.ResumeRequested, people.mended, Blocked),
@@ -187,7 +189,7 @@ RULES: tuple[Rule, ...] = (
     rule(AwaitingHuman, on.Reviewed, waits.reviewed_late, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.DependencySettled, waits.dependency_came_late,
          AwaitingHuman, Queued, Blocked),
-    rule(AwaitingHuman, on.CiReported, waits.ci_came_late, AwaitingHuman, BackingOff),
+    rule(AwaitingHuman, on.CiReported, blocks.ci_came_late, AwaitingHuman, BackingOff, Blocked),
     rule(AwaitingHuman, on.Guided, people.guide_waiting, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.PauseRequested, people.pause_wait, Suspended),
     rule(AwaitingHuman, on.StopRequested, people.pause_wait, Suspended),

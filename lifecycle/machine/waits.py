@@ -1,4 +1,4 @@
-"""Rules of the waits: dependencies, blockers, pull requests. No process, no place. Pure."""
+"""Rules of the waits: dependencies, pull requests, people. No process, no place. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine import chain
 from lifecycle.machine import effects as do
+from lifecycle.machine.blocks import depending, wait_again
 from lifecycle.machine.events import Fault, PrFate
 from lifecycle.machine.states import (
     About,
     AwaitingHuman,
-    Blocked,
     PrPending,
     Queued,
     State,
-    Suspended,
     Word,
     counted,
 )
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from lifecycle.machine import events as on
     from lifecycle.machine.policy import Policy
 
-DECIDED = ("green", "red")
 OF_A_HEAD = (PrFate.CHECKS_FAILED, PrFate.CONFLICT)
 """Fates that are about one commit."""
 OVER_A_PULL_REQUEST = (About.PR_TIMEOUT, About.CI_LIMIT, About.CONFLICT)
@@ -62,89 +60,6 @@ def dependency_settled(state: Queued, event: on.DependencySettled, policy: Polic
         return Step(human)
     left = tuple(task for task in state.waiting_on if task != event.task_id)
     return Step(changed(state, waiting_on=left))
-
-
-# --- blockers ---------------------------------------------------------------------------------
-
-
-def blocker_settled(state: Blocked, event: on.DependencySettled, policy: Policy) -> Step:
-    """Look at all blockers when one of them moved."""
-    del policy
-    if event.task_id not in state.word.blocked_on:
-        return Step(state, late=True)
-    return Step(state, (_look(state),))
-
-
-def looked(state: Blocked, event: on.BlockersLooked, policy: Policy) -> Step:
-    """Go on when every blocker is a task that is done, or when CI came to a verdict meanwhile."""
-    del policy
-    named = state.word.blocked_on
-    if named and set(named) <= set(event.done):
-        return wake(state, event.at, f"unblocked: {', '.join(named)} completed")
-    if event.ci in DECIDED and state.ci not in ("", *DECIDED):
-        return wake(state, event.at, f"unblocked: CI is {event.ci}. {event.text}".rstrip(". "))
-    if event.circle:
-        return Step(_in_circle(state, event))
-    # A look that could not tell must not wipe out that a verdict is awaited.
-    return Step(changed(state, ci=event.ci or state.ci))
-
-
-def _in_circle(state: Blocked, event: on.BlockersLooked) -> AwaitingHuman:
-    """Wait for a person: no time passes that could end this."""
-    return AwaitingHuman(
-        tally=state.tally,
-        about=About.BLOCKED_TIMEOUT,
-        text=f"it waits in a circle: {' -> '.join(event.circle)}",
-        since=event.at,
-        blocked_on=state.word.blocked_on,
-        circle=event.circle,
-        head=state.head,
-    )
-
-
-def waits_for(state: State | None) -> tuple[str, ...]:
-    """Return the tasks, or words, without which a lifecycle does not go on by itself."""
-    match state:
-        case Queued(waiting_on=named) | AwaitingHuman(blocked_on=named):
-            return named
-        case Blocked(word=word):
-            return word.blocked_on
-        case Suspended(inner=inner):
-            return waits_for(inner)
-        case _:
-            return ()
-
-
-def ci_unblocks(state: Blocked, event: on.CiReported, policy: Policy) -> Step:
-    """Let a fresh attempt see what CI said about the branch."""
-    del policy
-    return _ci_wakes(state, event)
-
-
-def _ci_wakes(state: Blocked | AwaitingHuman, event: on.CiReported) -> Step:
-    if event.sha and state.head and event.sha != state.head:
-        return Step(state, late=True)
-    return wake(state, event.at, f"unblocked: CI reports {event.type}. {event.text}".rstrip(". "))
-
-
-def blocked_deadline(state: Blocked, event: on.DeadlinePassed, policy: Policy) -> Step:
-    """Give the wait up to a person."""
-    del policy
-    if event.at < state.until:
-        return Step(state, late=True)
-    human = AwaitingHuman(
-        tally=state.tally,
-        about=About.BLOCKED_TIMEOUT,
-        text=state.word.reason or state.word.summary,
-        since=event.at,
-        blocked_on=state.word.blocked_on,
-        head=state.head,
-    )
-    return Step(human)
-
-
-def _look(state: Blocked) -> do.LookAtBlockers:
-    return do.LookAtBlockers(blocked_on=state.word.blocked_on, head=state.head)
 
 
 # --- pull requests ----------------------------------------------------------------------------
@@ -310,8 +225,8 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
         case About.BLOCKED_TIMEOUT if is_stuck(state.tally, policy):
             return try_once(state, event.at, policy, again)
         case About.BLOCKED_TIMEOUT:
-            return _wait_again(state, event.at, policy)
-        case About.CONFLICT if is_before_work(state):
+            return wait_again(state, event.at, policy)
+        case About.CONFLICT if is_before_work(state) or state.blocked_on:
             return prepare_again(state, event.at, again)
         case About.PR_TIMEOUT | About.CI_LIMIT | About.CONFLICT:
             pending = PrPending(
@@ -333,17 +248,6 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
             return Step(state, late=not rests)
 
 
-def _wait_again(state: AwaitingHuman, at: float, policy: Policy) -> Step:
-    blocked = Blocked(
-        tally=state.tally,
-        since=at,
-        until=at + policy.blocked_timeout,
-        word=Word(type="blocked", blocked_on=state.blocked_on, reason=state.text),
-        head=state.head,
-    )
-    return Step(blocked, (_look(blocked),))
-
-
 def dependency_came_late(state: AwaitingHuman, event: on.DependencySettled, policy: Policy) -> Step:
     """Queue again when no dependency stands failed; a blocker settled after all is looked at."""
     if event.task_id not in state.blocked_on:
@@ -351,7 +255,8 @@ def dependency_came_late(state: AwaitingHuman, event: on.DependencySettled, poli
     if state.about is About.DEPENDENCY:
         return _dependency_moved(state, event)
     if state.about is About.BLOCKED_TIMEOUT and event.done:
-        return _wait_again(state, event.at, policy)
+        known = changed(state, tally=depending(state.tally, (event.task_id,)))
+        return wait_again(known, event.at, policy)
     return Step(state, late=True)
 
 
@@ -365,11 +270,3 @@ def _dependency_moved(state: AwaitingHuman, event: on.DependencySettled) -> Step
     if failed:
         return Step(changed(state, blocked_on=left, failed=failed))
     return Step(Queued(tally=state.tally, waiting_on=left))
-
-
-def ci_came_late(state: AwaitingHuman, event: on.CiReported, policy: Policy) -> Step:
-    """CI unblocks also after the time-out."""
-    del policy
-    if state.about is not About.BLOCKED_TIMEOUT:
-        return Step(state, late=True)
-    return _ci_wakes(state, event)

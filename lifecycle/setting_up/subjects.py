@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lifecycle.bases import needs
 from lifecycle.housing import opened
 from lifecycle.machine.states import Preparing, Spawning, Wanted
 from runtime.setup.copies import INCLUDE_FILE
@@ -75,7 +76,7 @@ async def _trusted(parts: Parts, case: Case) -> tuple[str, str]:
         return "", ""
     branch = workspace.base_branch or await parts.bases.target_of(case.task)
     target = (await parts.branches.head(branch) if branch else None) or workspace.base_commit
-    if not case.task.dependencies:
+    if not needs(case.task.dependencies, case.record.work):
         return workspace.base_commit, target
     shared = await parts.setup_facts.shared(workspace.base_commit, target)
     return shared or workspace.base_commit, target

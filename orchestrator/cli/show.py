@@ -166,6 +166,10 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
         tally = work.tally
         interrupted = f", interrupted: {tally.interruptions}" if tally.interruptions else ""
         yield "attempts", f"{tally.spawn_count}, retries used: {tally.retry_count}{interrupted}"
+    if work is not None:
+        plan = facts.get("task", {}).get("dependencies", ())
+        said = [f"{task} (said by the agent)" for task in work.tally.depends_on if task not in plan]
+        yield "depends on", ", ".join([*plan, *said])
     if facts.get("branch"):
         base = facts.get("base_branch") or str(facts.get("base_commit", ""))[:12]
         yield "branch", f"{facts['branch']} from {base}"

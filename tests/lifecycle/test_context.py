@@ -126,7 +126,10 @@ def test_a_situation_gives_exactly_the_text_that_was_read_and_approved(name: str
             ["2 of 2 verify commands failed (1 of them already before the first attem"],
         ),
         ("crash", ["SIGSEGV", "Segmentation fault", "Uncommitted in your workspace"]),
-        ("unblocked_by_ci", ["The block is over", "`ci-green`: cleared", "(Project layout): done"]),
+        (
+            "unblocked_by_ci",
+            ["What happened since", "`ci-green`: `CI is green", "(Project layout): done"],
+        ),
         (
             "checks_failed",
             ["`test (3.11)`: **FAILED**", "No module named 'httpx'", "`local://pr/7`"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,10 @@ from lifecycle.machine import events as on
 from lifecycle.machine.states import Blocked, PrPending
 from lifecycle.result import LoopResultType
 from tests.lifecycle.world import AGENT, DONE, PATIENCE, Step, World, commit, git, says, until
+
+if TYPE_CHECKING:
+    from ci.local import LocalCIProvider
+    from lifecycle.loop import AgentLifecycleLoop
 
 BLOCKED = [*commit("x.txt"), says("blocked", blocked_on=["ci"], reason="CI must say yes")]
 OPENED = [*commit("x.txt"), says("pr_created", summary="a pull request")]
@@ -61,6 +66,108 @@ async def test_a_task_that_completes_unblocks_who_waits_for_it(world: World) -> 
     await other
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
     assert "T002" in world.prompt(2)
+
+
+async def test_the_build_of_its_own_commit_clears_no_words_that_do_not_name_ci(
+    world: World,
+) -> None:
+    """CI is asked and heard, before and after a restart of the runner."""
+    key = [*commit("x.txt"), *commit("y.txt"), says("blocked", blocked_on=["the key"])]
+    script = {1: key, 2: [DONE]}
+    ci = world.ci()
+    async with world.running(script, ci=ci) as running:
+        await running.at("Blocked")
+        work = await world.work()
+        assert isinstance(work, Blocked)
+        await until(lambda: _is_built(ci, work.head))
+        older = world.git("rev-parse", f"agent/{AGENT}~1")
+    assert isinstance(await world.work(), Blocked)
+    async with world.running(script, ci=world.ci()) as running:
+        await until(lambda: _owned(running.loop))
+        owner = running.loop.engine.owner(AGENT)
+        assert owner is not None
+        await until(lambda: owner.case.head.sha)
+        for sha in (older, work.head):
+            owner.hear(_build(sha))
+        await asyncio.sleep(0.1)
+        assert isinstance(await world.work(), Blocked)
+        await running.loop.notify(_build(work.head))
+        result = await running.result()
+    assert (result.spawn_count, result.retry_count) == (2, 0)
+    assert "an event was handed in: build_success" in world.prompt(2)
+    assert "CI is" not in world.prompt(2).split("## Blockers")[1].split("##")[0]
+
+
+def _build(sha: str) -> CIEvent:
+    now = time.time()  # noqa: TID251  # an outside clock
+    kind = CIEventType.BUILD_SUCCESS
+    return CIEvent(type=kind, event_id=f"b{sha}", at=now, branch=f"agent/{AGENT}", sha=sha)
+
+
+def _owned(loop: AgentLifecycleLoop) -> bool:
+    return loop._engine is not None and loop.engine.owner(AGENT) is not None
+
+
+def _is_built(ci: LocalCIProvider, sha: str) -> bool:
+    forge = ci._forge
+    return forge is not None and str(forge.checks.verdict(sha).status) == "green"
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+async def test_work_that_it_waited_for_is_merged_unless_something_uncommitted_is_in_the_way(
+    world: World, *, dirty: bool
+) -> None:
+    go = world.folder / "go"
+    left = [{"write": {"path": "theirs.txt", "text": "a draft\n"}}] if dirty else []
+    blocked = {1: [*commit("own.txt"), *left, says("blocked", blocked_on=["agent-T002"])],
+               2: [DONE]}  # fmt: skip
+    slow = [{"wait_file": str(go)}, *commit("theirs.txt", "theirs\n"), DONE]
+    loop = world.loop()
+    other = asyncio.create_task(
+        loop.run_agent_loop(world.agent(slow, "agent-T002"), world.task("T002"))
+    )
+    await until(lambda: loop._engine is not None and loop.engine.owner("agent-T002"))
+    first = asyncio.create_task(loop.run_agent_loop(world.agent(blocked), world.task()))
+    await until(lambda: world.passed("Blocked"))
+    go.touch()
+    await other
+    await until(lambda: world.paths.prompt(AGENT, 2).exists())
+    told = world.prompt(2)
+    if dirty:
+        assert "task T002 completed; its work is still to be merged into yours" in told
+        assert "which the runner did not begin" in told
+        assert (world.workspace / "theirs.txt").read_text() == "a draft\n"
+        await loop.shutdown()
+    else:
+        assert "task T002 completed and its work is merged into your branch" in told
+        assert (world.workspace / "theirs.txt").read_text() == "theirs\n"
+    await asyncio.wait_for(first, PATIENCE)
+    if not dirty:
+        assert (await world.record()).changed_files == ["own.txt"]
+        assert [row.commits for row in await world.attempts()] == [1, 0]
+
+
+async def test_a_block_on_a_task_outlasts_a_restart_of_the_runner(world: World) -> None:
+    script = {1: [*commit("own.txt"), says("blocked", blocked_on=["T002"])], 2: [DONE]}
+    hang = {"hang": True}
+    async with world.running(script) as running:
+        other = asyncio.create_task(
+            running.loop.run_agent_loop(world.agent([hang], "agent-T002"), world.task("T002"))
+        )
+        await running.at("Blocked")
+    await other
+    loop = world.loop()
+    done = world.agent([*commit("theirs.txt"), DONE], "agent-T002")
+    second, first = await asyncio.wait_for(
+        asyncio.gather(
+            loop.run_agent_loop(done, world.task("T002")),
+            loop.run_agent_loop(world.agent(script), world.task()),
+        ),
+        PATIENCE,
+    )
+    assert second.result_type is first.result_type is LoopResultType.TASK_COMPLETE
+    assert first.spawn_count == 2
+    assert "its work is merged into your branch" in world.prompt(2)
 
 
 async def test_a_task_starts_when_its_dependencies_are_complete_and_on_top_of_them(

@@ -49,10 +49,11 @@ def over(transcript: Play, how: on.Report | Word, *, at: float, tree: str = "t1"
     """End the attempt that works, and capture it."""
     attempt = transcript.state.tally.attempt
     word, report = (how, None) if isinstance(how, Word) else (None, how)
+    blocked_on = word.blocked_on if word is not None and word.type == "blocked" else ()
     return (
         transcript.on(on.AgentExited(at=at, attempt=attempt, exit_code=1, word=word, report=report))
         .to(Capturing)
-        .orders(do.TakeSnapshot(attempt=attempt))
+        .orders(do.TakeSnapshot(attempt=attempt, blocked_on=blocked_on))
         .on(on.SnapshotTaken(at=at, attempt=attempt, head="h1", tree=tree))
     )
 

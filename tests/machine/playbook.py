@@ -1,6 +1,6 @@
 """A small language for transcripts of the machine: in this state, on this fact, that follows.
 
-    play(working()).on(exited(word=BLOCKED)).to(Capturing).orders(do.TakeSnapshot(attempt=1))
+    play(working()).on(exited(word=BLOCKED)).to(Capturing).orders(LOOK_INTO_BLOCK)
 
 Every step must keep the laws, and every order must be expected: one that a transcript does not name
 fails its test. Steps are noted in `WALKED`, so that the coverage of the table can be proven.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from lifecycle.machine import effects as do
 from lifecycle.machine.policy import Policy
 from lifecycle.machine.states import (
     About,
@@ -47,6 +48,8 @@ DONE = Word(type="task_complete", summary="all of it")
 BLOCKED = Word(type="blocked", blocked_on=("T000",), reason="needs the schema")
 PR = Word(type="pr_created", summary="the fix", pr_url="local://pr/1")
 QUESTION = Word(type="question", question="which port?")
+LOOK_INTO_BLOCK = do.TakeSnapshot(attempt=1, blocked_on=("T000",))
+"""The capture of an attempt that said `BLOCKED`."""
 
 
 class Walked(NamedTuple):
@@ -177,7 +180,10 @@ def verifying(**tally: Any) -> Verifying:
 
 
 def blocked(word: Word = BLOCKED, *, ci: str = "", **tally: Any) -> Blocked:
-    return Blocked(tally=_over(tally), since=0, until=100, word=word, head="h1", ci=ci)
+    """Return the state after an attempt that was blocked; what it names like a task is one."""
+    tasks = tuple(name for name in word.blocked_on if name.startswith("T0"))
+    known = _over({"depends_on": tasks, **tally})
+    return Blocked(tally=known, since=0, until=100, word=word, head="h1", ci=ci)
 
 
 def pr_pending(

@@ -21,7 +21,16 @@ from lifecycle.machine.states import (
     Wanted,
 )
 from tests.machine.attempting import due, over, started
-from tests.machine.playbook import BLOCKED, PROCESS, backing_off, ended, play, queued, working
+from tests.machine.playbook import (
+    BLOCKED,
+    LOOK_INTO_BLOCK,
+    PROCESS,
+    backing_off,
+    ended,
+    play,
+    queued,
+    working,
+)
 
 OVER = "budget of the day: 3 of 3 attempts used"
 DOOMED = on.AttemptDoomed(at=9, attempt=1, ended=Ended.BUDGET, text=OVER)
@@ -69,7 +78,7 @@ def test_a_breakpoint_written_while_it_was_being_ended_for_its_budget_counts() -
         .orders(STOP)
         .on(on.AgentStopped(at=10, attempt=1, word=BLOCKED))
         .to(Capturing, outcome=Outcome(ended=Ended.BREAKPOINT, word=BLOCKED))
-        .orders(SNAPSHOT)
+        .orders(LOOK_INTO_BLOCK)
         .on(TAKEN)
         .to(Blocked)
         .orders(do.PublishBranch(head="h1"), do.LookAtBlockers(blocked_on=("T000",), head="h1"))

@@ -22,7 +22,16 @@ from lifecycle.machine.states import (
     Wanted,
     Word,
 )
-from tests.machine.playbook import BLOCKED, DONE, PR, QUESTION, capturing, play, verifying
+from tests.machine.playbook import (
+    BLOCKED,
+    DONE,
+    LOOK_INTO_BLOCK,
+    PR,
+    QUESTION,
+    capturing,
+    play,
+    verifying,
+)
 
 TAKEN = on.SnapshotTaken(at=10, attempt=1, head="h1", tree="t1", changed_files=("a.py",))
 GREEN = Gate(command="pytest -q", ok=True, code=0)
@@ -79,7 +88,7 @@ def test_a_failing_snapshot_is_taken_again_so_that_no_word_is_lost() -> None:
         .changes_nothing(on.DeadlinePassed(at=39))
         .on(on.DeadlinePassed(at=40))
         .to(Capturing, again_at=None)
-        .orders(do.TakeSnapshot(attempt=1))
+        .orders(LOOK_INTO_BLOCK)
         .changes_nothing(on.DeadlinePassed(at=41))
         .on(on.SnapshotTaken(at=42, attempt=1, head="h1"))
         .to(Blocked)

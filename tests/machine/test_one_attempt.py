@@ -28,6 +28,7 @@ from lifecycle.machine.states import (
 from tests.machine.playbook import (
     BLOCKED,
     DONE,
+    LOOK_INTO_BLOCK,
     PROCESS,
     backing_off,
     capturing,
@@ -201,7 +202,7 @@ def test_a_breakpoint_ends_the_process_that_signalled_it() -> None:
         .orders(STOP)
         .on(on.AgentStopped(at=10, attempt=1, signal=15))
         .to(Capturing, outcome=Outcome(ended=Ended.BREAKPOINT, word=BLOCKED, signal=15))
-        .orders(SNAPSHOT)
+        .orders(LOOK_INTO_BLOCK)
     )
 
 
@@ -232,7 +233,7 @@ def test_a_breakpoint_counts_also_of_an_agent_that_met_a_limit_afterwards() -> N
         play(working())
         .on(on.AgentExited(at=9, attempt=1, signal=9, limit="memory limit 1 MB", word=BLOCKED))
         .to(Capturing, outcome=Outcome(ended=Ended.BREAKPOINT, word=BLOCKED, signal=9))
-        .orders(SNAPSHOT)
+        .orders(LOOK_INTO_BLOCK)
     )
 
 

@@ -54,5 +54,5 @@ def test_the_page_explains_every_state_with_its_coarse_one() -> None:
         for line in PAGE.read_text(encoding="utf-8").splitlines()
         if line.startswith("| `")
     ]
-    explained = {row[0].strip("`"): row[1] for row in rows if len(row) == 4}
+    explained = {row[0].strip("`"): row[2] for row in rows if len(row) == 5}
     assert explained == {kind.__name__: str(states.COARSE[kind]) for kind in states.ALL}

@@ -48,7 +48,6 @@ def test_it_begins_when_its_last_dependency_completed() -> None:
 
 def test_a_task_it_does_not_depend_on_changes_nothing() -> None:
     play(queued("T000")).changes_nothing(settled("T009"))
-    play(blocked()).changes_nothing(settled("T009"))
     play(awaiting(About.DEPENDENCY, blocked_on=("T000",), failed=("T000",))).changes_nothing(
         settled("T009")
     )
@@ -88,114 +87,7 @@ def test_a_dependency_that_completes_after_all_queues_it_for_the_others() -> Non
     )
 
 
-# --- blockers ---------------------------------------------------------------------------------
-
-
-def test_all_blockers_must_be_done() -> None:
-    two = Word(type="blocked", blocked_on=("T000", "T001"))
-    (
-        play(blocked(two))
-        .on(on.BlockersLooked(at=20, done=("T000",)))
-        .to(Blocked)
-        .on(on.BlockersLooked(at=30, done=("T001", "T000")))
-        .to(BackingOff, until=30)
-        .says("unblocked: T000, T001 completed")
-    )
-
-
-def test_a_blocker_in_free_words_is_never_done_by_itself() -> None:
-    nothing_named = Word(type="blocked", reason="credentials")
-    play(blocked(nothing_named)).on(on.BlockersLooked(at=20, done=("T000",))).to(Blocked)
-
-
-def test_a_circle_of_waits_is_for_a_person_at_once_and_what_settles_it_still_counts() -> None:
-    circle = ("T001", "T000", "T001")
-    (
-        play(blocked())
-        .on(on.BlockersLooked(at=20, circle=circle))
-        .to(AwaitingHuman, about=About.BLOCKED_TIMEOUT, circle=circle, blocked_on=("T000",))
-        .says("it waits in a circle: T001 -> T000 -> T001")
-        .on(settled("T000"))
-        .to(Blocked)
-        .orders(LOOK)
-    )
-
-
-def test_a_blocker_that_moved_is_looked_at() -> None:
-    play(blocked()).on(settled("T000")).to(Blocked).orders(LOOK)
-    play(blocked()).on(settled("T000", done=False)).to(Blocked).orders(LOOK)
-
-
-def test_a_verdict_that_was_there_before_it_blocked_is_no_news() -> None:
-    (
-        play(blocked())
-        .on(on.BlockersLooked(at=20, ci="green"))
-        .to(Blocked, ci="green")
-        .on(on.BlockersLooked(at=30, ci="red"))
-        .to(Blocked, ci="red")
-    )
-
-
-@pytest.mark.parametrize("before", ["pending", "none"])
-@pytest.mark.parametrize("verdict", ["green", "red"])
-def test_a_verdict_that_came_while_it_was_blocked_wakes_it(before: str, verdict: str) -> None:
-    (
-        play(blocked())
-        .on(on.BlockersLooked(at=20, ci=before))
-        .to(Blocked, ci=before)
-        .on(on.BlockersLooked(at=30, ci=verdict, text="7 passed"))
-        .to(BackingOff, until=30)
-        .says(f"unblocked: CI is {verdict}. 7 passed")
-    )
-
-
-def test_a_look_that_could_not_tell_does_not_hide_the_verdict_after_it() -> None:
-    (
-        play(blocked(ci="pending"))
-        .on(on.BlockersLooked(at=20, ci=""))
-        .to(Blocked, ci="pending")
-        .on(on.BlockersLooked(at=30, ci="green"))
-        .to(BackingOff)
-    )
-
-
-def test_ci_unblocks_whatever_it_says() -> None:
-    play(blocked()).on(ci(sha="h1")).to(BackingOff, until=20).says("CI reports build_success")
-    play(blocked()).on(ci(green=False)).to(BackingOff).says("CI reports build_failure. 7 passed")
-
-
-def test_ci_speaking_of_another_commit_changes_nothing() -> None:
-    play(blocked()).changes_nothing(ci(sha="h0"))
-
-
-def test_a_block_that_lasts_too_long_is_given_up_to_a_person() -> None:
-    (
-        play(blocked())
-        .changes_nothing(on.DeadlinePassed(at=99))
-        .on(on.DeadlinePassed(at=100))
-        .to(AwaitingHuman, about=About.BLOCKED_TIMEOUT, blocked_on=("T000",), head="h1", until=None)
-        .says("needs the schema")
-    )
-
-
-def test_ci_unblocks_also_after_the_time_out() -> None:
-    timed_out = awaiting(About.BLOCKED_TIMEOUT, head="h1")
-    play(timed_out).on(ci(sha="h1")).to(BackingOff, until=20).says("CI reports build_success")
-    play(timed_out).changes_nothing(ci(sha="h0"))
-    play(awaiting(About.QUESTION)).changes_nothing(ci())
-
-
-def test_a_blocker_that_completes_after_the_time_out_is_looked_at() -> None:
-    timed_out = awaiting(About.BLOCKED_TIMEOUT, blocked_on=("T000",), head="h1")
-    (
-        play(timed_out, blocked_timeout=100)
-        .on(settled("T000"))
-        .to(Blocked, since=20, until=120, head="h1")
-        .orders(LOOK)
-        .on(on.BlockersLooked(at=21, done=("T000",)))
-        .to(BackingOff)
-    )
-    play(timed_out).changes_nothing(settled("T000", done=False))
+# --- questions ---------------------------------------------------------------------------------
 
 
 def test_a_question_nobody_answers_becomes_a_block_that_timed_out() -> None:

@@ -184,11 +184,49 @@ def test_verifying_names_the_commit() -> None:
 
 
 def test_blocked_names_who_on_what_and_every_way_out() -> None:
-    assert Life().rest(BLOCKED).why() == (
+    life = Life().rest(BLOCKED).take(on.BlockersLooked(at=6, tasks=("T000",)))
+    assert life.why() == (
         'Waiting since @5 because attempt 1 signalled `blocked` on T000: "no API yet" (rule: '
-        "conclude); it is unblocked when T000 completes, CI reports on agent/agent-T001, or "
-        "someone runs `loopwright unblock agent-T001`; given up at @1005."
+        "conclude); it is unblocked when T000 completes (said by the agent), or someone runs "
+        "`loopwright unblock agent-T001`; given up at @1005."
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "way"),
+    [
+        ((), "when CI reports on agent/agent-T001, or"),
+        (("the CI run",), "when CI reports on agent/agent-T001, or"),
+        (("a key",), "when CI reports on a commit of agent/agent-T001 made since, or"),
+        (("T000", "ci"), "when T000 completes (said by the agent) and CI reports on agent/agent-T"),
+    ],
+)
+def test_blocked_says_what_all_has_to_happen(names: tuple[str, ...], way: str) -> None:
+    life = Life().rest(Word(type="blocked", blocked_on=names, reason="not yet"))
+    tasks = tuple(name for name in names if name == "T000")
+    assert way in life.take(on.BlockersLooked(at=6, tasks=tasks)).why()
+
+
+def test_what_is_cleared_already_is_told() -> None:
+    life = Life().rest(Word(type="blocked", blocked_on=("T000", "ci")))
+    life.take(
+        on.BlockersLooked(at=6, tasks=("T000",)),
+        on.CiReported(at=7, type="build_success", green=True, text="7 passed"),
+    )
+    assert "; CI reports build_success. 7 passed; it is unblocked when T000 completes" in life.why()
+
+
+def test_a_block_that_no_time_ends_says_why_and_both_ways_out() -> None:
+    failed = on.BlockersLooked(at=6, tasks=("T000",), failed=("T000",), why="person: not wanted")
+    said = Life().rest(BLOCKED).take(failed).why()
+    assert "it is blocked on T000, which did not complete: person: not wanted" in said
+    assert "a later completion counts; go on with `loopwright unblock agent-T001 TEXT`" in said
+
+
+def test_the_merge_of_what_was_waited_for_is_told() -> None:
+    life = Life().rest(BLOCKED).take(on.BlockersLooked(at=6, done=("T000",)), on.Admitted(at=7))
+    assert life.why().startswith("Merging what is complete of T000 into its branch for attempt 2")
+    assert "because the blockers were looked at: T000 completed" in life.why()
 
 
 def test_blocked_for_a_reason_without_a_name_quotes_the_reason() -> None:

@@ -38,6 +38,7 @@ LISTS = (
 
 def values(**given: Any) -> dict[str, Any]:
     return {
+        "block_reason": "",
         **dict.fromkeys(LISTS, ()),
         "task": TASK,
         "attempt": 1,
