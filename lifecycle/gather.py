@@ -86,7 +86,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         blockers=story.blockers(),
         communications=_communications(case, mail),
         retry_count=tally.retry_count if tally else 0,
-        max_retries=settings.max_retries,
+        max_retries=settings.for_task(case.task).max_retries,
         spawn_count=tally.spawn_count if tally else 0,
         interruptions=tally.interruptions if tally else 0,
         last_outcome=story.outcome(last) if ended else None,

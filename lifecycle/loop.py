@@ -61,8 +61,8 @@ class AgentLifecycleLoop:
     """Runs agents in fresh processes, attempt after attempt, until their task is truly done.
 
     One object serves any number of agents at once. `settings` may be a function, which is then
-    asked again for each decision; `max_retries` and its like, where given, come before it. `who` is
-    named to other runners that want the repository; without `comm_file_path` each agent has its
+    asked again for each decision; `max_retries` and its like, where given, come before it, and
+    `max_retries` is then kept to exactly (see `Settings.naming_retries`). `who` is named to other runners that want the repository; without `comm_file_path` each agent has its
     communications.json in its workspace. A provider that works with a forge needs its `remote`.
     """
 
@@ -306,16 +306,18 @@ def _reader(
     max_retries: int | None,
     retry_interval: float | None,
 ) -> Callable[[], Settings]:
-    given: dict[str, float] = {}
-    if max_retries is not None:
-        given["max_retries"] = max_retries
-    if retry_interval is not None:
-        given["retry_interval"] = retry_interval
+    names = {"max_retries": max_retries, "retry_interval": retry_interval}
+    given = {name: value for name, value in names.items() if value is not None}
+    checked = Settings.model_validate(given).model_dump(include=set(given))
+
+    def joined(read: Settings) -> Settings:
+        if not given:
+            return read
+        told = read.model_copy(update=checked)
+        # What `told` counts as set is what the settings set, and what was given here.
+        return told if max_retries is None else told.naming_retries(checked["max_retries"])
+
     if settings is None or isinstance(settings, Settings):
-        fixed = Settings.model_validate({**(settings or Settings()).model_dump(), **given})
+        fixed = joined(settings or Settings())
         return lambda: fixed
-
-    def read() -> Settings:
-        return settings().model_copy(update=given)
-
-    return read
+    return lambda: joined(settings())

@@ -207,7 +207,8 @@ def _concluded(
     row: AttemptRow, before: Capturing, event: on.SnapshotTaken, after: State
 ) -> AttemptRow:
     word = before.outcome.word
-    failed = after.tally.retry_count > before.tally.retry_count
+    given_up = isinstance(after, Rejected) and after.reason is Reason.MAX_RETRIES
+    failed = given_up or after.tally.retry_count > before.tally.retry_count
     outcome = word.type if word is not None else str(before.outcome.ended)
     if failed and word is not None and word.type == "task_complete":
         outcome = "gate_failed"

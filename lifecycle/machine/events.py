@@ -253,6 +253,12 @@ class GatesFinished(AttemptEvent):
     """Why they could not be run at all."""
     asks: str = ""
     """What a person has to decide before they can be run."""
+    digest: str = ""
+    """Of how they failed, alike for failures that differ in times, numbers and order alone."""
+    lines: str = ""
+    """Those lines of their output that tell most."""
+    as_before: bool = False
+    """They failed so before any work."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,12 @@ def parser(name: str) -> Parser:
     who = made.add_mutually_exclusive_group()
     who.add_argument("--agent", metavar="NAME", help="a known agent program, such as claude")
     who.add_argument("--command", metavar="'CMD ARG'", help="any program that reads its prompt")
-    made.add_argument("--max-retries", type=count, metavar="N", help="failed attempts allowed")
+    made.add_argument(
+        "--max-retries",
+        type=count,
+        metavar="N",
+        help="retries after failed attempts, exactly so many; 0 for one attempt",
+    )
     made.add_argument("--retry-interval", type=seconds, metavar="S", help="seconds after a failure")
     made.add_argument(
         "--verify",
@@ -64,7 +69,6 @@ def run(name: str, args: list[str]) -> int:
 
     bench = looping.Bench.of(
         repo,
-        max_retries=options.max_retries,
         retry_interval=options.retry_interval,
         **confined,
     )
@@ -75,6 +79,7 @@ def run(name: str, args: list[str]) -> int:
         command=options.command,
         verify=tuple(options.verify),
         base=options.base,
+        max_retries=options.max_retries,
     )
 
     async def work(engine: Engine) -> Work:

@@ -112,7 +112,7 @@ def test_work_off_the_branch_opens_it() -> None:
 
 
 def test_retries_that_are_used_up_come_before_it() -> None:
-    play(capturing(Ended.CRASH, **STUCK, retry_count=4), max_retries=5).on(TAKEN).to(
+    play(capturing(Ended.CRASH, **STUCK, retry_count=5), max_retries=5).on(TAKEN).to(
         Rejected, reason=Reason.MAX_RETRIES
     )
 
