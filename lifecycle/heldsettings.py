@@ -30,8 +30,8 @@ HELD = frozenset({
     "plan_budget_tokens", "plan_budget_usd", "plan_budget_hours", "plan_budget_attempts",
     "day_budget_tokens", "day_budget_usd", "day_budget_hours", "day_budget_attempts",
     "max_retries", "max_attempts", "stuck_limit", "same_gate_limit", "breaker_cooldown",
-    "limit_patience", "max_provider_failures", "max_environment_failures", "ci_fix_limit", "conflict_limit",
-    "on_conflict",
+    "limit_patience", "max_provider_failures", "max_environment_failures", "ci_fix_limit",
+    "conflict_limit", "on_conflict",
     # What is merged, on whose word, and where to.
     "review_summaries", "auto_merge", "merge_method", "required_reviews", "review_authors",
     "require_ci", "expected_checks", "checks_grace", "rerun_red", "providers", "remote",

@@ -24,7 +24,7 @@ from lifecycle.engine import Engine
 from lifecycle.errors import LifecycleError
 from lifecycle.joints import surroundings
 from lifecycle.judging.right_code import finder, made_in
-from lifecycle.parts import Parts, silent
+from lifecycle.parts import Parts, logged
 from lifecycle.paths import Paths
 from lifecycle.places import Places
 from lifecycle.programs import here
@@ -62,8 +62,10 @@ class AgentLifecycleLoop:
 
     One object serves any number of agents at once. `settings` may be a function, which is then
     asked again for each decision; `max_retries` and its like, where given, come before it, and
-    `max_retries` is then kept to exactly (see `Settings.naming_retries`). `who` is named to other runners that want the repository; without `comm_file_path` each agent has its
-    communications.json in its workspace. A provider that works with a forge needs its `remote`.
+    `max_retries` is kept to exactly (see the setting). `who` is named to other runners that want
+    the repository; without `comm_file_path` each agent has its communications.json in its
+    workspace. A provider that works with a forge needs its `remote`. Without `report` what people
+    should know goes to the logger "loopwright".
     """
 
     def __init__(  # noqa: PLR0913  # the interface that users know
@@ -104,7 +106,7 @@ class AgentLifecycleLoop:
         self._paths = Paths.of(self.repo_dir)
         self._lock = RunnerLock(self._paths.root, who=who)
         self._observers = observers
-        self._report = report
+        self._report = report or logged
         self._checkpoint = checkpoint
         self._remote = remote
         self._checkouts: Checkouts = checkouts or _checkouts(self.repo_dir, workspace_manager)
@@ -236,7 +238,7 @@ class AgentLifecycleLoop:
             setup_facts=SetupFacts(self.repo_dir),
             ports=PortSlots(self._paths.ports),
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
-            rounds=Rounds(self._terminals, self._clock, report=self._report or silent),
+            rounds=Rounds(self._terminals, self._clock, report=self._report),
             builder=ContextBuilder(
                 Renderer(
                     self._paths.templates,
@@ -280,8 +282,7 @@ class AgentLifecycleLoop:
             )
         if self._given_store is None:
             parts.gone = Ground.of(self._paths.database).gone
-        if self._report is not None:
-            parts.report = self._report
+        parts.report = self._report
         if self._checkpoint is not None:
             parts.checkpoint = self._checkpoint
         return Engine(parts)
@@ -290,8 +291,7 @@ class AgentLifecycleLoop:
         return None if self._work_watch is None else partial(self._work_watch.against, store)
 
     def _given_weaker(self, what: str) -> None:
-        if self._report is not None:
-            self._report("isolation_weaker", reason=what)
+        self._report("isolation_weaker", reason=what)
 
 
 def _checkouts(repo: Path, workspaces: Workspaces) -> JudgingCheckouts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -63,6 +64,13 @@ class Report(Protocol):
         ...
 
 
+def logged(event: str, /, **fields: object) -> None:
+    """Report to the standard library's log: people hear of what waits for them, and of faults."""
+    told = "; ".join(f"{name}: {value}" for name, value in fields.items())
+    level = logging.INFO if event == "isolation_weaker" else logging.WARNING
+    logging.getLogger("loopwright").log(level, "%s: %s", event, told)
+
+
 def silent(event: str, /, **fields: object) -> None:
     """Report to nobody."""
     del event, fields
@@ -92,6 +100,8 @@ class News:
     at: float
     fact: Event
     """The event itself, with all it says."""
+    ways: str = ""
+    """What a person can type, where it comes to wait for one."""
 
 
 @dataclass(slots=True)
@@ -135,6 +145,8 @@ class Parts:
     """One communications.json for all agents; one in each workspace if None."""
     completed: dict[str, str] = field(default_factory=dict)
     """Tasks that are done, with their titles."""
+    running: Callable[[], Collection[str]] = tuple
+    """Tasks that somebody works on in this process."""
     strays: defaultdict[str, set[ProcessIdentity]] = field(default_factory=lambda: defaultdict(set))
     """Processes that were ended when this runner began, by mark, until they are told of."""
     work_watch: WorkWatch | None = None

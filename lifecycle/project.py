@@ -82,6 +82,7 @@ def _workspace(event: on.WorkspaceReady) -> dict[str, Any]:
         "base_branch": event.base_branch,
         "workspace": event.path,
         "baseline": {gate.command: gate.ok for gate in event.baseline},
+        "baseline_digest": event.digest,
         "notes": list(event.notes),
         "head": event.base_commit,
     }

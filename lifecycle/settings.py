@@ -32,8 +32,8 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_retries: int = Field(100, ge=0, le=MOST_RETRIES)
-    """Retries after failed attempts, of which the first is none: 0 is one attempt. Who names it for a
-    task (in a plan, with `run`, in a call) gets exactly that many: `stuck_limit` and
+    """Retries after failed attempts; the first attempt is none, so 0 is one attempt. Who names it
+    for a task (in a plan, with `run`, in a call) gets exactly so many: `stuck_limit` and
     `same_gate_limit` then hold it up only if they are set, too."""
     max_attempts: int = Field(1000, ge=1, le=1_000_000)
     """Attempts of any kind after which a lifecycle is given up."""

@@ -86,6 +86,8 @@ class WorkspaceReady(AttemptEvent):
     path: str = ""
     baseline: tuple[Gate, ...] = ()
     """How the gates went before any work was done."""
+    digest: str = ""
+    """Of how they failed then; see `GatesFinished`."""
     merge: tuple[str, ...] = ()
     """Commits of dependencies that do not go together with it and are to be merged first."""
     notes: tuple[str, ...] = ()
