@@ -45,7 +45,7 @@ async def _product(made: World, repo: Path) -> list[float]:
     stamps = made.fresh("stamps")
     name = stamps.name
     # The first attempt blocks for free; each that blocks again on the same costs a retry.
-    settings = patient(max_retries=BURST + WARM_UP)
+    settings = patient(max_retries=BURST + WARM_UP - 1)
     loop = made.loop(repo, with_git=True, settings=settings)
     command = made.agent.says(stamps, _blocked(name), delay_ms=SPEAKS_AFTER_MS)
     result = await loop.run_agent_loop(agent_of(name, command), task_of(name))

@@ -26,12 +26,35 @@ from orchestrator.cli.text import instant, one_line, span
 if TYPE_CHECKING:
     from lifecycle.parts import News
 
+NAMED = 3
+"""Verify commands that one line names."""
 WORDS = 160
 """Columns of somebody's words in one line."""
 KEPT = (on.MailboxInvalid, on.RunnerRestarted, on.SnapshotFailed)
 """Facts of an attempt that are told although they move nothing."""
 FAILED = (on.WorkspaceFailed, on.SpawnFailed)
 """Facts that are told with the wait for the next try, as it is not the agent's to mend."""
+
+
+def facts(news: News, state: State | None) -> tuple[str, ...]:
+    """Tell a fact, and before it what nobody should miss."""
+    red = red_start(news.fact) if isinstance(news.fact, on.WorkspaceReady) else ""
+    return tuple(filter(None, (red, fact(news, state))))
+
+
+def red_start(event: on.WorkspaceReady) -> str:
+    """Say which verify commands failed before any work."""
+    return red_before(
+        tuple(f"`{gate.command}` {gate.end}" for gate in event.baseline if not gate.ok)
+    )
+
+
+def red_before(red: tuple[str, ...]) -> str:
+    """Say that these were red before any work; nothing of none."""
+    if not red:
+        return ""
+    more = f" and {len(red) - NAMED} more" if len(red) > NAMED else ""
+    return f"red before any work: {_cut(', '.join(red[:NAMED]))}{more}"
 
 
 def fact(news: News, state: State | None) -> str:
@@ -60,7 +83,7 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
     match event:
         case on.WorkspaceReady(branch=branch, base_branch=base, base_commit=commit):
             text = f"works on branch {branch}, from {base or commit[:12]}"
-            return "; ".join((text, *_before(event), *map(_cut, event.notes)))
+            return "; ".join((text, *map(_cut, event.notes)))
         case on.WorkspaceFailed(text=text):
             return f"no workspace: {_cut(text)}"
         case on.AgentSpawned(attempt=attempt, process=process):
@@ -115,14 +138,6 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
             return "" if by in ("run", "shutdown") else _person(event)
         case _:
             return ""
-
-
-def _before(event: on.WorkspaceReady) -> tuple[str, ...]:
-    red, count = sum(not gate.ok for gate in event.baseline), len(event.baseline)
-    if not red:
-        return ()
-    which = "the verify command fails" if count == 1 else f"{red} of {count} verify commands fail"
-    return (f"{which} before any work",)
 
 
 def said(attempt: int, word: Word) -> str:

@@ -83,8 +83,7 @@ class PlainView:
 
     def news(self, news: News) -> None:
         """Tell a fact if it means something to people."""
-        text = telling.fact(news, state_of(self._engine, news.agent_id))
-        if text:
+        for text in telling.facts(news, state_of(self._engine, news.agent_id)):
             self.note(text, news.agent_id)
 
     def note(self, text: str, agent_id: str = "") -> None:
@@ -133,8 +132,7 @@ class LiveView:
 
     def news(self, news: News) -> None:
         """Tell a fact if it means something to people; the table follows."""
-        text = telling.fact(news, state_of(self._engine, news.agent_id))
-        if text:
+        for text in telling.facts(news, state_of(self._engine, news.agent_id)):
             self.note(text, news.agent_id)
         self._changed.set()
 

@@ -15,8 +15,8 @@ The agent works in a branch of its own (agent/AGENT-ID); your checkout is not to
 again, or --task-id alone, goes on with what was stopped. Ctrl-C stops after a clean save, a second
 one at once.
 
-On a terminal it waits for people. Where neither standard input nor standard error is one it ends with
-3 when only a person can move the task on, and says what to type (--stay waits there, too).
+On a terminal it waits for people. Where neither standard input nor standard error is one it ends
+with 3 when only a person can move the task on, and says what to type (--stay waits there, too).
 
 Exit code: 0 complete, 1 internal error, 2 usage, 3 blocked, waits for a person or held by one, 4
 still waits for a pull request, 5 out of retries, 6 failed for good, 75 another runner is at work

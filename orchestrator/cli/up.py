@@ -21,13 +21,13 @@ one, and goes on with every lifecycle that is not finished. What a person paused
 so; `loopwright resume AGENT` starts it again while this runs. Meanwhile the API is served as by
 `loopwright serve`; where it listens and where its token is, is told on standard error.
 
-On a terminal it waits for people. Where neither standard input nor standard error is one it ends when
-all that is left waits for people (--stay waits there, too).
+On a terminal it waits for people. Where neither standard input nor standard error is one it ends
+when all that is left waits for people (--stay waits there, too).
 
 Exit code, the worst of all loops in this order: 130/143 ended by a signal, 1 internal error, 6
 failed for good, 5 out of retries, 3 blocked, waiting for a person, held by one or with a damaged
-record, 4 still waits for a pull request, 0 all complete. 2 for a plan that cannot be run, 75 when another runner is
-at work here."""
+record, 4 still waits for a pull request, 0 all complete. 2 for a plan that cannot be run, 75 when
+another runner is at work here."""
 
 
 def parser(name: str) -> Parser:
