@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lifecycle.machine.states import Gate
 
-OUTPUT_BYTES = 256 * 1024
+OUTPUT_BYTES = 64 * 1024
 """Of the end of an output, what is compared."""
 _LINES = 3
 _WIDTH = 240

@@ -6,7 +6,6 @@ what lies in its workspace, is not asked.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,25 +83,21 @@ class GateRunner:
             gates = await self.on_commit(case, effect_id, base, commands, attempt=0)
         except SetUpUndecidedError:  # of work that this one builds on; asked at the first verdict
             return (), ""
-        return gates, (await self._failure(case, 0, gates, commands)).digest
+        return gates, self._failure(case, 0, gates, commands).digest
 
-    async def _failure(
+    def _failure(
         self, case: Case, attempt: int, gates: tuple[Gate, ...], commands: tuple[str, ...]
     ) -> Failure:
-        """Return how they failed; of what has a log, all that it printed counts."""
-
-        def read() -> Failure:
-            red = []
-            for number, gate in enumerate(gates, 1):
-                if not gate.ok:
-                    printed = gate.excerpt
-                    if commands[number - 1 : number] == (gate.command,):
-                        log = self._parts.paths.gate_log(case.agent_id, attempt, number)
-                        printed = tail(log, OUTPUT_BYTES) or printed
-                    red.append((gate, printed))
-            return failure_of(red)
-
-        return await asyncio.to_thread(read)
+        """Return how they failed; of what has a log, more than its excerpt counts."""
+        red = []
+        for number, gate in enumerate(gates, 1):
+            if not gate.ok:
+                printed = gate.excerpt
+                if commands[number - 1 : number] == (gate.command,):
+                    log = self._parts.paths.gate_log(case.agent_id, attempt, number)
+                    printed = tail(log, OUTPUT_BYTES) or printed
+                red.append((gate, printed))
+        return failure_of(red)
 
     async def run(self, case: Case, effect_id: str, attempt: int, head: str) -> Event:
         """Run the gates on the commit that the agent says is done."""
@@ -135,7 +130,7 @@ class GateRunner:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), asks=str(asked))
         except (RuntimeFault, PlanError, OSError) as error:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), problem=str(error))
-        failure = await self._failure(case, attempt, gates, commands)
+        failure = self._failure(case, attempt, gates, commands)
         before_work = case.record.facts.get("baseline_digest")
         return on.GatesFinished(
             at=self._now(),

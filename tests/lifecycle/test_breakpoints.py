@@ -64,7 +64,7 @@ async def test_an_old_breakpoint_is_cleared_before_the_next_attempt(world: World
 async def test_waits_between_alike_failures_grow_to_the_cap(world: World) -> None:
     await world.run(
         [{"exit": 1}],
-        max_retries=5, retry_interval=0.1, retry_interval_cap=0.4, stuck_limit=9,
+        max_retries=4, retry_interval=0.1, retry_interval_cap=0.4, stuck_limit=9,
     )  # fmt: skip
     rows = await world.attempts()
     gaps = [after.started_at - (before.ended_at or 0) for before, after in pairwise(rows)]
