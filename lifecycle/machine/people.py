@@ -67,17 +67,13 @@ def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy)
     said = _said("unblocked", event.by, event.note)
     if isinstance(state, AwaitingHuman) and state.verify is not None:
         return verify_now(state, event.at, said, approved=True)
-    if _is_stuck(state, policy):
+    if _is_stuck(state):
         return try_once(state, event.at, policy, said)
     return wake(_trusted_again(state), event.at, said)
 
 
-def _is_stuck(state: Blocked | AwaitingHuman, policy: Policy) -> bool:
-    """Tell whether nothing moved, also where a person was waited for in vain since."""
-    if not isinstance(state, AwaitingHuman):
-        return False
-    given_up = state.about is About.BLOCKED_TIMEOUT and breaker.is_stuck(state.tally, policy)
-    return given_up or state.about is About.NO_PROGRESS
+def _is_stuck(state: Blocked | AwaitingHuman) -> bool:
+    return isinstance(state, AwaitingHuman) and state.about is About.NO_PROGRESS
 
 
 def _trusted_again(state: Blocked | AwaitingHuman) -> Blocked | AwaitingHuman:
@@ -101,7 +97,7 @@ def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -
     """Start the next attempt with the answer in its summary."""
     if isinstance(state, AwaitingHuman) and state.about not in ANSWERABLE:
         return Step(state, late=True)
-    if _is_stuck(state, policy):
+    if _is_stuck(state):
         return try_once(state, event.at, policy, _said("answered", event.by, ""))
     if isinstance(state, AwaitingHuman) and is_before_work(state):
         return prepare_again(state, event.at, _said("answered", event.by, ""))
@@ -116,7 +112,7 @@ def guide_waiting(state: AwaitingHuman, event: on.Guided, policy: Policy) -> Ste
     if state.about is About.SETUP:
         over = counted(state, attempt=state.tally.attempt + 1)
         return wake(over, event.at, _said("sent back with guidance", event.by, ""))
-    if not _is_stuck(state, policy):
+    if not _is_stuck(state):
         return Step(state)
     return try_once(state, event.at, policy, _said("guided", event.by, ""))
 

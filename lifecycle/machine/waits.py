@@ -283,6 +283,7 @@ _STAYS = {
     About.CONFLICT: About.PR_TIMEOUT,
     About.SETUP: About.SETUP,
     About.REVIEW: About.REVIEW,
+    About.NO_PROGRESS: About.NO_PROGRESS,
 }
 
 

@@ -211,7 +211,7 @@ class Oracle:
         if model.state in ("blocked", "question"):
             return ("blocked_timeout",)
         if model.state == "breaker" and model.due.latest >= model.until:
-            return ("budget", "blocked_timeout")
+            return ("budget", "no_progress")
         if model.state in ("waiting", "breaker"):
             return ("budget",)
         return (model.state,)

