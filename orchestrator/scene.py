@@ -148,6 +148,11 @@ class Scene:
         return ""
 
     @property
+    def names_retries(self) -> bool:
+        """Tell whether its task names its retries itself."""
+        return self.record.facts.get("task", {}).get("max_retries") is not None
+
+    @property
     def max_retries(self) -> int:
         """How many retries this lifecycle has: its task may name that itself."""
         named = self.record.facts.get("task", {}).get("max_retries")
