@@ -42,6 +42,11 @@ async def called(
     **settings: Any,
 ) -> LoopResult:
     """Call the library as a user does, without a logger of his own."""
+
+    def hear(news: News) -> None:
+        if heard is not None:
+            heard.append(news)
+
     loop = AgentLifecycleLoop(
         repo_dir=world.repo,
         plan=Plan(tasks=(world.task(),)),
@@ -52,7 +57,7 @@ async def called(
         max_retries=max_retries,
         store=world.store,
         settings=Settings.model_validate({**QUICK, **settings}),
-        observers=(heard.append,) if heard is not None else (),
+        observers=(hear,),
     )
     task = world.task(verify=verify or [])
     return await asyncio.wait_for(loop.run_agent_loop(world.agent(steps), task), PATIENCE)
@@ -150,11 +155,10 @@ class TestWaitsForPeople:
 
 
 async def test_attempts_that_the_breaker_lets_through_do_not_go_on_for_ever(world: World) -> None:
-    settings = {"breaker_cooldown": 0.1, "blocked_timeout": 1.5}
-    result = await called(world, FAILS, **settings)
+    result = await called(world, FAILS, breaker_cooldown=0.1, blocked_timeout=1.5)
     assert result.result_type is LoopResultType.BLOCKED
     assert 4 <= result.spawn_count <= 3 + 5, "0.1 s, 0.2 s, 0.4 s, and what is left of 1.5 s"
-    again = await called(world, FAILS, **settings)
+    again = await called(world, FAILS, breaker_cooldown=0.1, blocked_timeout=1.5)
     assert again.spawn_count > result.spawn_count, "who calls again wants one more attempt"
 
 
