@@ -84,7 +84,7 @@ async def test_retries_used_up_end_with_max_retries(world: World) -> None:
     result = await world.run([*commit("x.txt"), {"exit": 3}], max_retries=1)
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert (result.spawn_count, result.retry_count) == (2, 1)
-    assert "2 of 2 retries used" in str(result.error)
+    assert "1 of 1 retries used" in str(result.error)
     assert "exit code 3" in str(result.error)
     assert await world.outcomes() == ["error", "error"]
 
