@@ -142,7 +142,7 @@ def test_show_tells_state_reason_attempts_and_files(filled: Cli) -> None:
     assert "2 of 2 retries used; the last: error: exit code 1: no (rule: conclude" in text
     assert "attempts   3, retries used: 2\n" in text
     assert str(Paths.of(filled.repo).root / "logs" / "agent-T005") in text
-    assert text.count("error: exit code 1: no\n") == 2
+    assert text.count("error: exit code 1: no\n") == 3
 
 
 def test_show_why_is_one_line_and_the_same_as_in_json(filled: Cli) -> None:
