@@ -69,7 +69,7 @@ class Bench:
         masker = Masker(secrets_of(self.environ))
         made.terminals = terminals = Stamping(made.root, self.environ, masker)
         settings = patient(
-            max_retries=count,
+            max_retries=count - 1,
             pass_env=tuple(self.ready.env),
             tool_server="on" if self.tools else "off",
         )

@@ -41,7 +41,7 @@ CASES = (
 async def _product(made: World, repo: Path, case: Case) -> list[float]:
     stamps = made.fresh("stamps")
     name = stamps.name
-    settings = patient(max_retries=BURST + WARM_UP + 1)
+    settings = patient(max_retries=BURST + WARM_UP)
     loop = made.loop(repo, with_git=case.with_git, settings=settings)
     command = made.agent.exits(stamps, after_ms=case.lives_ms)
     result = await loop.run_agent_loop(agent_of(name, command), task_of(name))

@@ -28,7 +28,7 @@ async def _times(command: tuple[str, ...], cwd: Path) -> list[float]:
 async def _repository(made: World) -> Path:
     """Return a repository with a few lifecycles to list."""
     repo = made.repository(10)
-    loop = made.loop(repo, with_git=True, settings=patient(max_retries=1))
+    loop = made.loop(repo, with_git=True, settings=patient(max_retries=0))
     for number in range(10):
         name = f"T{number}"
         command = made.agent.exits(made.fresh("stamps"))

@@ -20,7 +20,7 @@ async def _product(made: World, each: int) -> float:
     repo = made.folder()
     stamps = made.fresh("stamps")
     loop = made.loop(
-        repo, with_git=False, settings=patient(max_retries=each, max_live_agents=LOOPS)
+        repo, with_git=False, settings=patient(max_retries=each - 1, max_live_agents=LOOPS)
     )
     command = made.agent.exits(stamps)
     began = time.perf_counter()
@@ -79,7 +79,7 @@ async def _all_heard(made: World, options: Options) -> Row:
     count = 100 if options.quick else 1000
     repo = made.folder()
     stamps = made.fresh("stamps")
-    loop = made.loop(repo, with_git=False, settings=patient(max_live_agents=count, max_retries=1))
+    loop = made.loop(repo, with_git=False, settings=patient(max_live_agents=count, max_retries=0))
 
     async def one(name: str) -> bool:
         said = {"type": "task_complete", "task_id": name, "summary": f"done by {name}"}

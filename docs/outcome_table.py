@@ -47,7 +47,7 @@ FOLLOWS: dict[Then, Follows] = {
         "`retry_interval`, growing where attempts change nothing",
         "retries used up; without progress the breaker opens",
         Reason.MAX_RETRIES,
-        ("max_retries", "retry_interval", "retry_interval_cap", "stuck_limit"),
+        ("max_retries", "retry_interval", "retry_interval_cap", "stuck_limit", "same_gate_limit"),
     ),
     Then.LIMIT: Follows(
         "wait for the limit",

@@ -105,7 +105,7 @@ async def _ended(parts: Parts, task: str) -> AgentLifecycle | None:
     """Return the lifecycle of a task if it ended, nobody runs it, and it is not complete."""
     with suppress(RecordDamagedError):
         record = await parts.bases.of_task(task)
-        if record is not None and not is_done(record.work) and not parts.runs(task):
+        if record is not None and not is_done(record.work) and task not in parts.running():
             return record if ended(record) is not None else None
     return None
 

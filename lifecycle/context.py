@@ -257,6 +257,8 @@ class ContextSnapshot(_GitFacts):
     interruptions: int = 0
     last_outcome: Outcome | None = None
     gates: tuple[GateResult, ...] = ()
+    red_before: tuple[Text, ...] = ()
+    """Verify commands that failed before any work, and did not succeed since."""
     flagged_files: tuple[Text, ...] = ()
     """Tests and gates the agent itself changed."""
     ci: CIFacts | None = None
@@ -303,6 +305,7 @@ class Facts(TypedDict, total=False):
     interruptions: int
     last_outcome: Outcome | None
     gates: Iterable[GateResult]
+    red_before: Iterable[str]
     flagged_files: Iterable[str]
     ci: CIFacts | None
     answer: Answer | None

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lifecycle.asking import only_a_person
 from lifecycle.bases import is_done
 from lifecycle.case import load
 from lifecycle.cases import case_of
@@ -27,6 +28,7 @@ from lifecycle.machine.states import (
     About,
     Accepted,
     AwaitingHuman,
+    Blocked,
     Coarse,
     Completed,
     Queued,
@@ -64,7 +66,7 @@ class Engine:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.performer = Performer(parts)
-        parts.runs = lambda task_id: task_id in self._tasks_running()
+        parts.running = self._tasks_running
         self._owners: dict[str, Owner] = {}
         self._draining = False
         self._started = False
@@ -340,7 +342,7 @@ class Engine:
             record = await self.parts.bases.of_task(wanted)
             if record is None or wanted in self._tasks_running():
                 continue
-            if ended(record) is not None:
+            if ended(record) is not None or self._is_left_to_people(record):
                 owner.tell(self._settled(record))
 
     def _settle_others(self, owner: Owner, result: LoopResult | None) -> None:
@@ -350,7 +352,7 @@ class Engine:
             return
         for other in self._owners.values():
             if _waits_for(other.state, record.task_id):
-                other.tell(self._settled(record))
+                other.tell(self._settled(record, result.error if result else None))
 
     async def _revive_dependents(self, task_id: str) -> None:
         """Take up what had been given up because this task did not complete before."""
@@ -358,21 +360,34 @@ class Engine:
             return
         async for record in every(self.parts.store, Filter(states=(Coarse.RUNNING,))):
             state = record.work
-            if (
+            waited = (
                 isinstance(state, AwaitingHuman)
                 and state.about in (About.DEPENDENCY, About.BLOCKED_TIMEOUT)
                 and task_id in state.blocked_on
-                and record.agent_id not in self._owners
-                and self.revive is not None
-            ):
+            ) or (isinstance(state, Blocked) and task_id in state.word.blocked_on)
+            if waited and record.agent_id not in self._owners and self.revive is not None:
                 self.revive(record)
 
-    def _settled(self, record: AgentLifecycle) -> Event:
+    def _is_left_to_people(self, record: AgentLifecycle) -> bool:
+        """Tell whether a lifecycle that nobody runs does not go on in this call."""
+        parts = self.parts
+        return (
+            record.work is not None
+            and not parts.settings().stay_for_people
+            and only_a_person(
+                record.work,
+                running=self._tasks_running(),
+                completed=parts.completed,
+                has_ci=parts.ci is not None,
+            )
+        )
+
+    def _settled(self, record: AgentLifecycle, error: str | None = None) -> Event:
         return on.DependencySettled(
             at=self.parts.clock.now(),
             task_id=record.task_id,
             done=is_done(record.work),
-            text=record.error or "its loop ended early",
+            text=record.error or error or "its loop ended early",
         )
 
     @contextmanager

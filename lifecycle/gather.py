@@ -89,11 +89,12 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         depends_on=tally.depends_on if tally else (),
         communications=_communications(case, mail),
         retry_count=tally.retry_count if tally else 0,
-        max_retries=settings.max_retries,
+        max_retries=settings.for_task(case.task).max_retries,
         spawn_count=tally.spawn_count if tally else 0,
         interruptions=tally.interruptions if tally else 0,
         last_outcome=story.outcome(last) if ended else None,
-        gates=story.gates(),
+        gates=(gates := story.gates()),
+        red_before=_red_before(case, gates),
         flagged_files=[str(name) for name in facts.get("flagged", ())],
         ci=story.ci,
         answer=story.answer,
@@ -104,6 +105,12 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         last_words=story.last_words,
         person_summary=person_summary,
     )
+
+
+def _red_before(case: Case, gates: tuple[GateResult, ...]) -> tuple[str, ...]:
+    green = {gate.command for gate in gates if gate.ok}
+    before: dict[str, bool] = case.record.facts.get("baseline", {})
+    return tuple(command for command, ok in before.items() if not ok and command not in green)
 
 
 def _with_gates(task: Task, settings: Settings) -> Task:

@@ -11,7 +11,7 @@ FREE = frozenset({
     "retry_interval", "retry_interval_cap", "breakpoint_check_interval", "blocked_timeout",
     "pr_merge_timeout", "limit_interval", "limit_margin", "trouble_interval", "stop_grace",
     "log_cap_bytes", "push_timeout", "wake_on_comments", "wake_on_base_red",
-    "pull_request_labels", "tool_server",
+    "pull_request_labels", "tool_server", "stay_for_people",
 })  # fmt: skip
 """Waits and words: whatever they say, an agent is held, judged and paid for as before."""
 
@@ -30,9 +30,9 @@ HELD = frozenset({
     "plan_budget_tokens", "plan_budget_usd", "plan_budget_hours", "plan_budget_attempts",
     "day_budget_tokens", "day_budget_usd", "day_budget_hours", "day_budget_attempts",
     "prices", "budget_exempt",
-    "max_retries", "max_attempts", "stuck_limit", "breaker_cooldown", "limit_patience",
-    "max_provider_failures", "max_environment_failures", "ci_fix_limit", "conflict_limit",
-    "on_conflict",
+    "max_retries", "max_attempts", "stuck_limit", "same_gate_limit", "breaker_cooldown",
+    "limit_patience", "max_provider_failures", "max_environment_failures", "ci_fix_limit",
+    "conflict_limit", "on_conflict",
     # What is merged, on whose word, and where to.
     "review_summaries", "auto_merge", "merge_method", "required_reviews", "review_authors",
     "require_ci", "expected_checks", "checks_grace", "rerun_red", "providers", "remote",

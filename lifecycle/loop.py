@@ -25,7 +25,7 @@ from lifecycle.engine import Engine
 from lifecycle.errors import LifecycleError
 from lifecycle.joints import surroundings
 from lifecycle.judging.right_code import finder, made_in
-from lifecycle.parts import Parts, silent
+from lifecycle.parts import Parts, logged
 from lifecycle.paths import Paths
 from lifecycle.places import Places
 from lifecycle.programs import here
@@ -62,9 +62,11 @@ class AgentLifecycleLoop:
     """Runs agents in fresh processes, attempt after attempt, until their task is truly done.
 
     One object serves any number of agents at once. `settings` may be a function, which is then
-    asked again for each decision; `max_retries` and its like, where given, come before it. `who` is
-    named to other runners that want the repository; without `comm_file_path` each agent has its
-    communications.json in its workspace. A provider that works with a forge needs its `remote`.
+    asked again for each decision; `max_retries` and its like, where given, come before it, and
+    `max_retries` is kept to exactly (see the setting). `who` is named to other runners that want
+    the repository; without `comm_file_path` each agent has its communications.json in its
+    workspace. A provider that works with a forge needs its `remote`. Without `report` what people
+    should know goes to the logger "loopwright".
     """
 
     def __init__(  # noqa: PLR0913  # the interface that users know
@@ -105,7 +107,7 @@ class AgentLifecycleLoop:
         self._paths = Paths.of(self.repo_dir)
         self._lock = RunnerLock(self._paths.root, who=who)
         self._observers = observers
-        self._report = report
+        self._report = report or logged
         self._checkpoint = checkpoint
         self._remote = remote
         self._checkouts: Checkouts = checkouts or _checkouts(self.repo_dir, workspace_manager)
@@ -245,7 +247,7 @@ class AgentLifecycleLoop:
             setup_facts=SetupFacts(self.repo_dir),
             ports=PortSlots(self._paths.ports),
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
-            rounds=Rounds(self._terminals, self._clock, report=self._report or silent),
+            rounds=Rounds(self._terminals, self._clock, report=self._report),
             builder=ContextBuilder(
                 Renderer(
                     self._paths.templates,
@@ -289,8 +291,7 @@ class AgentLifecycleLoop:
             )
         if self._given_store is None:
             parts.gone = Ground.of(self._paths.database).gone
-        if self._report is not None:
-            parts.report = self._report
+        parts.report = self._report
         if self._checkpoint is not None:
             parts.checkpoint = self._checkpoint
         return Engine(parts)
@@ -299,8 +300,7 @@ class AgentLifecycleLoop:
         return None if self._work_watch is None else partial(self._work_watch.against, store)
 
     def _given_weaker(self, what: str) -> None:
-        if self._report is not None:
-            self._report("isolation_weaker", reason=what)
+        self._report("isolation_weaker", reason=what)
 
 
 def _checkouts(repo: Path, workspaces: Workspaces) -> JudgingCheckouts:
@@ -315,16 +315,18 @@ def _reader(
     max_retries: int | None,
     retry_interval: float | None,
 ) -> Callable[[], Settings]:
-    given: dict[str, float] = {}
-    if max_retries is not None:
-        given["max_retries"] = max_retries
-    if retry_interval is not None:
-        given["retry_interval"] = retry_interval
+    names = {"max_retries": max_retries, "retry_interval": retry_interval}
+    given = {name: value for name, value in names.items() if value is not None}
+    checked = Settings.model_validate(given).model_dump(include=set(given))
+
+    def joined(read: Settings) -> Settings:
+        if not given:
+            return read
+        told = read.model_copy(update=checked)
+        # What `told` counts as set is what the settings set, and what was given here.
+        return told if max_retries is None else told.naming_retries(checked["max_retries"])
+
     if settings is None or isinstance(settings, Settings):
-        fixed = Settings.model_validate({**(settings or Settings()).model_dump(), **given})
+        fixed = joined(settings or Settings())
         return lambda: fixed
-
-    def read() -> Settings:
-        return settings().model_copy(update=given)
-
-    return read
+    return lambda: joined(settings())

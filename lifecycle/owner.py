@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lifecycle.acts import SETTLING, Acts
 from lifecycle.admission import Admission
 from lifecycle.alarm import Alarm
+from lifecycle.asking import asked, only_a_person, ways
 from lifecycle.bases import is_done
 from lifecycle.draft import Draft
 from lifecycle.errors import LifecycleError, StoreError
@@ -22,6 +23,7 @@ from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
     ACTIVE,
+    AwaitingHuman,
     BackingOff,
     Blocked,
     Capturing,
@@ -39,7 +41,7 @@ from lifecycle.masking import masked
 from lifecycle.minutes import keep
 from lifecycle.outside import facts_from, watch_of
 from lifecycle.parts import News
-from lifecycle.result import LoopResult, ended, interrupted
+from lifecycle.result import LoopResult, ended, for_people, interrupted
 from lifecycle.takeover import left_of, remember_commits, unheard
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 
 UNTIL_CAPTURED = (Spawning, Working, Stopping, Capturing)
 """States in which a loop that shuts down has something to bring to safety first."""
+WAITS_FOR_PEOPLE = AwaitingHuman.__name__
 NOTES = (on.Guided, on.Reviewed, on.MailboxInvalid, on.WorkspaceRemoved)
 """Facts that change no state and are kept all the same."""
 
@@ -76,6 +79,8 @@ class Owner:
         self._draining = False
         self._running = False
         self._stopped = False
+        self._asks: State | None = None
+        """The wait that a person was told of."""
         self._known_policy: tuple[Settings, Policy] | None = None
         self.admission = Admission(parts, case)
         self._alarm = Alarm(
@@ -135,13 +140,17 @@ class Owner:
                 self._inbox.check()
                 while self._inbox:
                     await self._take(self._inbox.take())
+                self._tell_people()
                 if self._is_over():
                     break
                 self._arm()
                 await self._inbox.wait()
         finally:
             await self._let_go()
-        return ended(self.case.record) or interrupted(self.case.record)
+        record = self.case.record
+        if (result := ended(record)) is not None:
+            return result
+        return for_people(record) if self._is_left_to_people() else interrupted(record)
 
     # --- one fact -----------------------------------------------------------------------------
 
@@ -337,13 +346,42 @@ class Owner:
         if ended(self.case.record) is not None or self._held(state):
             return True
         if not self._draining:
-            return False
+            return self._is_left_to_people()
         if isinstance(state, Capturing) and state.again_at is not None:
             return True
         if isinstance(state, Spawning):
             # Ordered and not acted on any more: the next runner spawns it under the same order.
             return True
         return not isinstance(state, UNTIL_CAPTURED)
+
+    def _needs_person(self) -> bool:
+        parts = self._parts
+        return only_a_person(
+            self.state,
+            running=parts.running(),
+            completed=parts.completed,
+            has_ci=parts.ci is not None,
+        )
+
+    def _is_left_to_people(self) -> bool:
+        """Tell whether this loop ends because nobody waits here for people."""
+        stays = self._parts.settings().stay_for_people
+        return not (stays or self._draining) and self._needs_person()
+
+    def _tell_people(self) -> None:
+        """Say once what a person is waited for, and what they can type."""
+        if self._draining or self._acts:
+            return
+        if not self._needs_person():
+            self._asks = None
+        elif self._asks is None:
+            self._asks = state = self.state
+            self._parts.report(
+                "lifecycle_waits_for_person",
+                agent_id=self.case.agent_id,
+                what=asked(state),
+                ways=ways(self.case.agent_id, state),
+            )
 
     def _held(self, state: State) -> bool:
         """A person stopped it: this loop ends, a later one may be told to resume."""
@@ -427,6 +465,7 @@ class Owner:
                 at=entry.at,
                 fact=entry.event,
                 record=self.case.record,
+                ways=ways(entry.agent_id, self.state) if entry.after == WAITS_FOR_PEOPLE else "",
             )
             for observer in self._parts.observers:
                 observer(news)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -64,6 +65,13 @@ class Report(Protocol):
         ...
 
 
+def logged(event: str, /, **fields: object) -> None:
+    """Report to the standard library's log: people hear of what waits for them, and of faults."""
+    told = "; ".join(f"{name}: {value}" for name, value in fields.items())
+    level = logging.INFO if event == "isolation_weaker" else logging.WARNING
+    logging.getLogger("loopwright").log(level, "%s: %s", event, told)
+
+
 def silent(event: str, /, **fields: object) -> None:
     """Report to nobody."""
     del event, fields
@@ -76,11 +84,6 @@ def _pass_by(place: str) -> None:
 def _no_other_code(folder: Path, commands: tuple[str, ...]) -> tuple[Finding, ...]:
     del folder, commands
     return ()
-
-
-def _nobody(task_id: str) -> bool:
-    del task_id
-    return False
 
 
 def _unseen(watch: Watch) -> None:
@@ -100,6 +103,8 @@ class News:
     """The event itself, with all it says."""
     record: AgentLifecycle
     """As it is now; of several decisions in one commit, after the last."""
+    ways: str = ""
+    """What a person can type, where it comes to wait for one."""
 
 
 @dataclass(slots=True)
@@ -136,8 +141,6 @@ class Parts:
     board: Board = field(default_factory=Board)
     plans: dict[str, PlanMark] = field(default_factory=dict)
     """The plan that a task belongs to, by the task's id, where it came with one."""
-    runs: Callable[[str], bool] = _nobody
-    """Tells whether somebody in this process runs the lifecycle of a task."""
     ci: CIProvider | None = None
     masker: Masker = field(default_factory=Masker)
     """Takes secrets out of all that is kept."""
@@ -145,6 +148,8 @@ class Parts:
     """One communications.json for all agents; one in each workspace if None."""
     completed: dict[str, str] = field(default_factory=dict)
     """Tasks that are done, with their titles."""
+    running: Callable[[], Collection[str]] = tuple
+    """Tasks that somebody works on in this process."""
     strays: defaultdict[str, set[ProcessIdentity]] = field(default_factory=lambda: defaultdict(set))
     """Processes that were ended when this runner began, by mark, until they are told of."""
     work_watch: WorkWatch | None = None

@@ -199,7 +199,7 @@ class Performer:
             case.workspace = workspace
             head = workspace.base_commit
             await self._setting_up.workspace(case, effect_id, 0, workspace, head)
-            baseline = await self._gates.baseline(case, effect_id, workspace)
+            baseline, digest = await self._gates.baseline(case, effect_id, workspace)
         except (RuntimeFault, PlanError) as error:
             users = isinstance(error, (WorkspaceError, PlanError))
             waits = isinstance(error, CheckedOutError)  # until somebody has seen enough of it
@@ -217,6 +217,7 @@ class Performer:
             base_branch=workspace.base_branch or target,
             path=str(workspace.path),
             baseline=baseline,
+            digest=digest,
             notes=workspace.notes,
             merge=start.merge,
         )

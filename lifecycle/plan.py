@@ -15,6 +15,7 @@ from lifecycle.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+MOST_RETRIES = 1_000_000
 NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
 """Ids become branch names, folder names and environment values; only harmless ones pass."""
 
@@ -95,6 +96,8 @@ class Task(BaseModel):
     """Branch to start from and to merge into; the repository's current branch if not given."""
     budget: Allowance | None = None
     """What may be used for this task, instead of what the settings say."""
+    max_retries: int | None = Field(None, ge=0, le=MOST_RETRIES, strict=True)
+    """Retries of this task, instead of what the settings say: exactly so many."""
 
     @model_validator(mode="after")
     def _does_not_wait_for_itself(self) -> Task:

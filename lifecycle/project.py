@@ -83,6 +83,7 @@ def _workspace(event: on.WorkspaceReady) -> dict[str, Any]:
         "base_branch": event.base_branch,
         "workspace": event.path,
         "baseline": {gate.command: gate.ok for gate in event.baseline},
+        "baseline_digest": event.digest,
         "notes": list(event.notes),
         "head": event.base_commit,
     }
@@ -199,7 +200,8 @@ def _concluded(
     row: AttemptRow, before: Capturing, event: on.SnapshotTaken, after: State
 ) -> AttemptRow:
     word = before.outcome.word
-    failed = after.tally.retry_count > before.tally.retry_count
+    given_up = isinstance(after, Rejected) and after.reason is Reason.MAX_RETRIES
+    failed = given_up or after.tally.retry_count > before.tally.retry_count
     outcome = word.type if word is not None else str(before.outcome.ended)
     if failed and word is not None and word.type == "task_complete":
         outcome = "gate_failed"

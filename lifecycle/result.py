@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.asking import asked, ways
 from lifecycle.machine.states import (
     About,
     Accepted,
@@ -64,14 +65,36 @@ def ended(record: AgentLifecycle) -> LoopResult | None:
             return _result(record, LoopResultType.ERROR)
         case (
             AwaitingHuman(about=About.BLOCKED_TIMEOUT | About.DEPENDENCY)
-            | AwaitingHuman(about=About.SETUP, until=None)
+            | AwaitingHuman(about=About.SETUP | About.REVIEW | About.NO_PROGRESS, until=None)
             | AwaitingHuman(about=About.CONFLICT, number=None)
         ):
-            return _result(record, LoopResultType.BLOCKED)
+            return _left_to_people(record)
         case AwaitingHuman(about=About.PR_TIMEOUT):
             return _result(record, LoopResultType.PR_CREATED)
         case _:
             return None
+
+
+def for_people(record: AgentLifecycle) -> LoopResult:
+    """Return the result of a lifecycle that only a person can move on, and that is not waited for.
+
+    Its record can be resumed.
+    """
+    left = _left_to_people(record)
+    return replace(left, blocked_on=[_person(record)])
+
+
+def _left_to_people(record: AgentLifecycle) -> LoopResult:
+    state = record.work
+    told = record.error or f"waits for a {_person(record)}"
+    if state is not None and (how := ways(record.agent_id, state)):
+        told = f"{told.rstrip('. ')}; go on with {how}, and run it again"
+    result = _result(record, LoopResultType.BLOCKED, told)
+    return result if result.blocked_on else replace(result, blocked_on=[_person(record)])
+
+
+def _person(record: AgentLifecycle) -> str:
+    return f"person: {asked(record.work) if record.work is not None else ''}"
 
 
 def interrupted(record: AgentLifecycle) -> LoopResult:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from lifecycle.machine.money import UNITS
 from lifecycle.machine.policy import Policy
-from lifecycle.plan import check_chain, check_variables, check_words
+from lifecycle.plan import MOST_RETRIES, check_chain, check_variables, check_words
 from lifecycle.prices import check_price
 from runtime.setup.globs import refusal
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lifecycle.plan import Task
 
 Network = Literal["allow", "none"]
+BREAKERS = ("stuck_limit", "same_gate_limit")
+"""Settings that ask a person before the retries are used up."""
 
 # The setting `copy` has the name of a deprecated method of pydantic's, which nothing here calls.
 warnings.filterwarnings("ignore", 'Field name "copy" in "Settings" shadows', UserWarning)
@@ -31,8 +33,10 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_retries: int = Field(100, ge=1, le=1_000_000)
-    """Failed attempts after which a lifecycle is given up."""
+    max_retries: int = Field(100, ge=0, le=MOST_RETRIES)
+    """Retries after failed attempts; the first attempt is none, so 0 is one attempt. Who names it
+    for a task (in a plan, with `run`, in a call) gets exactly so many: `stuck_limit` and
+    `same_gate_limit` then hold it up only if they are set, too."""
     max_attempts: int = Field(1000, ge=1, le=1_000_000)
     """Attempts of any kind after which a lifecycle is given up."""
     retry_interval: float = Field(30.0, ge=0, le=86_400)
@@ -42,15 +46,22 @@ class Settings(BaseModel):
     breakpoint_check_interval: float = Field(1.0, gt=0, le=3600)
     """Seconds between two looks at communications.json beside the watcher."""
     blocked_timeout: float = Field(86_400.0, gt=0)
-    """Seconds that a blocked lifecycle, or a question, waits before the loop ends with BLOCKED."""
+    """Seconds that a lifecycle waits for what blocks it, or for a person, before its loop ends with
+    BLOCKED."""
     pr_merge_timeout: float = Field(3600.0, gt=0)
     """Seconds to wait for the merge of a pull request."""
-    stuck_limit: int = Field(3, ge=1)
+    stuck_limit: int = Field(3, ge=0)
     """Attempts in a row that change nothing and say nothing new, or fail alike on an unchanged
-    tree, after which a person is waited for; see docs/agents/outcomes.md."""
+    tree, after which a person is waited for; 0 for never; see docs/agents/outcomes.md."""
+    same_gate_limit: int = Field(5, ge=0)
+    """Times in a row that the verify commands fail alike, whatever is committed in between, after
+    which a person is waited for; 0 for never."""
     breaker_cooldown: float = Field(3600.0, ge=0)
     """Seconds after which one more attempt is made without a person, then twice as long, up to a
-    day; 0 for never."""
+    day and no longer than blocked_timeout in all; 0 for never."""
+    stay_for_people: bool = True
+    """Wait for people. If not, a loop that only a person can move on ends at once with BLOCKED;
+    `run` and `up` do so without a terminal, unless this is set, or with --no-stay."""
     limit_interval: float = Field(300.0, ge=0, le=86_400)
     """Seconds to wait, growing to an hour, after a usage limit that names no end."""
     limit_margin: float = Field(30.0, ge=0, le=86_400)
@@ -283,8 +294,18 @@ class Settings(BaseModel):
         """Tell whether any budget is set."""
         return any(getattr(self, name) is not None for name in _BUDGETS)
 
+    def naming_retries(self, max_retries: int) -> Settings:
+        """Return them for who names this: breakers hold it up only where they are set, too."""
+        off = {name: 0 for name in BREAKERS if name not in self.model_fields_set}
+        return self.model_copy(update={"max_retries": max_retries, **off})
+
+    def for_task(self, task: Task) -> Settings:
+        """Return them with what the task itself names of them."""
+        return self if task.max_retries is None else self.naming_retries(task.max_retries)
+
     def policy(self, task: Task, programs: tuple[str, ...] = ()) -> Policy:
         """Return the numbers that decisions about this task go by, done by one of `programs`."""
+        of_task = self.for_task(task)
         return Policy(
             programs=programs,
             breaker_cooldown=self.breaker_cooldown,
@@ -293,13 +314,14 @@ class Settings(BaseModel):
             limit_patience=self.limit_patience,
             trouble_interval=self.trouble_interval,
             max_troubles=self.max_provider_failures,
-            max_retries=self.max_retries,
+            max_retries=of_task.max_retries,
             max_attempts=self.max_attempts,
             retry_interval=self.retry_interval,
             retry_interval_cap=self.retry_interval_cap,
             blocked_timeout=self.blocked_timeout,
             pr_merge_timeout=self.pr_merge_timeout,
-            stuck_limit=self.stuck_limit,
+            stuck_limit=of_task.stuck_limit,
+            same_gate_limit=of_task.same_gate_limit,
             ci_fix_limit=self.ci_fix_limit,
             resolves=self.on_conflict == "agent",
             conflict_limit=self.conflict_limit,

@@ -70,11 +70,15 @@ def load_settings(
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
     approvals: Approvals | None = None,
+    defaults: Mapping[str, object] | None = None,
 ) -> Settings:
-    """Read all sources once; `overrides` are the command line's, None in them is not given."""
+    """Read all sources once; `overrides` are the command line's, None in them is not given.
+
+    `defaults` are in the place of ours. Set are, in pydantic's sense, those that a source names.
+    """
     rows = explain_settings(repo, environ=environ, overrides=overrides, approvals=approvals)
-    values = {row.name: row.value for row in rows}
-    return Settings.model_validate(values)
+    named = {row.name: row.value for row in rows if row.source != DEFAULT}
+    return Settings.model_validate({**(defaults or {}), **named})
 
 
 def explain_settings(
@@ -163,10 +167,11 @@ class SettingsReader:
         *,
         environ: Mapping[str, str],
         overrides: Mapping[str, object] | None = None,
+        defaults: Mapping[str, object] | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
         self._repo, self._environ, self._overrides = repo, dict(environ), dict(overrides or {})
-        self._report = report
+        self._defaults, self._report = dict(defaults or {}), report
         self._files = settings_files(repo, environ)
         self._named: tuple[Path, ...] = ()
         self.approvals = Approvals(repo)
@@ -213,6 +218,7 @@ class SettingsReader:
             environ=self._environ,
             overrides=self._overrides,
             approvals=self.approvals,
+            defaults=self._defaults,
         )
         self._named = tuple(self._repo / file for file in self.approvals.named)
         return settings

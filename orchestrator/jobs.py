@@ -51,6 +51,7 @@ class Wish:
     command: str | None = None
     verify: tuple[str, ...] = ()
     base: str | None = None
+    max_retries: int | None = None
 
     def options(self) -> tuple[str, ...]:
         """Return the options that were typed with it."""
@@ -59,6 +60,7 @@ class Wish:
             "--command": self.command is not None,
             "--verify": bool(self.verify),
             "--base": self.base is not None,
+            "--max-retries": self.max_retries is not None,
         }
         return tuple(name for name, given in typed.items() if given)
 
@@ -243,7 +245,9 @@ async def _fresh(engine: Engine, wish: Wish, settings: Settings) -> Job:
             f'loopwright run "TEXT" --task-id {wish.task_id}'
         )
     task_id = wish.task_id or await _free_id(engine)
-    task = task_of(wish.text, task_id, verify=wish.verify, base=wish.base)
+    task = task_of(
+        wish.text, task_id, verify=wish.verify, base=wish.base, max_retries=wish.max_retries
+    )
     agent = chosen_agent(task.id, settings, adapter=wish.adapter, command=wish.command)
     startable(agent)
     if wish.base is not None:
@@ -289,4 +293,6 @@ def _changed(task: Task, wish: Wish) -> Task:
         changes["verify"] = wish.verify
     if wish.base is not None:
         changes["base"] = wish.base
+    if wish.max_retries is not None:
+        changes["max_retries"] = wish.max_retries
     return task.model_copy(update=changes)

@@ -126,7 +126,12 @@ def _chain(text: str) -> tuple[str, ...]:
 
 
 def task_of(
-    text: str, task_id: str, *, verify: Sequence[str] = (), base: str | None = None
+    text: str,
+    task_id: str,
+    *,
+    verify: Sequence[str] = (),
+    base: str | None = None,
+    max_retries: int | None = None,
 ) -> Task:
     """Make a task of a few words; its first line is the title."""
     title = text.strip().split("\n", 1)[0].strip()
@@ -139,6 +144,7 @@ def task_of(
             description="" if whole else text.strip(),
             verify=tuple(verify),
             base=base,
+            max_retries=max_retries,
         )
     except ValidationError as problem:
         raise PlanError(f"task {task_id}: {wrong(problem.errors()[0])}") from problem

@@ -151,10 +151,21 @@ class Scene:
                 return f"; its work is kept under {entry.event.saved_ref}"
         return ""
 
+    @property
+    def names_retries(self) -> bool:
+        """Tell whether its task names its retries itself."""
+        return self.record.facts.get("task", {}).get("max_retries") is not None
+
+    @property
+    def max_retries(self) -> int:
+        """How many retries this lifecycle has: its task may name that itself."""
+        named = self.record.facts.get("task", {}).get("max_retries")
+        return self.view.settings.max_retries if named is None else int(named)
+
     def counters(self, state: State) -> str:
         """Say what is used up of the limits."""
         tally, limits = state.tally, self.view.settings
-        text = f"; {tally.retry_count} of {limits.max_retries} retries used"
+        text = f"; {tally.retry_count} of {self.max_retries} retries used"
         if tally.stuck > 1:
             text += f", {tally.stuck} without progress in a row (limit {limits.stuck_limit})"
         for count, what, limit in (

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from lifecycle.parts import News
 
 PREPARING = "preparing its workspace"
+NAMED = 3
+"""Verify commands that one line names."""
 WORDS = 160
 """Columns of an agent's words in one line."""
 MOST = 2000
@@ -41,6 +43,27 @@ KEPT = (on.MailboxInvalid, on.RunnerRestarted, on.SnapshotFailed)
 """Facts of an attempt that are told although they move nothing."""
 FAILED = (on.WorkspaceFailed, on.SpawnFailed)
 """Facts that are told with the wait for the next try, as it is not the agent's to mend."""
+
+
+def facts(news: News) -> tuple[str, ...]:
+    """Tell a fact, and before it what nobody should miss."""
+    red = red_start(news.fact) if isinstance(news.fact, on.WorkspaceReady) else ""
+    return tuple(filter(None, (red, fact(news))))
+
+
+def red_start(event: on.WorkspaceReady) -> str:
+    """Say which verify commands failed before any work."""
+    return red_before(
+        tuple(f"`{gate.command}` {gate.end}" for gate in event.baseline if not gate.ok)
+    )
+
+
+def red_before(red: tuple[str, ...]) -> str:
+    """Say that these were red before any work; nothing of none."""
+    if not red:
+        return ""
+    more = f" and {len(red) - NAMED} more" if len(red) > NAMED else ""
+    return f"red before any work: {_cut(', '.join(red[:NAMED]))}{more}"
 
 
 def fact(news: News) -> str:
@@ -71,7 +94,7 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
     match event:
         case on.WorkspaceReady(branch=branch, base_branch=base, base_commit=commit):
             text = f"works on branch {branch}, from {base or commit[:12]}"
-            return "; ".join((text, *_before(event), *map(_whole, event.notes)))
+            return "; ".join((text, *map(_whole, event.notes)))
         case on.WorkJoined(tasks=tasks, apart=apart):
             held = f"its branch holds the work of {', '.join(tasks)}" if tasks else ""
             left = f"the agent is to merge the work of {', '.join(apart)}" if apart else ""
@@ -128,14 +151,6 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
             return "workspace and branch removed" + (f"; work saved under {ref}" if ref else "")
         case _:
             return ""
-
-
-def _before(event: on.WorkspaceReady) -> tuple[str, ...]:
-    red, count = sum(not gate.ok for gate in event.baseline), len(event.baseline)
-    if not red:
-        return ()
-    which = "the verify command fails" if count == 1 else f"{red} of {count} verify commands fail"
-    return (f"{which} before any work",)
 
 
 def said(attempt: int, word: Word) -> str:

@@ -92,8 +92,7 @@ class PlainView:
 
     def news(self, news: News) -> None:
         """Tell a fact if it means something to people."""
-        text = telling.fact(news)
-        if text:
+        for text in telling.facts(news):
             self.note(text, news.agent_id)
 
     def note(self, text: str, agent_id: str = "") -> None:
@@ -142,8 +141,7 @@ class LiveView:
 
     def news(self, news: News) -> None:
         """Tell a fact if it means something to people; the table follows."""
-        text = telling.fact(news)
-        if text:
+        for text in telling.facts(news):
             self.note(text, news.agent_id)
         if news.agent_id in self._over:
             # People go on with what no loop runs any more: they accept, reject, send back.

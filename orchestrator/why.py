@@ -265,9 +265,12 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: C901, PLR0911  #
             return _apart(scene, state)
         case About.NO_PROGRESS:
             until = f"; one more attempt at {scene.view.when(state.until)}" if state.until else ""
+            settings = scene.view.settings
+            alike = state.tally.same_gates >= settings.same_gate_limit > 0
+            name = "same_gate_limit" if alike else "stuck_limit"
             return (
-                f"needs you since {since} because {quoted(state.text)} (stuck_limit = "
-                f"{scene.view.settings.stuck_limit}){rule}; look at the attempts in "
+                f"needs you since {since} because {quoted(state.text)} ({name} = "
+                f"{getattr(settings, name)}){rule}; look at the attempts in "
                 f"{scene.do('logs')}, then {scene.do('guide', 'TEXT')}, or {scene.do('resume')} "
                 f"for one more attempt{until}"
             )
@@ -346,9 +349,13 @@ def _rejected(scene: Scene, state: Rejected) -> str:
     if state.reason is Reason.ERROR:
         text = f"of what only you can mend: {text}"
     again = scene.do("resume")
+    limit = f"raise that limit, and {again} takes it up again"
+    if scene.names_retries and scene.rule(state) != "respawn":
+        more = f"`loopwright run --task-id {scene.record.task_id} --max-retries N`"
+        limit = f"its task names that limit: {more} raises it and takes it up again"
     then = {
         Reason.PERSON: "it stays so",
-        Reason.MAX_RETRIES: f"raise that limit, and {again} takes it up again",
+        Reason.MAX_RETRIES: limit,
         Reason.BUDGET: f"raise that budget, and {again} takes it up again",
         Reason.USAGE_LIMIT: f"when it is over, {again} takes it up again",
         Reason.ERROR: f"mend that, and {again} takes it up again",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lifecycle.errors import PlanError
 from lifecycle.housing import end, look_once, whole
+from lifecycle.judging.alike import OUTPUT_BYTES, Failure, failure_of
 from lifecycle.judging.canary import CANARIES, break_files, breakable, key_of
 from lifecycle.judging.flags import configuration, flagged
 from lifecycle.judging.outcomes import gate_of
@@ -21,6 +22,7 @@ from lifecycle.masking import refuse_markers
 from lifecycle.setting_up.checkouts import stale_hint
 from lifecycle.setting_up.front import LaidOut
 from runtime.errors import RuntimeFault
+from runtime.output import tail
 from runtime.setup.errors import SetUpUndecidedError
 from runtime.tree import some_of
 
@@ -69,16 +71,33 @@ class GateRunner:
         self._parts = parts
         self._setting_up = setting_up
 
-    async def baseline(self, case: Case, effect_id: str, workspace: Workspace) -> tuple[Gate, ...]:
-        """Run the gates on the untouched code."""
+    async def baseline(
+        self, case: Case, effect_id: str, workspace: Workspace
+    ) -> tuple[tuple[Gate, ...], str]:
+        """Run the gates on the untouched code; with the digest of how they failed."""
         settings = self._parts.settings()
-        commands = settings.verify_of(case.task)
-        if not commands or not settings.baseline or not workspace.base_commit:
-            return ()
+        commands, base = settings.verify_of(case.task), workspace.base_commit
+        if not commands or not settings.baseline or not base:
+            return (), ""
         try:
-            return await self.on_commit(case, effect_id, workspace.base_commit, commands, attempt=0)
+            gates = await self.on_commit(case, effect_id, base, commands, attempt=0)
         except SetUpUndecidedError:  # of work that this one builds on; asked at the first verdict
-            return ()
+            return (), ""
+        return gates, self._failure(case, 0, gates, commands).digest
+
+    def _failure(
+        self, case: Case, attempt: int, gates: tuple[Gate, ...], commands: tuple[str, ...]
+    ) -> Failure:
+        """Return how they failed; of what has a log, more than its excerpt counts."""
+        red = []
+        for number, gate in enumerate(gates, 1):
+            if not gate.ok:
+                printed = gate.excerpt
+                if commands[number - 1 : number] == (gate.command,):
+                    log = self._parts.paths.gate_log(case.agent_id, attempt, number)
+                    printed = tail(log, OUTPUT_BYTES) or printed
+                red.append((gate, printed))
+        return failure_of(red)
 
     async def run(self, case: Case, effect_id: str, attempt: int, head: str) -> Event:
         """Run the gates on the commit that the agent says is done."""
@@ -111,8 +130,17 @@ class GateRunner:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), asks=str(asked))
         except (RuntimeFault, PlanError, OSError) as error:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), problem=str(error))
+        failure = self._failure(case, attempt, gates, commands)
+        before_work = case.record.facts.get("baseline_digest")
         return on.GatesFinished(
-            at=self._now(), attempt=attempt, gates=gates, flagged=flags, notes=notes
+            at=self._now(),
+            attempt=attempt,
+            gates=gates,
+            flagged=flags,
+            notes=notes,
+            digest=failure.digest,
+            lines=failure.lines,
+            as_before=bool(failure.digest) and failure.digest == before_work,
         )
 
     async def on_commit(  # noqa: PLR0913  # each names one fact of the judgement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle.machine import blocks, chain
+from lifecycle.machine import blocks, breaker, chain
 from lifecycle.machine import effects as do
 from lifecycle.machine.endings import TREATMENTS, Then, broken, settle, without_streaks
 from lifecycle.machine.events import Fault
@@ -34,13 +34,14 @@ from lifecycle.machine.step import (
     Step,
     environment,
     fail,
-    is_stuck,
     land,
     launch,
+    no_retry_left,
     open_breaker,
     prepare,
     reject,
     resolved,
+    retries_used_up,
 )
 from lifecycle.machine.values import changed
 
@@ -305,7 +306,7 @@ def _with_last_word(outcome: Outcome, word: Word | None) -> Outcome:
 
 def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
     """Decide what the attempt's end means."""
-    tally = _looked_at(state, event)
+    tally = _looked_at(state, event, policy)
     outcome = state.outcome
     if outcome.ended is Ended.INTERRUPTED:
         again = changed(tally, interruptions=tally.interruptions + 1)
@@ -328,7 +329,7 @@ def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
     return _heed(over, word, event, policy)
 
 
-def _looked_at(state: Capturing, event: on.SnapshotTaken) -> Tally:
+def _looked_at(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Tally:
     """Note what the attempt changed, whether it said anything new, and which streaks are over."""
     before, outcome = state.tally, state.outcome
     known = bool(before.tree)
@@ -340,11 +341,11 @@ def _looked_at(state: Capturing, event: on.SnapshotTaken) -> Tally:
         moved=moved,
         said=words or before.said,
         said_new=bool(words) and words != before.said,
-        stuck=0 if moved else before.stuck,
-        trips=0 if moved else before.trips,
         signature="" if moved else before.signature,
         faults=0,
     )
+    if moved:
+        tally = breaker.moved_on(tally, policy)
     return tally if outcome.ended is Ended.INTERRUPTED else without_streaks(tally, outcome.ended)
 
 
@@ -373,7 +374,7 @@ def _heed(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy)
         case "pr_created":
             return _await_merge(state, word, event, policy)
         case _:
-            tally = changed(_without_stuck(state.tally), blocked_on="")
+            tally = changed(_without_stuck(state.tally, policy), blocked_on="")
             human = AwaitingHuman(
                 tally=tally,
                 about=About.QUESTION,
@@ -384,9 +385,9 @@ def _heed(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy)
             return land(human, event.at)
 
 
-def _without_stuck(tally: Tally) -> Tally:
+def _without_stuck(tally: Tally, policy: Policy) -> Tally:
     """Count what was said for the first time as progress; not of work that a verdict follows."""
-    return changed(tally, stuck=0, trips=0) if tally.said_new else tally
+    return breaker.moved_on(tally, policy) if tally.said_new else tally
 
 
 def _complete_ungated(
@@ -410,18 +411,15 @@ def _block(state: Capturing, word: Word, event: on.SnapshotTaken, policy: Policy
     state = changed(state, tally=tally)
     thing = ", ".join(sorted(word.blocked_on)) or word.reason or "something it did not name"
     again = thing == state.tally.blocked_on
-    tally = changed(_without_stuck(state.tally), blocked_on=thing)
+    tally = changed(_without_stuck(state.tally, policy), blocked_on=thing)
     if again:
+        if retries_used_up(tally, policy):
+            last = f"the last attempt blocked once more on: {thing}"
+            return no_retry_left(changed(state, tally=tally), policy, last)
         tally = changed(tally, retry_count=tally.retry_count + 1)
-        if tally.retry_count >= policy.max_retries:
-            text = (
-                f"{tally.retry_count} of {policy.max_retries} retries used; "
-                f"the last attempt blocked once more on: {thing}"
-            )
-            return reject(changed(state, tally=tally), Reason.MAX_RETRIES, text)
         if not (tally.moved or tally.said_new):
             tally = changed(tally, stuck=tally.stuck + 1)
-        if is_stuck(tally, policy):
+        if breaker.is_stuck(tally, policy):
             return open_breaker(
                 changed(state, tally=tally), event.at, policy, f"blocked once more on: {thing}"
             )
@@ -490,9 +488,12 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
     red = [gate for gate in event.gates if not gate.ok]
     if red:
         text = "; ".join(f"`{gate.command}` {gate.end}" for gate in red)
-        return fail(state, event.at, policy, "gate_failed", text)
+        if event.as_before:
+            text += ", as before any work"
+        state = changed(state, tally=breaker.judged_red(state.tally, event.digest))
+        return fail(state, event.at, policy, "gate_failed", text, lines=event.lines)
     completed = Completed(
-        tally=changed(state.tally, faults=0),
+        tally=changed(state.tally, faults=0, same_gate="", same_gates=0, open_since=None),
         summary=state.word.summary,
         head=state.head,
         changed_files=state.changed_files,

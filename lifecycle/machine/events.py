@@ -86,6 +86,8 @@ class WorkspaceReady(AttemptEvent):
     path: str = ""
     baseline: tuple[Gate, ...] = ()
     """How the gates went before any work was done."""
+    digest: str = ""
+    """Of how they failed then; see `GatesFinished`."""
     merge: tuple[str, ...] = ()
     """Commits of dependencies that do not go together with it and are to be merged first."""
     notes: tuple[str, ...] = ()
@@ -277,6 +279,12 @@ class GatesFinished(AttemptEvent):
     """Why they could not be run at all."""
     asks: str = ""
     """What a person has to decide before they can be run."""
+    digest: str = ""
+    """Of how they failed, alike for failures that differ in times, numbers and order alone."""
+    lines: str = ""
+    """Those lines of their output that tell most."""
+    as_before: bool = False
+    """They failed so before any work."""
 
 
 @dataclass(frozen=True, kw_only=True)

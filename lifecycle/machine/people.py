@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle.machine import chain
+from lifecycle.machine import breaker, chain
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.attempts import stop
@@ -37,6 +37,7 @@ from lifecycle.machine.step import (
     prepare_again,
     reject,
     resolve,
+    retries_used_up,
     suspend,
     try_once,
     verify_now,
@@ -67,9 +68,13 @@ def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy)
     said = _said("unblocked", event.by, event.note)
     if isinstance(state, AwaitingHuman) and state.verify is not None:
         return verify_now(state, event.at, said, approved=True)
-    if isinstance(state, AwaitingHuman) and state.about is About.NO_PROGRESS:
+    if _is_stuck(state):
         return try_once(state, event.at, policy, said)
     return _go_on(_trusted_again(state), event.at, said)
+
+
+def _is_stuck(state: Blocked | AwaitingHuman) -> bool:
+    return isinstance(state, AwaitingHuman) and state.about is About.NO_PROGRESS
 
 
 def _trusted_again(state: Blocked | AwaitingHuman) -> Blocked | AwaitingHuman:
@@ -100,7 +105,7 @@ def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -
     """Start the next attempt with the answer in its summary."""
     if isinstance(state, AwaitingHuman) and state.about not in ANSWERABLE:
         return Step(state, late=True)
-    if isinstance(state, AwaitingHuman) and state.about is About.NO_PROGRESS:
+    if _is_stuck(state):
         return try_once(state, event.at, policy, _said("answered", event.by, ""))
     if isinstance(state, AwaitingHuman) and is_before_work(state):
         return prepare_again(state, event.at, _said("answered", event.by, ""))
@@ -115,7 +120,7 @@ def guide_waiting(state: AwaitingHuman, event: on.Guided, policy: Policy) -> Ste
     if state.about is About.SETUP:
         over = counted(state, attempt=state.tally.attempt + 1)
         return wake(over, event.at, _said("sent back with guidance", event.by, ""))
-    if state.about is not About.NO_PROGRESS:
+    if not _is_stuck(state):
         return Step(state)
     return try_once(state, event.at, policy, _said("guided", event.by, ""))
 
@@ -159,13 +164,13 @@ def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
     tally = state.tally
     if state.reason is Reason.PERSON:
         raise IllegalTransition(state, event, "what a person rejected stays rejected")
-    if tally.retry_count >= policy.max_retries:
+    if state.reason is Reason.MAX_RETRIES and retries_used_up(tally, policy):
         used = f"{tally.retry_count} of {policy.max_retries} retries used"
         raise IllegalTransition(state, event, f"{used}: raise max_retries first")
     if tally.attempt > policy.max_attempts:
         used = f"{tally.attempt - 1} of {policy.max_attempts} attempts used"
         raise IllegalTransition(state, event, f"{used}: raise max_attempts first")
-    fresh = changed(chain.awake(tally), stuck=0, trips=0, signature="", faults=0, unfit=0)
+    fresh = changed(breaker.forgotten(chain.awake(tally)), signature="", faults=0, unfit=0)
     back = BackingOff(
         tally=fresh,
         until=event.at,

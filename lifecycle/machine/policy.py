@@ -16,6 +16,7 @@ class Policy:
     blocked_timeout: float = 86400.0
     pr_merge_timeout: float = 3600.0
     stuck_limit: int = 3
+    same_gate_limit: int = 5
     breaker_cooldown: float = 3600.0
     breaker_cooldown_cap: float = 86400.0
     limit_interval: float = 300.0

@@ -173,13 +173,19 @@ class Tally:
     spawn_count: int = 0
     """Attempts that got a process; one that the runner itself interrupted keeps its number."""
     retry_count: int = 0
-    """Attempts charged to the retry budget."""
+    """Retries that were granted: failed attempts with another one after them."""
     interruptions: int = 0
     """Times an attempt was cut short by the runner's own end or a person's stop."""
     stuck: int = 0
     """Attempts in a row without progress: nothing changed, and nothing new was said."""
     trips: int = 0
     """Times in a row that a person was waited for because nothing moved."""
+    open_since: float | None = None
+    """When the first of them was, unless a person spoke since."""
+    same_gate: str = ""
+    """Digest of how the verify commands failed last."""
+    same_gates: int = 0
+    """Verdicts in a row that failed so."""
     signature: str = ""
     """Of the latest failure."""
     tree: str = ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lifecycle.machine import chain
+from lifecycle.machine import breaker, chain
 from lifecycle.machine import effects as do
-from lifecycle.machine.policy import delay, growing
+from lifecycle.machine.policy import delay
 from lifecycle.machine.states import (
     ITS_BASE,
     About,
@@ -118,63 +118,64 @@ def resolved(tally: Tally) -> Tally:
     return changed(tally, merge=(), merge_head="") if tally.merge or tally.merge_head else tally
 
 
-def fail(state: State, at: float, policy: Policy, kind: str, text: str) -> Step:
-    """Charge a failed attempt; stop at the limit, and wait for a person when nothing moves."""
-    tally = state.tally
+def fail(  # noqa: PLR0913  # each names one fact of the failure
+    state: State, at: float, policy: Policy, kind: str, text: str, *, lines: str = ""
+) -> Step:
+    """Charge a failed attempt; stop at the limit, and wait for a person when nothing moves.
+
+    The lines show the failure where its text does not.
+    """
+    used_up = retries_used_up(state.tally, policy)
     signature = f"{kind}: {text}"[:300]
-    alike = signature == tally.signature
-    progress = tally.moved or (tally.said_new and not alike)
+    alike = signature == state.tally.signature
     tally = changed(
-        tally,
-        retry_count=tally.retry_count + 1,
-        stuck=0 if progress else tally.stuck + 1,
-        trips=0 if progress else tally.trips,
+        state.tally,
+        retry_count=state.tally.retry_count + (not used_up),
         signature=signature,
         faults=0,
     )
+    if tally.moved or (tally.said_new and not alike):
+        tally = breaker.moved_on(tally, policy)
+    else:
+        tally = changed(tally, stuck=tally.stuck + 1)
     charged = changed(state, tally=tally)
     if tally.wanted is Wanted.REJECT:
         return land(charged, at)
-    if tally.retry_count >= policy.max_retries:
-        return reject(
-            charged,
-            Reason.MAX_RETRIES,
-            f"{tally.retry_count} of {policy.max_retries} retries used; the last: {signature}",
-        )
-    if is_stuck(tally, policy):
-        return open_breaker(charged, at, policy, signature)
+    if used_up:
+        return no_retry_left(charged, policy, f"the last: {signature}")
+    if breaker.is_stuck(tally, policy):
+        return open_breaker(charged, at, policy, signature, lines)
     until = at + delay(policy, tally.stuck)
     return land(BackingOff(tally=tally, until=until, why=signature), at)
 
 
-def is_stuck(tally: Tally, policy: Policy) -> bool:
-    """Tell whether the breaker has to open; where no tree can be compared nobody knows."""
-    return bool(tally.tree) and tally.stuck >= policy.stuck_limit
+def retries_used_up(tally: Tally, policy: Policy) -> bool:
+    """Tell whether a failure now is the last one; the first attempt is no retry."""
+    return tally.retry_count >= policy.max_retries
 
 
-def open_breaker(state: State, at: float, policy: Policy, last: str) -> Step:
+def no_retry_left(state: State, policy: Policy, last: str) -> Step:
+    """Give up."""
+    used = f"{state.tally.retry_count} of {policy.max_retries} retries used"
+    return reject(state, Reason.MAX_RETRIES, f"{used}; {last}")
+
+
+def open_breaker(state: State, at: float, policy: Policy, last: str, lines: str = "") -> Step:
     """Wait for a person, with the evidence: more attempts like the latest would burn money."""
-    tally = state.tally
-    first, cap = policy.breaker_cooldown, policy.breaker_cooldown_cap
-    # Without a cool-down only a person closes it, and nobody waits for one for ever.
-    pause = growing(first, cap, policy.seed, tally.trips + 1) or policy.blocked_timeout
-    text = (
-        f"{tally.stuck} attempts in a row changed nothing and said nothing new (tree "
-        f"{tally.tree[:12]}); the last: {last}"
-    )
+    tally = breaker.opened(state.tally, at)
     human = AwaitingHuman(
-        tally=changed(tally, trips=tally.trips + 1),
+        tally=tally,
         about=About.NO_PROGRESS,
-        text=text,
+        text=breaker.evidence(tally, policy, last, lines),
         since=at,
-        until=at + pause,
+        until=breaker.pause(tally, at, policy),
     )
     return land(human, at)
 
 
-def try_once(state: State, at: float, policy: Policy, why: str) -> Step:
+def try_once(state: State, at: float, policy: Policy, why: str, *, by_person: bool = True) -> Step:
     """Close the breaker for one attempt: without progress it opens again."""
-    tally = changed(state.tally, stuck=max(0, policy.stuck_limit - 1))
+    tally = breaker.tried_once(state.tally, policy, by_person=by_person)
     return wake(changed(state, tally=tally), at, why)
 
 
@@ -206,7 +207,9 @@ def launch(state: State, at: float, policy: Policy, *, approved: bool) -> Step:
     tally = changed(tally, program=program)
     if policy.review_summaries and not approved:
         text = f"the summary for attempt {tally.attempt} waits for approval"
-        return land(AwaitingHuman(tally=tally, about=About.REVIEW, text=text, since=at), at)
+        until = at + policy.blocked_timeout
+        review = AwaitingHuman(tally=tally, about=About.REVIEW, text=text, since=at, until=until)
+        return land(review, at)
     order = do.SpawnAgent(attempt=tally.attempt, merge=tally.merge)
     return Step(Spawning(tally=tally), (order,))
 

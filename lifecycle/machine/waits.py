@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle.machine import chain
+from lifecycle.machine import breaker, chain
 from lifecycle.machine import effects as do
 from lifecycle.machine.blocks import depending, wait_again
 from lifecycle.machine.events import Fault, PrFate
@@ -21,7 +21,6 @@ from lifecycle.machine.step import (
     Step,
     fail,
     is_before_work,
-    is_stuck,
     may_resolve,
     prepare_again,
     resolve,
@@ -198,6 +197,8 @@ _STAYS = {
     About.CI_LIMIT: About.PR_TIMEOUT,
     About.CONFLICT: About.PR_TIMEOUT,
     About.SETUP: About.SETUP,
+    About.REVIEW: About.REVIEW,
+    About.NO_PROGRESS: About.NO_PROGRESS,
 }
 
 
@@ -205,10 +206,11 @@ def human_deadline(state: AwaitingHuman, event: on.DeadlinePassed, policy: Polic
     """Stop keeping a runner alive for a question nobody answers; the answer still counts."""
     if state.until is None or event.at < state.until:
         return Step(state, late=True)
-    if state.about is About.NO_PROGRESS and policy.breaker_cooldown:
+    last = breaker.last_instant(state.tally, state.since, policy)
+    if state.about is About.NO_PROGRESS and policy.breaker_cooldown and event.at < last:
         why = f"one more attempt after a pause, because {state.text}"
-        return try_once(state, event.at, policy, why)
-    # What a pull request or a set-up is about stays so: a later merge or word still counts.
+        return try_once(state, event.at, policy, why, by_person=False)
+    # What is about more than a block stays so: a later merge, or a person's word, still counts.
     about = _STAYS.get(state.about, About.BLOCKED_TIMEOUT)
     return Step(changed(state, about=about, until=None))
 
@@ -222,7 +224,7 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
         state = changed(state, tally=chain.awake(state.tally))
     again = f"tried again by {event.by or 'a person'}"
     match state.about:
-        case About.BLOCKED_TIMEOUT if is_stuck(state.tally, policy):
+        case About.BLOCKED_TIMEOUT if breaker.is_stuck(state.tally, policy):
             return try_once(state, event.at, policy, again)
         case About.BLOCKED_TIMEOUT:
             return wait_again(state, event.at, policy)
@@ -244,6 +246,8 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
             return Step(Queued(tally=state.tally, waiting_on=state.blocked_on))
         case About.SETUP:
             return verify_now(state, event.at, again, approved=False)
+        case About.REVIEW if state.until is None:
+            return Step(changed(state, until=event.at + policy.blocked_timeout))
         case _:
             return Step(state, late=not rests)
 

@@ -89,8 +89,20 @@ class Bench:
         """
         require_person(repo, "run loops")
         environ = dict(os.environ)
-        reader = SettingsReader(repo, environ=environ, overrides=overrides, report=tell)
+        reader = SettingsReader(
+            repo,
+            environ=environ,
+            overrides=overrides,
+            # Who is not there cannot answer, and a script wants to know that.
+            defaults={"stay_for_people": _is_watched()},
+            report=tell,
+        )
         return cls(repo, reader, environ)
+
+
+def _is_watched() -> bool:
+    """Tell whether somebody may sit before a terminal."""
+    return any(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 async def loop_through(

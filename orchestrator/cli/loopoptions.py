@@ -28,6 +28,24 @@ def with_looping(parser: Parser) -> Parser:
     return with_plain(parser)
 
 
+def with_stay(parser: Parser) -> Parser:
+    """Add --stay and --no-stay."""
+    stay = parser.add_mutually_exclusive_group()
+    stay.add_argument(
+        "--stay",
+        action="store_true",
+        default=None,
+        help="wait for people also without a terminal",
+    )
+    stay.add_argument(
+        "--no-stay",
+        dest="stay",
+        action="store_false",
+        help="end with 3 when all that is left waits for people",
+    )
+    return parser
+
+
 def with_plain(parser: Parser) -> Parser:
     """Add --plain."""
     parser.add_argument(

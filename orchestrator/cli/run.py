@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.cli.loopoptions import isolation, with_looping
+from orchestrator.cli.loopoptions import isolation, with_looping, with_stay
 from orchestrator.cli.options import Parser, UsageError, count, find_repo, seconds
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
@@ -15,9 +15,12 @@ The agent works in a branch of its own (agent/AGENT-ID); your checkout is not to
 again, or --task-id alone, goes on with what was stopped. Ctrl-C stops after a clean save, a second
 one at once.
 
-Exit code: 0 complete, 1 internal error, 2 usage, 3 blocked or held by a person, 4 still waits for a
-pull request, 5 out of retries, 6 failed for good, 75 another runner is at work here, 130/143 ended
-by a signal."""
+On a terminal it waits for people. Where neither standard input nor standard error is one it ends
+with 3 when only a person can move the task on, and says what to type (--stay waits there, too).
+
+Exit code: 0 complete, 1 internal error, 2 usage, 3 blocked, waits for a person or held by one, 4
+still waits for a pull request, 5 out of retries, 6 failed for good, 75 another runner is at work
+here, 130/143 ended by a signal."""
 
 
 def parser(name: str) -> Parser:
@@ -34,7 +37,12 @@ def parser(name: str) -> Parser:
     who = made.add_mutually_exclusive_group()
     who.add_argument("--agent", metavar="NAME", help="a known agent program, such as claude")
     who.add_argument("--command", metavar="'CMD ARG'", help="any program that reads its prompt")
-    made.add_argument("--max-retries", type=count, metavar="N", help="failed attempts allowed")
+    made.add_argument(
+        "--max-retries",
+        type=count,
+        metavar="N",
+        help="retries after failed attempts, exactly so many; 0 for one attempt",
+    )
     made.add_argument("--retry-interval", type=seconds, metavar="S", help="seconds after a failure")
     made.add_argument(
         "--verify",
@@ -44,7 +52,7 @@ def parser(name: str) -> Parser:
         help="must succeed on the committed work before it counts as complete; may be repeated",
     )
     made.add_argument("--base", metavar="B", help="branch to start from and merge into")
-    with_looping(made)
+    with_stay(with_looping(made))
     return made.with_json("print one LoopResult object at the end").with_repo()
 
 
@@ -64,7 +72,7 @@ def run(name: str, args: list[str]) -> int:
 
     bench = looping.Bench.of(
         repo,
-        max_retries=options.max_retries,
+        stay_for_people=options.stay,
         retry_interval=options.retry_interval,
         **confined,
     )
@@ -75,6 +83,7 @@ def run(name: str, args: list[str]) -> int:
         command=options.command,
         verify=tuple(options.verify),
         base=options.base,
+        max_retries=options.max_retries,
     )
 
     async def work(engine: Engine) -> Work:

@@ -57,7 +57,9 @@ def run(name: str, args: list[str]) -> int:
 
     # Taken out, so that nothing that is started here inherits it.
     given = os.environ.pop(VARIABLE, "")
-    bench = looping.Bench.of(repo, max_live_agents=options.max_live, **confined)
+    bench = looping.Bench.of(
+        repo, max_live_agents=options.max_live, stay_for_people=True, **confined
+    )
     settings = bench.settings()
     host = options.host or settings.host
     port = options.port if options.port is not None else settings.port

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.money import dollars
-from lifecycle.machine.states import Completed
+from lifecycle.machine.states import Accepted, Completed
 from lifecycle.paths import Paths
 from lifecycle.state_words import word_on
 from orchestrator.cli.options import Parser, find_repo
@@ -29,6 +29,7 @@ from orchestrator.config import load_settings
 from orchestrator.forms import attempt_form, pending_form, record_form
 from orchestrator.merges import form, standing
 from orchestrator.reading import known, runner_of, store_of
+from orchestrator.telling import red_before
 from orchestrator.waiting import since
 from orchestrator.why import View, why
 
@@ -138,6 +139,8 @@ def _files(found: _Found) -> dict[str, Path]:
 def _lines(found: _Found) -> Iterator[str]:
     record, present = found.record, found.present
     width = terminal_width(sys.stdout, os.environ)
+    if red := _red_before(record):
+        yield one_line(f"{red[:1].upper()}{red[1:]}", width)
     yield one_line(f"{record.agent_id}: {record.task}", width)
     facts = [(label, text) for label, text in _facts(found) if text]
     margin = max(len(label) for label, _ in facts) + 2
@@ -152,6 +155,14 @@ def _lines(found: _Found) -> Iterator[str]:
         left = len(found.attempts) - len(rows)
         if left:
             yield f"({left} earlier attempts are in `loopwright show {record.agent_id} --json`)"
+
+
+def _red_before(record: AgentLifecycle) -> str:
+    """Say what failed before any work, until it is known to be mended."""
+    if isinstance(record.work, (Completed, Accepted)):
+        return ""
+    baseline = record.facts.get("baseline", {})
+    return red_before(tuple(f"`{command}`" for command, ok in baseline.items() if not ok))
 
 
 def _facts(found: _Found) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.cli.loopoptions import isolation, with_looping
+from orchestrator.cli.loopoptions import isolation, with_looping, with_stay
 from orchestrator.cli.options import Parser, UsageError, count, find_repo, positive, user
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
@@ -21,10 +21,13 @@ one, and goes on with every lifecycle that is not finished. What a person paused
 so; `loopwright resume AGENT` starts it again while this runs. Meanwhile the API is served as by
 `loopwright serve`; where it listens and where its token is, is told on standard error.
 
+On a terminal it waits for people. Where neither standard input nor standard error is one it ends
+when all that is left waits for people (--stay waits there, too).
+
 Exit code, the worst of all loops in this order: 130/143 ended by a signal, 1 internal error, 6
-failed for good, 5 out of retries, 3 blocked, held by a person or with a damaged record, 4 still
-waits for a pull request, 0 all complete. 2 for a plan that cannot be run, 75 when another runner is
-at work here."""
+failed for good, 5 out of retries, 3 blocked, waiting for a person, held by one or with a damaged
+record, 4 still waits for a pull request, 0 all complete. 2 for a plan that cannot be run, 75 when
+another runner is at work here."""
 
 
 def parser(name: str) -> Parser:
@@ -39,7 +42,7 @@ def parser(name: str) -> Parser:
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
     made.add_argument("--port", type=count, metavar="P", help="of the API; 0 is any that is free")
     made.add_argument("--no-server", action="store_true", help="serve no API")
-    with_looping(made)
+    with_stay(with_looping(made))
     return made.with_json("print the LoopResult objects at the end").with_repo()
 
 
@@ -60,7 +63,9 @@ def run(name: str, args: list[str]) -> int:
     from orchestrator.cli.text import say, tell, to_json  # noqa: PLC0415  # as above
     from orchestrator.web.front import fronted  # noqa: PLC0415  # as above
 
-    bench = looping.Bench.of(repo, max_live_agents=options.max_live, **confined)
+    bench = looping.Bench.of(
+        repo, max_live_agents=options.max_live, stay_for_people=options.stay, **confined
+    )
     path = Path(options.plan) if options.plan is not None else plans.find_plan(repo)
     approvals = bench.settings.approvals
     try:

@@ -6,6 +6,7 @@ Must not use anything of `lifecycle.machine`: it is what that is held against.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class Model:
     due: Span = AT_ONCE
     """Of the next start, while waiting."""
     until: float = 0.0
-    """When it is given up, while blocked or asking."""
+    """When it is given up, while blocked or asking, or while the breaker is open."""
+    asked_since: float | None = None
+    """Since when a person is waited for because nothing moves."""
     retries: int = 0
     stuck: int = 0
     trips: int = 0
@@ -111,23 +114,36 @@ class Model:
         new = bool(ran.word) and ran.words != self.said
         self.tree, self.said = ran.tree, ran.words or self.said
         if moved:
-            self.stuck, self.trips, self.failure = 0, 0, ""
+            self._moved_on()
+            self.failure = ""
         return moved, new
 
     def _charge(self, kind: str, at: float, *, moved: bool, new: bool) -> None:
         alike, self.failure = kind == self.failure, kind
-        progress = moved or (new and not alike)
-        self.retries += 1
-        self.stuck = 0 if progress else self.stuck + 1
-        self.trips = 0 if progress else self.trips
+        if moved or (new and not alike):
+            self._moved_on()
+        else:
+            self.stuck += 1
         if self.retries >= self.settings["max_retries"]:
             self.state = "max_retries"
-        elif self.stuck >= self.settings["stuck_limit"]:
-            self.trips += 1
-            pause = doubling(self.settings["breaker_cooldown"], 86_400.0, self.trips)
-            self._wait(at, pause, "breaker")
+            return
+        self.retries += 1
+        if self.stuck >= self.settings["stuck_limit"]:
+            self._opens(at)
         else:
             self._wait(at, doubling(self.settings["retry_interval"], 600.0, self.stuck))
+
+    def _moved_on(self) -> None:
+        self.stuck, self.trips, self.asked_since = 0, 0, None
+
+    def _opens(self, at: float) -> None:
+        """Wait for a person, with a try from time to time, but not for ever."""
+        self.trips += 1
+        self.asked_since = at if self.asked_since is None else self.asked_since
+        self.until = self.asked_since + self.settings["blocked_timeout"]
+        self._wait(at, doubling(self.settings["breaker_cooldown"], 86_400.0, self.trips), "breaker")
+        if self.due.latest >= self.until:
+            self.due = Span(min(self.due.soonest, self.until), inf)
 
     def _rests(self, ran: Ran, kind: str, at: float) -> Rest:
         if kind in MENDED:
@@ -160,7 +176,7 @@ class Model:
 
     def _talks(self, kind: str, at: float, *, new: bool) -> None:
         if new and kind != "pr_created":
-            self.stuck, self.trips = 0, 0
+            self._moved_on()
         self.state = kind
         timeout = "pr_merge_timeout" if kind == "pr_created" else "blocked_timeout"
         self.until = at + self.settings[timeout]
@@ -182,7 +198,8 @@ class Model:
         self.rests.clear()
         if why != "hurry":
             # It had ended: by a budget, of which nothing is known here, or by what was mended.
-            self.stuck, self.trips, self.failure = 0, 0, ""
+            self._moved_on()
+            self.failure = ""
             self.state, self.due = "waiting", Span(at, at)
         elif self.state == "waiting":
             self.due = Span(min(at, self.due.soonest), at)

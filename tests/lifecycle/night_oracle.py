@@ -210,6 +210,8 @@ class Oracle:
             return ("dependency",)
         if model.state in ("blocked", "question"):
             return ("blocked_timeout",)
+        if model.state == "breaker" and model.due.latest >= model.until:
+            return ("budget", "no_progress")
         if model.state in ("waiting", "breaker"):
             return ("budget",)
         return (model.state,)

@@ -103,6 +103,7 @@ def draw(seed: int, tasks: int = 50) -> Night:
         "max_live_agents": 6,
         "max_retries": 6,
         "stuck_limit": 3,
+        "same_gate_limit": 0,
         "breaker_cooldown": HOUR,
         "retry_interval": MINUTE,
         "idle_limit": 20 * MINUTE,

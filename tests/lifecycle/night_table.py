@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 FREE = ("rate_limit", "overloaded", "network", "auth", "interrupted", "budget")
 TALK = ("task_complete", "blocked", "question", "pr_created")
 HEAD = ("seed", "tasks", "attempts", "hours", "runners", "limits", "trouble", "charged", "talks")
-ENDS = ("completed", "max_retries", "budget", "error", "blocked_timeout", "dependency")
+ENDS = (
+    "completed",
+    "max_retries",
+    "budget",
+    "error",
+    "blocked_timeout",
+    "no_progress",
+    "dependency",
+)
 
 
 async def play(seed: int, folder: Path) -> tuple[list[object], list[str]]:

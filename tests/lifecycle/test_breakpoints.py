@@ -50,7 +50,7 @@ async def test_an_old_breakpoint_is_cleared_before_the_next_attempt(world: World
     result = await world.run(
         {1: [says("blocked", blocked_on=["x"]), HANG], 2: [{"exit": 0}]},
         blocked_timeout=0.1,
-        max_retries=1,
+        max_retries=0,
     )
     assert result.result_type is LoopResultType.BLOCKED
     async with world.running({1: [], 2: [{"exit": 0}]}, blocked_timeout=60.0) as running:
@@ -64,7 +64,7 @@ async def test_an_old_breakpoint_is_cleared_before_the_next_attempt(world: World
 async def test_waits_between_alike_failures_grow_to_the_cap(world: World) -> None:
     await world.run(
         [{"exit": 1}],
-        max_retries=5, retry_interval=0.1, retry_interval_cap=0.4, stuck_limit=9,
+        max_retries=4, retry_interval=0.1, retry_interval_cap=0.4, stuck_limit=9,
     )  # fmt: skip
     rows = await world.attempts()
     gaps = [after.started_at - (before.ended_at or 0) for before, after in pairwise(rows)]
@@ -170,7 +170,7 @@ async def test_an_agent_without_its_git_pointer_does_not_find_the_users_checkout
     world: World,
 ) -> None:
     before = world.git("rev-parse", "main")
-    await world.run({1: [{"delete": ".git"}, *commit("x.txt"), DONE], 2: [DONE]}, max_retries=1)
+    await world.run({1: [{"delete": ".git"}, *commit("x.txt"), DONE], 2: [DONE]}, max_retries=0)
     assert world.git("rev-parse", "main") == before
     assert world.git("status", "--porcelain") == ""
 

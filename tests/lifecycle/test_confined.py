@@ -50,7 +50,7 @@ def _log(world: World, attempt: int = 1) -> str:
 
 
 async def test_a_whole_loop_runs_in_a_box_and_its_commits_arrive(world: World) -> None:
-    result = await _in_a_box(world, [*commit("x.txt"), DONE], max_retries=1)
+    result = await _in_a_box(world, [*commit("x.txt"), DONE], max_retries=0)
     if gives(isolation="container"):
         assert result.result_type is LoopResultType.TASK_COMPLETE
         assert git(world.repo, "show", f"agent/{AGENT}:x.txt")
@@ -85,7 +85,7 @@ async def test_gates_and_builds_are_shut_in_like_the_agent_whose_work_they_run(
     secret = tmp_path / "secret"
     secret.write_text("the key")
     task = world.task(verify=[f"cat {secret}"])
-    outside = await world.run([*commit("x.txt"), DONE], task=task, max_retries=1)
+    outside = await world.run([*commit("x.txt"), DONE], task=task, max_retries=0)
     assert outside.result_type is LoopResultType.TASK_COMPLETE
     if not gives(isolation="container"):
         return
@@ -104,7 +104,7 @@ async def test_a_gate_that_meets_a_limit_says_so(world: World) -> None:
     hungry = f"exec {sys.executable} -S -c '{HUNGRY}'".replace("print('fed')", "print(1)")
     result = await world.run(
         [*commit("x.txt"), DONE], task=world.task(verify=[hungry]), memory_limit_mb=128,
-        max_retries=2, baseline=False, stuck_limit=9,
+        max_retries=1, baseline=False, stuck_limit=9,
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert "[it met the memory limit 128 MB]" in world.prompt(2)
@@ -156,7 +156,7 @@ async def test_a_program_by_its_bare_name_is_found_for_the_box(world: World) -> 
     if not gives(isolation="container"):
         return
     agent = Agent(agent_id="agent-bare", command=("sh", "-c", "echo found; exit 3"))
-    world.settings.update(isolation="container", max_retries=1)
+    world.settings.update(isolation="container", max_retries=0)
     result = await world.loop().run_agent_loop(agent, world.task())
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert world.paths.log("agent-bare", 1).read_text() == "found\n"
@@ -191,7 +191,7 @@ async def test_an_agent_finds_loopwright_by_its_bare_name_wherever_that_is_insta
     done = "loopwright signal task_complete --summary 'all is done'"
     steps: list[Step] = [*commit("x.txt"), {"run": ["sh", "-c", done]}]
     opened = (str(world.folder), str(ROOT))
-    result = await world.run(steps, isolation=isolation, box_readable=opened, max_retries=1)
+    result = await world.run(steps, isolation=isolation, box_readable=opened, max_retries=0)
     assert result.result_type is LoopResultType.TASK_COMPLETE, _log(world)
     assert result.summary == "all is done"
 
@@ -204,7 +204,7 @@ async def test_a_gate_in_a_box_finds_the_interpreter_of_the_checkouts_own_enviro
     make = "python3 -m venv --without-pip .venv && .venv/bin/python -c 'import ssl'"
     task = world.task(verify=[f"{make} && cat .venv/pyvenv.cfg"])
     result = await world.run(
-        [*commit("x.txt"), DONE], task=task, isolation="container", max_retries=1, baseline=False,
+        [*commit("x.txt"), DONE], task=task, isolation="container", max_retries=0, baseline=False,
         box_readable=(str(world.folder), str(ROOT)),
     )  # fmt: skip
     assert result.result_type is LoopResultType.TASK_COMPLETE, result.error

@@ -23,16 +23,16 @@ async def test_red_gates_wake_a_fresh_attempt_with_the_failing_output(world: Wor
 async def test_gates_that_stay_red_use_up_the_retries(world: World) -> None:
     result = await world.run(
         [{"append": {"path": "x.txt", "text": "x"}}, {"commit": "more"}, DONE],
-        task=world.task(verify=["exit 1"]), max_retries=2,
+        task=world.task(verify=["exit 1"]), max_retries=1,
     )  # fmt: skip
-    assert (result.result_type, result.retry_count) == (LoopResultType.MAX_RETRIES, 2)
+    assert (result.result_type, result.retry_count) == (LoopResultType.MAX_RETRIES, 1)
     assert "`exit 1` ended with code 1" in str(result.error)
 
 
 async def test_a_gate_that_takes_too_long_is_red(world: World) -> None:
     result = await world.run(
         [*commit("x.txt"), DONE], task=world.task(verify=["sleep 600"]), gate_timeout=0.3,
-        max_retries=1, baseline=False,
+        max_retries=0, baseline=False,
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert "ran out of time" in str(result.error)
@@ -132,7 +132,7 @@ async def test_ignored_files_make_no_gate_green(world: World) -> None:
         {"commit": "ignore what is built"},
         DONE,
     ]
-    result = await world.run(script, task=world.task(verify=["test -f built"]), max_retries=1)
+    result = await world.run(script, task=world.task(verify=["test -f built"]), max_retries=0)
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert "`test -f built` ended with code 1" in str(result.error)
 
@@ -144,7 +144,7 @@ async def test_a_gate_that_leads_git_to_the_users_checkout_leads_no_later_agent_
     astray = f"echo 'gitdir: {world.repo}/.git' > .git; false"
     steps: list[Step] = [{"append": {"path": "x.txt", "text": "x"}}, {"commit": "more"}, DONE]
 
-    await world.run(steps, task=world.task(verify=[astray]), max_retries=3, baseline=False)
+    await world.run(steps, task=world.task(verify=[astray]), max_retries=2, baseline=False)
 
     assert world.git("rev-parse", "main") == before
     assert world.git("rev-list", "--count", f"main..agent/{AGENT}") == "3"

@@ -247,7 +247,7 @@ async def test_a_defect_in_what_runs_ahead_of_its_commit_is_told_too(
 async def test_a_request_that_cannot_be_carried_out_is_answered_and_holds_up_no_other(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await world.run([{"exit": 1}], max_retries=1)
+    await world.run([{"exit": 1}], max_retries=0)
     assert isinstance(await world.work(), Rejected)
     loop = world.loop()
     await loop.run_agent_loop(world.agent([DONE], "agent-behind"), world.task("T002"))
@@ -299,8 +299,8 @@ async def test_a_record_that_cannot_be_recovered_keeps_no_other_from_running(wor
 
 
 async def test_retention_never_takes_what_is_taken_up_again_meanwhile(world: World) -> None:
-    await world.run([*commit("x.txt"), {"exit": 1}], max_retries=1)
-    world.settings.update(max_retries=2, retention_hours=0.0)
+    await world.run([*commit("x.txt"), {"exit": 1}], max_retries=0)
+    world.settings.update(max_retries=1, retention_hours=0.0)
     loop = world.loop()
     async with loop.opened() as engine:
         run = asyncio.create_task(engine.run(world.agent([DONE]), world.task()))

@@ -13,7 +13,7 @@ import pytest
 from lifecycle import draft, project
 from lifecycle.accounts import Accounts, Verdict
 from lifecycle.admission import Board
-from lifecycle.machine import attempts, chain, endings, policy, step
+from lifecycle.machine import attempts, breaker, chain, endings, policy, step
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Verifying, counted
 from lifecycle.machine.table import TABLE
@@ -108,7 +108,7 @@ def _waits_are_doubled(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_breaker_never_opens(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(step, "is_stuck", lambda tally, policy: False)  # noqa: ARG005  # its form
+    patch.setattr(breaker, "is_stuck", lambda tally, policy: False)  # noqa: ARG005  # its form
 
 
 def _accounts_are_not_asked(patch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ async def test_trouble_of_the_provider_is_tried_again_and_costs_nothing(
 ) -> None:
     trouble = claude.fails("Overloaded", 529, "overloaded")
     programs.plays("claude", {1: trouble, 2: trouble, 3: [DONE]})
-    result = await run(world, agent("claude"), max_retries=1)
+    result = await run(world, agent("claude"), max_retries=0)
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 0)
     assert await world.outcomes() == ["overloaded", "overloaded", "task_complete"]
 

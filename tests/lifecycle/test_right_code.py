@@ -84,7 +84,7 @@ async def test_a_program_of_the_users_environment_is_named_where_it_is_missed(
     (own / "judge-it").chmod(0o755)
     monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
     result = await world.run(
-        [*commit("x.txt"), DONE], task=world.task(verify=["judge-it"]), max_retries=2
+        [*commit("x.txt"), DONE], task=world.task(verify=["judge-it"]), max_retries=1
     )
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert f"{own}/judge-it was not used" in world.prompt(2)
@@ -120,7 +120,7 @@ async def test_no_program_that_an_agent_committed_judges_its_work(
     built = says("blocked", blocked_on=["ci"], reason="CI must say yes")
     result = await world.run(
         {1: [{"run": {"argv": ["sh", "-c", forge]}}, {"commit": "my own grep"}, built], 0: [DONE]},
-        task=world.task(verify=["sh test.sh"]), ci=world.ci("sh test.sh"), max_retries=2,
+        task=world.task(verify=["sh test.sh"]), ci=world.ci("sh test.sh"), max_retries=1,
         isolation=level, box_readable=(str(world.folder), str(ROOT)),
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES

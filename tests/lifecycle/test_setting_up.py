@@ -98,7 +98,7 @@ async def test_work_of_the_agent_among_what_the_set_up_made_is_not_lost(world: W
     work = sh("echo mine > gen/mine.py; echo edited > gen/7; cp gen/8 8; mv 8 gen/8")
     again = sh("echo two > lock.txt; git -c user.name=x -c user.email=x@x commit -qam two")
     result = await world.run(
-        {1: [work, {"exit": 1}], 2: [again, {"exit": 1}], 3: [DONE]}, setup=(make,), max_retries=3
+        {1: [work, {"exit": 1}], 2: [again, {"exit": 1}], 3: [DONE]}, setup=(make,), max_retries=2
     )
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert len(logs(world)) == 2, "it was set up again, over that work"
@@ -173,7 +173,7 @@ async def test_a_verdict_on_what_the_set_up_built_before_says_so(
     (world.repo / "src" / "a.txt").write_text("wrong")
     lock(world, "dist")
     result = await world.run(
-        [*commit("src/a.txt", "right"), DONE], task=world.task(verify=[BUILT]), max_retries=1,
+        [*commit("src/a.txt", "right"), DONE], task=world.task(verify=[BUILT]), max_retries=0,
         setup=("rm -rf dist; cp -r src dist",), setup_inputs=inputs,
     )  # fmt: skip
     if inputs:
@@ -217,7 +217,7 @@ async def test_what_a_set_up_fetches_for_a_pointer_is_what_is_judged(world: Worl
     result = await world.run(
         {1: by_name("two.bin", second), 2: by_name("two.bin", third)},
         task=world.task(verify=[asks, spoil, "grep 'real 1' one.bin", "grep 'real 3' two.bin"]),
-        setup=(fetch,), max_retries=3,
+        setup=(fetch,), max_retries=2,
     )  # fmt: skip
     assert await world.outcomes() == ["gate_failed", "task_complete"], result
     assert [gate.ok for gate in await gates(world)] == [True, True, True, True]
@@ -230,7 +230,7 @@ async def test_a_set_up_puts_nothing_in_place_of_a_file_but_what_its_pointer_nam
     (world.repo / ".gitattributes").write_text("check.sh filter=lfs\n")
     lock(world)
     result = await world.run(
-        by_name("x.txt", "x"), task=world.task(verify=["sh check.sh"]), max_retries=1,
+        by_name("x.txt", "x"), task=world.task(verify=["sh check.sh"]), max_retries=0,
         setup=("test -f .git && exit; echo exit 0 > check.sh",),
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES

@@ -42,7 +42,7 @@ async def test_what_a_test_leaves_among_installed_packages_judges_no_later_attem
     result = await world.run(
         {1: [*commit("answer.txt", "wrong"), *commit("tests.sh", f"{poison}; exit 1"), DONE],
          2: [*commit("tests.sh", "true"), DONE]},
-        task=world.task(verify=JUDGED), setup=VENV, max_retries=2, baseline=False,
+        task=world.task(verify=JUDGED), setup=VENV, max_retries=1, baseline=False,
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES, "a forged tool judged the change"
     verdicts = [entry.event for entry in await world.journal()]
@@ -61,7 +61,7 @@ async def test_what_a_hook_of_one_commit_leaves_in_its_set_up_judges_no_other_co
     result = await world.run(
         {1: [*commit("answer.txt", "wrong"), *commit("hook.sh", hook), DONE],
          2: [drop, *commit("more.txt"), DONE]},
-        task=world.task(verify=["test ! -e hook.sh", JUDGED[1]]), max_retries=2, baseline=False,
+        task=world.task(verify=["test ! -e hook.sh", JUDGED[1]]), max_retries=1, baseline=False,
         setup=(*VENV, "F=hook; test ! -e $F.sh || sh $F.sh"),
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES, "a forged tool judged the change"
@@ -75,7 +75,7 @@ async def test_a_forged_tool_is_made_again_before_the_next_gate_of_the_same_verd
     forge = FORGE + "echo pass > $tool; done"
     result = await world.run(
         [*commit("answer.txt", "wrong"), *commit("tests.sh", forge), DONE],
-        task=world.task(verify=JUDGED), setup=VENV, max_retries=1, baseline=False,
+        task=world.task(verify=JUDGED), setup=VENV, max_retries=0, baseline=False,
     )  # fmt: skip
     assert "`.venv/bin/python -m tool` ended with code 1" in str(result.error)
 
@@ -87,7 +87,7 @@ async def test_packages_that_an_agent_committed_are_not_taken_for_installed_ones
     forced = "mkdir -p node_modules; echo exit 0 > node_modules/check; git add -f node_modules"
     result = await world.run(
         [sh(forced), {"commit": "my own tools"}, DONE],
-        task=world.task(verify=["sh node_modules/check"]), max_retries=1, baseline=False,
+        task=world.task(verify=["sh node_modules/check"]), max_retries=0, baseline=False,
         setup=("mkdir -p node_modules && echo 'exit 1' > node_modules/check",),
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES
@@ -106,7 +106,7 @@ async def test_folders_that_are_only_called_like_installed_packages_may_be_commi
     lock(world)
     made = sh("mkdir -p data/venv venv; echo 1 | tee data/venv/a > venv/a; git add -f data venv")
     result = await world.run(
-        [made, {"commit": "data"}, DONE], baseline=False, network=network, max_retries=1,
+        [made, {"commit": "data"}, DONE], baseline=False, network=network, max_retries=0,
         task=world.task(verify=["test -f venv/a && test -f node_modules/check"]),
         setup=("mkdir -p node_modules && echo 'exit 1' > node_modules/check",),
     )  # fmt: skip

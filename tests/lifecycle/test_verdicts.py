@@ -55,7 +55,7 @@ async def judge(world: World, way: Way, gate: str, level: str) -> None:
         return
     base_of(world.repo, git)
     result = await world.run(
-        hides(way), task=world.task(verify=[gate]), isolation=level, max_retries=1,
+        hides(way), task=world.task(verify=[gate]), isolation=level, max_retries=0,
         box_readable=(str(world.folder), str(ROOT)), baseline=False,
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES, result
@@ -93,7 +93,7 @@ async def test_what_is_hidden_in_a_sandbox_turns_no_red_gate_green_and_is_not_lo
     elif gives(isolation="container"):
         base_of(world.repo, git)
         await world.run(
-            hides(way), task=world.task(verify=[gate]), isolation="container", max_retries=1,
+            hides(way), task=world.task(verify=[gate]), isolation="container", max_retries=0,
             box_readable=(str(world.folder), str(ROOT)), baseline=False,
         )  # fmt: skip
         assert await world.outcomes() == ["error"], "it cannot even be done in there"
@@ -108,7 +108,7 @@ async def test_a_link_out_of_the_repository_is_red(world: World, level: str) -> 
     base_of(world.repo, git)
     result = await world.run(
         [*ignored, *link, DONE], task=world.task(verify=["true"]), isolation=level,
-        box_readable=(str(world.folder), str(ROOT)), max_retries=2, baseline=False,
+        box_readable=(str(world.folder), str(ROOT)), max_retries=1, baseline=False,
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert "lead out of the repository" in world.prompt(2)
@@ -140,7 +140,7 @@ async def test_no_gate_decides_about_the_next(world: World, what: str) -> None:
     git(world.repo, "commit", "-qm", "two gates")
     planted = f"echo exit 0 > .git/orig; {ONE_GATE_FOR_THE_NEXT[what]}\n"
     result = await world.run(
-        [*commit("lib.sh", planted), DONE], max_retries=1, baseline=False,
+        [*commit("lib.sh", planted), DONE], max_retries=0, baseline=False,
         task=world.task(verify=["sh test.sh", "sh check.sh"]),
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES, await notes(world)
@@ -158,7 +158,7 @@ async def test_nothing_stays_in_a_checkout_where_git_does_not_look(
     first: list[Step] = [*commit("src/x.txt"), {"run": ["sh", "-c", f"{link}; {commits}"]}, DONE]
     second: list[Step] = [*commit("src/y.txt"), DONE]
     result = await world.run(
-        {1: first, 2: second}, task=world.task(verify=[gate]), max_retries=2, baseline=False
+        {1: first, 2: second}, task=world.task(verify=[gate]), max_retries=1, baseline=False
     )
     assert result.result_type is LoopResultType.MAX_RETRIES
 
@@ -199,7 +199,7 @@ async def test_gates_that_look_at_what_changed_say_no_more(world: World) -> None
 async def test_a_canary_can_be_required(world: World) -> None:
     result = await world.run(
         [*commit("lib.py", "x = 1"), DONE], task=world.task(verify=["true"]), canary="require",
-        max_retries=2,
+        max_retries=1,
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert "do not look at what changed" in world.prompt(2)
@@ -223,7 +223,7 @@ async def test_a_canary_is_asked_once_for_the_same_files(world: World) -> None:
     more: Step = {"append": {"path": "lib.py", "text": "y = 1\n"}}
     result = await world.run(
         [more, {"commit": "more"}, DONE], task=world.task(verify=[gate]), canary="require",
-        max_retries=2, baseline=False,
+        max_retries=1, baseline=False,
     )  # fmt: skip
     assert result.result_type is LoopResultType.MAX_RETRIES
     assert len(runs.read_text().split()) == 3

@@ -223,7 +223,7 @@ async def test_blocking_again_on_the_same_thing_is_charged_and_on_another_is_not
 
 
 async def test_blocking_for_ever_on_the_same_thing_uses_up_the_retries(world: World) -> None:
-    async with world.running([says("blocked", blocked_on=["keys"])], max_retries=2) as running:
+    async with world.running([says("blocked", blocked_on=["keys"])], max_retries=1) as running:
         for times in (1, 2):
             await running.at("Blocked", times)
             await running.ask(on.Unblocked)

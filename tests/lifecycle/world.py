@@ -43,7 +43,7 @@ SHORT: Mapping[str, Any] = {
     "stop_grace": 0.3,
     "breakpoint_check_interval": 0.1,
     "gate_timeout": 20.0,
-    "max_retries": 3,
+    "max_retries": 2,
 }
 Step = dict[str, Any]
 DONE: Step = {"breakpoint": {"type": "task_complete", "summary": "all is done"}}

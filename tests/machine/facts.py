@@ -106,13 +106,14 @@ def policy(luck: Random) -> Policy:
         return generous if luck.random() < 0.5 else luck.choice(tight)
 
     return Policy(
-        max_retries=one_of(50, 1, 3),
+        max_retries=one_of(50, 1, 3, 0),
         max_attempts=one_of(80, 1, 3),
         retry_interval=one_of(30.0, 0.0),
         retry_interval_cap=one_of(600.0, 10.0),
         blocked_timeout=one_of(86_400.0, 1.0),
         pr_merge_timeout=one_of(3600.0, 1.0),
-        stuck_limit=one_of(9, 1, 2),
+        stuck_limit=one_of(9, 1, 2, 0),
+        same_gate_limit=one_of(5, 0, 1, 2),
         breaker_cooldown=one_of(3600.0, 0.0, 5.0),
         limit_interval=one_of(300.0, 0.0),
         limit_margin=one_of(30.0, 0.0),

@@ -89,7 +89,7 @@ def lawful(before: State, event: on.Event, policy: Policy) -> Step | None:
     _rests(step.state)
     _deadlines(before, event, step.state)
     if not step.late:
-        _pays(before, event, step.state)
+        _pays(before, event, step.state, policy)
         _waits_its_time(before, event, step.state)
         _keeps_rests(before, event, step.state)
         _stops_for_a_reason(before, event, step.state, policy)
@@ -125,7 +125,6 @@ def _counts(before: State, after: State, policy: Policy) -> None:
     assert now.spawn_count <= policy.max_attempts
     assert now.retry_count <= policy.max_retries
     if not isinstance(after, Rejected):
-        assert now.retry_count < policy.max_retries
         assert now.faults <= policy.max_faults
 
 
@@ -185,14 +184,16 @@ def _deadlines(before: State, event: on.Event, after: State) -> None:
 # --- who pays, what is waited for, what stops it ----------------------------------------------
 
 
-def _pays(before: State, event: on.Event, after: State) -> None:
+def _pays(before: State, event: on.Event, after: State, policy: Policy) -> None:
     """Only endings that are the agent's own cost a retry, and each of them does."""
     if not isinstance(before, Capturing) or not isinstance(event, on.SnapshotTaken):
         return
     ended = before.outcome.ended
     if ended is not Ended.BREAKPOINT:
         paid = TREATMENTS[ended].then is Then.RETRY
-        assert after.tally.retry_count == before.tally.retry_count + paid
+        used_up = paid and before.tally.retry_count >= policy.max_retries
+        assert after.tally.retry_count == before.tally.retry_count + (paid and not used_up)
+        assert not used_up or isinstance(after, Rejected)
     keeps_its_number = ended is Ended.INTERRUPTED or isinstance(after, Verifying)
     assert after.tally.attempt == before.tally.attempt + (not keeps_its_number)
 
@@ -238,9 +239,11 @@ def _stops_for_a_reason(before: State, event: on.Event, after: State, policy: Po
     opened = isinstance(now, AwaitingHuman) and now.about is About.NO_PROGRESS
     if opened and not (isinstance(was, AwaitingHuman) and was.about is About.NO_PROGRESS):
         assert isinstance(event, ENDS_AN_ATTEMPT)
-        assert now.tally.tree
-        assert not now.tally.moved
-        assert now.tally.stuck == was.tally.stuck + 1 >= policy.stuck_limit
+        alike = now.tally.same_gates >= policy.same_gate_limit > 0
+        if not alike:
+            assert now.tally.tree
+            assert not now.tally.moved
+            assert now.tally.stuck == was.tally.stuck + 1 >= policy.stuck_limit > 0
         assert now.tally.trips == was.tally.trips + 1
 
 

@@ -112,7 +112,7 @@ def test_work_off_the_branch_opens_it() -> None:
 
 
 def test_retries_that_are_used_up_come_before_it() -> None:
-    play(capturing(Ended.CRASH, **STUCK, retry_count=4), max_retries=5).on(TAKEN).to(
+    play(capturing(Ended.CRASH, **STUCK, retry_count=5), max_retries=5).on(TAKEN).to(
         Rejected, reason=Reason.MAX_RETRIES
     )
 
@@ -269,9 +269,7 @@ def test_a_limit_met_by_the_one_try_leaves_it_untried() -> None:
 def test_without_a_cool_down_only_a_person_closes_it() -> None:
     transcript = due(stuck_limit=1, breaker_cooldown=0, blocked_timeout=1000)
     open_breaker(whole(transcript, CRASHES))
-    transcript.on(on.DeadlinePassed(at=1000)).to(
-        AwaitingHuman, about=About.BLOCKED_TIMEOUT, until=None
-    )
+    transcript.on(on.DeadlinePassed(at=1000)).to(AwaitingHuman, about=About.NO_PROGRESS, until=None)
     transcript.on(on.ResumeRequested(at=2000, by="ada")).to(BackingOff, until=2000)
     open_breaker(whole(transcript, CRASHES)).counts(trips=2)
 

@@ -53,14 +53,14 @@ def test_what_the_agent_did_costs_it_a_retry_and_waits_the_interval(kind: Ended)
         .to(BackingOff, until=40, fixed=False, why=f"{kind}: as it says")
         .counts(attempt=2, retry_count=1, limits=0, troubles=0, unfit=0, resting=())
     )
-    play(ended(kind), max_retries=1).on(TAKEN).to(Rejected, reason=Reason.MAX_RETRIES)
+    play(ended(kind), max_retries=0).on(TAKEN).to(Rejected, reason=Reason.MAX_RETRIES)
 
 
 @pytest.mark.parametrize(
     "kind", those(Then.LIMIT, Then.TROUBLE, Then.MEND, Then.SURROUNDINGS, Then.STOP)
 )
 def test_what_the_agent_did_not_do_costs_it_no_retry(kind: Ended) -> None:
-    play(ended(kind), max_retries=1).on(TAKEN).still(type(_after(kind))).counts(
+    play(ended(kind), max_retries=0).on(TAKEN).still(type(_after(kind))).counts(
         attempt=2, retry_count=0, stuck=0
     )
 

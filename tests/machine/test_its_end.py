@@ -57,7 +57,7 @@ def test_a_failed_attempt_costs_a_retry_and_waits() -> None:
 
 def test_the_last_retry_ends_it() -> None:
     (
-        play(capturing(Ended.NO_BREAKPOINT, retry_count=2), max_retries=3)
+        play(capturing(Ended.NO_BREAKPOINT, retry_count=3), max_retries=3)
         .on(TAKEN)
         .to(Rejected, reason=Reason.MAX_RETRIES)
         .says("3 of 3 retries used; the last: no_breakpoint")

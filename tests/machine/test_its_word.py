@@ -87,7 +87,7 @@ def test_red_gates_wake_a_fresh_attempt_and_cost_a_retry() -> None:
 
 def test_red_gates_at_the_last_retry_end_it() -> None:
     (
-        play(verifying(retry_count=0), max_retries=1)
+        play(verifying(retry_count=1), max_retries=1)
         .on(on.GatesFinished(at=12, attempt=1, gates=(RED,)))
         .to(Rejected, reason=Reason.MAX_RETRIES)
     )
@@ -189,7 +189,7 @@ def test_blocking_on_nothing_named_costs_a_retry_only_the_second_time() -> None:
 
 def test_blocking_for_ever_on_the_same_thing_ends_it() -> None:
     (
-        play(capturing(BLOCKED, blocked_on="T000", retry_count=4), max_retries=5)
+        play(capturing(BLOCKED, blocked_on="T000", retry_count=5), max_retries=5)
         .on(TAKEN)
         .to(Rejected, reason=Reason.MAX_RETRIES)
         .says("5 of 5 retries used; the last attempt blocked once more on: T000")

@@ -135,7 +135,7 @@ def test_a_failure_during_a_pause_waits_its_full_time_after_it() -> None:
 
 def test_the_last_retry_may_be_used_up_during_a_pause() -> None:
     closed = on.PullRequestMoved(at=1000, fate=on.PrFate.CLOSED, number=1)
-    play(suspended(pr_pending()), max_retries=1).on(closed).to(Rejected, reason=Reason.MAX_RETRIES)
+    play(suspended(pr_pending()), max_retries=0).on(closed).to(Rejected, reason=Reason.MAX_RETRIES)
 
 
 def test_the_journal_names_the_rule_inside_a_pause() -> None:

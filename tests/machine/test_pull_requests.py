@@ -54,7 +54,7 @@ def test_every_other_fate_wakes_it_and_costs_a_retry(fate: on.PrFate) -> None:
 
 def test_the_fate_of_a_pull_request_may_use_up_the_last_retry() -> None:
     (
-        play(pr_pending(retry_count=2), max_retries=3)
+        play(pr_pending(retry_count=3), max_retries=3)
         .on(met(on.PrFate.CLOSED))
         .to(Rejected, reason=Reason.MAX_RETRIES)
     )
@@ -78,7 +78,7 @@ def test_a_pull_request_that_does_not_exist_costs_a_retry() -> None:
     play(pr_pending()).on(nowhere).to(BackingOff).says("pr_unknown: no pull request 9").counts(
         retry_count=1
     )
-    play(pr_pending(), max_retries=1).on(nowhere).to(Rejected, reason=Reason.MAX_RETRIES)
+    play(pr_pending(), max_retries=0).on(nowhere).to(Rejected, reason=Reason.MAX_RETRIES)
 
 
 def test_a_provider_that_does_not_answer_is_waited_for() -> None:
@@ -100,7 +100,7 @@ def test_a_fate_that_comes_after_the_time_out_still_counts() -> None:
     timed_out = awaiting(About.PR_TIMEOUT, url="local://pr/1")
     play(timed_out).on(met(on.PrFate.MERGED, url="local://pr/1")).to(BackingOff)
     play(timed_out).on(met(on.PrFate.CLOSED)).to(BackingOff).counts(retry_count=1)
-    play(timed_out, max_retries=1).on(met(on.PrFate.CLOSED)).to(Rejected)
+    play(timed_out, max_retries=0).on(met(on.PrFate.CLOSED)).to(Rejected)
     play(awaiting(About.PR_TIMEOUT)).on(met(on.PrFate.MERGED, url="local://pr/1")).to(BackingOff)
 
 

@@ -141,7 +141,14 @@ def test_resume_waits_once_more_for_the_dependencies() -> None:
 
 @pytest.mark.parametrize("about", [About.QUESTION, About.REVIEW])
 def test_resume_answers_no_question(about: About) -> None:
-    play(awaiting(about)).changes_nothing(on.ResumeRequested(at=500))
+    play(awaiting(about, until=900.0)).changes_nothing(on.ResumeRequested(at=500))
+
+
+def test_a_summary_that_nobody_reads_is_given_up_to_a_person_and_can_still_be_approved() -> None:
+    transcript = play(awaiting(About.REVIEW, until=100.0), blocked_timeout=1000)
+    transcript.on(on.DeadlinePassed(at=100)).to(AwaitingHuman, about=About.REVIEW, until=None)
+    transcript.on(on.ResumeRequested(at=500)).to(AwaitingHuman, about=About.REVIEW, until=1500)
+    transcript.on(on.SummaryApproved(at=600, by="ada")).to(BackingOff, approved=True)
 
 
 # --- what the world tells without knowing who waits -------------------------------------------

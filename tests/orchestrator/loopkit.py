@@ -105,7 +105,12 @@ class World:
 
     @contextmanager
     def live(self, *args: str, **env: str) -> Iterator[Live]:
-        """Run a command beside the test; it is ended with the block."""
+        """Run a command beside the test; it is ended with the block.
+
+        Loops wait for people, as on a terminal.
+        """
+        if args[0] in ("run", "up") and "--no-stay" not in args:
+            args = (*args, "--stay")
         with Live(self, args, env) as live:
             yield live
 

@@ -106,7 +106,7 @@ def test_the_user_file_follows_xdg_config_home(repo: Path, home: Path, tmp_path:
         ("verify = [\n 'a',\n]\nbogus = 1\n", 4, "there is no setting 'bogus'"),
         ("test_command = '''\nbogus = 1\n'''\n[bogus]\nx = 1\n", 4, "there is no setting 'bogus'"),
         ('"bogus" = 1\n', 1, "there is no setting 'bogus'"),
-        ("max_retries = -1\n", 1, "a whole number from 1 to 1000000, not -1"),
+        ("max_retries = -1\n", 1, "a whole number from 0 to 1000000, not -1"),
         ("\nmax_retries = 'many'\n", 2, 'not "many"'),
         ("max_retries = true\n", 1, "not true"),
         ("max_retries = 1.5\n", 1, "not 1.5"),
@@ -275,7 +275,7 @@ def test_a_variable_is_read_as_its_setting_wants(
     ("variable", "text", "said"),
     [
         ("LOOPWRIGHT_MAX_RETRYS", "1", "did you mean 'max_retries'"),
-        ("LOOPWRIGHT_MAX_RETRIES", "many", "a whole number from 1"),
+        ("LOOPWRIGHT_MAX_RETRIES", "many", "a whole number from 0"),
         ("LOOPWRIGHT_WALL_LIMIT", "inf", "a number from 0"),
         ("LOOPWRIGHT_VERIFY", "[pytest", "JSON list"),
         ("LOOPWRIGHT_BASELINE", "perhaps", "true or false"),

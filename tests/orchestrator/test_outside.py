@@ -80,7 +80,7 @@ def test_a_copy_of_a_repository_goes_on_by_itself_beside_its_original(world: Wor
     assert world.git("show", "--stat", "--format=", "HEAD^2").split()[0] == "b"
     world.repo = original
     assert "wip.txt" in world.git("-C", str(workspace), "status", "--porcelain")
-    assert world.row()["work_kind"] == "AwaitingHuman"
+    assert world.row()["work_kind"] == "Blocked"
 
 
 def test_a_lifecycle_of_an_earlier_version_ends_where_it_began(world: World) -> None:

@@ -146,9 +146,9 @@ def test_show_tells_state_reason_attempts_and_files(filled: Cli) -> None:
     assert "agent-T005: Fail" in text
     assert "state      given up for" in text
     assert "2 of 2 retries used; the last: error: exit code 1: no (rule: conclude" in text
-    assert "attempts   2, retries used: 2\n" in text
+    assert "attempts   3, retries used: 2\n" in text
     assert str(Paths.of(filled.repo).root / "logs" / "agent-T005") in text
-    assert text.count("error: exit code 1: no\n") == 2
+    assert text.count("error: exit code 1: no\n") == 3
 
 
 def test_show_why_is_one_line_and_the_same_as_in_json(filled: Cli) -> None:
@@ -441,7 +441,9 @@ def test_every_schema_is_printed(empty: Cli, name: str) -> None:
 
 def test_schemas_of_files_explain_their_fields(empty: Cli) -> None:
     settings = json.loads(empty.bare("schema", "settings"))
-    assert settings["properties"]["max_retries"]["description"].startswith("Failed attempts")
+    assert settings["properties"]["max_retries"]["description"].startswith(
+        "Retries after failed attempts"
+    )
     plan = json.loads(empty.bare("schema", "plan"))
     assert "agent_id" not in plan["$defs"]["Agent"].get("required", [])
     assert plan["$defs"]["Task"]["properties"]["verify"]["description"]

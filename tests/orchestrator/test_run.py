@@ -59,7 +59,7 @@ def test_out_of_retries_is_exit_code_5(world: World) -> None:
     agent = world.script("agent", [{"exit": 1}])
     result = world.json("run", "x", "--command", agent, "--max-retries", "2", code=5)
     assert result["result_type"] == "max_retries"
-    assert (result["spawn_count"], result["retry_count"]) == (2, 2)
+    assert (result["spawn_count"], result["retry_count"]) == (3, 2)
 
 
 def test_a_program_that_is_not_there_is_exit_code_6_and_named(world: World) -> None:

@@ -97,7 +97,7 @@ def test_pause_holds_and_resume_releases(world: World) -> None:
     assert (again["changed"], world.row()["work_kind"]) == (False, "Suspended")
     assert world.json("up", code=3)["held"] == ["agent-T001"]
     world.call("resume", "agent-T001")
-    assert world.row()["work_kind"] == "AwaitingHuman"
+    assert world.row()["work_kind"] == "Blocked"
 
 
 def test_guidance_sends_completed_work_back(world: World) -> None:

@@ -379,7 +379,7 @@ def test_rejected_for_every_reason_names_rule_reason_and_evidence() -> None:
         on.WorkspaceRemoved(at=8, saved_ref="refs/loopwright/saved/x")
     ).why()
     life = Life().begin()
-    for attempt in (1, 2, 3):
+    for attempt in (1, 2, 3, 4):
         life.work(attempt).exit(attempt, code=3).captured(attempt, tree=f"t{attempt}")
         if isinstance(life.state, BackingOff):
             life.take(on.Admitted(at=life.state.until))

@@ -1,0 +1,88 @@
+"""Which lifecycles only a person can move on, what that person is asked, and what they type.
+
+Pure: reads a state and what is known beside it. Decides nothing about lifecycles.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import About, AwaitingHuman, Blocked, Suspended
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lifecycle.machine.states import State
+
+UNDECIDED = ("", "pending")
+"""Verdicts of CI that are still to come."""
+_NAMES_CI = re.compile(r"\b(?:ci|builds?|checks?|tests?|pipelines?)\b", re.IGNORECASE)
+_WORDS = 300
+_AGAIN = {
+    About.QUESTION: ("answer {} TEXT",),
+    About.REVIEW: ("summary approve {}",),
+    About.NO_PROGRESS: ("guide {} TEXT", "resume {}"),
+    About.CI_LIMIT: ("unblock {}", "resume {}"),
+    About.PR_TIMEOUT: ("resume {}", "unblock {}"),
+    About.CONFLICT: ("resume {}", "unblock {} TEXT"),
+    About.DEPENDENCY: ("unblock {}", "reject {}"),
+    About.SETUP: ("unblock {}", "guide {} TEXT"),
+    About.BLOCKED_TIMEOUT: ("unblock {}", "answer {} TEXT"),
+}
+"""What moves each wait on."""
+
+
+def only_a_person(
+    state: State, *, running: Collection[str], completed: Collection[str], has_ci: bool
+) -> bool:
+    """Tell whether nothing but a person moves it on.
+
+    `running` are the tasks that somebody works on here. What a person paused is not meant: it waits
+    because they want that.
+    """
+    match state:
+        case AwaitingHuman():
+            return True
+        case Blocked(word=word):
+            named = word.blocked_on
+            if any(name in running for name in named):
+                return False
+            if named and all(name in completed for name in named):
+                return False  # it goes on as soon as that is seen
+            by_ci = not named or any(map(_NAMES_CI.search, named))
+            return not (by_ci and has_ci and state.head and state.ci in UNDECIDED)
+        case _:
+            return False
+
+
+def asked(state: State) -> str:
+    """Return what a person is asked, in the words of who asks."""
+    match state:
+        case AwaitingHuman(text=text):
+            said = text
+        case Blocked(word=word):
+            said = ": ".join(filter(None, (", ".join(word.blocked_on), word.reason)))
+            said = f"blocked on {said or 'something it did not name'}"
+        case Suspended(inner=inner):
+            return asked(inner)
+        case _:
+            return ""
+    flat = " ".join(said.split())
+    return flat if len(flat) <= _WORDS else flat[: _WORDS - 3] + "..."
+
+
+def ways(agent_id: str, state: State) -> str:
+    """Return what to type so that it goes on."""
+    match state:
+        case AwaitingHuman(about=about):
+            commands = _AGAIN[about]
+        case Blocked():
+            commands = _AGAIN[About.BLOCKED_TIMEOUT]
+        case Suspended():
+            commands = ("resume {}",)
+        case _:
+            return ""
+    told = " or ".join(f"`loopwright {command.format(agent_id)}`" for command in commands)
+    # Whatever reports events can end a block, too.
+    return f"{told}, or notify() the loop" if isinstance(state, Blocked) else told
