@@ -332,7 +332,7 @@ async def test_a_conflict_of_a_pull_request_goes_to_an_agent_that_finds_the_merg
 
 async def test_a_merge_after_the_timeout_still_counts(world: World) -> None:
     ci = world.ci()
-    first = await world.run({1: OPENED, 2: [DONE]}, ci=ci, pr_merge_timeout=0.2)
+    first = await world.run({1: OPENED, 2: [DONE]}, ci=ci, pr_merge_timeout=1.0)
     assert (first.result_type, first.pr_url) == (LoopResultType.PR_CREATED, "local://pr/1")
     async with world.running({1: OPENED, 2: [DONE]}, ci=ci, pr_merge_timeout=60.0) as running:
         await running.at("PrPending")
