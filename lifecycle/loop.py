@@ -32,11 +32,14 @@ from lifecycle.result import LoopResult, LoopResultType
 from lifecycle.rounds import Rounds
 from lifecycle.setting_up.builds import BuildSetups
 from lifecycle.settings import Settings
+from lifecycle.shortfall import patiently
 from lifecycle.store.ground import Ground
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from runtime.checkouts import JudgingCheckouts
 from runtime.commands import CommandRunner
+from runtime.pool import provide
+from runtime.room import room_for_agents
 from runtime.setup.facts import SetupFacts
 from runtime.setup.portslots import PortSlots
 from runtime.workspace import WorkspaceManager
@@ -206,10 +209,11 @@ class AgentLifecycleLoop:
             self._lock.release()
 
     async def _build(self) -> Engine:
-        self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock.acquire()
-        self._store = self._given_store or await SqliteStore.open(
-            self._paths.database, clock=self._clock.now
+        provide()
+        report = self._report or silent
+        await patiently(self._take, report)
+        self._store = self._given_store or await patiently(
+            partial(SqliteStore.open, self._paths.database, clock=self._clock.now), report
         )
         confiner = Confiner(
             self.repo_dir,
@@ -221,7 +225,8 @@ class AgentLifecycleLoop:
         commands = ConfinedCommands(CommandRunner(self._terminals), confiner, self._settings)
         look = finder(self.repo_dir, self._paths, self._terminals, self._settings)
         settings = self._settings
-        places = Places(lambda: settings().max_live_agents)
+        room = self._room()
+        places = Places(lambda: min(settings().max_live_agents, room))
         parts = Parts(
             repo=self.repo_dir,
             paths=self._paths,
@@ -236,7 +241,7 @@ class AgentLifecycleLoop:
             setup_facts=SetupFacts(self.repo_dir),
             ports=PortSlots(self._paths.ports),
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
-            rounds=Rounds(self._terminals, self._clock, report=self._report or silent),
+            rounds=Rounds(self._terminals, self._clock, report=report),
             builder=ContextBuilder(
                 Renderer(
                     self._paths.templates,
@@ -285,6 +290,18 @@ class AgentLifecycleLoop:
         if self._checkpoint is not None:
             parts.checkpoint = self._checkpoint
         return Engine(parts)
+
+    async def _take(self) -> None:
+        self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock.acquire()
+
+    def _room(self) -> int:
+        """Return how many agents the machine has room for; says so where it is too few."""
+        wanted = self._settings().max_live_agents
+        room = room_for_agents()
+        if room.agents < wanted and self._report is not None:
+            self._report("machine_small", agents=room.agents, wanted=wanted, reason=room.why)
+        return room.agents
 
     def _against(self, store: LifecycleStore) -> Callable[[str, str], Awaitable[str]] | None:
         return None if self._work_watch is None else partial(self._work_watch.against, store)

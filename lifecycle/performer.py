@@ -29,10 +29,12 @@ from lifecycle.monitor import Monitor
 from lifecycle.programs import program_of
 from lifecycle.project import head_now
 from lifecycle.setting_up.front import SettingUp
+from lifecycle.shortfall import fault_of, patiently, put_off, text_of
 from lifecycle.starting import Starter
 from runtime.agents.outcome import Ending
 from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
 from runtime.output import tail
+from runtime.shortage import shortage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -68,7 +70,7 @@ class Performer:
         self._starter = Starter(parts, self._setting_up)
         self._attended: dict[str, Attendance] = {}
 
-    async def perform(  # noqa: PLR0911  # one line per order reads best
+    async def perform(
         self,
         case: Case,
         effect_id: str,
@@ -76,7 +78,30 @@ class Performer:
         tell: Callable[[Event], None],
         afford: Callable[[Spent], str] = anything,
     ) -> Event | None:
-        """Carry out one order; None when nothing needs to be told."""
+        """Carry out one order; None when nothing needs to be told.
+
+        What the machine has no room for is put off, whatever it was that could not be started.
+        """
+
+        async def act() -> Event | None:
+            try:
+                return await self._act(case, effect_id, effect, tell, afford)
+            except Exception as error:
+                later = put_off(effect, self._now(), error) if shortage_of(error) else None
+                if later is None:
+                    raise
+                return later
+
+        return await patiently(act, self._parts.report, agent_id=case.agent_id)
+
+    async def _act(  # noqa: PLR0911  # one line per order reads best
+        self,
+        case: Case,
+        effect_id: str,
+        effect: Effect,
+        tell: Callable[[Event], None],
+        afford: Callable[[Spent], str],
+    ) -> Event | None:
         match effect:
             case do.PrepareWorkspace(attempt=attempt):
                 return await self._prepare(case, effect_id, attempt)
@@ -195,11 +220,12 @@ class Performer:
         except (RuntimeFault, PlanError) as error:
             users = isinstance(error, (WorkspaceError, PlanError))
             waits = isinstance(error, CheckedOutError)  # until somebody has seen enough of it
-            fault = Fault.USER if users and not waits else Fault.ENVIRONMENT
-            return on.WorkspaceFailed(at=self._now(), attempt=attempt, text=str(error), fault=fault)
+            fault = fault_of(error, Fault.USER if users and not waits else Fault.ENVIRONMENT)
+            text = text_of(error)
+            return on.WorkspaceFailed(at=self._now(), attempt=attempt, text=text, fault=fault)
         except OSError as error:
             return on.WorkspaceFailed(
-                at=self._now(), attempt=attempt, text=str(error), fault=Fault.ENVIRONMENT
+                at=self._now(), attempt=attempt, text=text_of(error), fault=fault_of(error)
             )
         return on.WorkspaceReady(
             at=self._now(),
@@ -249,10 +275,10 @@ class Performer:
     async def _stop(self, case: Case, attempt: int, process: Process) -> Event:
         grace = self._parts.settings().stop_grace
         attendance = self._attended.get(case.agent_id)
-        workspace = await opened(self._parts, case)
-        if workspace is not None:
-            # What cannot be saved now is saved by the snapshot; the agent must end all the same.
-            with contextlib.suppress(RuntimeFault, OSError):
+        # What cannot be saved now is saved by the snapshot; the agent must end all the same.
+        with contextlib.suppress(RuntimeFault, OSError):
+            workspace = await opened(self._parts, case)
+            if workspace is not None:
                 if attendance is not None and attendance.process.order.box is not None:
                     # While it moves, it could lead our git out of what it is shut into.
                     await attendance.process.suspend()
@@ -302,7 +328,9 @@ class Performer:
             branch = await self._parts.branches.head(workspace.branch) if elsewhere else ""
             await self._note_work(case, workspace, (status.head, saved, branch or ""))
         except (RuntimeFault, OSError) as error:
-            return on.SnapshotFailed(at=self._now(), attempt=attempt, text=str(error))
+            return on.SnapshotFailed(
+                at=self._now(), attempt=attempt, text=text_of(error), fault=fault_of(error)
+            )
         return on.SnapshotTaken(
             at=self._now(),
             attempt=attempt,

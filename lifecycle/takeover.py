@@ -12,6 +12,7 @@ from lifecycle.machine import effects as do
 from lifecycle.machine.states import Blocked, Queued, Spawning, Stopping, Working
 from lifecycle.masking import masked
 from lifecycle.outside import facts_from, missed
+from lifecycle.shortfall import patiently
 
 if TYPE_CHECKING:
     from ci.interface import CIProvider
@@ -51,7 +52,11 @@ async def left_of(case: Case, state: State, parts: Parts, performer: Performer) 
     return Left(
         orders=tuple(each for each in pending if each not in gone),
         settled=tuple(each.effect_id for each in gone),
-        lost=await performer.reclaim(case, state.tally.attempt, marks),
+        lost=await patiently(
+            lambda: performer.reclaim(case, state.tally.attempt, marks),
+            parts.report,
+            agent_id=case.agent_id,
+        ),
     )
 
 

@@ -22,6 +22,8 @@ class Troubles:
         self._tell = tell
         self._waiting: set[str] = set()
         """Lifecycles that wait for the store; one line is enough for all of them."""
+        self._short: set[str] = set()
+        """Lifecycles, or the runner itself, that wait for room on the machine; as above."""
 
     def report(self, event: str, /, **fields: object) -> None:
         """Log it; tell it where somebody should look now."""
@@ -35,6 +37,19 @@ class Troubles:
             self._waiting.discard(agent_id)
             if not self._waiting:
                 self._tell("records can be written again; goes on")
+        elif event == "machine_short":
+            if not self._short:
+                self._tell(f"{fields.get('reason', '')}; waits and tries again")
+            self._short.add(agent_id)
+        elif event == "machine_recovered" and self._short:
+            self._short.discard(agent_id)
+            if not self._short:
+                self._tell("the machine has room again; goes on")
+        elif event == "machine_small":
+            self._tell(
+                f"at most {fields.get('agents')} of {fields.get('wanted')} agents run at once: "
+                f"{fields.get('reason', '')}, which has room for no more"
+            )
         elif event == "settings_proposed":
             self._tell(f"{agent_id}: {fields.get('reason', '')}")
         elif event == "lifecycle_state_gone":

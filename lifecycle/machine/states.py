@@ -206,6 +206,8 @@ class Tally:
     """What the latest blocked attempt waited for."""
     faults: int = 0
     """Environment failures in a row; they cost no retry but stop at their own limit."""
+    shortages: int = 0
+    """Times in a row that the machine was short of something; they only lengthen the wait."""
     ci_fixes: int = 0
     """Attempts in a row that were woken to mend red checks of the same pull request."""
     conflicts: int = 0

@@ -50,6 +50,8 @@ from orchestrator.troubles import Troubles
 from orchestrator.view import choose
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
+from runtime.pool import provide
+from runtime.room import raise_files
 from runtime.worktrees_dir import claimed, worktrees_dir
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ async def loop_through(
 ) -> Ending:
     """Run what there is to run, shown on standard error."""
     check_own_packages()
+    raise_files()
+    provide()
     # Refused before anything is recorded: no git, no commit, a bare repository.
     inspect_repository(bench.repo).require_usable()
     settings = bench.settings()

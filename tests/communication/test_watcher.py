@@ -8,7 +8,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from tests.communication.hearing import (
     mail,
     replace,
     until,
-    watch_threads,
+    watchers,
     word,
 )
 
@@ -229,41 +228,41 @@ async def test_an_error_in_a_callback_is_reported_and_harms_nobody(
     assert [type(context["exception"]) for context in reported] == [LookupError] * 2
 
 
-async def test_there_is_no_thread_before_the_first_and_after_the_last_subscription(
+async def test_nothing_watches_before_the_first_and_after_the_last_subscription(
     tmp_path: Path,
 ) -> None:
-    await until(lambda: watch_threads() == 0)
+    assert watchers() == []
     async with MailboxWatcher() as watcher:
-        assert watch_threads() == 0
+        assert watchers() == []
         subscriptions = []
         for number in range(30):
             folder = tmp_path / str(number)
             folder.mkdir()
             subscriptions.append(listen(watcher, folder / "communications.json")[1])
         await watched_natively(watcher)
-        await until(lambda: watch_threads() == 2)
+        assert len(watchers()) == 1
         for subscription in subscriptions:
             subscription.close()
-        await until(lambda: watch_threads() == 0)
+        await until(lambda: not watchers())
         assert watcher.degraded is None
 
         heard, _ = listen(watcher, tmp_path / "0" / "communications.json")
         await watched_natively(watcher)
         replace(tmp_path / "0" / "communications.json", mail())
         await until(lambda: heard.kinds == ["signal"])
-    await until(lambda: watch_threads() == 0)
+    assert watchers() == []
     await watcher.aclose()
     with pytest.raises(RuntimeError, match="closed"):
         listen(watcher, tmp_path / "communications.json")
 
 
-async def test_closing_while_the_watch_is_being_built_leaves_no_thread(file: Path) -> None:
+async def test_closing_while_the_watch_is_being_built_leaves_nothing(file: Path) -> None:
     for _ in range(5):
         watcher = MailboxWatcher()
         listen(watcher, file)
         await until(lambda: watcher._native is not None)  # noqa: B023  # awaited at once
         await watcher.aclose()
-        assert [thread.name for thread in threading.enumerate()].count("mailbox-watch") == 0
+        assert watchers() == []
 
 
 async def test_a_later_subscription_joins_the_running_watch(
