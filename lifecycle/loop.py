@@ -212,9 +212,11 @@ class AgentLifecycleLoop:
         provide()
         report = self._report or silent
         await patiently(self._take, report)
-        self._store = self._given_store or await patiently(
-            partial(SqliteStore.open, self._paths.database, clock=self._clock.now), report
-        )
+        store = self._given_store
+        if store is None:
+            opening = partial(SqliteStore.open, self._paths.database, clock=self._clock.now)
+            store = await patiently(opening, report)
+        self._store = store
         confiner = Confiner(
             self.repo_dir,
             self._paths.root,
@@ -230,7 +232,7 @@ class AgentLifecycleLoop:
         parts = Parts(
             repo=self.repo_dir,
             paths=self._paths,
-            store=self._store,
+            store=store,
             clock=self._clock,
             settings=settings,
             workspaces=self._workspaces,
@@ -250,9 +252,9 @@ class AgentLifecycleLoop:
                 )
             ),
             places=places,
-            bases=Bases(self._store, self._branches),
+            bases=Bases(store, self._branches),
             confiner=confiner,
-            accounts=Accounts(self._store, self._clock, freed=places.serve),
+            accounts=Accounts(store, self._clock, freed=places.serve),
             other_code=look,
             held_files=self._held_files,
             withheld=self._terminals.withheld,
@@ -270,7 +272,7 @@ class AgentLifecycleLoop:
                     branches=self._branches,
                     checkouts=self._checkouts,
                     commands=commands,
-                    store=self._store,
+                    store=store,
                     now=self._clock.now,
                     folder=self._paths.ci,
                     terminals=self._terminals,
@@ -279,7 +281,7 @@ class AgentLifecycleLoop:
                     call_at=self._clock.call_at,
                     remote=self._remote,
                     masker=self._masker,
-                    against_unasked=self._against(self._store),
+                    against_unasked=self._against(store),
                     builds=BuildSetups(parts),
                 )
             )

@@ -69,6 +69,8 @@ class Performer:
         self._merger = Merger(parts, self._gates)
         self._starter = Starter(parts, self._setting_up)
         self._attended: dict[str, Attendance] = {}
+        self._ends = False
+        """Nobody waits for room on the machine any more."""
 
     async def perform(
         self,
@@ -127,6 +129,7 @@ class Performer:
 
     def break_off(self) -> None:
         """Do not go on with what takes long and can be done by the next runner."""
+        self._ends = True
         self._merger.break_off()
 
     def attended(self, agent_id: str) -> Attendance | None:
@@ -253,6 +256,8 @@ class Performer:
         try:
             saved = await leave(self._parts, case.agent_id, case.attempt)
         except (RuntimeFault, OSError) as error:
+            if shortage_of(error) and not self._ends:
+                raise
             return on.WorkspaceRemoved(at=self._now(), problem=str(error))
         case.workspace = None
         return on.WorkspaceRemoved(at=self._now(), saved_ref=saved.ref if saved else "")

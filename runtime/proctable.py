@@ -44,8 +44,10 @@ T = TypeVar("T")
 
 
 def keep_spare() -> None:
-    """Keep a descriptor for looking at processes when there is no other: who is not seen then
-    would be taken for dead, and left alive."""
+    """Keep a descriptor for looking at processes when there is no other.
+
+    Who is not seen then would be taken for dead, and left alive.
+    """
     if not _spare:
         with suppress(OSError):
             _spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

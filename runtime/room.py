@@ -45,9 +45,9 @@ def raise_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard and not _before:
         _before.append(soft)
-        for most in (hard, 1 << 20, 10240):  # macOS takes no more than it really has
+        for wanted in (hard, 10240):  # macOS refuses what it does not have
             try:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             except (OSError, ValueError):
                 continue
             break
@@ -107,10 +107,8 @@ def _pids_groups() -> list[Path]:
     found = []
     for line in _text("/proc/self/cgroup").splitlines():
         number, controllers, name = line.split(":", 2)
-        tops = ("/sys/fs/cgroup/pids",) if "pids" in controllers.split(",") else ()
-        if number == "0":
-            tops = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
-        for top in tops:
+        tops = ["/sys/fs/cgroup/pids"] if "pids" in controllers.split(",") else []
+        for top in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] if number == "0" else tops:
             folder = Path(top, name.strip("/"))
             found += [each for each in (folder, *folder.parents) if each.is_relative_to(top)]
     return found

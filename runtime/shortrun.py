@@ -95,7 +95,7 @@ async def _exited(process: subprocess.Popen[bytes], *, reap: bool = True) -> Non
     try:
         pidfd = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # another system, or no descriptor is left
-        while process.poll() is None:
+        while process.poll() is None:  # noqa: ASYNC110  # nothing else tells of it
             await asyncio.sleep(_LOOKS)
         return
     loop = asyncio.get_running_loop()

@@ -37,6 +37,7 @@ from lifecycle.machine.step import (
     resolve,
     suspend,
     try_once,
+    untroubled,
     verify_now,
     wake,
 )
@@ -157,7 +158,7 @@ def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
     if tally.attempt > policy.max_attempts:
         used = f"{tally.attempt - 1} of {policy.max_attempts} attempts used"
         raise IllegalTransition(state, event, f"{used}: raise max_attempts first")
-    fresh = changed(chain.awake(tally), stuck=0, trips=0, signature="", faults=0, shortages=0, unfit=0)
+    fresh = untroubled(changed(chain.awake(tally), stuck=0, trips=0, signature="", unfit=0))
     back = BackingOff(
         tally=fresh,
         until=event.at,

@@ -31,6 +31,10 @@ def guarded(run: Callable[[str, list[str]], int], name: str, args: list[str]) ->
 
 
 def _tell(name: str, error: Exception) -> int:
+    short = _shortage(error)
+    if short:
+        sys.stderr.write(f"loopwright {name}: {short}\n")
+        return exits.USAGE
     known = _expected(error)
     if known is not None:
         text = _of_the_system(error) if isinstance(error, OSError) else str(error)
@@ -70,6 +74,15 @@ def _expected(error: Exception) -> int | None:
         if isinstance(error, kinds):
             return code
     return exits.USAGE if isinstance(error, OSError) else None
+
+
+def _shortage(error: Exception) -> str:
+    """Say what the machine is short of, if that is why the command could not go on."""
+    try:
+        from runtime.shortage import shortage_of  # noqa: PLC0415  # only for errors
+    except OSError as worse:
+        return f"this machine is short of something ({worse.strerror}): raise `ulimit -n`"
+    return shortage_of(error)
 
 
 def _of_the_system(error: OSError) -> str:
