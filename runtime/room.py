@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runtime import proctable
-from runtime.errors import ShortageError
+from runtime.errors import RuntimeFault
 
 LEAST_FILES = 36
 """Open files without which no runner can do anything: itself and one agent."""
@@ -33,6 +33,10 @@ _before: list[int] = []
 """The limit as it was, once it has been raised."""
 
 
+class TooSmallError(RuntimeFault):
+    """No runner can work here, however long it waits."""
+
+
 class Room(NamedTuple):
     """How many agents there is room for, and what they are held to it by."""
 
@@ -41,7 +45,7 @@ class Room(NamedTuple):
 
 
 def raise_files() -> None:
-    """Let this process open as many files as it may; ShortageError where that is too few."""
+    """Let this process open as many files as it may; TooSmallError where that is too few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard and not _before:
         _before.append(soft)
@@ -53,9 +57,9 @@ def raise_files() -> None:
             break
     most = _files()
     if most is not None and most < LEAST_FILES:
-        raise ShortageError(
+        raise TooSmallError(
             f"a process may open {most} files here, and a runner needs {LEAST_FILES} at least; "
-            f"raise the limit first: `ulimit -n 1024`"
+            "raise the limit first: `ulimit -n 1024`"
         )
 
 
