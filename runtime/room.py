@@ -136,10 +136,13 @@ def _of_user() -> Room | None:
 
 
 def _of_machine() -> Room | None:
-    most, load = _text("/proc/sys/kernel/threads-max").strip(), _text("/proc/loadavg").split()
-    if not most.isdigit() or not load:
+    told = [_text(f"/proc/sys/kernel/{name}").strip() for name in ("threads-max", "pid_max")]
+    most = min((int(each) for each in told if each.isdigit()), default=0)
+    load = _text("/proc/loadavg").split()
+    if not most or not load:
         return None
-    return _room(int(most), int(load[3].split("/")[1]), f"this machine may have {most} threads")
+    used = int(load[3].split("/")[1])
+    return _room(most, used, f"this machine may have {most} processes and threads")
 
 
 def _text(path: str | Path) -> str:
