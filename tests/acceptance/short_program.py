@@ -53,7 +53,7 @@ class Refusals:
 def refuse(place: str, refusals: Refusals) -> None:
     """Put the refusals before the calls of a place."""
     if place in STARTED:
-        _posixsubprocess.fork_exec = _started(STARTED[place], refusals)  # type: ignore[assignment]
+        _posixsubprocess.fork_exec = _started(STARTED[place], refusals)
         import subprocess  # noqa: PLC0415  # it keeps a name of its own
 
         subprocess._fork_exec = _posixsubprocess.fork_exec  # type: ignore[attr-defined]
@@ -117,7 +117,7 @@ def _threaded(refusals: Refusals) -> Callable[..., int]:
 
 
 def _connected(refusals: Refusals) -> Callable[..., sqlite3.Connection]:
-    real = sqlite3.connect
+    real: Callable[..., sqlite3.Connection] = sqlite3.connect
 
     def connect(*args: Any, **named: Any) -> sqlite3.Connection:
         if not refusals.due():

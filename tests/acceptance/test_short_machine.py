@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime import proctable
+from tests.crowded import limited_user
 from tests.orchestrator.loopkit import BIN, DONE, World, until
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ verify = ["test -e README.md"]
 """
 MORE_THAN_FAULTS = 8
 """Refusals in a row that would have given a task up were they counted as failures."""
-NOBODY_ELSE = 50_000
-"""Users of numbers from here on have no processes but those of a test."""
 
 
 @pytest.fixture
@@ -194,19 +193,10 @@ def test_too_few_descriptors_for_any_runner_are_named_with_what_to_do(world: Wor
 
 
 def _as_a_user_with(world: World, tasks: int) -> tuple[str, ...]:
-    """Return what begins a command under a limit on processes and threads: root has none."""
-    if os.geteuid():
-        most = proctable.tasks_of(os.getuid()) + tasks
-        return ("prlimit", f"--nproc={most}", "--")
-    user = NOBODY_ELSE + os.getpid() % 10_000
-    for path in (world.folder, *world.folder.rglob("*")):
-        os.chown(path, user, user, follow_symlinks=False)
-    powers = "+dac_override,+dac_read_search"
-    # Without this bit access(2) does not know of the powers to read what is only root's.
-    bits = "--securebits=+no_setuid_fixup"
-    who = (bits, f"--reuid={user}", f"--regid={user}", "--clear-groups")
-    kept = (f"--inh-caps={powers}", f"--ambient-caps={powers}")
-    return ("setpriv", *who, *kept, "prlimit", f"--nproc={tasks}", "--")
+    """Return what begins a command under a limit on processes and threads."""
+    user, prefix = limited_user(world.folder)
+    most = tasks + (0 if prefix else proctable.tasks_of(user))
+    return (*prefix, "prlimit", f"--nproc={most}:", "--")
 
 
 @pytest.mark.parametrize("tasks", [10, 12, 16, 24])
@@ -222,6 +212,27 @@ def test_few_processes_and_threads_end_no_task_and_not_the_runner(
     assert_all_complete(ran.ends(), 6)
     assert "internal error" not in ran.told
     assert "panicked" not in ran.told
+
+
+def test_a_runner_that_runs_out_of_processes_and_threads_goes_on_when_it_has_some_again(
+    world: World, run: Any
+) -> None:
+    home = {"HOME": str(world.folder), "XDG_STATE_HOME": str(world.folder / "state")}
+    steps = [{"sleep": 0.5}, {"commit": "x"}, DONE]
+    words = ("up", plan(world, 4, steps), "--max-live", "2", "--no-server", "--json")
+    limited = _as_a_user_with(world, 200)
+    env = {**os.environ, **home, "TMPDIR": str(world.folder)}
+    ran = run(*limited, str(BIN / "loopwright"), *words, env=env)
+    until(lambda: "attempt 1 started" in ran.told, "an agent works", PATIENCE)
+    limit = ("prlimit", "--pid", str(ran.process.pid))
+    # By its own user: not every root may limit the processes of others.
+    subprocess.run([*limited, *limit, "--nproc=1:"], check=True)
+    try:
+        until(lambda: "(EAGAIN)" in ran.told, "the shortage is told", PATIENCE)
+        until(lambda: ran.told.count("(EAGAIN)") > MORE_THAN_FAULTS, "it lasts", PATIENCE)
+    finally:
+        subprocess.run([*limited, *limit, "--nproc=200:"], check=True)
+    assert_all_complete(ran.ends(), 4)
 
 
 def test_a_runner_that_runs_out_of_descriptors_goes_on_when_it_has_some_again(

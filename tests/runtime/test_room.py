@@ -14,6 +14,7 @@ import pytest  # noqa: TC002  # pytest resolves the fixture
 
 from runtime import room
 from runtime.pool import SteadyPool, provide
+from runtime.proctable import tasks_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -91,13 +92,13 @@ def test_there_is_room_for_one_agent_however_little_there_is(
 
 def test_our_own_processes_and_threads_are_counted() -> None:
     over = threading.Event()
-    before = room.proctable.tasks_of(os.getuid())
+    before = tasks_of(os.getuid())
     threads = [threading.Thread(target=over.wait, daemon=True) for _ in range(30)]
     try:
         for thread in threads:
             thread.start()
         # Other tests run beside this one.
-        assert before - 25 < room.proctable.tasks_of(os.getuid()) - 30 < before + 25
+        assert before - 25 < tasks_of(os.getuid()) - 30 < before + 25
     finally:
         over.set()
         for thread in threads:
@@ -110,7 +111,12 @@ def test_a_pool_makes_do_with_the_threads_it_has(monkeypatch: pytest.MonkeyPatch
 
     with SteadyPool(4) as pool:
         held, begun = threading.Event(), threading.Event()
-        first = pool.submit(lambda: (begun.set(), held.wait()))
+
+        def hold() -> None:
+            begun.set()
+            held.wait()
+
+        first = pool.submit(hold)
         assert begun.wait(10)
         monkeypatch.setattr(threading.Thread, "start", refuse)
         later = [pool.submit(int, number) for number in range(5)]
