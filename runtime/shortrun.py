@@ -1,4 +1,4 @@
-"""Runs one short command to its end without a thread, a pipe or a polling wait.
+"""Runs one short command to its end without a thread or a pipe.
 
 Owns the spawn, the wait and the putting down of commands that the runner itself starts and waits
 for, such as git. It must not be used for agents: those outlive their runner's attention.
