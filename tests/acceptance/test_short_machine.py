@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,8 +104,18 @@ def assert_all_complete(ended: dict[str, Any], tasks: int) -> None:
 # --- refused at the n-th call -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", ["EMFILE", "ENFILE", "EAGAIN", "ENOMEM"])
-@pytest.mark.parametrize("place", ["agent", "gate", "log", "prompt"])
+@pytest.mark.parametrize(
+    ("place", "number"),
+    [
+        ("agent", "EMFILE"),
+        ("agent", "ENFILE"),
+        ("agent", "EAGAIN"),
+        ("agent", "ENOMEM"),
+        ("gate", "EAGAIN"),
+        ("log", "EMFILE"),
+        ("prompt", "ENFILE"),
+    ],
+)
 def test_a_start_that_is_refused_is_tried_again_until_there_is_room(
     world: World, run: Any, place: str, number: str
 ) -> None:
@@ -119,8 +128,10 @@ def test_a_start_that_is_refused_is_tried_again_until_there_is_room(
     assert number in ran.told
 
 
-@pytest.mark.parametrize("first", [1, 4, 9, 16, 25])
-@pytest.mark.parametrize("number", ["EMFILE", "EAGAIN"])
+@pytest.mark.parametrize(
+    ("first", "number"),
+    [(1, "EMFILE"), (4, "EAGAIN"), (9, "EMFILE"), (16, "ENOMEM"), (25, "ENFILE")],
+)
 def test_a_git_that_is_refused_is_tried_again_wherever_it_is(
     world: World, run: Any, first: int, number: str
 ) -> None:
@@ -132,9 +143,18 @@ def test_a_git_that_is_refused_is_tried_again_wherever_it_is(
     assert f"({number})" in ran.told or first > 1
 
 
-@pytest.mark.parametrize("place", ["thread", "sqlite", "lock"])
-@pytest.mark.parametrize("first", [1, 2, 3])
-@pytest.mark.parametrize("number", ["EMFILE", "ENOMEM"])
+@pytest.mark.parametrize(
+    ("place", "first", "number"),
+    [
+        ("thread", 1, "EAGAIN"),
+        ("thread", 2, "EAGAIN"),
+        ("thread", 3, "EAGAIN"),
+        ("sqlite", 1, "EMFILE"),
+        ("sqlite", 2, "EMFILE"),
+        ("sqlite", 3, "ENOMEM"),
+        ("lock", 1, "ENFILE"),
+    ],
+)
 def test_a_runner_that_cannot_begin_yet_waits_and_begins(
     world: World, run: Any, place: str, first: int, number: str
 ) -> None:
@@ -146,7 +166,7 @@ def test_a_runner_that_cannot_begin_yet_waits_and_begins(
     assert "internal error" not in ran.told
 
 
-@pytest.mark.parametrize("number", ["EMFILE", "EAGAIN", "ENOMEM"])
+@pytest.mark.parametrize("number", ["EMFILE", "EAGAIN"])
 def test_breakpoints_are_seen_by_polling_where_no_watch_can_be_had(
     world: World, run: Any, number: str
 ) -> None:
@@ -169,7 +189,7 @@ def test_a_connection_that_cannot_be_accepted_stops_nothing(world: World, run: A
 # --- limits of the system -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("files", [36, 38, 40, 64])
+@pytest.mark.parametrize("files", [36, 38, 64])
 def test_few_descriptors_lower_the_number_of_agents_and_end_no_task(
     world: World, run: Any, files: int
 ) -> None:
@@ -199,7 +219,7 @@ def _as_a_user_with(world: World, tasks: int) -> tuple[str, ...]:
     return (*prefix, "prlimit", f"--nproc={most}:", "--")
 
 
-@pytest.mark.parametrize("tasks", [10, 12, 16, 24])
+@pytest.mark.parametrize("tasks", [10, 16, 24])
 def test_few_processes_and_threads_end_no_task_and_not_the_runner(
     world: World, run: Any, tasks: int
 ) -> None:
@@ -228,7 +248,6 @@ def test_a_runner_that_runs_out_of_processes_and_threads_goes_on_when_it_has_som
     # By its own user: not every root may limit the processes of others.
     subprocess.run([*limited, *limit, "--nproc=1:"], check=True)
     try:
-        until(lambda: "(EAGAIN)" in ran.told, "the shortage is told", PATIENCE)
         until(lambda: ran.told.count("(EAGAIN)") > MORE_THAN_FAULTS, "it lasts", PATIENCE)
     finally:
         subprocess.run([*limited, *limit, "--nproc=200:"], check=True)
@@ -245,8 +264,7 @@ def test_a_runner_that_runs_out_of_descriptors_goes_on_when_it_has_some_again(
     soft, hard = resource.prlimit(ran.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(ran.process.pid, resource.RLIMIT_NOFILE, (8, hard))
     try:
-        until(lambda: "(EMFILE)" in ran.told, "the shortage is told", PATIENCE)
-        time.sleep(0.5)
+        until(lambda: ran.told.count("(EMFILE)") > MORE_THAN_FAULTS, "it lasts", PATIENCE)
     finally:
         resource.prlimit(ran.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
     assert_all_complete(ran.ends(), 6)
