@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -52,17 +52,24 @@ class Reading:
     entry: MailboxEntry | None = None
     digest: str = ""
     """The same for the same breakpoint or the same fault; empty when there is neither."""
+    cause: Exception | None = field(default=None, compare=False)
+    """What the file could not be read for."""
 
 
 class Document:
     """What one look at the file found, for any number of agents."""
 
-    __slots__ = ("_digest", "_entries", "problem")
+    __slots__ = ("_cause", "_digest", "_entries", "problem")
 
     def __init__(
-        self, entries: dict[str, Any] | None, problem: str = "", fingerprint: bytes = b""
+        self,
+        entries: dict[str, Any] | None,
+        problem: str = "",
+        fingerprint: bytes = b"",
+        cause: Exception | None = None,
     ) -> None:
         self._entries = entries
+        self._cause = cause
         self.problem = problem
         """Why the file as a whole cannot be trusted; empty if it can, or is absent."""
         self._digest = _digest(fingerprint) if problem else ""
@@ -72,7 +79,12 @@ class Document:
     ) -> Reading:
         """Judge the agent's entry; identities that are expected and given must match."""
         if self.problem:
-            return Reading(ReadingKind.INVALID, problem=self.problem, digest=self._digest)
+            return Reading(
+                ReadingKind.INVALID,
+                problem=self.problem,
+                digest=self._digest,
+                cause=self._cause,
+            )
         if self._entries is None:
             return Reading(ReadingKind.ABSENT)
         raw = self._entries.get(agent_id)
@@ -142,7 +154,8 @@ class Mailbox:
         try:
             return Document(read_object(self._name, self._max_bytes, self._max_depth))
         except ContentError as error:
-            return Document(None, f"invalid {self._path.name}: {error.reason}", error.fingerprint)
+            problem = f"invalid {self._path.name}: {error.reason}"
+            return Document(None, problem, error.fingerprint, error)
 
     def clear(self, agent_id: str) -> Path | None:
         """Remove the agent's breakpoint and lifecycle_state, so that only a new word can count.

@@ -1,82 +1,98 @@
-"""One thread that waits for directory events and passes them to the loop.
+"""The runner's side of the process that watches directories.
 
-Owns the thread, which directories it watches and what became of them. Does not know how watching is
-done (it is given an opener) nor what the events mean.
+Owns that process, which directories it was told to watch and what became of them. Does not know
+what the events mean. It starts no thread: what the process says comes through the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import stat
-import threading
-from typing import TYPE_CHECKING, Literal, Protocol
+import subprocess
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from communication import watchhost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
 
 _Identity = tuple[int, int]
 
-
-class Notifier(Protocol):
-    """A native watch on a fixed set of directories."""
-
-    def watch(
-        self, debounce_ms: int, step_ms: int, timeout_ms: int, stop_event: threading.Event
-    ) -> set[tuple[int, str]] | Literal["signal", "stop", "timeout"]:
-        """Wait for changes or for the event."""
-
-    def close(self) -> None:
-        """Stop watching."""
+_HOST = Path(watchhost.__file__)
+_AT_ONCE = 1 << 16
+_LOADING = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+"""Variables without which some interpreters do not find their own library."""
+_SEEN_TO = 0.01
+"""Seconds between two looks whether the process is gone."""
+_PATIENCE = 2.0
+"""Seconds in which it ends by itself."""
 
 
 class NativeWatch:
-    """One thread that turns directory events into calls in the loop.
+    """A process that tells of changes in directories, with calls in the loop.
 
     It ends when it is ordered to watch nothing. A new watch is up before the old one goes.
     """
 
-    def __init__(  # noqa: PLR0913  # built in one place only
+    def __init__(
         self,
-        directories: frozenset[str],
-        loop: asyncio.AbstractEventLoop,
         *,
-        opener: Callable[[list[str]], Notifier],
         step_ms: int,
-        names: Container[str],
         on_built: Callable[[NativeWatch, frozenset[str], float], None],
         on_changes: Callable[[NativeWatch, list[str]], None],
     ) -> None:
-        self.ordered = directories
+        self.ordered: frozenset[str] = frozenset()
+        self.names: frozenset[str] = frozenset()
+        """Names of files of which changes are told."""
         self.absent: frozenset[str] = frozenset()
         """Directories that were ordered but did not exist when the watch was built."""
         self.failed = ""
         """Why nothing at all is watched."""
         self._identities: dict[str, _Identity] = {}
-        self._loop = loop
-        self._opener = opener
+        self._loop = asyncio.get_running_loop()
         self._step_ms = step_ms
-        self._names = names
         self._on_built = on_built
         self._on_changes = on_changes
-        self._reordered = threading.Event()
-        self._ended = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="mailbox-watch", daemon=True)
-        self._thread.start()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ending: set[subprocess.Popen[bytes]] = set()
+        """Processes that were told to end and are not gone yet."""
+        self._number = 0
+        """Of the latest order."""
+        self._unsent = b""
+        self._unread = b""
 
-    def order(self, directories: frozenset[str]) -> None:
-        """Watch these from now on, and no others; nothing at all ends the thread."""
-        self.ordered = directories
-        self._reordered.set()
+    def order(self, directories: frozenset[str], names: frozenset[str]) -> None:
+        """Watch these from now on, and no others; nothing at all ends the process."""
+        self.ordered, self.names = directories, names
+        identities = {directory: _identity(directory) for directory in directories}
+        present = {name: found for name, found in identities.items() if found is not None}
+        self._identities = present
+        self.absent = directories - present.keys()
+        if not present:
+            self.close()
+            if directories:
+                self._loop.call_soon(self._answered, directories, "", 0.0)
+            return
+        try:
+            self._begin()
+        except (OSError, ValueError, ImportError, MemoryError) as error:
+            self._loop.call_soon(self._answered, directories, str(error), 0.0)
+            return
+        self._number += 1
+        line = json.dumps([self._number, sorted(present), sorted(names)])
+        self._unsent += line.encode() + b"\n"
+        self._send()
 
-    def is_alive(self) -> bool:
-        """Whether the thread still runs."""
-        return self._thread.is_alive()
-
-    def is_ordered(self, directory: str) -> bool:
-        """Whether this very directory is watched, or about to be."""
-        return directory in self.ordered and not self.has_lost(directory)
+    def is_ordered(self, directory: str, name: str) -> bool:
+        """Whether this very directory is watched, or about to be, and changes of this name told."""
+        return directory in self.ordered and name in self.names and not self.has_lost(directory)
 
     def is_whole(self) -> bool:
         """Whether everything ordered is watched, as far as that shows without an event."""
@@ -86,72 +102,122 @@ class NativeWatch:
         """Whether another directory, or none, now stands where the watched one stood."""
         return self._identities.get(directory) != _identity(directory)
 
+    def close(self) -> None:
+        """Have the process end; what it still says is heard by nobody."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        self._unsent = self._unread = b""
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                self._loop.remove_reader(pipe.fileno())
+                self._loop.remove_writer(pipe.fileno())
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._ending.add(process)
+        self._see_off(process, self._loop.time() + _PATIENCE)
+
     async def wait_ended(self) -> None:
-        """Return when the thread is gone."""
-        await self._ended.wait()
-        self._thread.join()
+        """Return when no process is left of those that were told to end."""
+        while self._ending:  # noqa: ASYNC110  # nothing else tells of it without a thread
+            await asyncio.sleep(_SEEN_TO)
 
-    def _run(self) -> None:
-        notifier: Notifier | None = None
+    def _see_off(self, process: subprocess.Popen[bytes], until: float) -> None:
+        if process.poll() is not None:
+            self._ending.discard(process)
+            return
+        if self._loop.time() >= until:
+            process.kill()
+        self._loop.call_later(_SEEN_TO, self._see_off, process, until)
+
+    def _begin(self) -> None:
+        if self._process is not None:
+            return
+        process = self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_HOST), _library(), str(self._step_ms)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd=os.sep,
+            env={name: os.environ[name] for name in _LOADING if name in os.environ},
+            # Neither Ctrl-C nor a hang-up is meant for it: it goes with its runner.
+            start_new_session=True,
+        )
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+        if process.stdout is not None:
+            self._loop.add_reader(process.stdout.fileno(), self._hear, process)
+
+    def _send(self) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        pipe = process.stdin.fileno()
         try:
-            while True:
-                self._reordered.clear()
-                wanted = self.ordered
-                if not wanted:
-                    return
-                started = self._loop.time()
-                fresh = self._open(wanted)
-                if notifier is not None:
-                    notifier.close()
-                notifier = fresh
-                took = self._loop.time() - started
-                self._loop.call_soon_threadsafe(self._on_built, self, wanted, took)
-                if notifier is None or not self._pass_on(notifier):
-                    self._reordered.wait()
-        except RuntimeError:
-            # The loop was closed under us; nobody is left to tell.
-            if not self._loop.is_closed():
-                raise
-        finally:
-            if notifier is not None:
-                notifier.close()
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._ended.set)
+            self._unsent = self._unsent[os.write(pipe, self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._lost(process, str(error))
+            return
+        if self._unsent:
+            self._loop.add_writer(pipe, self._send)
+        else:
+            self._loop.remove_writer(pipe)
 
-    def _open(self, wanted: frozenset[str]) -> Notifier | None:
-        identities = {directory: _identity(directory) for directory in wanted}
-        present = {name: found for name, found in identities.items() if found is not None}
-        self._identities = present
-        self.absent = wanted - present.keys()
-        self.failed = ""
-        if not present:
-            return None
+    def _hear(self, process: subprocess.Popen[bytes]) -> None:
+        if process is not self._process or process.stdout is None:
+            return
         try:
-            return self._opener(sorted(present))
-        except (OSError, RuntimeError) as error:
-            self.failed = str(error)
-            return None
+            piece = os.read(process.stdout.fileno(), _AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        if not piece:
+            self._lost(process, "the process that watches them ended")
+            return
+        *lines, self._unread = (self._unread + piece).split(b"\n")
+        for line in lines:
+            self._heard(*json.loads(line))
 
-    def _pass_on(self, notifier: Notifier) -> bool:
-        """Tell of changes until there is a new order; False if watching broke down."""
-        while True:
-            try:
-                found = notifier.watch(self._step_ms * 5, self._step_ms, 0, self._reordered)
-            except (OSError, RuntimeError) as error:
-                self.failed = str(error)
-                self._loop.call_soon_threadsafe(self._on_built, self, self.ordered, 0.0)
-                return False
-            if not isinstance(found, set):
-                return True
-            # An agent's folder is busy; only what concerns us may wake the loop.
-            ours = [path for _, path in found if path in self._names or path in self.ordered]
-            if ours:
-                self._loop.call_soon_threadsafe(self._on_changes, self, ours)
+    def _heard(self, what: str, number: int, told: Any) -> None:
+        if what == "changed":
+            self._on_changes(self, told)
+        elif number != self._number:
+            return  # there is an answer to come to a later order
+        elif what == "watching":
+            self._answered(self.ordered, "", told)
+        else:
+            self._answered(self.ordered, told, 0.0)
+
+    def _lost(self, process: subprocess.Popen[bytes], why: str) -> None:
+        if process is self._process:
+            self.close()
+            self._answered(self.ordered, why, 0.0)
+
+    def _answered(self, directories: frozenset[str], failed: str, took: float) -> None:
+        self.failed = failed
+        if failed:
+            self._identities = {}
+        self._on_built(self, directories, took)
+
+
+def _library() -> str:
+    """Find the native part of watchfiles without loading it, or anything of it, here."""
+    package = find_spec("watchfiles")
+    where = package.submodule_search_locations if package is not None else None
+    found = PathFinder.find_spec(watchhost.MODULE, where) if where else None
+    if found is None or found.origin is None:
+        raise ImportError("the library watchfiles is not installed as it should be")
+    return found.origin
 
 
 def _identity(directory: str) -> _Identity | None:
     try:
-        found = os.stat(directory)  # noqa: PTH116  # the thread speaks in strings
+        found = os.stat(directory)  # noqa: PTH116  # the process is told strings
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None

@@ -34,6 +34,7 @@ class WatchedFile:
         self, mailbox: Mailbox, directory: str, loop: asyncio.AbstractEventLoop, settle_s: float
     ) -> None:
         self.directory = directory
+        self.name = mailbox.path.name
         self.subscriptions: dict[Subscription, None] = {}
         self._mailbox = mailbox
         self._loop = loop

@@ -1,7 +1,8 @@
-"""Notices changes of any number of mailboxes, with one thread and one slow poll for all of them.
+"""Notices changes of any number of mailboxes, by one native watch and one slow poll for all.
 
-Owns the native watch of directories and the poll beside it. Does not judge content, and never lets
-a failure of native watching lose a breakpoint: it goes on by polling and says so.
+Owns the native watch of directories, in a process of its own, and the poll beside it. Does not
+judge content, and never lets a failure of native watching lose a breakpoint: it goes on by polling
+and says so.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 from typing import TYPE_CHECKING, Self
-
-from watchfiles._rust_notify import RustNotify
 
 from communication.native import NativeWatch
 from communication.subscription import Subscription, WatchedFile
@@ -48,7 +47,6 @@ class MailboxWatcher:
         self._files: dict[str, WatchedFile] = {}
         self._real_folders: dict[str, str] = {}
         self._native: NativeWatch | None = None
-        self._ending: list[NativeWatch] = []
         self._uncovered: set[WatchedFile] = set()
         self._build_timer: asyncio.TimerHandle | None = None
         self._poll_timer: asyncio.TimerHandle | None = None
@@ -60,14 +58,14 @@ class MailboxWatcher:
         """Why some or all mailboxes are only polled at present; None if all is well."""
 
     async def __aenter__(self) -> Self:
-        """Start nothing: threads come with the first subscription."""
+        """Start nothing: the watch comes with the first subscription."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close all subscriptions and wait until the thread has ended. Idempotent."""
+        """Close all subscriptions and wait until the native watch has ended. Idempotent."""
         self._closed = True
         for file in tuple(self._files.values()):
             for subscription in tuple(file.subscriptions):
@@ -75,9 +73,9 @@ class MailboxWatcher:
         for timer in (self._build_timer, self._poll_timer, self._peek_timer):
             if timer is not None:
                 timer.cancel()
-        self._stop_native()
-        while self._ending:
-            await self._ending.pop().wait_ended()
+        if self._native is not None:
+            self._native.close()
+            await self._native.wait_ended()
 
     def subscribe(
         self,
@@ -135,7 +133,7 @@ class MailboxWatcher:
         if self._poll_timer is None:
             self._poll_timer = loop.call_later(self._poll_interval, self._poll)
         native = self._native
-        if native is None or not native.is_ordered(file.directory):
+        if native is None or not native.is_ordered(file.directory, file.name):
             self._uncovered.add(file)
             self._build_in(_BATCH_S)
             if self._peek_timer is None:
@@ -176,33 +174,18 @@ class MailboxWatcher:
     def _build(self) -> None:
         self._build_timer = None
         wanted = frozenset(file.directory for file in self._files.values())
+        names = frozenset(file.name for file in self._files.values())
         if not wanted:
-            self._stop_native()
             self.degraded = None
-            return
-        if self._native is None or not self._native.is_alive():
+        if self._native is None:
             self._native = NativeWatch(
-                wanted,
-                asyncio.get_running_loop(),
-                opener=_open_native,
-                step_ms=self._step_ms,
-                names=self._files,
-                on_built=self._built,
-                on_changes=self._changed,
+                step_ms=self._step_ms, on_built=self._built, on_changes=self._changed
             )
-        elif self._native.ordered != wanted or not self._native.is_whole():
-            self._native.order(wanted)
-
-    def _stop_native(self) -> None:
-        self._ending = [native for native in self._ending if native.is_alive()]
-        if self._native is not None:
-            self._native.order(frozenset())
-            self._ending.append(self._native)
-            self._native = None
+        native = self._native
+        if (native.ordered, native.names) != (wanted, names) or not native.is_whole():
+            native.order(wanted, names)
 
     def _built(self, native: NativeWatch, directories: frozenset[str], took: float) -> None:
-        if native is not self._native:
-            return
         rest = min(_REST_PER_BUILD * took, _LONGEST_REST_S)
         self._rested_at = asyncio.get_running_loop().time() + rest
         self._polls_since_failure = 0
@@ -226,17 +209,5 @@ class MailboxWatcher:
             file = self._files.get(path)
             if file is not None:
                 file.changed()
-            elif native is self._native and native.has_lost(path):
+            elif native.has_lost(path):
                 self._build_in(_BATCH_S)
-
-
-def _open_native(directories: list[str]) -> RustNotify:
-    return RustNotify(
-        watch_paths=directories,
-        debug=False,
-        force_polling=False,
-        poll_delay_ms=0,
-        recursive=False,
-        # A folder that may not be entered spoils only itself.
-        ignore_permission_denied=True,
-    )

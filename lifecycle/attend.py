@@ -17,6 +17,7 @@ from lifecycle.monitor import Doom
 from lifecycle.parts import silent
 from runtime.activity import newest_change
 from runtime.agents.outcome import Ending
+from runtime.shortage import shortage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +136,7 @@ class Attendance:
             if not report.survivors:
                 break
             await asyncio.sleep(LOOK_AGAIN)  # as in _until_exit
-        last = self._last_look()
+        last = await self._last_look()
         how, word = report.exit, word_of(last)
         return on.AgentStopped(
             at=self._clock.now(),
@@ -265,10 +266,15 @@ class Attendance:
             on.LimitReached(at=self._clock.now(), attempt=self.attempt, idle=idle, text=text)
         )
 
-    def _last_look(self) -> Reading:
+    async def _last_look(self) -> Reading:
         if self._mail is None:
             return Reading(ReadingKind.ABSENT)
-        reading = self._mail.check()
+        while True:
+            reading = self._mail.check()
+            # A machine that is short of descriptors says nothing about what the agent wrote.
+            if reading.cause is None or not shortage_of(reading.cause):
+                break
+            await asyncio.sleep(LOOK_AGAIN)
         self._mail.close()
         return reading
 
@@ -283,7 +289,7 @@ class Attendance:
                 if not report.survivors:
                     break
             await asyncio.sleep(LOOK_AGAIN)
-        last = self._last_look()
+        last = await self._last_look()
         word = word_of(last)
         self._tell(
             on.AgentExited(

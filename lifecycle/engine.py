@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lifecycle.asking import only_a_person
@@ -43,6 +44,7 @@ from lifecycle.record import AgentLifecycle, Filter
 from lifecycle.recovery import end_strays, learn_completed
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
 from lifecycle.retention import Retention
+from lifecycle.shortfall import patiently
 from lifecycle.store.walk import every
 from lifecycle.wishes import LOOK_EVERY, Wishes
 from runtime.errors import RuntimeFault
@@ -92,7 +94,7 @@ class Engine:
             return
         self._started = True
         parts = self.parts
-        await end_strays(parts)
+        await patiently(partial(end_strays, parts), parts.report)
         await learn_completed(parts)
         await parts.accounts.load()
         if parts.ci is not None:

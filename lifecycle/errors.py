@@ -1,5 +1,9 @@
 """Errors of the lifecycle package, grouped by whose fault they are."""
 
+from __future__ import annotations
+
+from runtime.errors import ShortageError
+
 
 class LifecycleError(Exception):
     """Anything this package raises on purpose; the text says what, where and what to do."""
@@ -23,6 +27,10 @@ class ConflictingUpdateError(LifecycleError):
 
 class StoreError(LifecycleError):
     """The store cannot be opened or written."""
+
+
+class StoreShortError(StoreError, ShortageError):
+    """The machine is short of what it takes to open the store; tried again, it may be opened."""
 
 
 class StoreFromNewerVersionError(StoreError):

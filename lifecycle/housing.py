@@ -9,7 +9,7 @@ from communication.mailbox import Mailbox
 from lifecycle.case import Head, uncommitted
 from lifecycle.judging.canary import CANARIES
 from lifecycle.machine.states import ITS_BASE
-from runtime.errors import RuntimeFault
+from runtime.errors import RuntimeFault, ShortageError
 
 if TYPE_CHECKING:
     from lifecycle.case import Case
@@ -28,10 +28,12 @@ COMM_FILE = "communications.json"
 
 
 async def opened(parts: Parts, case: Case) -> Workspace | None:
-    """Return the workspace if there is one."""
+    """Return the workspace if there is one; ShortageError where nobody can tell just now."""
     if case.workspace is None:
         try:
             case.workspace = await parts.workspaces.open(case.agent_id)
+        except ShortageError:
+            raise
         except RuntimeFault:
             return None
     return case.workspace

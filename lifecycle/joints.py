@@ -11,7 +11,7 @@ from ci.interface import Surroundings
 from lifecycle.judging.along import ComesAlong, refusal
 from lifecycle.masking import masked
 from runtime.branches import PreparedMerge
-from runtime.errors import OtherCodeError, RuntimeFault
+from runtime.errors import OtherCodeError, RuntimeFault, ShortageError
 from runtime.right_code.findings import told
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ class _Guard:
         agent_id = branch.removeprefix(AGENTS)
         try:
             along = await self.comes_along.of_branch(agent_id, sha, into)
+        except ShortageError as short:
+            raise UnreachableError(str(short)) from short
         except RuntimeFault as fault:
             return str(fault)
         return refusal(branch, along) if along else ""

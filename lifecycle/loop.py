@@ -33,11 +33,14 @@ from lifecycle.result import LoopResult, LoopResultType
 from lifecycle.rounds import Rounds
 from lifecycle.setting_up.builds import BuildSetups
 from lifecycle.settings import Settings
+from lifecycle.shortfall import patiently
 from lifecycle.store.ground import Ground
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from runtime.checkouts import JudgingCheckouts
 from runtime.commands import CommandRunner
+from runtime.pool import provide
+from runtime.room import room_for_agents
 from runtime.setup.facts import SetupFacts
 from runtime.setup.portslots import PortSlots
 from runtime.workspace import WorkspaceManager
@@ -217,11 +220,14 @@ class AgentLifecycleLoop:
             self._lock.release()
 
     async def _build(self) -> Engine:
-        self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock.acquire()
-        self._store = self._given_store or await SqliteStore.open(
-            self._paths.database, clock=self._clock.now
-        )
+        provide()
+        report = self._report
+        await patiently(self._take, report)
+        store = self._given_store
+        if store is None:
+            opening = partial(SqliteStore.open, self._paths.database, clock=self._clock.now)
+            store = await patiently(opening, report)
+        self._store = store
         confiner = Confiner(
             self.repo_dir,
             self._paths.root,
@@ -232,11 +238,12 @@ class AgentLifecycleLoop:
         commands = ConfinedCommands(CommandRunner(self._terminals), confiner, self._settings)
         look = finder(self.repo_dir, self._paths, self._terminals, self._settings)
         settings = self._settings
-        places = Places(lambda: settings().max_live_agents)
+        room = self._room()
+        places = Places(lambda: min(settings().max_live_agents, room))
         parts = Parts(
             repo=self.repo_dir,
             paths=self._paths,
-            store=self._store,
+            store=store,
             clock=self._clock,
             settings=settings,
             workspaces=self._workspaces,
@@ -247,7 +254,7 @@ class AgentLifecycleLoop:
             setup_facts=SetupFacts(self.repo_dir),
             ports=PortSlots(self._paths.ports),
             watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
-            rounds=Rounds(self._terminals, self._clock, report=self._report),
+            rounds=Rounds(self._terminals, self._clock, report=report),
             builder=ContextBuilder(
                 Renderer(
                     self._paths.templates,
@@ -256,9 +263,9 @@ class AgentLifecycleLoop:
                 )
             ),
             places=places,
-            bases=Bases(self._store, self._branches),
+            bases=Bases(store, self._branches),
             confiner=confiner,
-            accounts=Accounts(self._store, self._clock, freed=places.serve),
+            accounts=Accounts(store, self._clock, freed=places.serve),
             other_code=look,
             held_files=self._held_files,
             withheld=self._terminals.withheld,
@@ -276,7 +283,7 @@ class AgentLifecycleLoop:
                     branches=self._branches,
                     checkouts=self._checkouts,
                     commands=commands,
-                    store=self._store,
+                    store=store,
                     now=self._clock.now,
                     folder=self._paths.ci,
                     terminals=self._terminals,
@@ -285,7 +292,7 @@ class AgentLifecycleLoop:
                     call_at=self._clock.call_at,
                     remote=self._remote,
                     masker=self._masker,
-                    against_unasked=self._against(self._store),
+                    against_unasked=self._against(store),
                     builds=BuildSetups(parts),
                 )
             )
@@ -295,6 +302,18 @@ class AgentLifecycleLoop:
         if self._checkpoint is not None:
             parts.checkpoint = self._checkpoint
         return Engine(parts)
+
+    async def _take(self) -> None:
+        self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock.acquire()
+
+    def _room(self) -> int:
+        """Return how many agents the machine has room for; says so where it is too few."""
+        wanted = self._settings().max_live_agents
+        room = room_for_agents()
+        if room.agents < wanted:
+            self._report("machine_small", agents=room.agents, wanted=wanted, reason=room.why)
+        return room.agents
 
     def _against(self, store: LifecycleStore) -> Callable[[str, str], Awaitable[str]] | None:
         return None if self._work_watch is None else partial(self._work_watch.against, store)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lifecycle.errors import StoreDamagedError, StoreError, StoreFromNewerVersionError
 from lifecycle.machine.table import rule_name
 from lifecycle.record import JournalEntry, PendingEffect
+from runtime.shortage import shortage_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -60,8 +61,12 @@ async def keep(
     *,
     hurry: Callable[[], bool],
 ) -> None:
-    """Write; wait while the disk is full or locked: what has happened cannot be taken back."""
-    for left in range(STORE_TRIES, -1, -1):
+    """Write; wait while the disk is full or locked: what has happened cannot be taken back.
+
+    While the machine is only short of something, it is not given up at all.
+    """
+    left, waited = STORE_TRIES, False
+    while True:
         try:
             await write()
         except (StoreFromNewerVersionError, StoreDamagedError):
@@ -69,9 +74,11 @@ async def keep(
         except StoreError as problem:
             if hurry() or not left:
                 raise
+            left -= not shortage_of(problem)
+            waited = True
             parts.report("lifecycle_store_failed", agent_id=agent_id, reason=str(problem))
             await asyncio.sleep(STORE_EVERY)
         else:
-            if left < STORE_TRIES:
+            if waited:
                 parts.report("lifecycle_store_recovered", agent_id=agent_id)
             return

@@ -32,10 +32,12 @@ from lifecycle.prices import price_of
 from lifecycle.programs import program_of
 from lifecycle.project import head_now
 from lifecycle.setting_up.front import SettingUp
+from lifecycle.shortfall import fault_of, patiently, put_off, text_of
 from lifecycle.starting import Starter
 from runtime.agents.outcome import Ending
 from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
 from runtime.output import tail
+from runtime.shortage import shortage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -70,8 +72,10 @@ class Performer:
         self._merger = Merger(parts, self._gates)
         self._starter = Starter(parts, self._setting_up)
         self._attended: dict[str, Attendance] = {}
+        self._ends = False
+        """Nobody waits for room on the machine any more."""
 
-    async def perform(  # noqa: PLR0911  # one line per order reads best
+    async def perform(
         self,
         case: Case,
         effect_id: str,
@@ -79,7 +83,30 @@ class Performer:
         tell: Callable[[Event], None],
         afford: Callable[[Spent], str] = anything,
     ) -> Event | None:
-        """Carry out one order; None when nothing needs to be told."""
+        """Carry out one order; None when nothing needs to be told.
+
+        What the machine has no room for is put off, whatever it was that could not be started.
+        """
+
+        async def act() -> Event | None:
+            try:
+                return await self._act(case, effect_id, effect, tell, afford)
+            except Exception as error:
+                later = put_off(effect, self._now(), error) if shortage_of(error) else None
+                if later is None:
+                    raise
+                return later
+
+        return await patiently(act, self._parts.report, agent_id=case.agent_id)
+
+    async def _act(  # noqa: PLR0911  # one line per order reads best
+        self,
+        case: Case,
+        effect_id: str,
+        effect: Effect,
+        tell: Callable[[Event], None],
+        afford: Callable[[Spent], str],
+    ) -> Event | None:
         match effect:
             case do.PrepareWorkspace() as order:
                 return await self._prepare(case, effect_id, order)
@@ -105,6 +132,7 @@ class Performer:
 
     def break_off(self) -> None:
         """Do not go on with what takes long and can be done by the next runner."""
+        self._ends = True
         self._merger.break_off()
 
     def attended(self, agent_id: str) -> Attendance | None:
@@ -203,11 +231,12 @@ class Performer:
         except (RuntimeFault, PlanError) as error:
             users = isinstance(error, (WorkspaceError, PlanError))
             waits = isinstance(error, CheckedOutError)  # until somebody has seen enough of it
-            fault = Fault.USER if users and not waits else Fault.ENVIRONMENT
-            return on.WorkspaceFailed(at=self._now(), attempt=attempt, text=str(error), fault=fault)
+            fault = fault_of(error, Fault.USER if users and not waits else Fault.ENVIRONMENT)
+            text = text_of(error)
+            return on.WorkspaceFailed(at=self._now(), attempt=attempt, text=text, fault=fault)
         except OSError as error:
             return on.WorkspaceFailed(
-                at=self._now(), attempt=attempt, text=str(error), fault=Fault.ENVIRONMENT
+                at=self._now(), attempt=attempt, text=text_of(error), fault=fault_of(error)
             )
         return on.WorkspaceReady(
             at=self._now(),
@@ -236,6 +265,8 @@ class Performer:
         try:
             saved = await leave(self._parts, case.agent_id, case.attempt)
         except (RuntimeFault, OSError) as error:
+            if shortage_of(error) and not self._ends:
+                raise
             return on.WorkspaceRemoved(at=self._now(), problem=str(error))
         case.workspace = None
         return on.WorkspaceRemoved(at=self._now(), saved_ref=saved.ref if saved else "")
@@ -258,10 +289,10 @@ class Performer:
     async def _stop(self, case: Case, attempt: int, process: Process) -> Event:
         grace = self._parts.settings().stop_grace
         attendance = self._attended.get(case.agent_id)
-        workspace = await opened(self._parts, case)
-        if workspace is not None:
-            # What cannot be saved now is saved by the snapshot; the agent must end all the same.
-            with contextlib.suppress(RuntimeFault, OSError):
+        # What cannot be saved now is saved by the snapshot; the agent must end all the same.
+        with contextlib.suppress(RuntimeFault, OSError):
+            workspace = await opened(self._parts, case)
+            if workspace is not None:
                 if attendance is not None and attendance.process.order.box is not None:
                     # While it moves, it could lead our git out of what it is shut into.
                     await attendance.process.suspend()
@@ -313,7 +344,9 @@ class Performer:
             await self._note_work(case, workspace, (status.head, saved, branch or ""))
             blockers = await named(self._parts, case, order.blocked_on, status.head)
         except (RuntimeFault, OSError) as error:
-            return on.SnapshotFailed(at=self._now(), attempt=attempt, text=str(error))
+            return on.SnapshotFailed(
+                at=self._now(), attempt=attempt, text=text_of(error), fault=fault_of(error)
+            )
         return on.SnapshotTaken(
             at=self._now(),
             attempt=attempt,

@@ -128,7 +128,8 @@ class Settings(BaseModel):
     review_summaries: bool = False
     """Hold each attempt until a person approved its summary."""
     max_live_agents: int = Field(4, ge=1, le=10_000)
-    """Agent processes alive at once; waiting lifecycles hold none."""
+    """Agent processes alive at once; waiting lifecycles hold none. A runner keeps to fewer, and
+    says so at its start, where the machine's limits on open files and processes leave less room."""
     worktrees_dir: str = ""
     """Folder for the workspaces of agents, read at a start; relative ones begin at the repository.
     By default one for each repository in $XDG_STATE_HOME/loopwright (~/.local/state/loopwright)."""

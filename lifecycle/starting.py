@@ -24,6 +24,7 @@ from lifecycle.masking import refuse_markers, with_secrets
 from lifecycle.monitor import Caps, Monitor
 from lifecycle.prices import price_of
 from lifecycle.programs import Program, launch, own_programs, program_of, ways_to_signal
+from lifecycle.shortfall import fault_of, text_of
 from runtime.errors import RuntimeFault, SpawnError
 from runtime.output import size
 from runtime.process import SpawnOrder
@@ -95,9 +96,9 @@ class Starter:
                 )
                 process = await parts.terminals.spawn(order)
         except (SpawnError, PlanError) as error:
-            return self._unspawned(attempt, error, Fault.USER), None
+            return self._unspawned(attempt, error, fault_of(error, Fault.USER)), None
         except (RuntimeFault, TemplateError, MailboxError, OSError) as error:
-            return self._unspawned(attempt, error, Fault.ENVIRONMENT), None
+            return self._unspawned(attempt, error, fault_of(error)), None
         attendance = Attendance(
             process=process,
             attempt=attempt,
@@ -210,7 +211,7 @@ class Starter:
 
     def _unspawned(self, attempt: int, error: Exception, fault: Fault) -> Event:
         return on.SpawnFailed(
-            at=self._parts.clock.now(), attempt=attempt, text=str(error), fault=fault
+            at=self._parts.clock.now(), attempt=attempt, text=text_of(error), fault=fault
         )
 
 

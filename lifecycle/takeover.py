@@ -23,6 +23,7 @@ from lifecycle.machine.states import (
 )
 from lifecycle.masking import masked
 from lifecycle.outside import facts_from, missed
+from lifecycle.shortfall import patiently
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -63,7 +64,11 @@ async def left_of(case: Case, state: State, parts: Parts, performer: Performer) 
     return Left(
         orders=tuple(each for each in pending if each not in gone),
         settled=tuple(each.effect_id for each in gone),
-        lost=await performer.reclaim(case, state.tally.attempt, marks),
+        lost=await patiently(
+            lambda: performer.reclaim(case, state.tally.attempt, marks),
+            parts.report,
+            agent_id=case.agent_id,
+        ),
     )
 
 

@@ -14,28 +14,51 @@ if TYPE_CHECKING:
     from lifecycle.parts import Report
 
 
+WAITS = {
+    "lifecycle_store_failed": "records cannot be written: {reason}; waits",
+    "machine_short": "{reason}; waits and tries again",
+}
+OVER = {
+    "lifecycle_store_recovered": (
+        "lifecycle_store_failed",
+        "records can be written again; goes on",
+    ),
+    "machine_recovered": ("machine_short", "the machine has room again; goes on"),
+}
+"""What ends which wait, and how that is told."""
+TOLD = {
+    "machine_small": (
+        "{agents} of {wanted} agents run at once, for more there is no room: {reason}; raise it, "
+        "or lower max_live_agents"
+    ),
+    "settings_proposed": "{agent_id}: {reason}",
+    "budget_unheld": "{agent_id}: {reason}",
+    "lifecycle_state_gone": "stopping: the records of this repository are not where they were",
+}
+
+
 class Troubles:
     """Hands reports on to the log, and tells in one line what begins and what is over."""
 
     def __init__(self, log: Report, tell: Callable[[str], None]) -> None:
         self._log = log
         self._tell = tell
-        self._waiting: set[str] = set()
-        """Lifecycles that wait for the store; one line is enough for all of them."""
+        self._waiting: dict[str, set[str]] = {wait: set() for wait in WAITS}
+        """Who waits for what, lifecycles or the runner; one line is enough for all of them."""
 
     def report(self, event: str, /, **fields: object) -> None:
         """Log it; tell it where somebody should look now."""
         self._log(event, **fields)
-        agent_id = str(fields.get("agent_id", ""))
-        if event == "lifecycle_store_failed":
-            if not self._waiting:
-                self._tell(f"records cannot be written: {fields.get('reason', '')}; waits")
-            self._waiting.add(agent_id)
-        elif event == "lifecycle_store_recovered" and self._waiting:
-            self._waiting.discard(agent_id)
-            if not self._waiting:
-                self._tell("records can be written again; goes on")
-        elif event in ("settings_proposed", "budget_unheld"):
-            self._tell(f"{agent_id}: {fields.get('reason', '')}")
-        elif event == "lifecycle_state_gone":
-            self._tell("stopping: the records of this repository are not where they were")
+        words = {"agent_id": "", "reason": "", **fields}
+        agent_id = str(words["agent_id"])
+        if event in WAITS:
+            if not self._waiting[event]:
+                self._tell(WAITS[event].format(**words))
+            self._waiting[event].add(agent_id)
+        elif event in OVER and self._waiting[OVER[event][0]]:
+            waiting, told = self._waiting[OVER[event][0]], OVER[event][1]
+            waiting.discard(agent_id)
+            if not waiting:
+                self._tell(told)
+        elif event in TOLD:
+            self._tell(TOLD[event].format(**words))

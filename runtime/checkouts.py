@@ -26,6 +26,7 @@ from runtime.git import NOT_A_REPOSITORY, Git, set_over
 from runtime.gitview import locate, read_small, remote_lines
 from runtime.nested import has_files, may_have_links
 from runtime.ownership import STATE_FOLDER, make_private
+from runtime.shortage import shortage_of
 from runtime.status import (
     SLOW,
     STATUS_SECONDS,
@@ -96,7 +97,9 @@ class JudgingCheckouts:
             self._remotes = await self._find_remotes()
             try:
                 await self._lay_out(folder, commit, frozenset(keep))
-            except (GitError, OSError):
+            except (GitError, OSError) as error:
+                if shortage_of(error):
+                    raise
                 # Whatever a command left there may be in the way: begin with nothing.
                 await self._drop(name)
                 await self._lay_out(folder, commit, frozenset())

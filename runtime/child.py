@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from runtime.proctree import Row, Table
 
 _STEP = 0.005
+_LOOKS = 0.02
+"""Seconds between two looks at a process whose end nothing tells of."""
 _CLEANUP_SECONDS = 30.0
 _REMOVALS = 40
 """How often it is tried to remove a group in which the last process is just ending."""
@@ -146,7 +147,7 @@ class AgentProcess:
         return self._rest is not None and not self.exit.done()
 
     def watch(self) -> None:
-        """Have the event loop notice the exit: by pidfd, else by a thread that waits for it."""
+        """Have the event loop notice the exit: by pidfd, else by looking again and again."""
         orphans.enrol(self)
         loop = asyncio.get_running_loop()
         if self._pump is not None:
@@ -158,13 +159,19 @@ class AgentProcess:
         if handle is not None:
             loop.add_reader(handle, self._handle_ready, loop, handle)
             return
+        # Another system, or no descriptor is left: one that is dead is not reaped by looking.
+        loop.call_later(_LOOKS, self._look, loop)
 
-        def wait() -> None:
-            code = self._popen.wait()
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(self._ended, _exit_of(code))
-
-        threading.Thread(target=wait, name=f"exit-of-{self.identity.pid}", daemon=True).start()
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            ended = os.waitid(os.P_PID, self.identity.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            self._ended(ProcessExit(None, None))
+            return
+        if ended is None:
+            loop.call_later(_LOOKS, self._look, loop)
+        else:
+            self._ended(_exit_of(ended))
 
     def _handle_ready(self, loop: asyncio.AbstractEventLoop, handle: int) -> None:
         loop.remove_reader(handle)
@@ -173,12 +180,7 @@ class AgentProcess:
             ended = os.waitid(os.P_PID, self.identity.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             ended = None
-        if ended is None:
-            self._ended(ProcessExit(None, None))
-        elif ended.si_code == os.CLD_EXITED:
-            self._ended(ProcessExit(ended.si_status, None))
-        else:
-            self._ended(ProcessExit(None, ended.si_status))
+        self._ended(ProcessExit(None, None) if ended is None else _exit_of(ended))
 
     def _ended(self, how: ProcessExit) -> None:
         if not self.exit.done():
@@ -302,5 +304,7 @@ class AgentProcess:
         return (row.pid, row.start) in self._seen
 
 
-def _exit_of(returncode: int) -> ProcessExit:
-    return ProcessExit(None, -returncode) if returncode < 0 else ProcessExit(returncode, None)
+def _exit_of(ended: os.waitid_result) -> ProcessExit:
+    if ended.si_code == os.CLD_EXITED:
+        return ProcessExit(ended.si_status, None)
+    return ProcessExit(None, ended.si_status)

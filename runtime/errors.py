@@ -41,3 +41,10 @@ class BranchError(RuntimeFault):
 
 class SpawnError(RuntimeFault):
     """A process cannot be started as asked."""
+
+
+class ShortageError(RuntimeFault):
+    """The machine is short of something for a while: nobody's fault, and to be tried again.
+
+    No GitError and no SpawnError, so that nobody takes it for an answer.
+    """

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from runtime.errors import GitError
+from runtime.errors import GitError, RuntimeFault, ShortageError
+from runtime.shortage import said_by_git, shortage_of
 from runtime.shortrun import run_to_end
 from runtime.tree import shown
 
@@ -67,12 +68,14 @@ class GitCall:
                 ended = await run_to_end(
                     self.command, cwd=self.cwd, env=self.env, data=self.data, seconds=self.seconds
                 )
-            except OSError as error:
-                raise self._unstartable(error) from error
+            except (OSError, RuntimeError, MemoryError) as error:
+                if refusal := self._refusal(error):
+                    raise refusal from error
+                raise
         result = GitResult(ended.code, ended.stdout, ended.stderr.decode(errors="replace"))
         if ended.timed_out:
             raise self._too_slow(result.stderr)
-        return result
+        return self._answered(result)
 
     def run_blocking(self) -> GitResult:
         """Run it to its end at once, outside of any event loop."""
@@ -86,11 +89,14 @@ class GitCall:
                 timeout=self.seconds,
                 check=False,
             )
-        except OSError as error:
-            raise self._unstartable(error) from error
         except subprocess.TimeoutExpired as error:
             raise self._too_slow("") from error
-        return GitResult(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+        except (OSError, RuntimeError, MemoryError) as error:
+            if refusal := self._refusal(error):
+                raise refusal from error
+            raise
+        result = GitResult(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+        return self._answered(result)
 
     def failed(self, result: GitResult) -> GitError:
         """Tell how it failed, with the words of git."""
@@ -110,7 +116,18 @@ class GitCall:
             stderr=stderr,
         )
 
-    def _unstartable(self, error: OSError) -> GitError:
+    def _answered(self, result: GitResult) -> GitResult:
+        """Return the result, unless git failed of what the machine is short of: no answer, then."""
+        if result.code and (short := said_by_git(result.stderr)):
+            tail = result.stderr.strip()[-STDERR_TAIL:]
+            raise ShortageError(f"git {self.args[0]} failed: {short}\ngit says: {tail}")
+        return result
+
+    def _refusal(self, error: Exception) -> RuntimeFault | None:
+        if short := shortage_of(error):
+            return ShortageError(f"git cannot be started: {short}")
+        if not isinstance(error, OSError):
+            return None
         if not self.cwd.is_dir():
             return GitError(f"there is no folder {self.cwd} to run git in")
         return GitError(f"git cannot be started ({error.strerror}): install git and put it on PATH")

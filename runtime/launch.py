@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from runtime import lineage, proctable
-from runtime.errors import SpawnError
+from runtime.errors import RuntimeFault, ShortageError, SpawnError
 from runtime.limits import NO_LIMITS, Limits
 from runtime.ownership import make_private
+from runtime.shortage import shortage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,6 +98,8 @@ async def start(
 ) -> Started:
     """Start what is ordered; its exit is the caller's to notice. SpawnError says what to do.
 
+    ShortageError where it could be started if the machine had room.
+
     `able` is what limits can be enforced by; left out, it is found out where there are limits.
     """
     if not order.command:
@@ -110,9 +113,11 @@ async def start(
         else:
             with _files(order) as files:
                 started = _start(order, command, env, files)
-    except (SpawnError, OSError, ValueError) as error:
+    except (RuntimeFault, OSError, ValueError, MemoryError) as error:
         _drop_empty(order.log)
-        if isinstance(error, SpawnError):
+        if short := shortage_of(error):
+            raise ShortageError(f"{order.command[0]} cannot be started: {short}") from error
+        if isinstance(error, (RuntimeFault, MemoryError)):
             raise
         raise SpawnError(_explain(order, command[0], error)) from error
     return started._replace(cleanup=cleanup) if cleanup else started

@@ -21,6 +21,8 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from runtime import room
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -65,12 +67,14 @@ def tagging(mark: str) -> Iterator[int | None]:
 
     The tag is inherited from this thread's process, because a child tagged only after its start
     may have children by then. So it must be short, and nothing else may be started meanwhile.
-    Core dumps are turned off in the same way.
+    Core dumps are turned off in the same way, and the limit of open files is as it was given to us.
     """
     before: list[tuple[int, tuple[int, int]]] = []
     tag = None
     try:
         _lower(resource.RLIMIT_CORE, 0, before)
+        if (files := room.files_before()) is not None:
+            _lower(resource.RLIMIT_NOFILE, files, before)
         if sys.platform == "linux":
             _lower(resource.RLIMIT_RSS, fingerprint(mark), before)
             if _width():

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from runtime import activity, containment, environment, launch, orphans, output, proctable, remnants
 from runtime.child import AgentProcess, ProcessExit, StopReport
 from runtime.containment import ProcessIdentity
-from runtime.errors import SpawnError
 from runtime.launch import SpawnOrder
 from runtime.masking import Masker
 from runtime.right_code.trees import Trees
@@ -65,6 +64,7 @@ class TerminalManager:
         masker: Masker | None = None,
     ) -> None:
         self.repo = repo
+        proctable.keep_spare()
         self.subreaper = subreaper and containment.become_subreaper()
         self.masker = Masker() if masker is None else masker
         self._able = able
@@ -111,16 +111,7 @@ class TerminalManager:
         order = self._as_a_person_finds_it(order, env)
         started = await launch.start(order, env, self._able)
         process = AgentProcess(order, started, self, adopts_orphans=self.subreaper)
-        try:
-            process.watch()
-        except RuntimeError as error:
-            started.popen.kill()
-            started.popen.wait()
-            process.forget()
-            raise SpawnError(
-                f"{order.command[0]} was started but its end could not be noticed, so it was "
-                f"killed: {error}. Raise the limit on threads or processes."
-            ) from error
+        process.watch()
         return process
 
     def _as_a_person_finds_it(self, order: SpawnOrder, env: Mapping[str, str]) -> SpawnOrder:

@@ -6,13 +6,15 @@ judge anything: whoever reads a row decides what it means.
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
 from runtime.proctree import Row, Table
 
@@ -35,33 +37,70 @@ _DEAD = frozenset({b"Z", b"X", b"x"})
 _STOPPED = frozenset({b"T", b"t"})
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LINUX = sys.platform == "linux"
+_TASKS = re.compile(rb"^Uid:\s+(\d+).*^Threads:\s+(\d+)", re.DOTALL | re.MULTILINE)
+_spare: list[int] = []
+"""The descriptor that is kept for looking at processes."""
+T = TypeVar("T")
+
+
+def keep_spare() -> None:
+    """Keep a descriptor for looking at processes when there is no other.
+
+    Who is not seen then would be taken for dead, and left alive.
+    """
+    if not _spare:
+        with suppress(OSError):
+            _spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _with_spare(look: Callable[[], T]) -> T:
+    try:
+        return look()
+    except OSError as error:
+        if error.errno != errno.EMFILE or not _spare:
+            raise
+    os.close(_spare.pop())
+    try:
+        return look()
+    finally:
+        keep_spare()
+
+
+def _names(folder: str) -> list[str]:
+    return _with_spare(lambda: os.listdir(folder))  # noqa: PTH208  # names only
 
 
 def _read(path: str, size: int = 1024) -> bytes | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return _with_spare(lambda: _first(path, size))
     except OSError:
         return None
+
+
+def _first(path: str, size: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, size)
-    except OSError:
-        return None
     finally:
         os.close(descriptor)
 
 
-def _read_whole(path: str) -> bytes:
+def _all(path: str) -> bytes:
     pieces: list[bytes] = []
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            while piece := os.read(descriptor, _AT_ONCE):
-                pieces.append(piece)
-        finally:
-            os.close(descriptor)
+        while piece := os.read(descriptor, _AT_ONCE):
+            pieces.append(piece)
+    finally:
+        os.close(descriptor)
+    return b"".join(pieces)
+
+
+def _read_whole(path: str) -> bytes:
+    try:
+        return _with_spare(lambda: _all(path))
     except OSError:
         return b""
-    return b"".join(pieces)
 
 
 def parse_stat(pid: int, data: bytes) -> Row:
@@ -143,7 +182,7 @@ def read_table() -> Table:
         return Table(parse_ps(_run_ps(), _instant))
     return Table(
         parse_stat(int(name), data)
-        for name in os.listdir("/proc")  # noqa: PTH208  # one string per process, no Path objects
+        for name in _names("/proc")
         if name[0] <= "9" and (data := _read(f"/proc/{name}/stat"))
     )
 
@@ -254,7 +293,7 @@ def open_sockets(pid: int) -> set[int]:
     """Return the sockets that a process holds, as far as it may be looked into; Linux only."""
     found: set[int] = set()
     try:
-        names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  # names only
+        names = _names(f"/proc/{pid}/fd")
     except OSError:
         return found
     for name in names:
@@ -291,6 +330,14 @@ def read_pss(pid: int) -> int | None:
     return int(found[1]) << 10 if found else None
 
 
+def tasks_of(user: int) -> int:
+    """Count the processes and threads of a user."""
+    if not _LINUX:
+        return sum(1 for line in _run_ps("-u", str(user)).splitlines() if line.strip())
+    told = (_TASKS.search(_read_whole(f"/proc/{pid}/status")) for pid in all_pids())
+    return sum(int(found[2]) for found in told if found and int(found[1]) == user)
+
+
 def newest_pid() -> int:
     """Read the number that was given last, to whichever process or thread; 0 without `/proc`."""
     data = _read("/proc/loadavg") if _LINUX else None
@@ -301,7 +348,7 @@ def all_pids() -> list[int]:
     """List the numbers of all processes."""
     if not _LINUX:
         return list(read_table().rows)
-    return [int(name) for name in os.listdir("/proc") if name[0] <= "9"]  # noqa: PTH208  # names only
+    return [int(name) for name in _names("/proc") if name[0] <= "9"]
 
 
 def read_below(roots: Iterable[int]) -> dict[int, Row]:
@@ -323,7 +370,7 @@ def read_below(roots: Iterable[int]) -> dict[int, Row]:
 
 def _children_of(pid: int) -> list[int]:
     try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208  # names only
+        threads = _names(f"/proc/{pid}/task")
     except OSError:
         return []
     found: list[int] = []

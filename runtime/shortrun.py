@@ -1,4 +1,4 @@
-"""Runs one short command to its end without a thread, a pipe or a polling wait.
+"""Runs one short command to its end without a thread or a pipe.
 
 Owns the spawn, the wait and the putting down of commands that the runner itself starts and waits
 for, such as git. It must not be used for agents: those outlive their runner's attention.
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 TERM_GRACE = 2.0
 """On SIGTERM a command may remove its lock files; only then is it killed."""
+_LOOKS = 0.01
+"""Seconds between two looks at a process that nothing tells of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ async def run_to_end(
         except TimeoutError:
             timed_out = True
             await _put_down(process)
-        except asyncio.CancelledError:
+        except BaseException:
             await _put_down(process)
             raise
         return Ended(process.returncode, _content(out), _content(err), timed_out)
@@ -89,11 +91,12 @@ def _content(handle: IO[bytes]) -> bytes:
 
 
 async def _exited(process: subprocess.Popen[bytes], *, reap: bool = True) -> None:
-    """Wait for the end of the process: by pidfd where there is one, else in a thread."""
+    """Wait for the end of the process: by pidfd where there is one, else by looking."""
     try:
         pidfd = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        await asyncio.to_thread(process.wait)
+    except (AttributeError, OSError):  # another system, or no descriptor is left
+        while process.poll() is None:  # noqa: ASYNC110  # nothing else tells of it
+            await asyncio.sleep(_LOOKS)
         return
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()

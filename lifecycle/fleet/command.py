@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.fleet.body import Failure, Signs, Stopped, within
 from lifecycle.fleet.errors import AgentInitializationError, IsolationUnavailableError
 from lifecycle.fleet.options import AgentPriority
-from runtime.errors import SpawnError
+from runtime.errors import ShortageError, SpawnError
 from runtime.isolation.errors import IsolationUnavailableError as BoxUnavailable
 from runtime.limits import LimitUnavailableError
 from runtime.output import tail
@@ -109,7 +109,7 @@ class CommandBody:
             self._process = await self._terminals.spawn(order)
         except (BoxUnavailable, LimitUnavailableError) as problem:
             raise IsolationUnavailableError(str(problem)) from problem
-        except (SpawnError, OSError) as problem:
+        except (SpawnError, ShortageError, OSError) as problem:
             raise AgentInitializationError(str(problem)) from problem
         self._weaker = tuple(self._process.weaker)
         self._set_priority(self._process.identity.pid)
@@ -237,7 +237,7 @@ class CommandBody:
         )
         try:
             process = await self._terminals.spawn(order)
-        except (SpawnError, OSError) as problem:
+        except (SpawnError, ShortageError, OSError) as problem:
             return str(problem)
         try:
             async with asyncio.timeout(seconds):

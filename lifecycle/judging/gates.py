@@ -21,7 +21,8 @@ from lifecycle.machine.states import Gate, Verifying
 from lifecycle.masking import refuse_markers
 from lifecycle.setting_up.checkouts import stale_hint
 from lifecycle.setting_up.front import LaidOut
-from runtime.errors import RuntimeFault
+from lifecycle.shortfall import fault_of, text_of
+from runtime.errors import RuntimeFault, ShortageError
 from runtime.output import tail
 from runtime.setup.errors import SetUpUndecidedError
 from runtime.tree import some_of
@@ -129,7 +130,13 @@ class GateRunner:
         except SetUpUndecidedError as asked:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), asks=str(asked))
         except (RuntimeFault, PlanError, OSError) as error:
-            return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), problem=str(error))
+            return on.GatesFinished(
+                at=self._now(),
+                attempt=attempt,
+                gates=(),
+                problem=text_of(error),
+                fault=fault_of(error),
+            )
         failure = self._failure(case, attempt, gates, commands)
         before_work = case.record.facts.get("baseline_digest")
         return on.GatesFinished(
@@ -283,6 +290,8 @@ class GateRunner:
         try:
             changed = await checkouts.changed(case.agent_id)
             left = await checkouts.left(case.agent_id) if goes_on else ()
+        except ShortageError:
+            raise
         except RuntimeFault as error:
             text = f"after `{command}` the files cannot be compared any more: {error}"
             return _red("git status", text)

@@ -12,7 +12,9 @@ from lifecycle.judging.along import DONE, Along, ComesAlong, refusal
 from lifecycle.judging.mergegates import MergeGates
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Completed
+from lifecycle.shortfall import text_of
 from runtime.errors import RuntimeFault
+from runtime.shortage import shortage_of
 
 if TYPE_CHECKING:
     from ci.interface import PullRequest
@@ -72,9 +74,12 @@ class Merger:
         self._turn = asyncio.Lock()
         """One after the other: each merge is judged on top of the one before."""
         self._comes_along = ComesAlong(parts.store, parts.branches)
+        self._ends = False
+        """Nobody waits for room on the machine any more."""
 
     def break_off(self) -> None:
         """End what is being judged before a merge; the order stays for the next runner."""
+        self._ends = True
         self._gates.break_off()
 
     async def merge(self, case: Case, effect_id: str, order: do.MergeBranch) -> Event:
@@ -83,7 +88,9 @@ class Merger:
             async with self._turn:
                 return await self._merge(case, effect_id, order)
         except RuntimeFault as error:
-            return self._refused(str(error))
+            if shortage_of(error) and not self._ends:
+                raise
+            return self._refused(text_of(error))
 
     async def _merge(self, case: Case, effect_id: str, order: do.MergeBranch) -> Event:
         head = order.head

@@ -8,7 +8,6 @@ from lifecycle.machine import blocks, breaker, chain
 from lifecycle.machine import effects as do
 from lifecycle.machine.endings import TREATMENTS, Then, broken, settle, without_streaks
 from lifecycle.machine.events import Fault
-from lifecycle.machine.policy import delay
 from lifecycle.machine.states import (
     About,
     AwaitingHuman,
@@ -42,6 +41,8 @@ from lifecycle.machine.step import (
     reject,
     resolved,
     retries_used_up,
+    troubled,
+    untroubled,
 )
 from lifecycle.machine.values import changed
 
@@ -91,7 +92,7 @@ def respawn(state: BackingOff, event: on.Admitted, policy: Policy) -> Step:
 
 def first_spawn(state: Preparing, event: on.WorkspaceReady, policy: Policy) -> Step:
     """Start the first attempt in its new workspace."""
-    state = counted(state, faults=0, merge=event.merge)
+    state = counted(state, faults=0, shortages=0, merge=event.merge)
     if state.tally.wanted is not Wanted.NOTHING:
         return land(BackingOff(tally=state.tally, until=event.at, why="interrupted"), event.at)
     return launch(state, event.at, policy, approved=False)
@@ -124,13 +125,14 @@ def no_workspace(state: Preparing, event: on.WorkspaceFailed, policy: Policy) ->
     if event.fault is Fault.USER:
         return reject(state, Reason.ERROR, event.text)
     back = BackingOff(until=event.at, why="", prepare=True)
-    return environment(state, event.at, policy, event.text, back)
+    return environment(state, event, policy, back)
 
 
 def work(state: Spawning, event: on.AgentSpawned, policy: Policy) -> Step:
     """Count the attempt; end it at once if that was asked for meanwhile."""
     del policy
-    state = counted(state, spawn_count=max(state.tally.spawn_count, event.attempt), faults=0)
+    lived = max(state.tally.spawn_count, event.attempt)
+    state = counted(state, spawn_count=lived, faults=0, shortages=0)
     working = Working(
         tally=state.tally,
         process=event.process,
@@ -148,7 +150,7 @@ def no_spawn(state: Spawning, event: on.SpawnFailed, policy: Policy) -> Step:
     if event.fault is Fault.USER:
         return broken(state, event.at, policy, event.text, approved=True)
     back = BackingOff(until=event.at, why="", approved=True)
-    return environment(state, event.at, policy, event.text, back)
+    return environment(state, event, policy, back)
 
 
 def spawn_again(state: Spawning, event: on.RunnerRestarted, policy: Policy) -> Step:
@@ -343,6 +345,7 @@ def _looked_at(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Tal
         said_new=bool(words) and words != before.said,
         signature="" if moved else before.signature,
         faults=0,
+        shortages=0,
     )
     if moved:
         tally = breaker.moved_on(tally, policy)
@@ -457,11 +460,11 @@ def _await_merge(state: Capturing, word: Word, event: on.SnapshotTaken, policy: 
 
 def no_snapshot(state: Capturing, event: on.SnapshotFailed, policy: Policy) -> Step:
     """Try again later: what the agent said must not be lost with a failing disk."""
-    tally = changed(state.tally, faults=state.tally.faults + 1)
+    tally, pause = troubled(state.tally, event.fault, policy)
     if tally.faults > policy.max_faults:
         text = f"{tally.faults} times in a row the work could not be captured: {event.text}"
         return reject(changed(state, tally=tally), Reason.ENVIRONMENT, text)
-    return Step(changed(state, tally=tally, again_at=event.at + delay(policy, tally.faults)))
+    return Step(changed(state, tally=tally, again_at=event.at + pause))
 
 
 def capture_again(state: Capturing, event: on.DeadlinePassed, policy: Policy) -> Step:
@@ -479,11 +482,11 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
     if event.problem:
         if state.tally.wanted is Wanted.REJECT:
             return land(state, event.at)
-        tally = changed(state.tally, faults=state.tally.faults + 1)
+        tally, pause = troubled(state.tally, event.fault, policy)
         if tally.faults > policy.max_faults:
             text = f"{tally.faults} times in a row the gates could not be run: {event.problem}"
             return reject(changed(state, tally=tally), Reason.ENVIRONMENT, text)
-        return Step(changed(state, tally=tally, again_at=event.at + delay(policy, tally.faults)))
+        return Step(changed(state, tally=tally, again_at=event.at + pause))
     state = _over(state)
     red = [gate for gate in event.gates if not gate.ok]
     if red:
@@ -493,7 +496,7 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
         state = changed(state, tally=breaker.judged_red(state.tally, event.digest))
         return fail(state, event.at, policy, "gate_failed", text, lines=event.lines)
     completed = Completed(
-        tally=changed(state.tally, faults=0, same_gate="", same_gates=0, open_since=None),
+        tally=untroubled(changed(state.tally, same_gate="", same_gates=0, open_since=None)),
         summary=state.word.summary,
         head=state.head,
         changed_files=state.changed_files,
@@ -507,7 +510,7 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
 def _ask_about_setup(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
     """Wait for a person: the set-up that the change wants needs more than the agent has."""
     human = AwaitingHuman(
-        tally=changed(state.tally, faults=0),
+        tally=untroubled(state.tally),
         about=About.SETUP,
         text=event.asks,
         since=event.at,

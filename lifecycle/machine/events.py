@@ -17,6 +17,8 @@ class Fault(StrEnum):
 
     USER = "user"
     ENVIRONMENT = "environment"
+    SHORTAGE = "shortage"
+    """Of descriptors, processes, threads or memory: nothing is given up for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,6 +267,7 @@ class SnapshotFailed(AttemptEvent):
     """The facts could not be gathered."""
 
     text: str
+    fault: Fault = Fault.ENVIRONMENT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +280,8 @@ class GatesFinished(AttemptEvent):
     """What else a person should know of the verdict."""
     problem: str = ""
     """Why they could not be run at all."""
+    fault: Fault = Fault.ENVIRONMENT
+    """Whose fault that is."""
     asks: str = ""
     """What a person has to decide before they can be run."""
     digest: str = ""

@@ -40,6 +40,7 @@ from lifecycle.machine.step import (
     retries_used_up,
     suspend,
     try_once,
+    untroubled,
     verify_now,
     wake,
 )
@@ -170,7 +171,7 @@ def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
     if tally.attempt > policy.max_attempts:
         used = f"{tally.attempt - 1} of {policy.max_attempts} attempts used"
         raise IllegalTransition(state, event, f"{used}: raise max_attempts first")
-    fresh = changed(breaker.forgotten(chain.awake(tally)), signature="", faults=0, unfit=0)
+    fresh = untroubled(changed(breaker.forgotten(chain.awake(tally)), signature="", unfit=0))
     back = BackingOff(
         tally=fresh,
         until=event.at,

@@ -214,6 +214,8 @@ class Tally:
     """Tasks that the agent was blocked on: from then on it depends on them."""
     faults: int = 0
     """Environment failures in a row; they cost no retry but stop at their own limit."""
+    shortages: int = 0
+    """Times in a row that the machine was short of something; they only lengthen the wait."""
     ci_fixes: int = 0
     """Attempts in a row that were woken to mend red checks of the same pull request."""
     conflicts: int = 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine import breaker, chain
 from lifecycle.machine import effects as do
+from lifecycle.machine.events import Fault
 from lifecycle.machine.policy import delay
 from lifecycle.machine.states import (
     ITS_BASE,
@@ -25,6 +26,7 @@ from lifecycle.machine.states import (
 from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
+    from lifecycle.machine import events as on
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
     from lifecycle.machine.policy import Policy
@@ -133,6 +135,7 @@ def fail(  # noqa: PLR0913  # each names one fact of the failure
         retry_count=state.tally.retry_count + (not used_up),
         signature=signature,
         faults=0,
+        shortages=0,
     )
     if tally.moved or (tally.said_new and not alike):
         tally = breaker.moved_on(tally, policy)
@@ -179,17 +182,38 @@ def try_once(state: State, at: float, policy: Policy, why: str, *, by_person: bo
     return wake(changed(state, tally=tally), at, why)
 
 
-def environment(state: State, at: float, policy: Policy, text: str, back: BackingOff) -> Step:
+def environment(
+    state: State,
+    event: on.WorkspaceFailed | on.SpawnFailed,
+    policy: Policy,
+    back: BackingOff,
+) -> Step:
     """Wait out a failure that is not the agent's; it costs no retry but has its own limit."""
-    tally = changed(state.tally, faults=state.tally.faults + 1)
+    tally, pause = troubled(state.tally, event.fault, policy)
     if tally.faults > policy.max_faults:
         return reject(
             changed(state, tally=tally),
             Reason.ENVIRONMENT,
-            f"{tally.faults} times in a row the surroundings failed: {text}",
+            f"{tally.faults} times in a row the surroundings failed: {event.text}",
         )
-    until = at + delay(policy, tally.faults)
-    return land(changed(back, tally=tally, until=until, why=text), at)
+    return land(changed(back, tally=tally, until=event.at + pause, why=event.text), event.at)
+
+
+def troubled(tally: Tally, fault: Fault, policy: Policy) -> tuple[Tally, float]:
+    """Count a failure of the surroundings; returns how long to wait after it.
+
+    A machine that is short of something is busy, not broken: that only lengthens the wait.
+    """
+    if fault is Fault.SHORTAGE:
+        tally = changed(tally, shortages=tally.shortages + 1)
+        return tally, delay(policy, tally.shortages)
+    tally = changed(tally, faults=tally.faults + 1)
+    return tally, delay(policy, tally.faults)
+
+
+def untroubled(tally: Tally) -> Tally:
+    """Count no failure of the surroundings any more: what failed works again."""
+    return changed(tally, faults=0, shortages=0)
 
 
 def launch(state: State, at: float, policy: Policy, *, approved: bool) -> Step:

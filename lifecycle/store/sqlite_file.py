@@ -19,8 +19,10 @@ from lifecycle.errors import (
     StoreDamagedError,
     StoreError,
     StoreFromNewerVersionError,
+    StoreShortError,
 )
 from lifecycle.store.lock import RunnerLock, holder
+from runtime.shortage import shortage_of, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +31,7 @@ OLDEST_SQLITE = (3, 37, 0)
 """The first with STRICT tables."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PERHAPS_SHORT = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR)
 _PARTS = ("", "-wal", "-shm", "-audit")
 
 
@@ -85,10 +88,24 @@ def explain(problem: sqlite3.Error, path: Path) -> StoreError:
             f"nothing was written to {path}: another process kept it locked; "
             "find it with `fuser` or `lsof` and stop it"
         )
+    if primary in _PERHAPS_SHORT and (short := _short(primary)):
+        return StoreShortError(f"{path} cannot be opened: {short}")
     return StoreError(
         f"{path} could not be read or written ({problem}); check free space, "
         "permissions and the disk, what was written before is intact"
     )
+
+
+def _short(primary: int) -> str:
+    """Say what the machine is short of; SQLite does not tell why a file cannot be opened."""
+    if primary == sqlite3.SQLITE_NOMEM:
+        return told(errno.ENOMEM)
+    try:
+        # Not the database: to close it would take this process's locks on it away.
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return shortage_of(error)
+    return ""
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

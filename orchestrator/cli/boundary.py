@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import exits
@@ -12,10 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+RUNNERS = ("run", "up", "serve")
+"""Commands that wait for room on the machine: what they began, they go on with."""
+FIRST, LONGEST = 1.0, 30.0
+"""Seconds between two tries of those; they double."""
+
+
 def guarded(run: Callable[[str, list[str]], int], name: str, args: list[str]) -> int:
     """Run a command; whatever goes wrong is told in one line that says what to do."""
     try:
-        code = run(name, args)
+        code = _patient(run, name, args) if name in RUNNERS else run(name, args)
         sys.stdout.flush()
     except SystemExit as leaving:  # argparse leaves this way
         return leaving.code if isinstance(leaving.code, int) else exits.USAGE
@@ -30,7 +37,26 @@ def guarded(run: Callable[[str, list[str]], int], name: str, args: list[str]) ->
     return code
 
 
+def _patient(run: Callable[[str, list[str]], int], name: str, args: list[str]) -> int:
+    """Run loops; what cannot even begin for want of room begins once there is some."""
+    pause = FIRST
+    while True:
+        try:
+            return run(name, args)
+        except Exception as error:
+            short = _shortage(error)
+            if not short:
+                raise
+            sys.stderr.write(f"loopwright {name}: {short}; tried again in {pause:g} s\n")
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST)
+
+
 def _tell(name: str, error: Exception) -> int:
+    short = _shortage(error)
+    if short:
+        sys.stderr.write(f"loopwright {name}: {short}\n")
+        return exits.USAGE
     known = _expected(error)
     if known is not None:
         text = _of_the_system(error) if isinstance(error, OSError) else str(error)
@@ -70,6 +96,15 @@ def _expected(error: Exception) -> int | None:
         if isinstance(error, kinds):
             return code
     return exits.USAGE if isinstance(error, OSError) else None
+
+
+def _shortage(error: Exception) -> str:
+    """Say what the machine is short of, if that is why the command could not go on."""
+    try:
+        from runtime.shortage import shortage_of  # noqa: PLC0415  # only for errors
+    except OSError as worse:
+        return f"this machine is short of something ({worse.strerror}): raise `ulimit -n`"
+    return shortage_of(error)
 
 
 def _of_the_system(error: OSError) -> str:

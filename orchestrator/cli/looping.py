@@ -53,6 +53,8 @@ from orchestrator.view import choose
 from orchestrator.waiting import ended_with, waiting_for
 from runtime.errors import SpawnError
 from runtime.git import inspect_repository
+from runtime.pool import provide
+from runtime.room import raise_files
 from runtime.worktrees_dir import claimed, worktrees_dir
 
 if TYPE_CHECKING:
@@ -115,6 +117,8 @@ async def loop_through(
 ) -> Ending:
     """Run what there is to run, shown on standard error."""
     check_own_packages()
+    raise_files()
+    provide()
     # Refused before anything is recorded: no git, no commit, a bare repository.
     inspect_repository(bench.repo).require_usable()
     settings = bench.settings()

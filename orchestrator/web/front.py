@@ -10,9 +10,11 @@ import asyncio
 import errno
 import socket
 from dataclasses import dataclass, replace
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.shortfall import patiently
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Front:
             if not self.stays and await _comes(over, HEAD_START):
                 return
             # Half a second of imports, in which the loops must be able to move.
-            parts = await asyncio.to_thread(_parts)
+            parts = await patiently(partial(asyncio.to_thread, _parts), office.report)
             async with parts.desk.Desk(office) as desk:
                 app = await asyncio.to_thread(
                     parts.app.guarded,

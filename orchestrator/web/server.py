@@ -159,4 +159,4 @@ def _most_connections() -> int:
     """Leave the larger part of the files that may be open to the loops."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = soft // 4 if soft != resource.RLIM_INFINITY else MOST_CONNECTIONS
-    return max(min(most, MOST_CONNECTIONS), 32)
+    return max(min(most, MOST_CONNECTIONS), 8)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from communication.mailbox import Mailbox, Reading, ReadingKind
+from runtime.proctable import own_children
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,11 +71,13 @@ class Heard:
         return [str(reading.kind) for reading in self.readings]
 
 
-def watch_threads() -> int:
-    """Count this process's threads that watch files, including those Python does not know."""
-    names = []
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            names.append((task / "comm").read_text())
-    waiting = sum(1 for thread in threading.enumerate() if thread.name == "mailbox-watch")
-    return waiting + sum(1 for name in names if name.startswith("notify-rs"))
+def watchers() -> list[int]:
+    """List the processes that watch files for this one."""
+    return [pid for pid in own_children() if b"watchhost" in _command(pid)]
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

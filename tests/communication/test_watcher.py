@@ -6,9 +6,9 @@ import asyncio
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +16,17 @@ import pytest
 
 from communication.mailbox import Mailbox, ReadingKind
 from communication.watcher import MailboxWatcher
+from runtime.proctable import read_row
 from tests.communication.hearing import (
     AGENT,
     Heard,
     mail,
     replace,
     until,
-    watch_threads,
+    watchers,
     word,
 )
+from tests.crowded import limited_user
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -229,41 +231,41 @@ async def test_an_error_in_a_callback_is_reported_and_harms_nobody(
     assert [type(context["exception"]) for context in reported] == [LookupError] * 2
 
 
-async def test_there_is_no_thread_before_the_first_and_after_the_last_subscription(
+async def test_nothing_watches_before_the_first_and_after_the_last_subscription(
     tmp_path: Path,
 ) -> None:
-    await until(lambda: watch_threads() == 0)
+    assert watchers() == []
     async with MailboxWatcher() as watcher:
-        assert watch_threads() == 0
+        assert watchers() == []
         subscriptions = []
         for number in range(30):
             folder = tmp_path / str(number)
             folder.mkdir()
             subscriptions.append(listen(watcher, folder / "communications.json")[1])
         await watched_natively(watcher)
-        await until(lambda: watch_threads() == 2)
+        assert len(watchers()) == 1
         for subscription in subscriptions:
             subscription.close()
-        await until(lambda: watch_threads() == 0)
+        await until(lambda: not watchers())
         assert watcher.degraded is None
 
         heard, _ = listen(watcher, tmp_path / "0" / "communications.json")
         await watched_natively(watcher)
         replace(tmp_path / "0" / "communications.json", mail())
         await until(lambda: heard.kinds == ["signal"])
-    await until(lambda: watch_threads() == 0)
+    assert watchers() == []
     await watcher.aclose()
     with pytest.raises(RuntimeError, match="closed"):
         listen(watcher, tmp_path / "communications.json")
 
 
-async def test_closing_while_the_watch_is_being_built_leaves_no_thread(file: Path) -> None:
+async def test_closing_while_the_watch_is_being_built_leaves_nothing(file: Path) -> None:
     for _ in range(5):
         watcher = MailboxWatcher()
         listen(watcher, file)
         await until(lambda: watcher._native is not None)  # noqa: B023  # awaited at once
         await watcher.aclose()
-        assert [thread.name for thread in threading.enumerate()].count("mailbox-watch") == 0
+        assert watchers() == []
 
 
 async def test_a_later_subscription_joins_the_running_watch(
@@ -392,4 +394,97 @@ async def test_without_native_watching_it_polls_and_says_so_and_recovers(file: P
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "Too many open files" in done.stdout
+    assert "polled every 0.1 s" in done.stdout
+
+
+async def test_a_watching_process_that_dies_costs_no_breakpoint_and_is_begun_anew(
+    file: Path,
+) -> None:
+    async with MailboxWatcher(poll_interval=0.05) as watcher:
+        heard, _ = listen(watcher, file)
+        await watched_natively(watcher)
+        (first,) = watchers()
+        os.kill(first, signal.SIGABRT)
+        await until(lambda: watcher.degraded)
+        assert "polled every 0.05 s" in str(watcher.degraded)
+        replace(file, mail())
+        await until(lambda: heard.kinds == ["signal"])
+        await until(lambda: watcher.degraded is None)
+        (second,) = watchers()
+        assert second != first
+
+
+async def test_the_watching_process_ends_with_its_runner(tmp_path: Path) -> None:
+    code = f"""
+import asyncio
+from pathlib import Path
+from communication.mailbox import Mailbox
+from communication.watcher import MailboxWatcher
+from runtime.proctable import own_children
+
+async def main():
+    watcher = MailboxWatcher()
+    watcher.subscribe(
+        Mailbox(Path({str(tmp_path)!r}, "x.json")), "a",
+        spawn_id=None, task_id=None, on_reading=print,
+    )
+    while watcher._uncovered:
+        await asyncio.sleep(0.01)
+    print(*own_children(), flush=True)
+    await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+    runner = subprocess.Popen(  # noqa: ASYNC220  # it must be killed without its knowledge
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    try:
+        assert runner.stdout is not None
+        pid = int(await asyncio.to_thread(runner.stdout.readline))
+        assert read_row(pid) is not None
+    finally:
+        runner.kill()
+        runner.communicate()
+    await until(lambda: (row := read_row(pid)) is None or row.dead)
+
+
+NO_THREAD = """
+import resource, sys
+from runtime.proctable import tasks_of
+resource.setrlimit(resource.RLIMIT_NPROC, (tasks_of(int(sys.argv[1])) + 1,) * 2)
+import asyncio
+from pathlib import Path
+from communication.mailbox import Mailbox
+from communication.watcher import MailboxWatcher
+
+async def main(file):
+    heard = asyncio.Event()
+    async with MailboxWatcher(poll_interval=0.1) as watcher:
+        watcher.subscribe(
+            Mailbox(file), "a", spawn_id=None, task_id=None, on_reading=lambda _: heard.set()
+        )
+        async with asyncio.timeout(20):
+            while not watcher.degraded:
+                await asyncio.sleep(0.01)
+        print(watcher.degraded)
+        file.write_text('{"a": {"breakpoint": {"type": "task_complete"}}}')
+        async with asyncio.timeout(20):
+            await heard.wait()
+
+asyncio.run(main(Path(sys.argv[2])))
+"""
+
+
+async def test_a_library_that_gets_no_thread_does_not_end_the_runner(file: Path) -> None:
+    user, prefix = limited_user(file.parent)
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [*prefix, sys.executable, "-c", NO_THREAD, str(user), str(file)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
     assert "polled every 0.1 s" in done.stdout

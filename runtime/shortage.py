@@ -1,0 +1,74 @@
+"""What a machine can be short of for a while, and how that is told.
+
+Owns which errors mean a shortage: descriptors, processes and threads, memory. Nobody is at fault
+for one, nothing is missing or broken, and the same start succeeds once there is room. It must not
+wait: who tries again, and when, is decided by whoever wanted the start.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from runtime.errors import ShortageError
+
+FILES = "raise `ulimit -n` or lower max_live_agents"
+PROCESSES = (
+    "end other programs, raise `ulimit -u` or the limit of the container or service on processes "
+    "(pids.max, TasksMax), or lower max_live_agents"
+)
+_SHORT = {
+    errno.EMFILE: f"file descriptors (EMFILE): {FILES}",
+    errno.ENFILE: (
+        "file descriptors (ENFILE): end other programs, raise fs.file-max or lower max_live_agents"
+    ),
+    errno.EAGAIN: f"processes or threads (EAGAIN): {PROCESSES}",
+    errno.ENOMEM: (
+        "memory (ENOMEM): end other programs, add memory or swap, or lower max_live_agents"
+    ),
+}
+_NO_THREAD = "can't start new thread"
+_SAID_BY_GIT = (
+    (errno.EMFILE, re.compile("too many open files(?! in system)")),
+    (errno.ENFILE, re.compile("too many open files in system")),
+    (errno.EAGAIN, re.compile("resource temporarily unavailable|(?:create|start).{0,20} thread")),
+    (errno.ENOMEM, re.compile("cannot allocate memory|out of memory")),
+)
+_FROM_AFAR = "remote:"
+"""How a line begins that another machine wrote."""
+
+
+def shortage_of(error: BaseException) -> str:
+    """Say what the machine is short of if that is why something failed; else nothing.
+
+    What it was raised from counts, too: many an error only says where it happened.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ShortageError):
+            return str(cause)
+        if number := _number(cause):
+            return told(number)
+        cause = cause.__cause__
+    return ""
+
+
+def told(number: int) -> str:
+    """Put the shortage behind an error number into words that say what to do."""
+    return f"this machine is short of {_SHORT[number]}"
+
+
+def said_by_git(stderr: str) -> str:
+    """Say what the machine is short of if git failed of that; else nothing."""
+    lines = stderr.lower().splitlines()
+    own = "\n".join(line for line in lines if not line.startswith(_FROM_AFAR))
+    return next((told(number) for number, words in _SAID_BY_GIT if words.search(own)), "")
+
+
+def _number(error: BaseException) -> int:
+    if isinstance(error, OSError):
+        return error.errno if error.errno in _SHORT else 0
+    if isinstance(error, MemoryError):
+        return errno.ENOMEM
+    no_thread = isinstance(error, RuntimeError) and _NO_THREAD in str(error)
+    return errno.EAGAIN if no_thread else 0
