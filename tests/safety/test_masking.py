@@ -202,7 +202,7 @@ def ordinary_output() -> list[bytes]:
         "[%3d%%] Building CXX object src/module_7/CMakeFiles/core.dir/file_%d.cpp.o\n"
         "src/module_7/file_%d.cpp:12: warning: unused variable 'count' [-Wunused-variable]\n"
         '{"type":"assistant","message":{"id":"msg_013Zva2CMHLNnXjNJJKqJ2EF%d","content":[{"type":'
-        '"tool_use","input":{"command":"cd /srv/work && pytest -q","description":"Run \\"it\\""}}]}}\n'
+        '"tool_use","input":{"command":"cd /srv && pytest -q","description":"Run \\"it\\""}}]}}\n'
         "\x1b[32mPASS\x1b[0m tests/unit/test_%d.ts\n"
     )
     text = "".join(lines % ((number % 100,) + (number,) * 4) for number in range(12_000)).encode()
