@@ -41,7 +41,7 @@ from lifecycle.record import AgentLifecycle, Filter
 from lifecycle.recovery import end_strays, learn_completed
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
 from lifecycle.retention import Retention
-from lifecycle.store.walk import every
+from lifecycle.store.walk import every, pages
 from lifecycle.wishes import LOOK_EVERY, Wishes
 from runtime.errors import RuntimeFault
 
@@ -141,15 +141,18 @@ class Engine:
 
     async def recover_agents(self) -> tuple[str, ...]:
         """Bring to safety what a crash left in the middle of an attempt; returns whom."""
-        for damaged in await self.parts.store.damaged():
-            self.parts.report(
-                "lifecycle_record_damaged", agent_id=damaged.agent_id, reason=damaged.problem
-            )
-        lost = [
-            record
-            for record in await self.parts.store.unfinished()
-            if isinstance(record.work, UNTIL_CAPTURED) and record.agent_id not in self._owners
-        ]
+        lost: list[AgentLifecycle] = []
+        async for page in pages(self.parts.store, Filter(states=(Coarse.QUEUED, Coarse.RUNNING))):
+            for damaged in page.damaged:
+                self.parts.report(
+                    "lifecycle_record_damaged", agent_id=damaged.agent_id, reason=damaged.problem
+                )
+            lost += [
+                record
+                for record in page.records
+                if isinstance(record.work, UNTIL_CAPTURED) and record.agent_id not in self._owners
+            ]
+        lost.reverse()
         gate = asyncio.Semaphore(RECOVERED_AT_ONCE)
 
         async def settle(record: AgentLifecycle) -> bool:

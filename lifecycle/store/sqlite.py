@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from lifecycle.clock import SystemClock
 from lifecycle.errors import StoreError
 from lifecycle.machine.states import Coarse
-from lifecycle.record import Filter
+from lifecycle.record import Filter, Outline
 from lifecycle.store import sqlite_file, sqlite_listing
 from lifecycle.store import sqlite_statements as sql
 from lifecycle.store.audit_rows import audit_rows
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.record import (
         AgentLifecycle,
+        AgentState,
         AttemptRow,
         Commit,
         JournalEntry,
@@ -178,6 +179,11 @@ class SqliteStore(SqliteSpendings):
         check_limit(limit)
         query = partial(sqlite_listing.page, which=which or Filter(), cursor=cursor, limit=limit)
         return await self._read(limit, lambda connection: as_page(query(connection), limit))
+
+    async def outlines(self, states: Sequence[AgentState] = ()) -> tuple[Outline, ...]:
+        """Return all records in outline, of these states or of any, the newest created first."""
+        query, values = sqlite_listing.outlines(states)
+        return tuple(map(Outline._make, await self._rows(_LONG, query, values)))
 
     async def commit(self, commit: Commit) -> None:
         """Write one decision in one transaction."""

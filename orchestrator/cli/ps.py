@@ -121,15 +121,17 @@ def _rows(database: Path, options: Namespace) -> list[dict[str, Any]]:
             return options.all or not _rejected_by_a_person(row)
         return row["coarse"] in wanted or row["work_kind"] in kinds
 
-    if options.cursor is not None:
-        from orchestrator.cli.paging import rows_before  # noqa: PLC0415  # needs the whole store
-
-        return rows_before(database, options.cursor, states, options.tag, options.limit + 1, fits)
     from lifecycle.store.peek import read_rows  # noqa: PLC0415  # not for --help
 
-    many = sys.maxsize if kinds or not (options.state or options.all) else options.limit + 1
-    rows = read_rows(database, states=states, tags=options.tag, limit=many)
-    return [row for row in rows if fits(row)][: options.limit + 1]
+    found: list[dict[str, Any]] = []
+    before, many = options.cursor, options.limit + 1
+    while len(found) <= options.limit:
+        rows = read_rows(database, states=states, tags=options.tag, before=before, limit=many)
+        found += [row for row in rows if fits(row)]
+        if len(rows) < many:
+            break
+        before, many = rows[-1]["cursor"], MAX_PAGE
+    return found[: options.limit + 1]
 
 
 def _print_json(folder: Path, rows: list[dict[str, Any]], more: int | None) -> None:

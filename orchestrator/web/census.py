@@ -17,12 +17,15 @@ from lifecycle.machine.states import (
     AwaitingHuman,
     BackingOff,
     Blocked,
+    Coarse,
     Completed,
     Ended,
     PrPending,
     Queued,
     Suspended,
 )
+from lifecycle.record import Filter
+from lifecycle.store.walk import every
 
 if TYPE_CHECKING:
     from lifecycle.engine import Engine
@@ -66,12 +69,19 @@ class Census:
     async def begin(self) -> None:
         """Learn what is there, then listen."""
         self._engine.parts.observers.append(self.news)
-        for record in await self._engine.parts.store.unfinished():
-            kind = type(record.work).__name__
-            self._states.setdefault(record.agent_id, kind)
-            self._since.setdefault(
-                record.agent_id, getattr(record.work, "since", record.updated_at)
-            )
+        store = self._engine.parts.store
+        async for record in every(store, Filter(states=(Coarse.QUEUED, Coarse.RUNNING))):
+            if record.work is not None:
+                began = getattr(record.work, "since", record.updated_at)
+                self._learn(record.agent_id, type(record.work).__name__, began)
+        for known in await store.outlines((Coarse.COMPLETED,)):
+            if known.work_kind:
+                self._learn(known.agent_id, known.work_kind, known.updated_at)
+
+    def _learn(self, agent_id: str, kind: str, began: float) -> None:
+        """Count what was there before; what was heard of meanwhile is newer."""
+        if self._states.setdefault(agent_id, kind) == kind:
+            self._since.setdefault(agent_id, began)
 
     def end(self) -> None:
         """Listen no more."""
