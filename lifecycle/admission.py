@@ -99,6 +99,12 @@ class Admission:
     def __init__(self, parts: Parts, case: Case) -> None:
         self._parts, self._case = parts, case
 
+    async def met(self) -> None:
+        """Have the accounts know what it used before, if it had an attempt."""
+        work = self._case.record.work
+        if work is not None and work.tally.spawn_count:
+            await self._parts.accounts.meet(self._case.agent_id)
+
     def may(self) -> bool:
         """Tell whether a place is of use now; not while others may use up a shared budget."""
         budgets = self._budgets()

@@ -34,6 +34,7 @@ from lifecycle.setting_up.builds import BuildSetups
 from lifecycle.settings import Settings
 from lifecycle.store.ground import Ground
 from lifecycle.store.lock import RunnerLock
+from lifecycle.store.lost import refuse_lost
 from lifecycle.store.sqlite import SqliteStore
 from runtime.checkouts import JudgingCheckouts
 from runtime.commands import CommandRunner
@@ -205,12 +206,15 @@ class AgentLifecycleLoop:
             self._store = None
             self._lock.release()
 
+    async def _own_store(self) -> SqliteStore:
+        database = self._paths.database
+        await refuse_lost(database, self._branches)
+        return await SqliteStore.open(database, clock=self._clock.now)
+
     async def _build(self) -> Engine:
         self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock.acquire()
-        self._store = self._given_store or await SqliteStore.open(
-            self._paths.database, clock=self._clock.now
-        )
+        self._store = self._given_store or await self._own_store()
         confiner = Confiner(
             self.repo_dir,
             self._paths.root,

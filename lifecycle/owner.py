@@ -130,6 +130,7 @@ class Owner:
         """Own the lifecycle until it ends or this loop is drained."""
         self._running = True
         try:
+            await self.admission.met()
             await self._take_over()
             while True:
                 self._inbox.check()
@@ -141,6 +142,7 @@ class Owner:
                 await self._inbox.wait()
         finally:
             await self._let_go()
+            self._parts.accounts.part(self.case.agent_id)
         return ended(self.case.record) or interrupted(self.case.record)
 
     # --- one fact -----------------------------------------------------------------------------

@@ -101,13 +101,17 @@ class SqliteStore(SqliteSpendings):
         clock: Callable[[], float] | None = None,
         durable: bool = False,
         patience: float = 60.0,
+        anew: bool = False,
     ) -> Self:
         """Open or make the database; waits up to `patience` seconds for another process's write.
 
+        Where records were and are lost it is made only with `anew`; else RecordsLostError says so.
         Raises StoreFromNewerVersionError, StoreDamagedError (the file was set aside; the next
         open starts afresh) or another StoreError.
         """
-        connect = partial(sqlite_file.open_writer, path, durable=durable, patience=patience)
+        connect = partial(
+            sqlite_file.open_writer, path, durable=durable, patience=patience, anew=anew
+        )
         ledger, flush = Ledger(path), Flush(path)
 
         def committed(connection: sqlite3.Connection) -> None:

@@ -333,6 +333,9 @@ class Branches:
         del sha
         return True
 
+    async def agents(self) -> tuple[str, ...]:
+        return ()
+
     async def fetched(self, branch: str) -> str | None:
         del branch
         return None
