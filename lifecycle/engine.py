@@ -17,6 +17,8 @@ from lifecycle.cases import case_of
 from lifecycle.errors import (
     LifecycleError,
     StateGoneError,
+    StoreDamagedError,
+    StoreError,
     UnknownLifecycleError,
 )
 from lifecycle.housing import leave
@@ -195,6 +197,16 @@ class Engine:
         except asyncio.CancelledError:
             result = interrupted(owner.case.record)
             raise
+        except StoreError as problem:
+            if not self._draining or isinstance(problem, (StoreDamagedError, StateGoneError)):
+                await self._note_defect(owner.case.record, problem)
+                raise
+            # Nobody waits for room now: the record is as it was last written, and the next
+            # runner goes on from there, as after a crash.
+            self.parts.report(
+                "lifecycle_store_failed", agent_id=agent.agent_id, reason=str(problem)
+            )
+            result = interrupted(owner.case.record)
         except Exception as problem:
             await self._note_defect(owner.case.record, problem)
             raise

@@ -178,7 +178,7 @@ def was_set_aside(path: Path) -> bool:
 def _holds_something(path: Path) -> bool:
     try:
         return path.stat().st_size > 0
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

@@ -6,7 +6,6 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +21,7 @@ from tests.orchestrator.loopkit import DONE, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 ONE = "agent-T001"
 COMMITS = [{"write": {"path": "a.txt", "text": "a\n"}}, {"commit": "Add a"}, DONE]
@@ -158,7 +158,8 @@ def older(world: World, version: int) -> None:
         connection.execute(
             "INSERT INTO lifecycles (agent_id, task_id, coarse, version, birth, created_at, "
             "updated_at, tags, work_kind, attempt, retry_count, spawn_count, task, facts) "
-            "VALUES ('agent-T001', 'T001', 'queued', 1, 'b', 1.0, 1.0, '[]', '', 0, 0, 0, 'Old', '{}')"
+            "VALUES ('agent-T001', 'T001', 'queued', 1, 'b', 1.0, 1.0, "
+            "'[]', '', 0, 0, 0, 'Old', '{}')"
         )
         connection.execute(f"PRAGMA user_version = {version}")
         connection.commit()
@@ -171,7 +172,7 @@ def test_records_of_an_older_version_are_listed_and_shown_before_any_loop(
     older(world, version)
     assert [row["agent_id"] for row in world.json("ps")["lifecycles"]] == [ONE]
     assert world.json("costs") is not None
-    assert world.json("show", "T001")["agent_id"] == ONE
+    assert ONE in world.call("show", "T001").stdout
 
 
 @pytest.mark.parametrize("version", [-1, 0])
