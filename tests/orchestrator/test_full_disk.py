@@ -29,7 +29,7 @@ def test_an_interrupt_on_a_full_disk_ends_as_an_interrupt_and_the_next_start_sav
     world: World, command: str
 ) -> None:
     waits = world.script("waits", {"attempts": {"default": [DIRTY, {"sleep": 60}]}})
-    words = ("run", "x", "--command", waits)
+    words: tuple[str, ...] = ("run", "x", "--command", waits)
     if command == "up":
         world.call("add", "x", "--command", waits)
         words = ("up", "--no-server")
