@@ -288,6 +288,7 @@ class Outline(NamedTuple):
     """What is told of a record without reading all of it, so also of a damaged one."""
 
     agent_id: str
+    birth: str
     task_id: str
     task: str
     state: str

@@ -9,7 +9,6 @@ from lifecycle.errors import StoreError
 from lifecycle.machine.states import Coarse
 from lifecycle.retention import RETIRED
 from lifecycle.store.instances import instances_of
-from lifecycle.store.walk import pages
 
 if TYPE_CHECKING:
     from lifecycle.parts import Parts
@@ -21,11 +20,8 @@ async def end_strays(parts: Parts) -> None:
     strays = parts.terminals.find_all_marked()
     if not strays:
         return
-    births = {  # nobody will attend one whose record is damaged, either
-        f"{known.agent_id}.{known.birth}."
-        async for page in pages(parts.store)
-        for known in page.named
-    }
+    # Nobody will attend one whose record is damaged, either.
+    births = {f"{known.agent_id}.{known.birth}." for known in await parts.store.outlines()}
     attended = {process.identity.mark for process in parts.terminals.live()}
     grace = parts.settings().stop_grace
     ours = [
