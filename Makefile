@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
 
-.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash soak night docs lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash soak growth night docs lock wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ test-setups: $(STAMP) ## judge projects set up by the real package managers (cac
 
 crash: $(STAMP) ## kill a real runner at random moments, print the table (ROUNDS=100)
 	LOOPWRIGHT_SOAK_ROUNDS=$(or $(ROUNDS),100) $(BIN)/python tests/acceptance/crash_soak.py
+
+growth: $(STAMP) ## the memory of a runner over LIFECYCLES=10000 that end (minutes)
+	$(BIN)/python -m bench.growth --lifecycles $(or $(LIFECYCLES),10000)
 
 soak: $(STAMP) ## 50 agents with faults for MINUTES=10, print what was wrong or left
 	$(BIN)/python bench/soak.py --minutes $(or $(MINUTES),10)

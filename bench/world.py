@@ -37,14 +37,13 @@ class FolderEach(FolderWorkspaces):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self._root = root
-        self._made: dict[str, Path] = {}
 
     def folder(self, agent_id: str) -> Path:
         """Return the agent's own folder."""
-        if agent_id not in self._made:
-            self._made[agent_id] = self._root / "folders" / agent_id
-            self._made[agent_id].mkdir(parents=True, exist_ok=True)
-        return self._made[agent_id]
+        made = self._root / "folders" / agent_id
+        if not made.is_dir():
+            made.mkdir(parents=True, exist_ok=True)
+        return made
 
 
 class World:

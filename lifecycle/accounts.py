@@ -125,6 +125,19 @@ class Accounts:
                 # An attempt that a runner's end cut short is booked once more when it is repeated.
                 mine.last = spending
 
+    async def meet(self, agent_id: str) -> None:
+        """Learn what a lifecycle used before, as its loop begins; harmless where it is known."""
+        if agent_id in self._lives:
+            return
+        for spending in await self._store.spendings(agent_id=agent_id):
+            life = self._life(agent_id, spending.birth)
+            life.attempt, life.last = spending.attempt, spending
+            life.past += spending.spent
+
+    def part(self, agent_id: str) -> None:
+        """Let go of a lifecycle whose loop is over; plan and day go on counting what it used."""
+        self._lives.pop(agent_id, None)
+
     def started(self, agent_id: str, plan: str) -> None:
         """Count an attempt as under way from now on."""
         self._leave(agent_id)

@@ -107,6 +107,12 @@ class Admission:
         self._silent = 0
         """Attempts in a row that told nothing of what a budget counts."""
 
+    async def met(self) -> None:
+        """Have the accounts know what it used before, if it had an attempt."""
+        work = self._case.record.work
+        if work is not None and work.tally.spawn_count:
+            await self._parts.accounts.meet(self._case.agent_id)
+
     def may(self) -> bool:
         """Tell whether a place is of use now; not while others make the last attempts."""
         budgets = self._budgets()

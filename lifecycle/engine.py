@@ -19,6 +19,8 @@ from lifecycle.cases import case_of
 from lifecycle.errors import (
     LifecycleError,
     StateGoneError,
+    StoreDamagedError,
+    StoreError,
     UnknownLifecycleError,
 )
 from lifecycle.housing import leave
@@ -45,7 +47,7 @@ from lifecycle.recovery import end_strays, learn_completed
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
 from lifecycle.retention import Retention
 from lifecycle.shortfall import patiently
-from lifecycle.store.walk import every
+from lifecycle.store.walk import every, pages
 from lifecycle.wishes import LOOK_EVERY, Wishes
 from runtime.errors import RuntimeFault
 
@@ -146,15 +148,18 @@ class Engine:
 
     async def recover_agents(self) -> tuple[str, ...]:
         """Bring to safety what a crash left in the middle of an attempt; returns whom."""
-        for damaged in await self.parts.store.damaged():
-            self.parts.report(
-                "lifecycle_record_damaged", agent_id=damaged.agent_id, reason=damaged.problem
-            )
-        lost = [
-            record
-            for record in await self.parts.store.unfinished()
-            if isinstance(record.work, UNTIL_CAPTURED) and record.agent_id not in self._owners
-        ]
+        lost: list[AgentLifecycle] = []
+        async for page in pages(self.parts.store, Filter(states=(Coarse.QUEUED, Coarse.RUNNING))):
+            for damaged in page.damaged:
+                self.parts.report(
+                    "lifecycle_record_damaged", agent_id=damaged.agent_id, reason=damaged.problem
+                )
+            lost += [
+                record
+                for record in page.records
+                if isinstance(record.work, UNTIL_CAPTURED) and record.agent_id not in self._owners
+            ]
+        lost.reverse()
         gate = asyncio.Semaphore(RECOVERED_AT_ONCE)
 
         async def settle(record: AgentLifecycle) -> bool:
@@ -197,6 +202,16 @@ class Engine:
         except asyncio.CancelledError:
             result = interrupted(owner.case.record)
             raise
+        except StoreError as problem:
+            if not self._draining or isinstance(problem, (StoreDamagedError, StateGoneError)):
+                await self._note_defect(owner.case.record, problem)
+                raise
+            # Nobody waits for room now: the record is as it was last written, and the next
+            # runner goes on from there, as after a crash.
+            self.parts.report(
+                "lifecycle_store_failed", agent_id=agent.agent_id, reason=str(problem)
+            )
+            result = interrupted(owner.case.record)
         except Exception as problem:
             await self._note_defect(owner.case.record, problem)
             raise

@@ -41,6 +41,10 @@ class StoreDamagedError(StoreError):
     """The database is not readable as such; it was set aside, never overwritten."""
 
 
+class RecordsLostError(StoreError):
+    """There is no database where loops ran before; it is not begun anew unless a person says so."""
+
+
 class StateGoneError(StoreError):
     """The lock or the records of a running loop are not where they were: it cannot go on."""
 

@@ -36,6 +36,7 @@ from lifecycle.settings import Settings
 from lifecycle.shortfall import patiently
 from lifecycle.store.ground import Ground
 from lifecycle.store.lock import RunnerLock
+from lifecycle.store.lost import refuse_lost
 from lifecycle.store.sqlite import SqliteStore
 from runtime.checkouts import JudgingCheckouts
 from runtime.commands import CommandRunner
@@ -219,14 +220,18 @@ class AgentLifecycleLoop:
             self._store = None
             self._lock.release()
 
+    async def _own_store(self) -> LifecycleStore:
+        database = self._paths.database
+        await refuse_lost(database, self._branches)
+        return await SqliteStore.open(database, clock=self._clock.now)
+
     async def _build(self) -> Engine:
         provide()
         report = self._report
         await patiently(self._take, report)
         store = self._given_store
         if store is None:
-            opening = partial(SqliteStore.open, self._paths.database, clock=self._clock.now)
-            store = await patiently(opening, report)
+            store = await patiently(self._own_store, report)
         self._store = store
         confiner = Confiner(
             self.repo_dir,

@@ -135,6 +135,7 @@ class Owner:
         """Own the lifecycle until it ends or this loop is drained."""
         self._running = True
         try:
+            await self.admission.met()
             await self._take_over()
             while True:
                 self._inbox.check()
@@ -147,6 +148,7 @@ class Owner:
                 await self._inbox.wait()
         finally:
             await self._let_go()
+            self._parts.accounts.part(self.case.agent_id)
         record = self.case.record
         if (result := ended(record)) is not None:
             return result

@@ -178,6 +178,10 @@ class Branches(Protocol):
         """Let the target be the prepared commit, unless it moved meanwhile."""
         ...
 
+    async def agents(self) -> tuple[str, ...]:
+        """Return whose branches were made here."""
+        ...
+
     async def commit_exists(self, sha: str) -> bool:
         """Tell whether this full commit id is in the repository."""
         ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lifecycle.machine.money import Spent
 from lifecycle.machine.states import Coarse, State, coarse
@@ -142,7 +142,7 @@ class Used:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
     """What one attempt used. Kept for longer than its lifecycle, and belongs to none."""
 
@@ -239,6 +239,19 @@ class Filter:
     task_id: str | None = None
     updated_after: float | None = None
     updated_before: float | None = None
+
+
+class Outline(NamedTuple):
+    """What is told of a record without reading all of it, so also of a damaged one."""
+
+    agent_id: str
+    birth: str
+    task_id: str
+    task: str
+    state: str
+    work_kind: str
+    """Name of the work state; empty for a record that no loop drives."""
+    updated_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

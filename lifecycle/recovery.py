@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from lifecycle.errors import StoreError
 from lifecycle.machine.states import Coarse
-from lifecycle.record import Filter
 from lifecycle.retention import RETIRED
 from lifecycle.store.instances import instances_of
-from lifecycle.store.walk import every, pages
 
 if TYPE_CHECKING:
     from lifecycle.parts import Parts
@@ -22,12 +20,8 @@ async def end_strays(parts: Parts) -> None:
     strays = parts.terminals.find_all_marked()
     if not strays:
         return
-    births = {
-        f"{known.agent_id}.{known.birth}."
-        async for page in pages(parts.store)
-        # Nobody will attend one whose record is damaged, either.
-        for known in page.named
-    }
+    # Nobody will attend one whose record is damaged, either.
+    births = {f"{known.agent_id}.{known.birth}." for known in await parts.store.outlines()}
     attended = {process.identity.mark for process in parts.terminals.live()}
     grace = parts.settings().stop_grace
     ours = [
@@ -55,9 +49,8 @@ async def _end_instances(parts: Parts) -> None:
 
 async def learn_completed(parts: Parts) -> None:
     """Note the tasks that are done, with their titles, also those whose records are gone."""
-    async for record in every(parts.store, Filter(states=(Coarse.COMPLETED, Coarse.ACCEPTED))):
-        if record.task_id:
-            title = record.facts.get("task", {}).get("title", "")
-            parts.completed[record.task_id] = str(title)
+    for known in await parts.store.outlines((Coarse.COMPLETED, Coarse.ACCEPTED)):
+        if known.task_id:
+            parts.completed[known.task_id] = known.task
     for task_id, retired in (await parts.store.all(RETIRED)).items():
         parts.completed.setdefault(task_id, str(retired.get("title", "")))

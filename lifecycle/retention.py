@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
 
 EVERY = 3600.0
-"""Seconds between two looks."""
+"""Seconds between two looks at most; a quarter of what is kept, where that is less."""
+OFTENEST = 10.0
 RETIRED = "retired_tasks"
 """Documents: accepted tasks whose records are gone, so that a plan does not run them again, and
 neither takes another task under such an id for done: agent, title, digest of its words, plan."""
@@ -105,7 +106,8 @@ class Retention:
         finally:
             self._looking = None
             if not self._over.is_set():
-                at = self._parts.clock.now() + EVERY
+                kept = self._parts.settings().retention_hours * _HOUR
+                at = self._parts.clock.now() + min(EVERY, max(kept / 4, OFTENEST))
                 self._timer = self._parts.clock.call_at(at, self.begin)
 
 

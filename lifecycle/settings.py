@@ -160,7 +160,8 @@ class Settings(BaseModel):
     log_cap_bytes: int = Field(10 * 1024 * 1024, ge=4096)
     """Size of an attempt's log; of more the head and the tail are kept."""
     retention_hours: float = Field(24.0, ge=0)
-    """Hours that accepted and rejected records, their logs and snapshots are kept."""
+    """Hours that accepted and rejected records, their logs and snapshots are kept. What is older is
+    looked for each hour, or each quarter of these hours where that is less."""
     providers: tuple[Literal["local", "github", "gitlab", "gitea", "generic"], ...] = ("local",)
     """Who keeps pull requests and judges commits: the first that has pull requests keeps them, the
     verdicts of all are joined; see docs/providers/README.md."""

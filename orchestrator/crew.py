@@ -119,7 +119,9 @@ class Crew:
             owner.drain()
 
     def _gone(self, agent_id: str) -> None:
-        if agent_id in self._again:
+        if agent_id not in self._again:
+            self._given.pop(agent_id, None)
+        else:
             self._again.discard(agent_id)
             if not self.supervisor.main.cancelled:
                 self.supervisor.add(agent_id, LOOP)

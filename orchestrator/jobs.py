@@ -18,6 +18,7 @@ from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.machine.states import Coarse, Completed, Suspended
 from lifecycle.plan import Allowance, PlanMark, Task
 from lifecycle.programs import programs_of
+from lifecycle.record import Filter
 from lifecycle.retention import RETIRED
 from lifecycle.store.damage import RecordDamagedError, damage_of
 from lifecycle.store.walk import pages
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from lifecycle.settings import Settings
     from lifecycle.store.damage import Damaged
     from lifecycle.store.port import LifecycleStore
+
+_NOT_OVER = (Coarse.QUEUED, Coarse.RUNNING, Coarse.COMPLETED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +122,9 @@ async def planned(  # noqa: PLR0913  # the last by name
     store = engine.parts.store
     damaged: dict[str, Damaged] = {}
     jobs = {} if plan is None else await _of_plan(engine, plan, settings, damaged)
-    unfinished = await store.unfinished()
+    unfinished, unreadable = await _unfinished(store)
     if everything:
-        damaged |= {each.agent_id: each for each in await store.damaged()}
+        damaged |= {each.agent_id: each for each in unreadable}
         for record in unfinished:
             # Completed work waits for a person; only a merge that was cut short needs a runner.
             over = isinstance(record.work, Completed) and not record.work.merging
@@ -146,6 +149,16 @@ async def planned(  # noqa: PLR0913  # the last by name
     if jobs or stays:
         _within_budgets(engine, jobs.values(), unfinished, settings, tell)
     return Work(tuple(jobs.values()), tuple(held), damaged=tuple(damaged.values()))
+
+
+async def _unfinished(store: LifecycleStore) -> tuple[list[AgentLifecycle], list[Damaged]]:
+    """Return all that has not ended, the oldest first, and what of it cannot be read; read once."""
+    unfinished: list[AgentLifecycle] = []
+    damaged: list[Damaged] = []
+    async for page in pages(store, Filter(states=_NOT_OVER)):
+        unfinished += [record for record in page.records if record.work is not None]
+        damaged += page.damaged
+    return unfinished[::-1], damaged[::-1]
 
 
 async def _of_plan(
@@ -281,7 +294,7 @@ async def _free_id(engine: Engine) -> str:
 
 async def names(store: LifecycleStore) -> list[tuple[str, str]]:
     """Return agent and task of all records, also of those that cannot be read."""
-    return [(known.agent_id, known.task_id) async for page in pages(store) for known in page.named]
+    return [(known.agent_id, known.task_id) for known in await store.outlines()]
 
 
 def _changed(task: Task, wish: Wish) -> Task:

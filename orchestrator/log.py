@@ -7,6 +7,7 @@ written is dropped.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine import events as on
@@ -115,7 +116,7 @@ class _CappedFile:
         line = message.encode("utf-8", errors="backslashreplace") + b"\n"
         try:
             if os.fstat(self._descriptor).st_size + len(line) > self._cap:
-                self._turn()
+                self._turn(self._descriptor)
             os.write(self._descriptor, line)
         except OSError:
             # A full disk must not stop a loop; the loop has its own way to say so.
@@ -129,10 +130,13 @@ class _CappedFile:
         if descriptor is not None:
             os.close(descriptor)
 
-    def _turn(self) -> None:
-        self._path.replace(self._path.with_name(f"{NAME}.1"))
-        self.close()
-        self._descriptor = self._open()
+    def _turn(self, full: int) -> None:
+        """Go on in a new file; where none can be made, in the full one until it can."""
+        with suppress(OSError):
+            with suppress(FileNotFoundError):
+                self._path.replace(self._path.with_name(f"{NAME}.1"))
+            self._descriptor = self._open()
+            os.close(full)
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -24,6 +24,7 @@ from lifecycle.paths import Paths
 from lifecycle.plan import Agent, checked_name, default_agent_id
 from lifecycle.record import AgentLifecycle
 from lifecycle.retention import RETIRED
+from lifecycle.store.lost import refuse_lost
 from lifecycle.store.sqlite import SqliteStore
 from orchestrator import requests, steering
 from orchestrator.jobs import names, startable, startable_from
@@ -31,6 +32,7 @@ from orchestrator.plans import chosen_agent, task_of
 from orchestrator.population import TURNS, LiveState, is_held
 from orchestrator.reading import known, runner_of, store_of
 from orchestrator.secrecy import masker_of
+from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +90,7 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
     """Add a lifecycle to a repository; `loopwright up`, now or later, runs it."""
     paths = Paths.of(repo)
     paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    await refuse_lost(paths.database, BranchManager(repo))
     async with await SqliteStore.open(paths.database) as store:
         masker = masker_of(os.environ, settings.pass_env)
         audit = Audit(store.trail, now=requests.now, masker=masker)

@@ -97,7 +97,11 @@ class Ending:
     """How all of it ended."""
 
     results: dict[str, LoopResult] = field(default_factory=dict)
+    """By agent. A runner that stays keeps none: there may be any number, and the store has them."""
+    codes: dict[str, int] = field(default_factory=dict)
+    """What each loop is worth to the shell, by agent, unless it completed."""
     records: dict[str, AgentLifecycle] = field(default_factory=dict)
+    """Read from the store at the end."""
     held: tuple[AgentLifecycle, ...] = ()
     damaged: tuple[Damaged, ...] = ()
     defects: dict[str, str] = field(default_factory=dict)
@@ -108,12 +112,22 @@ class Ending:
         """What the shell is told."""
         if self.signal_code:
             return self.signal_code
-        codes = {code_of(result) for result in self.results.values()}
+        codes = set(self.codes.values())
         if self.held or self.damaged:
             codes.add(exits.BLOCKED)
         if self.defects:
             codes.add(exits.INTERNAL_ERROR)
         return next((code for code in WORST_FIRST if code in codes), exits.COMPLETE)
+
+    def settled(self, agent_id: str, result: LoopResult, *, kept: bool) -> None:
+        """Take note of how a loop ended, in place of how it ended before."""
+        code = code_of(result)
+        if code == exits.COMPLETE:
+            self.codes.pop(agent_id, None)
+        else:
+            self.codes[agent_id] = code
+        if kept:
+            self.results[agent_id] = result
 
 
 def code_of(result: LoopResult) -> int:
@@ -138,6 +152,7 @@ class Service:
         self._engine = engine
         self._view = view
         self._heed = heed
+        self._keeps = True
         self.ending = Ending()
         self.crew = Crew(engine, ended=self._settle, late=self._late)
         parts, who = engine.parts, user()
@@ -164,6 +179,7 @@ class Service:
 
     async def run(self, work: Work) -> None:
         """Run all jobs to their ends, and what joins or is revived meanwhile."""
+        self._keeps = not work.stays
         held = [record.agent_id for record in work.held]
         held += [job.agent.agent_id for job in work.jobs if not job.resume]
         await self.population.open(held)
@@ -214,7 +230,7 @@ class Service:
         self.population.left(agent_id, record)
         if record is None and result is not None:
             # Accepted long ago, and retired just now.
-            self.ending.results[agent_id] = result
+            self.ending.settled(agent_id, result, kept=self._keeps)
             return
         if record is None:
             self.ending.defects[agent_id] = f"{problem or 'its record is gone'}"
@@ -222,13 +238,12 @@ class Service:
             return
         if result is not None:
             self.ending.defects.pop(agent_id, None)
-            self.ending.results[agent_id] = result
         else:
             text = f"{type(problem).__name__}: {problem}"
             self.ending.defects[agent_id] = text
-            self.ending.results[agent_id] = broken(record, text)
+            result = broken(record, text)
             self._view.note(f"its loop was ended by an error of the runner: {text}", agent_id)
-        self.ending.records[agent_id] = record
+        self.ending.settled(agent_id, result, kept=self._keeps)
         self._view.over(record)
 
     def _late(self, agent_id: str, seconds: float) -> None:

@@ -44,6 +44,8 @@ DRAW_EVERY = 0.25
 """Seconds between two drawings at the least."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at ages and logs while nothing is told."""
+MOST_OVER = 200
+"""Loops that ended which the table knows of; more do not fit on a screen."""
 ROOM_FOR_A_KEY = 4
 """Columns at the right that stay free."""
 Row = tuple[str, str, str, str, str]
@@ -161,8 +163,13 @@ class LiveView:
             self._console.print(line, overflow="fold")
 
     def over(self, record: AgentLifecycle) -> None:
-        """Keep the last state of a loop that ended."""
+        """Keep the last state of a loop that ended; of many, that of the latest."""
+        self._over.pop(record.agent_id, None)
         self._over[record.agent_id] = record
+        if len(self._over) > MOST_OVER:
+            oldest = next(iter(self._over))
+            del self._over[oldest]
+            self._waits.pop(oldest, None)
         self._changed.set()
 
     async def close(self) -> None:

@@ -16,7 +16,15 @@ from runtime.errors import BranchError, GitError, RepositoryError
 from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
 from runtime.gitview import Place, locate, read_small
 from runtime.history import History
-from runtime.ownership import BRANCH_REFS, REMOTE_REFS, STATE_FOLDER, checkouts, held_at
+from runtime.ownership import (
+    BASE_REFS,
+    BRANCH_REFS,
+    REMOTE_REFS,
+    STATE_FOLDER,
+    checkouts,
+    held_at,
+    registrations,
+)
 from runtime.saving import IDENTITY
 from runtime.status import SLOW, Checkout, unfiltered_files
 from runtime.tree import SHA, shown, some_of
@@ -84,6 +92,23 @@ class BranchManager:
     async def fetched(self, branch: str) -> str | None:
         """Return where the branch was at the forge when it was fetched last, if it ever was."""
         return await self._answer("show-ref", "--verify", "--hash", REMOTE_REFS + branch)
+
+    async def agents(self) -> tuple[str, ...]:
+        """Return whose branches were made from here; none where there is no repository.
+
+        Nor where another worktree has records of its own: then they may be made from there.
+        """
+        listed = await self._git.run(
+            "for-each-ref", f"--format=%(refname:lstrip={BASE_REFS.count('/')})", BASE_REFS,
+            cwd=self._repo, check=False,
+        )  # fmt: skip
+        if listed.code != 0 or not listed.text.strip():
+            return ()
+        common = self._here().common_dir
+        others = {common.parent, *registrations(common)} - {self._repo}
+        if any((each / STATE_FOLDER / "state.db").exists() for each in others):
+            return ()
+        return tuple(listed.text.split())
 
     async def commit_exists(self, sha: str) -> bool:
         """Whether this full commit id is in the repository."""

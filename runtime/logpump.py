@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from runtime.masking import Masker, MaskStream
 
 PAUSE = 0.02
-"""Seconds after each read in which the pipe fills up: 50 reads a second carry any stream of lines,
-and whoever floods waits."""
+"""Seconds after each read in which the pipe fills up: 50 reads a second carry any stream of lines.
+Of a pipe found full the pause is as long as the read took: whoever floods gets half of the time."""
 _PIPE = 1 << 18
 """Bytes; of larger ones a user may have too few for a hundred agents."""
 _WIDE = 1 << 20
@@ -104,13 +104,15 @@ class LogPump:
         loop = self._loop
         if loop is None:
             return
+        began = loop.time()
         carried = self._carry()
         if self._in_burst(carried) and not self._over:
             return
         loop.remove_reader(self._source)
         self._pause = None
         if not self._over:
-            self._pause = loop.call_later(PAUSE, self._again)
+            pause = PAUSE if carried < self._full else min(loop.time() - began, PAUSE)
+            self._pause = loop.call_later(pause, self._again)
 
     def _again(self) -> None:
         self._pause = None

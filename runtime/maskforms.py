@@ -54,7 +54,7 @@ def forms_of(secret: str) -> Iterator[tuple[str, str]]:
     for form in dict.fromkeys(told):
         shared = len(common) >= _SHORTEST_PART and common in form
         yield form, common if shared else part_of(form)
-    for form in dict.fromkeys((*base64_of(secret), *_wide_base64_of(secret))):
+    for form in dict.fromkeys(_base64_of(raw)):
         yield form, part_of(form)
 
 
@@ -94,18 +94,8 @@ def _quoted(secret: str) -> Iterator[str]:
     yield re.sub(r'([\\"$`])', r"\\\1", secret)
 
 
-def base64_of(secret: str) -> Iterator[str]:
-    """What base64 makes of it wherever it begins in a text, without what its neighbours change."""
-    yield from _base64_of(secret.encode(errors="surrogateescape"))
-
-
-def _wide_base64_of(secret: str) -> Iterator[str]:
-    """The same of it in UTF-16; of ASCII both orders of bytes are the same but for one byte."""
-    for order in ("utf-16-le", "utf-16-be"):
-        yield from _base64_of(secret.encode(order, "replace").strip(b"\0"))
-
-
 def _base64_of(raw: bytes) -> Iterator[str]:
+    """What base64 makes of it wherever it begins in a text, without what its neighbours change."""
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + raw).decode()
         inner = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]

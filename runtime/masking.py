@@ -1,21 +1,18 @@
 """Takes secrets out of text before it is kept or shown.
 
-Owns how they are found fast in texts and in streams, and what stands in their place. Pure: it reads
-no environment and no file. Which values are secrets is `maskvalues`, the forms of each `maskforms`,
-base64 over the ends of lines `maskwraps`, what a cut left of a secret `maskcuts`, what may stand
-inside one `maskveils`.
+Owns how they are found in texts and in streams, and what stands in their place. Pure: it reads no
+environment and no file. Which values are secrets is `maskvalues`, the forms of each `maskforms`,
+how these are found fast `maskneedles`, what may stand inside one `maskveils`.
 It must not decide which texts are masked: whoever keeps a text does.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, AnyStr
+from typing import TYPE_CHECKING
 
-from runtime.maskcuts import Cuts
-from runtime.maskneedles import Forms, Needles, cores, merged, raw
+from runtime.maskneedles import Needles, cores, merged
 from runtime.maskvalues import holds_secret, is_secret_name, is_secret_value, secrets_of
-from runtime.maskveils import TAIL, begun, shape_of, unveiled, unveiled_end
-from runtime.maskwraps import NARROWEST
+from runtime.maskveils import TAIL, begun, unveiled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,14 +32,12 @@ class Masker:
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
         self._secrets: dict[str, str] = {}
-        self._text: Needles[str] | None = None
-        self._raw: Needles[bytes] | None = None
-        self._cuts = Cuts({})
+        self._needles: Needles | None = None
         if secrets:
             self.learn(secrets)
 
     def __bool__(self) -> bool:
-        return self._text is not None
+        return self._needles is not None
 
     def __repr__(self) -> str:
         return f"<Masker of {', '.join(self._secrets) or 'nothing'}>"
@@ -62,9 +57,7 @@ class Masker:
             return
         for name, value in new.items():
             self._secrets[_free(name, self._secrets)] = value
-        forms = Forms.of(self._secrets)
-        self._raw, self._text = forms.as_bytes(), forms.as_text()
-        self._cuts = Cuts(forms.markers)
+        self._needles = Needles(self._secrets)
 
     def learn_from(self, environ: Mapping[str, str]) -> None:
         """Mask from now on what of these variables are secrets."""
@@ -72,29 +65,33 @@ class Masker:
             self.learn(found)
 
     def mask(self, text: str) -> str:
-        """Return a text without the secrets in it; the very same where there are none.
-
-        What a cut left of one at an end of the text, or beside a mark of a cut, is masked too.
-        """
-        if self._text is None:
+        """Return a text without the secrets in it; the very same where there are none."""
+        if self._needles is None:
             return text
-        whole = raw(text, "surrogatepass")
-        shape = shape_of(whole)
-        found = [*self._text.spans(text, shape), *self._cuts.spans(text)]
-        for bare in unveiled(text, whole, shape):
-            told = bare.text
-            seen = shape_of(raw(told, "surrogatepass"))
-            for start, end, marker in (*self._text.spans(told, seen), *self._cuts.spans(told)):
-                found.append((*bare.origin(start, end), marker))
-        return _masked(found, text, "")
+        try:
+            errors = "surrogateescape"  # as bytes that are no text come in
+            data = text.encode(errors=errors)
+        except UnicodeEncodeError:
+            errors = "surrogatepass"
+            data = text.encode(errors=errors)
+        told = self.mask_bytes(data)
+        return text if told is data else told.decode(errors=errors)
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Return bytes without the secrets in them; the very same where there are none."""
-        return data if self._raw is None else _masked(_spans(self._raw, data, b""), data, b"")
+        if self._needles is None or not (spans := merged(_spans(self._needles, data))):
+            return data
+        pieces: list[bytes] = []
+        at = 0
+        for start, end, marker in spans:
+            pieces += (data[at:start], marker)
+            at = end
+        pieces.append(data[at:])
+        return b"".join(pieces)
 
     def stream(self) -> MaskStream:
         """Return what masks a stream, however it is cut into pieces."""
-        return MaskStream(self._raw)
+        return MaskStream(self._needles)
 
 
 class MaskStream:
@@ -103,11 +100,9 @@ class MaskStream:
     Only an end that may be the start of a secret is held back until more comes, or until `end`.
     """
 
-    def __init__(self, needles: Needles[bytes] | None) -> None:
+    def __init__(self, needles: Needles | None) -> None:
         self._needles = needles
         self._held = b""
-        self._before = b""
-        """The last of what is held no longer."""
         self._covered = 0
         """How much of the start of what is held belongs to a secret that was replaced already."""
 
@@ -116,7 +111,7 @@ class MaskStream:
         if self._needles is None:
             return chunk
         data = self._held + chunk if self._held else chunk
-        return self._told(self._needles, data, _undecided(self._needles, data, self._before))
+        return self._told(self._needles, data, _undecided(self._needles, data))
 
     def end(self) -> bytes:
         """Return the rest, once nothing more comes."""
@@ -129,10 +124,10 @@ class MaskStream:
         """How many bytes are held back."""
         return len(self._held)
 
-    def _told(self, needles: Needles[bytes], data: bytes, upto: int) -> bytes:
+    def _told(self, needles: Needles, data: bytes, upto: int) -> bytes:
         pieces: list[bytes] = []
         at = self._covered
-        for start, end, marker in merged(_spans(needles, data, self._before)):
+        for start, end, marker in merged(_spans(needles, data)):
             if start >= upto:
                 break
             if start < at:  # goes on from one that was replaced
@@ -142,46 +137,28 @@ class MaskStream:
             at = end
         pieces.append(data[at:upto])
         self._held, self._covered = data[upto:], max(0, at - upto)
-        self._before = (self._before + data[max(upto - NARROWEST, 0) : upto])[-NARROWEST:]
         return b"".join(pieces)
 
 
-def _spans(needles: Needles[bytes], data: bytes, before: bytes) -> list[tuple[int, int, bytes]]:
-    """Return where secrets are, also those that something stands inside of.
-
-    `before` is what stood in front of the data.
-    """
-    shape, ahead = shape_of(data), shape_of(before)
-    found = needles.spans(data, shape, ahead)
-    for bare in unveiled(data, data, shape):
-        for start, end, marker in needles.spans(bare.text, shape_of(bare.text), ahead):
+def _spans(needles: Needles, data: bytes) -> list[tuple[int, int, bytes]]:
+    """Return where secrets are, also those that something stands inside of."""
+    found = needles.spans(data)
+    for bare in unveiled(data):
+        for start, end, marker in needles.spans(bare.text):
             found.append((*bare.origin(start, end), marker))
     return found
 
 
-def _undecided(needles: Needles[bytes], data: bytes, before: bytes) -> int:
+def _undecided(needles: Needles, data: bytes) -> int:
     """Return where the longest end of the data begins that may be the start of a secret."""
     whole = begun(data)
-    found = min(needles.undecided(data, before), whole)
+    found = min(needles.undecided(data), whole)
     last = max(whole - TAIL, 0)
-    ahead = (before + data[max(last - NARROWEST, 0) : last])[-NARROWEST:]
-    for bare in unveiled_end(data[last:whole]):
-        at = needles.undecided(bare.text, ahead)
+    for bare in unveiled(data[last:whole]):
+        at = needles.undecided(bare.text)
         if at < len(bare.text):
             found = min(found, last + bare.origin(at, at + 1)[0])
-    return found if whole == len(data) else min(found, needles.undecided(data[:whole], before))
-
-
-def _masked(spans: list[tuple[int, int, AnyStr]], data: AnyStr, empty: AnyStr) -> AnyStr:
-    if not spans:
-        return data
-    pieces: list[AnyStr] = []
-    at = 0
-    for start, end, marker in merged(spans):
-        pieces += (data[at:start], marker)
-        at = end
-    pieces.append(data[at:])
-    return empty.join(pieces)
+    return found if whole == len(data) else min(found, needles.undecided(data[:whole]))
 
 
 def _free(name: str, taken: Mapping[str, str]) -> str:

@@ -1,211 +1,101 @@
-"""Looks for many forms of many secrets at once, in texts and in bytes.
+"""Looks for many forms of many secrets at once.
 
-Owns how they are found fast. Pure. It must not know which values are secrets, nor what becomes of
-what is found.
+Owns how they are found fast. Most of what is looked for are long runs of letters and digits, and
+few texts have any: only such runs of a text are searched. Pure. It must not know which values are
+secrets, nor what becomes of what is found.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, AnyStr, Generic
+from typing import TYPE_CHECKING
 
 from runtime.maskforms import address_secrets, forms_of, lines_of
 from runtime.maskvalues import counts
-from runtime.maskveils import LONG, has_long_run, has_wide_row
-from runtime.maskwraps import (
-    Wrap,
-    found_around,
-    last_run,
-    may_go_on,
-    width_of,
-    wraps_of,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _UNNAMED = "***secret***"
-_WORDLIKE = 12
-"""Letters and digits that all of many anchors have in a row: few words of a text are as long."""
-_LONG_RUN = b"a" * _WORDLIKE
+_RUN = 12
+"""Letters and digits in a row that few words of ordinary text have."""
 _SHAPE = bytes(97 if chr(code).isalnum() and code < 128 else 32 for code in range(256))  # noqa: PLR2004  # ASCII
-_FEW = 64
-"""Up to so many anchors, to look for each by itself is the fastest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forms:
-    """All forms of all secrets, each with what stands in its place."""
-
-    groups: dict[str, dict[str, str]]
-    """Those that have to be there as they are, by a part that all of a group hold."""
-    wraps: dict[str, list[Wrap[str]]]
-    """Base64 over ends of lines, by each part that it is looked for by."""
-    markers: dict[str, str]
-    """By form."""
-
-    @classmethod
-    def of(cls, secrets: Mapping[str, str]) -> Forms:
-        """Return the forms of these secrets."""
-        markers: dict[str, str] = {}
-        parts: dict[str, str] = {}
-        wraps: dict[str, list[Wrap[str]]] = {}
-        for name, value in secrets.items():
-            marker = f"***{name}***" if _PLAIN_NAME.fullmatch(name) else _UNNAMED
-            for core in cores(value):
-                for form, part in forms_of(core):
-                    markers.setdefault(form, marker)
-                    parts.setdefault(form, part)
-                for part, wrap in wraps_of(core, marker):
-                    wraps.setdefault(part, []).append(wrap)
-        leaks = {mark for mark in set(markers.values()) if any(form in mark for form in markers)}
-        told = {form: _UNNAMED if mark in leaks else mark for form, mark in markers.items()}
-        groups: dict[str, dict[str, str]] = {}
-        for form, part in parts.items():
-            groups.setdefault(part, {})[form] = told[form]
-        for part, each in wraps.items():
-            wraps[part] = [wrap._replace(marker=told[wrap.form]) for wrap in each]
-        return cls(groups, wraps, told)
-
-    @property
-    def longest(self) -> int:
-        """Return how many characters one of them may take up."""
-        plain = (len(form) for forms in self.groups.values() for form in forms)
-        wide = (width_of(wrap.form) for wraps in self.wraps.values() for wrap in wraps)
-        return max((*plain, *wide), default=0)
-
-    def as_text(self) -> Needles[str]:
-        """Return what finds them in a text."""
-        return Needles(self.groups, self.wraps, self.longest)
-
-    def as_bytes(self) -> Needles[bytes]:
-        """Return what finds them in bytes."""
-        groups = {
-            raw(part): {raw(form): raw(marker) for form, marker in forms.items()}
-            for part, forms in self.groups.items()
-        }
-        wraps = {
-            raw(part): [Wrap(raw(each.form), each.offset, raw(each.marker)) for each in wraps]
-            for part, wraps in self.wraps.items()
-        }
-        return Needles(groups, wraps, self.longest)
-
-
-class Needles(Generic[AnyStr]):
+class Needles:
     """All forms of all secrets, grouped by a part that each of a group holds."""
 
-    def __init__(
-        self,
-        groups: dict[AnyStr, dict[AnyStr, AnyStr]],
-        wraps: dict[AnyStr, list[Wrap[AnyStr]]],
-        longest: int,
-    ) -> None:
-        self._groups: dict[AnyStr, dict[AnyStr, AnyStr]] = groups
-        self._wraps: dict[AnyStr, list[Wrap[AnyStr]]] = wraps
-        self.longest = longest
-        self._by_start: dict[AnyStr, list[AnyStr]] = {}
-        self._wraps_by_start: dict[AnyStr, list[AnyStr]] = {}
-        for forms in groups.values():
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        """Look for these, by name."""
+        self._groups = _groups_of(secrets)
+        self._longest = max(len(form) for forms in self._groups.values() for form in forms)
+        self._by_start: dict[int, list[bytes]] = {}
+        for forms in self._groups.values():
             for form in forms:
-                self._by_start.setdefault(form[:1], []).append(form)
-        for form in dict.fromkeys(wrap.form for each in wraps.values() for wrap in each):
-            self._wraps_by_start.setdefault(form[:1], []).append(form)
-        words: dict[AnyStr, bytes] = {part: raw(part) for part in groups}
-        wordlike = {part: word for part, word in words.items() if _is_wordlike(word)}
-        if len(wordlike) <= _FEW:
-            wordlike = {}
-        alone = [part for part in groups if part not in wordlike]
-        self._long: tuple[AnyStr, ...] = tuple(
-            part for part in alone if len(part) >= LONG and _is_wordlike(words[part])
-        )
-        self._alone: tuple[AnyStr, ...] = tuple(part for part in alone if part not in self._long)
-        self._grams: dict[bytes, list[tuple[bytes, AnyStr]]] = {}
-        for part, word in wordlike.items():
-            self._grams.setdefault(word[:_WORDLIKE], []).append((word, part))
+                self._by_start.setdefault(form[0], []).append(form)
+        starts = b"".join(re.escape(bytes([first])) for first in self._by_start)
+        self._starts = re.compile(b"[" + starts + b"]")
+        self._runs = tuple(part for part in self._groups if len(part) >= _RUN and part.isalnum())
+        self._others = tuple(part for part in self._groups if part not in self._runs)
+        self._least = b"a" * min(map(len, self._runs), default=0)
 
-    def spans(
-        self, data: AnyStr, shape: bytes, ahead: bytes = b""
-    ) -> list[tuple[int, int, AnyStr]]:
-        """Return where secrets are, in any order, each with what to put there.
-
-        `shape` is that of the data, `ahead` the shape of what stood in front of it.
-        """
-        found: list[tuple[int, int, AnyStr]] = []
-        for part in self._alone:
-            if part in data:
-                self._occurrences(data, part, found)
-        if self._grams:
-            for part in self._met(data):
-                self._occurrences(data, part, found)
-        long = has_long_run(shape)
-        for part in self._long if long else ():
-            if part in data:
-                self._occurrences(data, part, found)
-        if (long or ahead) and has_wide_row(ahead + shape):
-            self._wrapped(data, found)
+    def spans(self, data: bytes) -> list[tuple[int, int, bytes]]:
+        """Return where secrets are, in any order, each with what to put there."""
+        met = [part for part in self._others if part in data]
+        if self._runs and (runs := self._long_runs(data)):
+            met += [part for part in self._runs if part in runs]
+        found: list[tuple[int, int, bytes]] = []
+        for part in met:
+            for form, marker in self._groups[part].items():
+                at = data.find(form)
+                while at >= 0:
+                    found.append((at, at + len(form), marker))
+                    at = data.find(form, at + 1)
         return found
 
-    def _met(self, data: AnyStr) -> list[AnyStr]:
-        """Look for many anchors at once, only where so many letters and digits stand in a row."""
-        whole = raw(data, "replace")
-        shape = whole.translate(_SHAPE)
-        met: dict[AnyStr, None] = {}
-        at = shape.find(_LONG_RUN)
+    def undecided(self, data: bytes) -> int:
+        """Return where the longest end of a text begins that may be the start of a secret."""
+        for found in self._starts.finditer(data, max(0, len(data) - self._longest + 1)):
+            rest = data[found.start() :]
+            if any(
+                len(form) > len(rest) and form.startswith(rest) for form in self._by_start[rest[0]]
+            ):
+                return found.start()
+        return len(data)
+
+    def _long_runs(self, data: bytes) -> bytes:
+        """Return the runs of letters and digits that are long enough to hold what is looked for."""
+        shape, least = data.translate(_SHAPE), self._least
+        runs: list[bytes] = []
+        at = shape.find(least)
         while at >= 0:
-            end = shape.find(b" ", at)
-            run = whole[at : end if end >= 0 else len(whole)]
-            for first in range(len(run) - _WORDLIKE + 1):
-                parts = self._grams.get(run[first : first + _WORDLIKE])
-                if parts is not None:
-                    met.update((part, None) for word, part in parts if word in run)
-            at = shape.find(_LONG_RUN, at + len(run))
-        return list(met)
-
-    def _occurrences(
-        self, data: AnyStr, part: AnyStr, found: list[tuple[int, int, AnyStr]]
-    ) -> None:
-        for form, marker in self._groups.get(part, {}).items():
-            at = data.find(form)
-            while at >= 0:
-                found.append((at, at + len(form), marker))
-                at = data.find(form, at + 1)
-
-    def _wrapped(self, data: AnyStr, found: list[tuple[int, int, AnyStr]]) -> None:
-        for part, wraps in self._wraps.items():
-            at = data.find(part)
-            while at >= 0:
-                for wrap in wraps:
-                    place = found_around(data, at, wrap)
-                    if place is not None:
-                        found.append((place[0], place[1], wrap.marker))
-                at = data.find(part, at + 1)
-
-    def undecided(self, data: AnyStr, before: AnyStr) -> int:
-        """Return where the longest end of a text begins that may be the start of a secret.
-
-        `before` is what stood in front of it.
-        """
-        size = len(data)
-        letters = last_run(data)
-        for at in range(max(0, size - self.longest + 1), size):
-            first = data[at : at + 1]
-            if forms := self._by_start.get(first):
-                rest = data[at:]
-                if any(len(form) > len(rest) and form.startswith(rest) for form in forms):
-                    return at
-            forms = self._wraps_by_start.get(first) if at >= letters else None
-            if forms and may_go_on(forms, data, at, before):
-                return at
-        return size
+            end = shape.find(b" ", at + len(least))
+            end = end if end >= 0 else len(shape)
+            runs.append(data[at:end])
+            at = shape.find(least, end)
+        return b" ".join(runs)
 
 
-def _is_wordlike(word: bytes) -> bool:
-    return len(word) >= _WORDLIKE and word.isalnum()
+def _groups_of(secrets: Mapping[str, str]) -> dict[bytes, dict[bytes, bytes]]:
+    """Return all forms with what stands in the place of each, by a part that a group shares."""
+    markers: dict[str, str] = {}
+    parts: dict[str, str] = {}
+    for name, value in secrets.items():
+        marker = f"***{name}***" if _PLAIN_NAME.fullmatch(name) else _UNNAMED
+        for core in cores(value):
+            for form, part in forms_of(core):
+                markers.setdefault(form, marker)
+                parts.setdefault(form, part)
+    leaks = {mark for mark in set(markers.values()) if any(form in mark for form in markers)}
+    groups: dict[bytes, dict[bytes, bytes]] = {}
+    for form, part in parts.items():
+        marker = _UNNAMED if markers[form] in leaks else markers[form]
+        groups.setdefault(raw(part), {})[raw(form)] = raw(marker)
+    return groups
 
 
-def merged(found: list[tuple[int, int, AnyStr]]) -> list[tuple[int, int, AnyStr]]:
+def merged(found: list[tuple[int, int, bytes]]) -> list[tuple[int, int, bytes]]:
     """Bring what was found in order, as one where it overlaps."""
     if len(found) < 2:  # noqa: PLR2004  # nothing to order
         return found
@@ -226,6 +116,6 @@ def cores(value: str) -> list[str]:
     return [each for each in (*lines, *address_secrets(value)) if counts(each)]
 
 
-def raw(text: str | bytes, errors: str = "surrogateescape") -> bytes:
-    """Return a text as bytes."""
-    return text.encode(errors=errors) if isinstance(text, str) else text
+def raw(text: str) -> bytes:
+    """Return a text as the bytes it came from."""
+    return text.encode(errors="surrogateescape")

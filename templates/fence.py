@@ -146,7 +146,7 @@ def _line(text: str, max_chars: int) -> str:
     return f"{text[: max_chars - tail - 3]}...{text[-tail:]}"
 
 
-_known_line = lru_cache(maxsize=4096)(_line)
+_known_line = lru_cache(maxsize=1024)(_line)
 
 
 def quote(value: object, max_chars: int = 200) -> str:
@@ -166,7 +166,7 @@ def _quote(text: str, max_chars: int) -> str:
     return f"{ticks} {text} {ticks}"
 
 
-_known_quote = lru_cache(maxsize=4096)(_quote)
+_known_quote = lru_cache(maxsize=1024)(_quote)
 
 
 def tell(value: object, label: str, origin: str | None = None, *, nonce: str = "") -> str:

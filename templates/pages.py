@@ -82,7 +82,7 @@ def _fitted(page: str, max_bytes: int, left_out: list[str]) -> str:
     return cut(page, max_bytes - _size(note)) + note
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _signal_example(agent_id: str, task_id: str, with_spawn_id: bool) -> str:  # noqa: FBT001  # private, and a key of the cache
     entry = {
         "lifecycle_state": "complete",

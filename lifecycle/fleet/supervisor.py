@@ -203,7 +203,8 @@ class Supervisor:
         return task.done()
 
     def _let_go(self, agent_id: str, keeper: asyncio.Task[None]) -> None:
-        del self._kept[agent_id]
+        # Over, so that the scope above it does not remember it.
+        self._kept.pop(agent_id).cancel()
         del self.agent_types[agent_id]
         self._keepers.discard(keeper)
         problem = None if keeper.cancelled() else keeper.exception()

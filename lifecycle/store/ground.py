@@ -41,7 +41,8 @@ class Ground:
                 f"{path} {what} while this runner worked{other}: nothing more can be recorded and "
                 "another runner could start beside it. Its agents are stopped, their branches "
                 "stay. "
-                f"Put {self._folder} back as it was, or start again with empty records"
+                f"Put {self._folder} back as it was, or begin anew with "
+                "`loopwright init --begin-anew`"
             )
         return ""
 

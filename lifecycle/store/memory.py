@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lifecycle.clock import SystemClock
 from lifecycle.errors import StoreError
-from lifecycle.record import Filter
+from lifecycle.record import Filter, Outline
 from lifecycle.store.audit_rows import audit_rows, refused_row
 from lifecycle.store.audit_trail import MemoryTrail
 from lifecycle.store.codec import encode
@@ -20,6 +20,7 @@ from lifecycle.store.deliveries_memory import MemoryDeliveries
 from lifecycle.store.rows import (
     BIRTH,
     COARSE,
+    COLUMNS,
     NO_REQUEST,
     TAGS,
     TASK,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.record import (
         AgentLifecycle,
+        AgentState,
         AttemptRow,
         Commit,
         JournalEntry,
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
     from lifecycle.store.rows import Row
 
 _ENDED = ("accepted", "rejected")
+_NAMES = {"state": "coarse"}
+_OUTLINE = tuple(COLUMNS.index(_NAMES.get(name, name)) for name in Outline._fields)
 
 
 class _Around:
@@ -168,6 +172,12 @@ class MemoryStore(MemorySpendings):
             if (cursor is None or row[0] < cursor) and _fits(row, fits)
         ]
         return as_page(rows[: limit + 1], limit)
+
+    async def outlines(self, states: Sequence[AgentState] = ()) -> tuple[Outline, ...]:
+        """Return all records in outline, of these states or of any, the newest created first."""
+        self._open()
+        rows = [row for row in reversed(self._records.values()) if _is_of(row, states)]
+        return tuple(Outline(*(row[place] for place in _OUTLINE)) for row in rows)
 
     async def commit(self, commit: Commit) -> None:
         """Write one decision wholly or not at all."""
@@ -331,9 +341,13 @@ class MemoryStore(MemorySpendings):
         )
 
 
+def _is_of(row: Row, states: Sequence[AgentState]) -> bool:
+    return not states or row[COARSE] in states
+
+
 def _fits(row: Row, which: Filter) -> bool:
     return (
-        (not which.states or row[COARSE] in which.states)
+        _is_of(row, which.states)
         and (which.task_id is None or row[TASK] == which.task_id)
         and (which.updated_after is None or row[UPDATED] > which.updated_after)
         and (which.updated_before is None or row[UPDATED] < which.updated_before)

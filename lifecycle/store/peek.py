@@ -53,9 +53,12 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
     tags: Sequence[str] = (),
     task_id: str | None = None,
     agent_id: str | None = None,
+    before: int | None = None,
     limit: int = 1000,
 ) -> list[dict[str, Any]]:
     """Return lifecycles as plain values, newest created first; `work` as it is stored, decoded.
+
+    `before` is the cursor of the last row that was seen already.
 
     `damaged` says what is wrong with a record that cannot be read, else it is empty. Only what can
     be seen at a glance is: the store itself may refuse more.
@@ -65,8 +68,12 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
         if value is not None:
             conditions.append(f"{column} = ?")
             values.append(value)
+    if before is not None:
+        conditions.append("cursor < ?")
+        values.append(before)
     if states:
-        conditions.append(f"coarse IN ({', '.join('?' * len(states))})")
+        # Not by its index: the rows would have to be sorted, and each be read for that.
+        conditions.append(f"+coarse IN ({', '.join('?' * len(states))})")
         values.extend(states)
     for tag in tags:
         conditions.append("cursor IN (SELECT cursor FROM tags WHERE tag = ?)")
@@ -130,9 +137,12 @@ def _fetch(
     uri = b"file:" + name + b"?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as connection:
-            if not any_version:
-                _check_version(connection, path)
-            return fetch(connection, query, values)
+            if any_version or _is_present_version(connection, path):
+                return fetch(connection, query, values)
+            with closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
+                connection.backup(copy)
+                _migrate(copy)
+                return fetch(copy, query, values)
     except sqlite3.DatabaseError as problem:
         if getattr(problem, "sqlite_errorcode", 0) & 0xFF in (
             sqlite3.SQLITE_CORRUPT,
@@ -157,18 +167,26 @@ def _is_read_only(path: Path) -> bool:
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+def _migrate(copy: sqlite3.Connection) -> None:
+    """Bring a copy of older records up to date; the file is upgraded by the next loop."""
+    from lifecycle.store.sqlite_file import bring_up_to_date  # noqa: PLC0415  # rare, and heavy
+
+    bring_up_to_date(copy)
+
+
+def _is_present_version(connection: sqlite3.Connection, path: Path) -> bool:
     found = connection.execute("PRAGMA user_version").fetchone()[0]
     if found > KNOWN_SCHEMA:
         raise StoreFromNewerVersionError(
             f"{path} has schema version {found}, written by a newer Loopwright; this one knows "
             f"versions up to {KNOWN_SCHEMA}. Upgrade Loopwright"
         )
-    if found < KNOWN_SCHEMA:
+    if found < 1:
         raise StoreError(
-            f"{path} has schema version {found}, made by an older Loopwright; "
-            f"it is brought to version {KNOWN_SCHEMA} when a loop next starts"
+            f"{path} holds no records of Loopwright (schema version {found}) and was left as it "
+            "is; put a backup in its place, or move the file away and start again"
         )
+    return bool(found == KNOWN_SCHEMA)
 
 
 def _plain(row: tuple[Any, ...]) -> dict[str, Any]:

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from lifecycle.machine.money import Spent
     from lifecycle.record import (
         AgentLifecycle,
+        AgentState,
         AttemptRow,
         Commit,
         Filter,
         JournalEntry,
+        Outline,
         PendingEffect,
         Request,
         Spending,
@@ -101,6 +103,10 @@ class LifecycleStore(Spendings, Protocol):
 
         Records that cannot be read are named in its `damaged`, and keep no other from being read.
         """
+        ...
+
+    async def outlines(self, states: Sequence[AgentState] = ()) -> tuple[Outline, ...]:
+        """Return all records in outline, of these states or of any, the newest created first."""
         ...
 
     async def commit(self, commit: Commit) -> None:

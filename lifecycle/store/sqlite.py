@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from lifecycle.clock import SystemClock
 from lifecycle.errors import StoreError
 from lifecycle.machine.states import Coarse
-from lifecycle.record import Filter
+from lifecycle.record import Filter, Outline
 from lifecycle.store import sqlite_file, sqlite_listing
 from lifecycle.store import sqlite_statements as sql
 from lifecycle.store.audit_rows import audit_rows
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.record import (
         AgentLifecycle,
+        AgentState,
         AttemptRow,
         Commit,
         JournalEntry,
@@ -100,13 +101,17 @@ class SqliteStore(SqliteSpendings):
         clock: Callable[[], float] | None = None,
         durable: bool = False,
         patience: float = 60.0,
+        anew: bool = False,
     ) -> Self:
         """Open or make the database; waits up to `patience` seconds for another process's write.
 
+        Where records were and are lost it is made only with `anew`; else RecordsLostError says so.
         Raises StoreFromNewerVersionError, StoreDamagedError (the file was set aside; the next
         open starts afresh) or another StoreError.
         """
-        connect = partial(sqlite_file.open_writer, path, durable=durable, patience=patience)
+        connect = partial(
+            sqlite_file.open_writer, path, durable=durable, patience=patience, anew=anew
+        )
         ledger, flush = Ledger(path), Flush(path)
 
         def committed(connection: sqlite3.Connection) -> None:
@@ -178,6 +183,11 @@ class SqliteStore(SqliteSpendings):
         check_limit(limit)
         query = partial(sqlite_listing.page, which=which or Filter(), cursor=cursor, limit=limit)
         return await self._read(limit, lambda connection: as_page(query(connection), limit))
+
+    async def outlines(self, states: Sequence[AgentState] = ()) -> tuple[Outline, ...]:
+        """Return all records in outline, of these states or of any, the newest created first."""
+        query, values = sqlite_listing.outlines(states)
+        return tuple(map(Outline._make, await self._rows(_LONG, query, values)))
 
     async def commit(self, commit: Commit) -> None:
         """Write one decision in one transaction."""

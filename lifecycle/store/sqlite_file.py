@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lifecycle.errors import (
+    RecordsLostError,
     RepositoryBusyError,
     StoreDamagedError,
     StoreError,
@@ -35,17 +36,27 @@ _PERHAPS_SHORT = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_
 _PARTS = ("", "-wal", "-shm", "-audit")
 
 
-def open_writer(path: Path, *, durable: bool, patience: float) -> sqlite3.Connection:
-    """Return the one connection that writes, on a database that is whole and up to date."""
+def open_writer(
+    path: Path, *, durable: bool, patience: float, anew: bool = False
+) -> sqlite3.Connection:
+    """Return the one connection that writes, on a database that is whole and up to date.
+
+    With `anew` lost records are no reason to refuse: what is left of them is moved aside.
+    """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreError(
             f"this Python has SQLite {sqlite3.sqlite_version}, but 3.37 or newer is needed; "
             "use a newer Python"
         )
+    if is_to_be_made(path):
+        if anew:
+            _move_aside(path, "lost")
+        else:
+            _refuse_lost(path)
     _make(path)
     with _damage_noticed(path):
         unclean = _left_unclean(path)
-        _refuse_newer(path)
+        _refuse_unknown(path)
         if unclean and not _is_anothers(path):
             _check(path)
         connection = sqlite3.connect(path, timeout=patience, isolation_level=None)
@@ -145,6 +156,49 @@ def statements(script: str) -> Iterator[str]:
         yield statement
 
 
+def is_to_be_made(path: Path) -> bool:
+    """Tell whether there are no records at all: no database, or one without a byte."""
+    return not any(_holds_something(_part(path, part)) for part in ("", "-wal"))
+
+
+def lost(path: Path, traces: str) -> RecordsLostError:
+    """Say that records are gone of which there are these traces, and what to do."""
+    what = "is empty" if path.exists() else "is missing"
+    return RecordsLostError(
+        f"{path} {what}, but {traces}: loops ran here, their records are lost, and their tasks "
+        "would be done again. Put a backup in its place; or begin anew on purpose with "
+        "`loopwright init --begin-anew`"
+    )
+
+
+def _refuse_lost(path: Path) -> None:
+    """Raise RecordsLostError where files beside the database show that there were records.
+
+    One that was damaged and set aside was told of, and its audit note went with it.
+    """
+    note = _part(path, "-audit")
+    if _holds_something(note):
+        raise lost(path, f"{note.name} beside it tells of an audit")
+    if was_set_aside(path):
+        return
+    for name in ("logs", "summaries"):
+        with contextlib.suppress(OSError):
+            if any(path.parent.joinpath(name).iterdir()):
+                raise lost(path, f"there are {name} in {path.parent.joinpath(name)}")
+
+
+def was_set_aside(path: Path) -> bool:
+    """Tell whether an earlier database was moved aside; a person was told what that means."""
+    return any(path.parent.glob(f"{path.name}.*-[0-9]*"))
+
+
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def _make(path: Path) -> None:
     """Make the file for its owner alone; its companions get the same permissions."""
     try:
@@ -201,10 +255,17 @@ def _left_unclean(path: Path) -> bool:
     return False
 
 
-def _refuse_newer(path: Path) -> None:
+def _refuse_unknown(path: Path) -> None:
     with contextlib.closing(open_reader(path)) as connection:
         found = _version(connection)
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     known = migrations()[-1][0]
+    if found < 0 or (found == 0 and tables):
+        raise StoreError(
+            f"{path} holds tables, but its schema version (PRAGMA user_version) is {found}, which "
+            "no Loopwright wrote; it was left untouched. Put a backup in its place, or set the "
+            f"version that it had (the newest is {known})"
+        )
     if found > known:
         raise StoreFromNewerVersionError(
             f"{path} has schema version {found}, written by a newer Loopwright; this one knows "
@@ -265,10 +326,7 @@ def _set_aside(path: Path, finding: str, seen: int) -> StoreDamagedError:
                 f"{path} was damaged ({finding}) and another process set it aside just now; "
                 "start again"
             )
-        aside = _free_name(path)
-        for part in _PARTS:
-            with contextlib.suppress(FileNotFoundError):
-                _part(path, part).rename(_part(aside, part))
+        aside = _move_aside(path, "damaged")
         _suspect(path).unlink(missing_ok=True)
     finally:
         lock.release()
@@ -279,11 +337,16 @@ def _set_aside(path: Path, finding: str, seen: int) -> StoreDamagedError:
     )
 
 
-def _free_name(path: Path) -> Path:
+def _move_aside(path: Path, why: str) -> Path:
+    """Move all files of a database to a name of its own that says why; return that of the first."""
     number = 1
-    while any(_part(path, f".damaged-{number}{part}").exists() for part in _PARTS):
+    while any(_part(path, f".{why}-{number}{part}").exists() for part in _PARTS):
         number += 1
-    return _part(path, f".damaged-{number}")
+    aside = _part(path, f".{why}-{number}")
+    for part in _PARTS:
+        with contextlib.suppress(FileNotFoundError):
+            _part(path, part).rename(_part(aside, part))
+    return aside
 
 
 def _is_ours(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.record import AgentState, Filter
+from lifecycle.record import AgentState, Filter, Outline
 from lifecycle.store.damage import as_page
 from lifecycle.store.lenient import fetch
 from lifecycle.store.rows import COLUMNS
@@ -13,6 +13,7 @@ from lifecycle.store.sqlite_file import open_reader
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
     from pathlib import Path
 
     from lifecycle.store.damage import Damaged
@@ -40,6 +41,13 @@ def page(
         "ORDER BY p.cursor DESC",
         values,
     )
+
+
+def outlines(states: Sequence[AgentState]) -> tuple[str, tuple[str, ...]]:
+    """Return the query for all records in outline; text in them may be no UTF-8."""
+    where = f"WHERE coarse IN ({', '.join('?' * len(states))}) " if states else ""
+    query = f"SELECT {', '.join(Outline._fields)} FROM lifecycles {where}ORDER BY cursor DESC"  # noqa: S608  # our own text
+    return query.replace(" state,", " coarse,"), tuple(state.value for state in states)
 
 
 def damaged_in(path: Path) -> list[Damaged]:

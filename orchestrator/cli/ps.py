@@ -122,20 +122,17 @@ def _rows(
         row["state"] = _word(row, runs=runs)
         return row["state"] in states if states else options.all or row["state"] not in OVER
 
-    if options.cursor is not None:
-        from orchestrator.cli.paging import rows_before  # noqa: PLC0415  # needs the whole store
-
-        limit = options.limit + 1
-        return rows_before(database, options.cursor, sorted(read), options.tag, limit, fits)
     from lifecycle.store.peek import read_rows  # noqa: PLC0415  # not for --help
 
-    def first(many: int) -> tuple[list[dict[str, Any]], bool]:
-        rows = read_rows(database, states=sorted(read), tags=options.tag, limit=many)
-        found = [row for row in rows if fits(row)]
-        return found[: options.limit + 1], len(found) > options.limit or len(rows) < many
-
-    found, enough = first(options.limit + 1)
-    return found if enough else first(sys.maxsize)[0]
+    found: list[dict[str, Any]] = []
+    before, many = options.cursor, options.limit + 1
+    while len(found) <= options.limit:
+        rows = read_rows(database, states=sorted(read), tags=options.tag, before=before, limit=many)
+        found += [row for row in rows if fits(row)]
+        if len(rows) < many:
+            break
+        before, many = rows[-1]["cursor"], MAX_PAGE
+    return found[: options.limit + 1]
 
 
 def _word(row: dict[str, Any], *, runs: bool) -> str:

@@ -15,13 +15,16 @@ from lifecycle.machine.states import (
     AwaitingHuman,
     BackingOff,
     Blocked,
+    Coarse,
     Completed,
     Ended,
     PrPending,
     Queued,
     Suspended,
 )
-from lifecycle.state_words import spelled, word_on
+from lifecycle.record import Filter
+from lifecycle.state_words import spelled, word_of, word_on
+from lifecycle.store.walk import every
 
 if TYPE_CHECKING:
     from lifecycle.engine import Engine
@@ -66,11 +69,20 @@ class Census:
     async def begin(self) -> None:
         """Learn what is there, then listen."""
         self._engine.parts.observers.append(self.news)
-        for record in await self._engine.parts.store.unfinished():
-            self._states.setdefault(record.agent_id, _state_of(record))
-            self._since.setdefault(
-                record.agent_id, getattr(record.work, "since", record.updated_at)
-            )
+        store = self._engine.parts.store
+        async for record in every(store, Filter(states=(Coarse.QUEUED, Coarse.RUNNING))):
+            if record.work is not None:
+                began = getattr(record.work, "since", record.updated_at)
+                self._learn(record.agent_id, _state_of(record), began)
+        for known in await store.outlines((Coarse.COMPLETED,)):
+            if known.work_kind:
+                state = (known.work_kind, spelled(word_of(known.work_kind, None)))
+                self._learn(known.agent_id, state, known.updated_at)
+
+    def _learn(self, agent_id: str, state: tuple[str, str], began: float) -> None:
+        """Count what was there before; what was heard of meanwhile is newer."""
+        if self._states.setdefault(agent_id, state) == state:
+            self._since.setdefault(agent_id, began)
 
     def end(self) -> None:
         """Listen no more."""

@@ -338,6 +338,9 @@ class Branches:
         del sha
         return True
 
+    async def agents(self) -> tuple[str, ...]:
+        return ()
+
     async def fetched(self, branch: str) -> str | None:
         del branch
         return None

@@ -70,6 +70,7 @@ TRANSCRIPTS = (
     "test_chains",
     "test_conflicts",
     "test_breaker",
+    "test_shortages",
     "test_budgets",
     "test_reports",
     "test_set_up",

@@ -37,6 +37,7 @@ def test_a_branch_that_a_person_has_checked_out_is_waited_for_and_that_is_told(
         again = ["run", "--task-id", "T001", "--command", script]
     else:
         shutil.rmtree(world.repo / ".loopwright")
+        world.call("init", "--begin-anew")
         again = ["run", "x", "--command", world.script("agent", [DONE])]
     with world.live(*again) as live:
         live.says(f"branch {BRANCH} is checked out at ")

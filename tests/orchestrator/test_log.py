@@ -103,6 +103,20 @@ def test_a_full_log_is_moved_aside_and_both_stay_below_the_cap(tmp_path: Path) -
     assert lines(tmp_path / "runner.log")[-1]["number"] == 99
 
 
+def test_a_full_log_goes_on_where_no_other_can_be_made_until_one_can(tmp_path: Path) -> None:
+    # A folder in the place of the older log: nothing can be moved there.
+    (tmp_path / "runner.log.1" / "full").mkdir(parents=True)
+    with closing(RunnerLog(tmp_path, now=lambda: NOW, cap=2000)) as log:
+        for number in range(50):
+            log.report("agent_spawned", number=number)
+        assert lines(tmp_path / "runner.log")[-1]["number"] == 49
+        (tmp_path / "runner.log.1" / "full").rmdir()
+        (tmp_path / "runner.log.1").rmdir()
+        log.report("agent_spawned", number=50)
+    assert [line["number"] for line in lines(tmp_path / "runner.log")] == [50]
+    assert len(lines(tmp_path / "runner.log.1")) == 50
+
+
 def test_what_is_logged_after_the_end_is_dropped(tmp_path: Path) -> None:
     log = RunnerLog(tmp_path, now=lambda: NOW)
     log.close()

@@ -24,6 +24,7 @@ def _work(world: World, *args: str) -> None:
 def test_work_whose_records_were_lost_goes_into_the_branch_of_the_checkout(world: World) -> None:
     _work(world)
     shutil.rmtree(world.repo / ".loopwright")
+    world.call("init", "--begin-anew")
     _work(world)
     assert "accepted, merged into main as" in world.call("accept", AGENT).stdout
     assert (world.repo / "a.txt").exists()

@@ -40,12 +40,12 @@ STATES: dict[str, State] = {
 }
 
 
-def _loop(world: World, clock: SteppedClock) -> AgentLifecycleLoop:
+def _loop(world: World, clock: SteppedClock, *, retention_hours: float = 24) -> AgentLifecycleLoop:
     return AgentLifecycleLoop(
         repo_dir=world.repo, plan=Plan(tasks=()), ci_provider=None,
         terminal_manager=TerminalManager(world.repo), branch_manager=BranchManager(world.repo),
         workspace_manager=WorkspaceManager(world.repo), clock=clock,
-        settings=Settings(retention_hours=24),
+        settings=Settings(retention_hours=retention_hours),
     )  # fmt: skip
 
 
@@ -113,6 +113,14 @@ async def test_what_became_old_while_nobody_ran_goes_at_the_next_start(world: Wo
         assert engine.parts.completed == {"T-accepted": "accepted"}
     async with _loop(world, clock).opened() as engine:
         assert engine.parts.completed == {"T-accepted": "accepted"}, "it is still known as done"
+
+
+async def test_what_is_kept_for_minutes_is_looked_for_every_few_minutes(world: World) -> None:
+    clock = SteppedClock()
+    async with _loop(world, clock, retention_hours=0.1).opened() as engine:
+        await _keep(engine, "accepted", STATES["accepted"])
+        clock.advance(0.13 * HOUR)
+        await _until_gone(engine, {"accepted"})
 
 
 async def test_a_damaged_record_never_goes_and_keeps_no_other_from_going(world: World) -> None:

@@ -24,9 +24,10 @@ def test_a_runner_whose_state_folder_was_removed_stops_and_lets_the_next_begin(
         folder.rename(world.folder / "gone")  # an agent that writes cannot get in the way of it
         live.ends(2)
         assert "runner.lock was removed while this runner worked" in live.err
-        assert "start again with empty records" in live.err
+        assert "loopwright init --begin-anew" in live.err
     assert not folder.exists() or folder.stat().st_mode & 0o777 == 0o700
     shutil.rmtree(folder, ignore_errors=True)
+    world.call("init", "--begin-anew")
     assert world.json("run", "x", "--command", world.script("agent", [DONE]))["spawn_count"] == 1
 
 

@@ -192,6 +192,19 @@ async def test_a_thousand_lines_a_second_cost_next_to_nothing(stage: Stage) -> N
     assert share < 0.25  # some 2 % by itself; generous where the machine is busy
 
 
+async def test_a_flood_is_carried_about_as_fast_as_it_is_looked_through(stage: Stage) -> None:
+    """A pause of fixed length after each pipe full would let it have 13 MB a second."""
+    line, size = "src/module_7/file_4.cpp:12: warning: unused variable", 120_000_000
+    began, used = time.monotonic(), time.process_time()
+    process = await stage.sh(f"yes '{line}' | head -c {size}")
+    await process.wait()
+    passed = time.monotonic() - began
+    share = (time.process_time() - used) / passed
+    await process.sweep(GRACE)
+    assert size / passed > 30e6
+    assert share < 0.9  # others have their turn meanwhile
+
+
 async def test_without_secrets_no_output_comes_through_the_runner(stage: Stage) -> None:
     stage.terminals.masker = Masker()
     process = await stage.sh("[ -p /dev/fd/1 ] && echo pipe || echo file")

@@ -1,8 +1,7 @@
-"""A secret is found with colours, controls or unseen signs inside, and escaped in part."""
+"""A secret is found with colours inside, and escaped in part."""
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from random import Random
@@ -32,19 +31,6 @@ def woven(inside: str) -> str:
 INSIDE = {
     "colour": "\x1b[1;31m",
     "colour ended": "\x1b[0m\x1b[K",
-    "eight bits": "\x9b31m",
-    "link": "\x1b]8;;http://a.example\x1b\\",
-    "title": "\x1b]0;a title\x07",
-    "null": "\0",
-    "backspace": "\b",
-    "bell and delete": "\x07\x7f",
-    "zero width": "\u200b",
-    "joiner": "\u2060\u200d",
-    "byte order": "\ufeff",
-    "soft hyphen": "\u00ad",
-    "direction": "\u202e",
-    "tag": "\U000e0041",
-    "variant": "\ufe0f",
 }
 
 
@@ -73,26 +59,6 @@ def test_a_coloured_secret_stands_whole_in_a_text_that_is_cleaned_after_it_was_m
     assert text.replace(SECRET, MARK) == text
     assert SECRET in strip(text)
     assert strip(masked({"excerpt": text}, MASKER)["excerpt"]) == MARK
-
-
-def test_half_a_secret_beside_a_cut_is_found_through_colours_too() -> None:
-    assert (
-        MASKER.mask(f"cut \x1b[1m{SECRET[:7]}\x1b[0m{SECRET[7:16]}\x1b[0m")
-        == f"cut \x1b[1m{MARK}\x1b[0m"
-    )
-
-
-def test_what_nobody_sees_is_the_same_in_texts_and_in_bytes() -> None:
-    unseen = [chr(code) for code in range(0xE0FFF + 1) if not 0xD800 <= code <= 0xDFFF]
-    text = "".join(f"a{char}b\n" for char in unseen)
-    raw = text.encode()
-    bare = list(maskveils.unveiled(text, raw, maskveils.shape_of(raw)))
-    other = list(maskveils.unveiled(raw, raw, maskveils.shape_of(raw)))
-    assert [each.text.encode() for each in bare] == [each.text for each in other]
-    rows = set(bare[0].text.split("\n"))
-    for char in unseen:
-        if f"a{char}b" not in clean(f"a{char}b") and char not in "\r\n":
-            assert f"a{char}b" not in rows, hex(ord(char))
 
 
 # --- escaped in part ----------------------------------------------------------------------------
@@ -131,29 +97,6 @@ def test_the_usual_escapes_of_some_characters_are_known() -> None:
         assert MASKER.mask(f"<{text}>") == f"<{MARK}>"
 
 
-@pytest.mark.parametrize("between", [":", " ", "\n"])
-def test_hex_in_pairs_is_masked(between: str) -> None:
-    pairs = SECRET.encode().hex(" ").split()
-    text = between.join(pairs)
-    for form in (text, text.upper()):
-        assert MASKER.mask(f"key: {form} end") == f"key: {MARK} end"
-        assert MASKER.mask_bytes(f"00 01 {form} 02".encode()).decode() == f"00 01 {MARK} 02"
-
-
-@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("before", range(4))
-@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-def test_base64_of_wide_characters_is_masked(
-    order: str, before: int, encode: Callable[[bytes], bytes]
-) -> None:
-    coded = encode(("u" * before + SECRET + "xyz").encode(order)).decode()
-    told = MASKER.mask(f"-e {coded}")
-    assert MARK in told
-    assert len(told) < len(MARK) + 30
-    assert not any(coded[at : at + 16] in told for at in range(12, len(coded) - 24))
-    assert MASKER.mask_bytes(f"-e {coded}".encode()).decode() == told
-
-
 # --- streams ------------------------------------------------------------------------------------
 
 STREAMED = {
@@ -161,7 +104,6 @@ STREAMED = {
     "in json": json.dumps(woven("\x1b[31m"))[1:-1],
     "escaped": "".join(f"\\u{ord(char):04x}" for char in SECRET),
     "quoted": "".join(f"%{ord(char):02X}" for char in SECRET),
-    "pairs": SECRET.encode().hex(":"),
 }
 
 
@@ -180,22 +122,19 @@ def test_a_stream_holds_back_no_coloured_line_and_no_flood_of_nothing() -> None:
     for line in (
         b"\x1b[32mok\x1b[0m 100%\n",
         b'{"a":"\\u001b[1mb"}\n',
-        b"at 19:00:10\n",
-        b"5a 73\n",
     ):
         assert stream.feed(line) == line
     stream.feed(SECRET[:5].encode())
     for _ in range(40):
-        stream.feed(b"\0" * 1000)
+        stream.feed(b"\x1b[0m" * 250)
     assert stream.held <= 2 * maskveils.TAIL
 
 
 def test_ordinary_texts_with_colours_and_escapes_come_back_as_they_were() -> None:
     for text in (
         "\x1b[32mok\x1b[0m a line \u200b \\u001b[0m 100% of %41 \\u0041 C:\\bin",
-        "de ad be ef 00 11 22 33 44 55 66",
-        "a\x00b" * 50,
+        "a half \ud83d of a pair, and bytes that are no UTF-8: \udcff",
     ):
         assert MASKER.mask(text) is text
-        data = text.encode()
+        data = text.encode(errors="replace")
         assert MASKER.mask_bytes(data) is data

@@ -533,3 +533,19 @@ async def test_a_closed_store_says_so(store: LifecycleStore) -> None:
         await store.get("agent-1")
     with pytest.raises(StoreError, match="closed"):
         await store.create(lifecycle())
+
+
+async def test_outlines_tell_of_all_records_or_of_some_states_the_newest_first(
+    store: LifecycleStore,
+) -> None:
+    for name, state in (("a", AgentState.QUEUED), ("b", AgentState.ACCEPTED)):
+        await store.create(lifecycle(name, state=state, task_id=f"T-{name}", task=f"Do {name}"))
+
+    found = await store.outlines()
+    one = await store.outlines((AgentState.ACCEPTED,))
+
+    assert [each.agent_id for each in found] == ["b", "a"]
+    (known,) = one
+    assert (known.task_id, known.task, known.state) == ("T-b", "Do b", "accepted")
+    assert (known.work_kind, known.updated_at) == ("", 1000.0)
+    assert await store.outlines((AgentState.REJECTED,)) == ()
