@@ -82,7 +82,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         saved_work=story.saved,
         # On record it is where it was made; the repository may have moved since.
         workspace_path=str(case.workspace.path if case.workspace else facts.get("workspace", "")),
-        notes=[*map(str, facts.get("notes", ())), *_hidden(case)],
+        notes=[*map(str, facts.get("notes", ())), *_hidden(case), *story.notes],
         blockers=story.blockers(),
         communications=_communications(case, mail),
         retry_count=tally.retry_count if tally else 0,
@@ -130,6 +130,7 @@ class _Story:
         self._gates: tuple[GateResult, ...] = ()
         self.saved: SavedWork | None = None
         self.last_words = ""
+        self.notes: tuple[str, ...] = ()
         self.ci: CIFacts | None = None
         self.answer: Answer | None = None
         self.guidance: list[Guidance] = []
@@ -172,7 +173,7 @@ class _Story:
             self._word, self._since = event.word, event.at
 
     def _captured(self, event: on.SnapshotTaken, _before: str, _after: str) -> None:
-        self.last_words = event.last_words
+        self.last_words, self.notes = event.last_words, event.notes
         if event.saved_ref:
             self.saved = SavedWork(ref=event.saved_ref, files=event.dirty)
 

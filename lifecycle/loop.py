@@ -37,6 +37,7 @@ from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from runtime.checkouts import JudgingCheckouts
 from runtime.commands import CommandRunner
+from runtime.scratch import sweep
 from runtime.setup.facts import SetupFacts
 from runtime.setup.portslots import PortSlots
 from runtime.workspace import WorkspaceManager
@@ -208,6 +209,7 @@ class AgentLifecycleLoop:
     async def _build(self) -> Engine:
         self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock.acquire()
+        await asyncio.to_thread(sweep)
         self._store = self._given_store or await SqliteStore.open(
             self._paths.database, clock=self._clock.now
         )

@@ -8,9 +8,6 @@ checkout names: it sees the repository through `runtime.gitview`.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import weakref
 from configparser import Error as ConfigError
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +17,7 @@ from runtime.errors import GitError, RepositoryError
 from runtime.gitcall import GitCall, GitResult
 from runtime.gitguard import require_own_objects, require_passable
 from runtime.gitview import LISTING, MISLED, UNREADABLE, Place, View, locate, misleads, pinned
+from runtime.scratch import scratch_of
 from runtime.tree import shown
 
 if TYPE_CHECKING:
@@ -205,8 +203,7 @@ class Git:
         if self._home is not None and self._home.parent.is_dir():
             return self._home
         if self._apart is None:
-            self._apart = Path(tempfile.mkdtemp(prefix="loopwright-git-"))
-            weakref.finalize(self, shutil.rmtree, self._apart, ignore_errors=True)
+            self._apart = scratch_of(self, "git")
         return self._apart
 
 

@@ -85,6 +85,10 @@ class Homes:
         """Move away what a repository left that was here before; None if that is not what it is."""
         if folder.parent not in self.roots or not _leads_nowhere(folder):
             return None
+        return self.put_aside(folder)
+
+    def put_aside(self, folder: Path) -> Path:
+        """Move a workspace away, with all that is in it; return where it is."""
         there = folder.parent / worktrees_dir.SET_ASIDE
         there.mkdir(mode=0o700, exist_ok=True)
         number = len(list(there.glob(f"{folder.name}-*"))) + 1

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import os
 import stat
-import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from runtime.git import set_over
 from runtime.gitview import pinned
 from runtime.lfs import Pointer
 from runtime.ownership import OWN_FILES_OUT
+from runtime.scratch import scratch
 from runtime.tree import STATUS, parse_status, shown
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class OwnIndex(NamedTuple):
     env: dict[str, str]
     staged: bytes
     """Names of new files that the agent put into its own index, each ended by NUL."""
+    unreadable: str = ""
+    """What git says of that index where it cannot read it."""
 
 
 @asynccontextmanager
@@ -79,19 +81,19 @@ async def own_index(git: Git, checkout: Checkout) -> AsyncIterator[OwnIndex]:
     It holds no stat data and no flags, so that git reads each file to compare it. The index of the
     checkout is an agent's: it can say of any file that it did not change.
     """
-    with tempfile.TemporaryDirectory(prefix="loopwright-index-") as scratch:
+    with scratch("index") as folder:
         env = {
             **checkout.env,
-            "GIT_INDEX_FILE": f"{scratch}/index",
+            "GIT_INDEX_FILE": f"{folder}/index",
             **set_over([("core.sparseCheckout", "false")]),
         }
         cwd = checkout.folder
         # On a branch without a commit, nothing is in it.
-        _, staged = await asyncio.gather(
+        begun, (staged, unreadable) = await asyncio.gather(
             git.run("read-tree", "HEAD", cwd=cwd, env=env, check=False, timeout=SLOW),
             _staged_files(git, checkout),
         )
-        yield OwnIndex(env, staged)
+        yield OwnIndex(env, staged, unreadable if begun.code == 0 else "")
 
 
 async def status_of(git: Git, checkout: Checkout) -> TreeStatus:
@@ -116,6 +118,7 @@ async def status_in(git: Git, checkout: Checkout, index: OwnIndex) -> TreeStatus
     followed = await followed_pointers(git, checkout.folder, env, "HEAD", changed)
     status = replace(
         status,
+        unreadable=index.unreadable,
         changed=tuple(name for name in changed if name not in followed),
         untracked=(*checkout.not_made(status.untracked), *inner),
         hidden=(*checkout.not_made(status.hidden), *followed),
@@ -143,11 +146,18 @@ async def _as_filtered(git: Git, checkout: Checkout, view: View, status: TreeSta
     )
 
 
-async def _staged_files(git: Git, checkout: Checkout) -> bytes:
-    """Return what an agent put into its index for its next commit, although it is ignored."""
+async def _staged_files(git: Git, checkout: Checkout) -> tuple[bytes, str]:
+    """Return what an agent put into its index for its next commit, although it is ignored.
+
+    Of an index that git cannot read, what it says of it.
+    """
     asked = ("diff-index", "--cached", "--name-only", "--no-renames", "--diff-filter=A", "-z")
     told = await git.run(*asked, "HEAD", cwd=checkout.folder, env=checkout.env, check=False)
-    return told.stdout if told.code == 0 else b""
+    if told.code:
+        return b"", told.stderr.strip() or f"exit code {told.code}"
+    if not (checkout.git_dir / "index").exists():
+        return b"", "it has no index, so git takes all its files for removed"
+    return told.stdout, ""
 
 
 def _added(status: bytes, staged: bytes) -> bytes:
@@ -235,10 +245,10 @@ async def really_changed(
         if told:
             mode, sha, _ = told.split(b" ")
             known[shown(name)] = mode, sha.decode()
-    return [name for name in wanted if not _is_blob(folder / name, *known.get(name, (b"", "")))]
+    return [name for name in wanted if not is_blob(folder / name, *known.get(name, (b"", "")))]
 
 
-def _is_blob(path: Path, mode: bytes, sha: str) -> bool:
+def is_blob(path: Path, mode: bytes, sha: str) -> bool:
     """Tell whether a file is just what an object holds, and as executable as it should be."""
     algorithm = {40: hashlib.sha1, 64: hashlib.sha256}.get(len(sha))
     try:

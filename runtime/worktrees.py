@@ -274,8 +274,8 @@ class Worktrees:
             usual = common / "worktrees" / path.name
             if usual.is_symlink():  # not by git, and it would keep a new one from its place
                 usual.unlink()
-            if ownership.registration(common, path) is not None:
-                await self._ask(*removal)
+            if (git_dir := ownership.registration(common, path)) is not None:
+                await asyncio.to_thread(remove_tree, git_dir)
 
     async def point(self, ref: str, commit: str) -> None:
         """Let the ref name the commit."""

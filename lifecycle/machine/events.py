@@ -232,6 +232,8 @@ class SnapshotTaken(AttemptEvent):
     last_words: str = ""
     elsewhere: str = ""
     """Where the workspace stands, if its commit is not the one the agent's branch is at."""
+    notes: tuple[str, ...] = ()
+    """What else the next attempt should know of its workspace."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,98 @@
+"""A workspace that git cannot read: its work is saved, it is made anew, and the loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lifecycle.machine.states import Completed
+from lifecycle.result import LoopResultType
+from tests.lifecycle.world import AGENT, DONE, PATIENCE, Step, World, commit
+
+if TYPE_CHECKING:
+    from lifecycle.result import LoopResult
+
+FAILED: Step = {"exit": 1}
+WORK = "nobody else has this\n"
+OTHER = "agent-T002"
+
+NAMES = """
+d="$(git rev-parse --git-dir)" c="$(git rev-parse --git-common-dir)"
+loose() { o=$(git rev-parse "$1"); echo "$c/objects/$(echo $o | cut -c1-2)/$(echo $o | cut -c3-)"; }
+broken() { f=$(loose "$1"); chmod u+w "$f"; echo garbage > "$f"; }
+"""
+SPOILED = {
+    "the index is empty": ': > "$d/index"',
+    "the index is garbage": 'echo garbage > "$d/index"',
+    "the index is a pipe": 'rm "$d/index"; mkfifo "$d/index"',
+    "the index is a folder": 'rm "$d/index"; mkdir "$d/index"',
+    "the index is gone": 'rm "$d/index"',
+    "HEAD is garbage": 'echo garbage > "$d/HEAD"',
+    "HEAD is empty": ': > "$d/HEAD"',
+    "HEAD is no commit": 'git rev-parse HEAD | tr a-f0-9 b-f0-9a > "$d/HEAD"',
+    "HEAD is a pipe": 'rm "$d/HEAD"; mkfifo "$d/HEAD"',
+    "an encoding": "echo '*.txt working-tree-encoding=UTF-16' > .gitattributes; echo x > a.txt",
+    "attributes are a pipe": "mkfifo .gitattributes",
+    "ignore rules are a pipe": "mkfifo .gitignore",
+    "ignore rules are a socket": "python3 -c 'import socket as s; "
+    's.socket(s.AF_UNIX).bind(".gitignore")\'',
+    "pipes further down": "mkdir sub; mkfifo sub/.gitignore sub/.gitattributes; echo x > sub/x",
+    "the pointer is garbage": "echo garbage > .git",
+    "the pointer is gone": "rm .git",
+    "the registration is gone": 'rm -r "$d"',
+    "the commit is gone": 'rm -f "$(loose HEAD)"',
+    "the tree is gone": 'rm -f "$(loose HEAD^{tree})"',
+    "a file's content is gone": 'rm -f "$(loose HEAD:x.txt)"',
+    "the commit is garbage": "broken HEAD",
+    "the tree is garbage": "broken HEAD^{tree}",
+    "a file's content is garbage": "broken HEAD:x.txt",
+    "the branch is garbage": 'echo garbage > "$c/refs/heads/agent/agent-T001"',
+    "the branch is a pipe": 'b="$c/refs/heads/agent/agent-T001"; rm "$b"; mkfifo "$b"',
+    "the folder is a link": 'p="$PWD"; mv "$p" "$p.moved"; ln -s "$p.moved" "$p"',
+}
+
+
+def shell(line: str) -> Step:
+    """Let the agent run a line of shell."""
+    return {"run": {"argv": ["sh", "-c", NAMES + line]}}
+
+
+async def both(world: World, attempts: dict[int, list[Step]]) -> list[LoopResult]:
+    """Run it, and another task that needs the only place meanwhile."""
+    world.settings.update(max_live_agents=1)
+    loop = world.loop()
+    other = world.agent([*commit("other.txt"), DONE], OTHER)
+    runs = [
+        loop.run_agent_loop(world.agent(attempts), world.task()),
+        loop.run_agent_loop(other, world.task("T002")),
+    ]
+    return await asyncio.wait_for(asyncio.gather(*runs), PATIENCE)
+
+
+def all_saved(world: World) -> str:
+    """Return all files under all saved refs."""
+    refs = world.git("for-each-ref", "--format=%(refname)", "refs/loopwright/saved").split()
+    return "\n".join(
+        world.git("show", f"{ref}:{name}")
+        for ref in refs
+        for name in world.git("ls-tree", "-r", "--name-only", ref).splitlines()
+    )
+
+
+@pytest.mark.parametrize("how", SPOILED)
+async def test_work_is_saved_from_a_workspace_that_git_cannot_read_and_the_loop_goes_on(
+    world: World, how: str
+) -> None:
+    attempts = {
+        1: [*commit("x.txt", "one"), {"write": {"path": "wip.txt", "text": WORK}},
+            shell(SPOILED[how]), FAILED],
+        2: [*commit("y.txt", "two"), DONE],
+    }  # fmt: skip
+    results = await both(world, attempts)
+    assert [each.result_type for each in results] == [LoopResultType.TASK_COMPLETE] * 2
+    assert WORK.strip() in all_saved(world) or world.git("show", f"agent/{AGENT}:wip.txt") == WORK
+    assert isinstance(await world.work(), Completed)
+    assert world.git("show", f"agent/{AGENT}:y.txt") == "two"
+    assert (await world.attempts())[0].saved_ref
