@@ -309,12 +309,14 @@ class Performer:
         rebuilt: Rebuilt | None = None,
     ) -> Event:
         """Look what an attempt left, and save what is in no commit."""
+        before = case.workspace
         workspace = await whole(self._parts, case)
+        again = workspace.notes if workspace is not before else ()
         await self._parts.workspaces.unlock(workspace)
         status = await self._parts.workspaces.status(workspace)
         if status.unreadable:
             raise WorkspaceError(f"git cannot read {workspace.path}: {status.unreadable}")
-        saved, notes = (rebuilt.saved_ref, rebuilt.notes) if rebuilt else ("", ())
+        saved, notes = (rebuilt.saved_ref, rebuilt.notes) if rebuilt else ("", again)
         if status.dirty or status.hidden:
             ref, left_out = await save(self._parts, workspace, attempt, "end of attempt")
             saved, notes = ref or saved, (*notes, *left_out)

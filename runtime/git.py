@@ -7,6 +7,7 @@ checkout names: it sees the repository through `runtime.gitview`.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from configparser import Error as ConfigError
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import GitError, RepositoryError
 from runtime.gitcall import GitCall, GitResult
-from runtime.gitguard import require_own_objects, require_passable
+from runtime.gitguard import HOLDS_UP, holding_up, require_own_objects, require_passable
 from runtime.gitview import LISTING, MISLED, UNREADABLE, Place, View, locate, misleads, pinned
 from runtime.scratch import scratch_of
 from runtime.tree import shown
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT = 120.0
 LISTING_TIMEOUT = 10.0
+LONG = 2.0
+"""Seconds after which it is looked what may hold a command up."""
 OLDEST_FOR_MERGE = (2, 38)
 
 # Who or where the user is may be inherited; which repository, index or helper to use may not.
@@ -124,7 +127,7 @@ class Git:
         call = GitCall(
             args, _command(args), cwd, self._whole(args[0], env, place, view), timeout, input
         )
-        result = await call.run()
+        result = await _minded(call, place)
         if check and result.code != 0:
             raise call.failed(result)
         return result
@@ -212,6 +215,22 @@ def _place(cwd: Path, env: Mapping[str, str] | None) -> Place | None:
         return locate(cwd)
     tree = env.get("GIT_WORK_TREE")
     return pinned(Path(env["GIT_DIR"]), None if tree is None else Path(tree))
+
+
+async def _minded(call: GitCall, place: Place | None) -> GitResult:
+    """Run it to its end, or until it is seen that it waits for the end of what has none."""
+    running = asyncio.ensure_future(call.run())
+    try:
+        done, _ = await asyncio.wait({running}, timeout=LONG)
+        if not done and place is not None:
+            found = await asyncio.to_thread(holding_up, place)
+            if found and not running.done():
+                raise GitError(HOLDS_UP.format(file=found[0]))
+        return await running
+    finally:
+        if not running.done():
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
 
 def _command(args: tuple[str, ...]) -> tuple[str, ...]:

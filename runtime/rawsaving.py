@@ -37,7 +37,8 @@ class RawSaver(Saver):
         rules.write_bytes(checkout.ignored or b"")
         env = {**self._env, **set_over([("core.sparseCheckout", "false")])}
         env["GIT_INDEX_FILE"] = str(self._fresh_index())
-        await self._git.run("read-tree", head, cwd=folder, env=env, timeout=SLOW)
+        if head:
+            await self._git.run("read-tree", head, cwd=folder, env=env, timeout=SLOW)
         listed = await self._names(env, "--stage")
         known = dict(_entry(each) for each in listed)
         asked = ("--others", f"--exclude-from={rules}", "--", ".", *OWN_FILES_OUT)

@@ -8,31 +8,40 @@ which no process of an agent is alive.
 from __future__ import annotations
 
 import asyncio
-import os
+import re
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime import ownership
+from runtime.damage import set_aside
 from runtime.errors import GitError, WorkspaceError
+from runtime.gitguard import OF_THE_WORKTREE, endless, rules_in
 from runtime.ownership import BRANCH_REFS, SAVED_REFS
 from runtime.status import SLOW, status_of
 from runtime.tree import SHA, some_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from runtime.git import Git
+    from runtime.gitview import Place
     from runtime.homes import Homes
     from runtime.rescue import Rescue
     from runtime.saving import SavedWork
     from runtime.workspace import Workspace
     from runtime.worktrees import Found, Worktrees
 
-_RULES = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
-_OF_THE_WORKTREE = ("HEAD", "index", "info/sparse-checkout", "logs/HEAD")
+NOTHING_WHOLE = (
+    "git cannot read {found.path}, and no commit of {found.branch} is whole, not even its base "
+    "{found.base_commit}: {why}\nsee `git fsck` in the repository"
+)
+HEADS_TRIED = 50
+WHOLE = ("rev-list", "--objects", "--verify-objects", "--quiet")
+"""Fails where an object cannot be read."""
+_IDS = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 _LOG_READ = 65_536
 PIPES = "git would wait for ever for the end of these, so they were removed: {files}"
 _REASON = "git could not read the workspace"
@@ -67,26 +76,34 @@ class Rebuilder:
 
     async def rebuild(self, agent_id: str, name: str) -> Rebuilt | None:
         """Have a workspace there that git can read; None where nothing was wrong with it."""
+        pipes = await self._pipes_in_its_ref(agent_id)
+        lost = bool(pipes)
         found = await self._trees.find(agent_id)
         if found.base_commit is None or found.half_made or found.git_dir is None:
             return None
-        notes = await self._without_pipes(found)
-        if not (why := await self._unreadable(found)):
+        pipes += await self._pipes_in(found)
+        notes = (PIPES.format(files=some_of(pipes)),) if pipes else ()
+        if not (why := await self._unreadable(found, name)):
             return Rebuilt("", notes) if notes else None
-        async for commit in self._whole_commits(found):
-            saved, aside = await self._clear(found, commit, name)
-            notes += _told(found, why, commit, saved, aside)
+        if lost:  # what git has packed of it is older
+            found = replace(found, head=None)
+        heads = await self._heads(found)
+        for commit in heads:
+            await self._set_aside_damaged(commit)
+        saved = await self._save(found, heads, name)
+        # What was missing may be there again: the same files make the same objects.
+        for commit in heads:
+            if not await self._is_whole(commit, found.base_commit):
+                continue
+            aside = await self._clear(found, saved)
             await self._move_branch(found, commit, name)
             await self._make(agent_id)
-            if not (why := await self._unreadable(await self._trees.find(agent_id))):
+            if not await self._unreadable(await self._trees.find(agent_id), name):
+                notes += _told(found, why, commit, saved, aside)
                 return Rebuilt(saved.ref if saved else "", notes)
-            found = await self._trees.find(agent_id)
-        raise GitError(
-            f"git cannot read {found.path}, and no commit of {found.branch} is whole, not even "
-            f"its base {found.base_commit}: {why}\nsee `git fsck` in the repository"
-        )
+        raise GitError(NOTHING_WHOLE.format(found=found, why=why))
 
-    async def _unreadable(self, found: Found) -> str:
+    async def _unreadable(self, found: Found, name: str) -> str:
         """Say what git cannot read of a workspace; empty if it can."""
         if (checkout := found.checkout) is None:
             return "it is no worktree any more"
@@ -99,6 +116,8 @@ class Rebuilder:
                 return status.unreadable
             if not await self._is_whole(status.head or base, base):
                 return f"objects of the commit {status.head[:12]} are missing or damaged"
+            if status.dirty:  # some files it can compare and not add
+                await self._rescue.keep(found.agent_id, checkout, name, _REASON)
         except GitError as error:
             if error.code is None:  # git did not get as far as reading it
                 raise
@@ -107,76 +126,93 @@ class Rebuilder:
 
     async def _is_whole(self, commit: str, base: str) -> bool:
         """Tell whether all of a commit can be read, and all commits since the base."""
-        asked = ("rev-list", "--objects", "--verify-objects", "--quiet")
         for span in ((commit, "--not", base), ("--no-walk", commit)):
-            told = await self._ask(*asked, *span)
+            told = await self._ask(*WHOLE, *span)
             if told is None:
                 return False
         return await self._ask("merge-base", "--is-ancestor", base, commit) is not None
 
-    async def _whole_commits(self, found: Found) -> AsyncIterator[str]:
-        """Find commits of the branch that are whole, the newest first, the base last."""
-        base = found.base_commit or ""
+    async def _heads(self, found: Found) -> tuple[str, ...]:
+        """Return the commits that the branch is known to have been at, newest first, base last."""
         common = await self._trees.common_dir()
         named = [found.head or ""]
         named += _logged(common / "logs" / BRANCH_REFS / found.agent_id)
         named += _logged((found.git_dir or common) / "logs" / "HEAD")
         refs = await self._ask(
-            "for-each-ref", "--sort=-creatordate", "--format=%(parent)",
+            "for-each-ref", "--sort=-refname", "--format=%(parent)",
             f"{SAVED_REFS}{found.agent_id}/",
         )  # fmt: skip
         named += [line.partition(" ")[0] for line in (refs or "").splitlines()]
-        for commit in dict.fromkeys([*named, base]):
-            if SHA.fullmatch(commit) and await self._is_whole(commit, base):
-                yield commit
+        known = dict.fromkeys(each for each in named if SHA.fullmatch(each))
+        base = found.base_commit or ""
+        known.pop(base, None)
+        return (*list(known)[:HEADS_TRIED], base)
 
-    async def _clear(
-        self, found: Found, commit: str, name: str
-    ) -> tuple[SavedWork | None, Path | None]:
-        """Save what is there and take it away; return also where files went that are not saved."""
-        saved = None
-        try:
-            saved = await self._rescue.all_of(found, name, _REASON)
-        except (GitError, WorkspaceError):
-            saved = await self._rescue.as_they_are(found, commit, name, _REASON)
+    async def _set_aside_damaged(self, commit: str) -> None:
+        """Take damaged objects out of the way of the same ones made anew.
+
+        Git writes no object that it believes to have.
+        """
+        here = await self._trees.here()
+        asked = (*WHOLE, "--no-walk", commit)
+        while True:
+            told = await self._git.run(*asked, cwd=self._repo(here), check=False, timeout=SLOW)
+            named = dict.fromkeys(_IDS.findall(told.stderr)) if told.code else ()
+            objects = here.common_dir / "objects"
+            if not any([await asyncio.to_thread(set_aside, objects, sha) for sha in named]):
+                return
+
+    async def _save(self, found: Found, heads: Sequence[str], name: str) -> SavedWork | None:
+        """Save all that is in the workspace, as git sees it or, where it cannot, byte for byte."""
+        with suppress(GitError, WorkspaceError):
+            return await self._rescue.all_of(found, name, _REASON)
+        for commit in heads:
+            if await self._is_whole(commit, found.base_commit or ""):
+                return await self._rescue.as_they_are(found, commit, name, _REASON)
+        raise GitError(NOTHING_WHOLE.format(found=found, why=f"not even {found.base_commit}"))
+
+    async def _clear(self, found: Found, saved: SavedWork | None) -> Path | None:
+        """Take the workspace away; return where it is if not all of it is saved."""
         pointer = found.path / ".git"
         foreign = pointer.is_dir() and not pointer.is_symlink()
         aside = None
-        if foreign or (saved and saved.problems):
+        if found.path.is_dir() and (foreign or (saved and saved.problems)):
             if not foreign:  # it would lead git to the workspace that takes its place
                 pointer.unlink(missing_ok=True)
             aside = self._homes.put_aside(found.path)
         await self._trees.take_down(found.path)
-        return saved, aside
+        return aside
 
     async def _move_branch(self, found: Found, commit: str, name: str) -> None:
         if found.head == commit:
             return
-        if found.head is not None:
-            # Of a commit that is not there git keeps nothing.
+        if found.head is not None and await self._is_whole(found.head, found.base_commit or ""):
+            # A ref to what cannot be read would only keep git from cleaning up.
             await self._ask("update-ref", f"{SAVED_REFS}{found.agent_id}/{name}-head", found.head)
         ref = BRANCH_REFS + found.agent_id
         if await self._ask("update-ref", ref, commit) is None:
             ((await self._trees.common_dir()) / ref).unlink(missing_ok=True)
             await self._trees.point(ref, commit)
 
-    async def _without_pipes(self, found: Found) -> tuple[str, ...]:
-        """Remove what has no end and no content, and holds up whoever reads it as a file."""
-        common, ref = await self._trees.common_dir(), BRANCH_REFS + found.agent_id
-        near = [common / ref, common / "logs" / ref]
-        if found.git_dir is not None:
-            near += [found.git_dir / each for each in _OF_THE_WORKTREE]
-        gone = await asyncio.to_thread(_remove_pipes, found.path, near)
-        if not gone:
-            return ()
-        return (PIPES.format(files=some_of(gone)),)
+    async def _pipes_in_its_ref(self, agent_id: str) -> list[str]:
+        """Remove what holds up whoever lists refs; what the branch was at its log tells."""
+        common, ref = await self._trees.common_dir(), BRANCH_REFS + agent_id
+        return _removed(endless((f"{common}/{ref}", f"{common}/logs/{ref}")))
+
+    async def _pipes_in(self, found: Found) -> list[str]:
+        """Remove what has no end and no content where git reads files of this workspace."""
+        near = [f"{found.git_dir}/{each}" for each in OF_THE_WORKTREE]
+        gone = await asyncio.to_thread(lambda: _removed(endless((*near, *rules_in(found.path)))))
+        return [each.removeprefix(f"{found.path}/") for each in gone]
+
+    @staticmethod
+    def _repo(here: Place) -> Path:
+        return here.root or here.common_dir
 
     async def _ask(self, *args: str) -> str | None:
         """Ask git in the repository, not in the workspace; None where it fails."""
-        here = await self._trees.here()
-        done = await self._git.run(
-            *args, cwd=here.root or here.common_dir, check=False, timeout=SLOW
-        )
+        where = self._repo(await self._trees.here())
+        done = await self._git.run(*args, cwd=where, check=False, timeout=SLOW)
         return done.text if done.code == 0 else None
 
 
@@ -213,20 +249,9 @@ def _logged(file: Path) -> list[str]:
     return [word for pair in words for word in reversed(pair) if SHA.fullmatch(word)]
 
 
-def _remove_pipes(folder: Path, near: list[Path]) -> list[str]:
-    """Remove pipes, sockets and devices where git reads rules or its own files."""
+def _removed(files: Iterable[str]) -> list[str]:
     gone = []
-    for file in (*near, *_rules_in(folder)):
-        with suppress(OSError):
-            mode = file.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
-                file.unlink()
-                inside = file.is_relative_to(folder)
-                gone.append(str(file.relative_to(folder) if inside else file))
+    for file in files:
+        Path(file).unlink(missing_ok=True)
+        gone.append(file)
     return gone
-
-
-def _rules_in(folder: Path) -> Iterator[Path]:
-    for at, _, files in os.walk(folder):
-        for name in _RULES.intersection(files):
-            yield Path(at, name)

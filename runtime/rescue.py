@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime import ownership
-from runtime.errors import WorkspaceError
+from runtime.errors import GitError, WorkspaceError
 from runtime.gitview import pinned
 from runtime.ignoring import rules_of, user_rules
 from runtime.ownership import SAVED_REFS
 from runtime.rawsaving import RawSaver
 from runtime.saving import SavedWork, Saver, keep_work, save_work, saved_message
 from runtime.setup.made import made_in
-from runtime.status import Checkout
+from runtime.status import Checkout, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,11 +63,18 @@ class Rescue:
     async def keep(
         self, agent_id: str, checkout: Checkout, name: str, reason: str, *, for_good: bool = False
     ) -> SavedWork | None:
-        """Save what is uncommitted in a checkout that git can read."""
+        """Save what is uncommitted in a checkout; before it goes, whatever git makes of its files."""
         limit = self._save_limit()
-        return await keep_work(
-            self._git, checkout, agent_id, name, reason, for_good=for_good, limit=limit
-        )
+        try:
+            return await keep_work(
+                self._git, checkout, agent_id, name, reason, for_good=for_good, limit=limit
+            )
+        except GitError as error:
+            if error.code is None or not for_good:
+                raise
+            head = await head_of(self._git, checkout)
+            saver = RawSaver(self._git, checkout, for_good=for_good, limit=limit)
+            return await self._by(saver, agent_id, head, name, reason)
 
     async def all_of(self, found: Found, name: str, reason: str) -> SavedWork | None:
         """Save all that would be lost with the folder; WorkspaceError where that cannot be."""
@@ -75,12 +82,9 @@ class Rescue:
             return None
         if found.checkout is None:
             checkout = Checkout(await self._trees.common_dir(), found.path)
-            saved = await save_work(
-                Saver(self._git, checkout, for_good=True, limit=self._save_limit()),
-                head=found.head or found.base_commit or "",
-                ref=f"{SAVED_REFS}{found.agent_id}/{name}",
-                message=saved_message(found.agent_id, name, reason),
-            )
+            saver = Saver(self._git, checkout, for_good=True, limit=self._save_limit())
+            head = found.head or found.base_commit or ""
+            saved = await self._by(saver, found.agent_id, head, name, reason)
         else:
             ownership.straighten(found.checkout.git_dir)
             base = found.base_commit or ""
@@ -101,9 +105,13 @@ class Rescue:
         base = found.base_commit or head
         checkout = Checkout(await self._trees.common_dir(), found.path)
         checkout = await self.with_rules(found.agent_id, base, checkout)
-        return await save_work(
-            RawSaver(self._git, checkout, for_good=True, limit=self._save_limit()),
-            head=head,
-            ref=f"{SAVED_REFS}{found.agent_id}/{name}",
-            message=saved_message(found.agent_id, name, reason),
-        )
+        saver = RawSaver(self._git, checkout, for_good=True, limit=self._save_limit())
+        return await self._by(saver, found.agent_id, head, name, reason)
+
+    @staticmethod
+    async def _by(
+        saver: Saver, agent_id: str, head: str, name: str, reason: str
+    ) -> SavedWork | None:
+        ref = f"{SAVED_REFS}{agent_id}/{name}"
+        message = saved_message(agent_id, name, reason)
+        return await save_work(saver, head=head, ref=ref, message=message)

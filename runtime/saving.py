@@ -100,7 +100,7 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
         else:
             head, on_branch = status.head, status.branch is not None
             clean = not status.dirty and not status.hidden
-        if for_good and head and not on_branch:
+        if for_good and not on_branch and await _has_files(git, checkout, head):
             keep = ("update-ref", f"{ref}-detached", head)
             await git.run(*keep, cwd=checkout.folder, env=checkout.env)
         if clean and not (for_good and may_have_links(Path(index.env["GIT_INDEX_FILE"]))):
@@ -109,6 +109,13 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
     message = saved_message(agent_id, name, reason)
     saver = Saver(git, checkout, for_good=for_good, limit=limit)
     return await save_work(saver, head=head, ref=ref, message=message, extra=extra)
+
+
+async def _has_files(git: Git, checkout: Checkout, commit: str) -> bool:
+    """Tell whether the files of a commit are there: a ref to one without is no use to anybody."""
+    asked = ("cat-file", "-e", f"{commit}^{{tree}}")
+    told = await git.run(*asked, cwd=checkout.folder, env=checkout.env, check=False)
+    return bool(commit) and told.code == 0
 
 
 async def save_work(

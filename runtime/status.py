@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _FOLDER, _EXECUTABLE = b"040000 ", b"100755"
 _MODES = (b"100644", _EXECUTABLE)
+LOST = "(unknown)"
+"""What git calls a branch whose file it cannot read."""
 SLOW = 600.0
 """Seconds for a git command that touches every file of a repository."""
 STATUS_SECONDS = 30.0
@@ -118,7 +120,7 @@ async def status_in(git: Git, checkout: Checkout, index: OwnIndex) -> TreeStatus
     followed = await followed_pointers(git, checkout.folder, env, "HEAD", changed)
     status = replace(
         status,
-        unreadable=index.unreadable,
+        unreadable=index.unreadable or ("its branch is damaged" if status.branch == LOST else ""),
         changed=tuple(name for name in changed if name not in followed),
         untracked=(*checkout.not_made(status.untracked), *inner),
         hidden=(*checkout.not_made(status.hidden), *followed),

@@ -23,7 +23,7 @@ from runtime.gitview import pinned, read_small
 from runtime.nested import loose_links
 from runtime.ownership import BASE_REFS, BRANCH_REFS, Record, checked_id
 from runtime.programs import named_programs, new_programs
-from runtime.rebuild import Rebuilder, Rebuilt
+from runtime.rebuild import WHOLE, Rebuilder, Rebuilt
 from runtime.rescue import Rescue
 from runtime.saving import SAVE_LIMIT, SavedWork
 from runtime.status import Checkout, head_of, status_of
@@ -104,7 +104,9 @@ class WorkspaceManager:
             return await self._prepare(agent_id, base)
 
     async def _prepare(self, agent_id: str, base: str | None = None) -> Workspace:
+        mended = await self._trees.without_link(agent_id)
         found, notes = await self._adopted(await self._trees.find(agent_id), base)
+        notes = (*mended, *notes)
         if _is_whole(found):
             return await self._rejoin(found, notes)
         found, more = await self._made_room(found)
@@ -180,6 +182,8 @@ class WorkspaceManager:
         if head in (workspace.base_commit, ""):
             return ()
         span = f"{workspace.base_commit}..{_commit_id(head)}"
+        # A commit whose objects are damaged looks like any other until somebody reads its files.
+        await self._read(workspace, *WHOLE, span)
         asked = ("log", "-z", LOG_FORMAT, f"--max-count={limit}", "--end-of-options", span)
         return parse_log(await self._read(workspace, *asked))
 

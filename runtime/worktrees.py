@@ -261,6 +261,10 @@ class Worktrees:
                 await asyncio.to_thread(remove_tree, git_dir)
         return tuple(notes)
 
+    async def without_link(self, agent_id: str) -> tuple[str, ...]:
+        """Let no link be in the place of a workspace: what is behind it is not looked at."""
+        return self._homes.without_link(await self.common_dir(), checked_id(agent_id))
+
     async def take_down(self, path: Path) -> None:
         """Remove the worktree's folder and registration, whatever is left of either."""
         common = await self.common_dir()
