@@ -97,6 +97,9 @@ class Settings(BaseModel):
     """Hours that they may work in a day, those of attempts at the same time added up."""
     day_budget_attempts: int | None = Field(None, ge=1)
     """Attempts that they may make in a day."""
+    save_limit_mb: int = Field(1024, ge=1)
+    """MiB of uncommitted files that one save takes, the smallest first. What is beyond is named,
+    and its workspace is kept."""
     stop_grace: float = Field(10.0, ge=0, le=600)
     """Seconds between asking an agent to end and ending it."""
     gate_timeout: float = Field(1800.0, gt=0)

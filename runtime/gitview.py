@@ -160,7 +160,8 @@ class View:
         self._read_from = (str(common / "config"), str(source / "config.worktree"))
         self._text: bytes | None = None
         self._seen: tuple[Stamp | None, ...] = ()
-        self._made: Stamp | None = None
+        self._made: tuple[Stamp | None, ...] | None = None
+        self._own = (self._config, *(str(self.folder / name) for name in _RULES))
         self._rules = tuple(str(common / name) for name in _RULES)
         self._rules_seen: tuple[Stamp | None, ...] | None = None
         self.bare = False
@@ -240,11 +241,7 @@ class View:
     def keep(self) -> None:
         """Have the folder on disk as it should be; nothing but one look when it is."""
         rules = tuple(map(_stamp, self._rules))
-        if (
-            self._made is not None
-            and self._made == _stamp(self._config)
-            and rules == self._rules_seen
-        ):
+        if self._made == tuple(map(_stamp, self._own)) and self._rules_seen == rules:
             return
         text = self._text or b""
         try:
@@ -260,8 +257,8 @@ class View:
                 f"the runner's own view of {self.common} cannot be made in {self.folder} "
                 f"({error.strerror}): remove that folder or make it writable"
             ) from error
-        self._made = _stamp(self._config)
-        self._rules_seen = rules
+        self._made = tuple(map(_stamp, self._own))
+        self._rules_seen = tuple(map(_stamp, self._rules))
 
     def _copy_rules(self) -> None:
         """Have copies of the rules as they are; of what is no file, the last good one."""

@@ -59,30 +59,26 @@ class Rebuilt:
 class Rebuilder:
     """Makes the workspaces of one repository anew."""
 
-    def __init__(
-        self,
-        git: Git,
-        trees: Worktrees,
-        homes: Homes,
-        rescue: Rescue,
-        make: Callable[[str], Awaitable[Workspace]],
-    ) -> None:
+    def __init__(self, git: Git, trees: Worktrees, homes: Homes, rescue: Rescue) -> None:
         self._git = git
         self._trees = trees
         self._homes = homes
         self._rescue = rescue
-        self._make = make
-        """Makes a workspace where there is none."""
 
-    async def rebuild(self, agent_id: str, name: str) -> Rebuilt | None:
-        """Have a workspace there that git can read; None where nothing was wrong with it."""
+    async def rebuild(
+        self, agent_id: str, name: str, make: Callable[[str], Awaitable[Workspace]]
+    ) -> Rebuilt | None:
+        """Have a workspace there that git can read; None where nothing was wrong with it.
+
+        `make` makes a workspace where there is none.
+        """
         pipes = await self._pipes_in_its_ref(agent_id)
         lost = bool(pipes)
         found = await self._trees.find(agent_id)
         if found.base_commit is None or found.half_made or found.git_dir is None:
             return None
         pipes += await self._pipes_in(found)
-        notes = (PIPES.format(files=some_of(pipes)),) if pipes else ()
+        notes: tuple[str, ...] = (PIPES.format(files=some_of(pipes)),) if pipes else ()
         if not (why := await self._unreadable(found, name)):
             return Rebuilt("", notes) if notes else None
         if lost:  # what git has packed of it is older
@@ -93,11 +89,11 @@ class Rebuilder:
         saved = await self._save(found, heads, name)
         # What was missing may be there again: the same files make the same objects.
         for commit in heads:
-            if not await self._is_whole(commit, found.base_commit):
+            if not await self._is_whole(commit, heads[-1]):
                 continue
             aside = await self._clear(found, saved)
             await self._move_branch(found, commit, name)
-            await self._make(agent_id)
+            await make(agent_id)
             if not await self._unreadable(await self._trees.find(agent_id), name):
                 notes += _told(found, why, commit, saved, aside)
                 return Rebuilt(saved.ref if saved else "", notes)

@@ -63,7 +63,7 @@ class Rescue:
     async def keep(
         self, agent_id: str, checkout: Checkout, name: str, reason: str, *, for_good: bool = False
     ) -> SavedWork | None:
-        """Save what is uncommitted in a checkout; before it goes, whatever git makes of its files."""
+        """Save what is uncommitted; before it goes for good, whatever git makes of the files."""
         limit = self._save_limit()
         try:
             return await keep_work(

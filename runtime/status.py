@@ -34,6 +34,8 @@ _FOLDER, _EXECUTABLE = b"040000 ", b"100755"
 _MODES = (b"100644", _EXECUTABLE)
 LOST = "(unknown)"
 """What git calls a branch whose file it cannot read."""
+LARGE = 256 << 20
+"""Bytes of a file that is not read once more to see whether it only differs by rules of git."""
 SLOW = 600.0
 """Seconds for a git command that touches every file of a repository."""
 STATUS_SECONDS = 30.0
@@ -256,6 +258,8 @@ def is_blob(path: Path, mode: bytes, sha: str) -> bool:
     try:
         found = path.lstat()
         if algorithm is None or not stat.S_ISREG(found.st_mode) or mode not in _MODES:
+            return False
+        if found.st_size > LARGE:
             return False
         if (mode == _EXECUTABLE) is not bool(found.st_mode & stat.S_IXUSR):
             return False

@@ -89,9 +89,7 @@ class WorkspaceManager:
         self._homes = homes.Homes(repo, self.root)
         self._trees = Worktrees(repo, self._homes, self._git)
         self._rescue = Rescue(self._git, self._trees, self._state, save_limit)
-        self._rebuilder = Rebuilder(
-            self._git, self._trees, self._homes, self._rescue, self._prepare
-        )
+        self._rebuilder = Rebuilder(self._git, self._trees, self._homes, self._rescue)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare(self, agent_id: str, *, base: str | None = None) -> Workspace:
@@ -229,7 +227,7 @@ class WorkspaceManager:
         Nobody may be alive in it.
         """
         async with self._lock(agent_id):
-            return await self._rebuilder.rebuild(agent_id, str(attempt))
+            return await self._rebuilder.rebuild(agent_id, str(attempt), self._prepare)
 
     async def strip(self, workspace: Workspace, commit: str) -> bool:
         """Leave just this commit there; False where that is not so and work would be lost."""

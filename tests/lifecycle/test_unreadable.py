@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lifecycle.machine.states import Completed
+from lifecycle.machine.events import GatesFinished, SnapshotFailed, SnapshotTaken
+from lifecycle.machine.states import Capturing, Completed
 from lifecycle.result import LoopResultType
-from tests.lifecycle.world import AGENT, DONE, PATIENCE, Step, World, commit
+from runtime.errors import RuntimeFault
+from runtime.worktrees_dir import default_worktrees_dir
+from tests.lifecycle.world import AGENT, DONE, PATIENCE, Step, World, commit, until
 
 if TYPE_CHECKING:
     from lifecycle.result import LoopResult
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 FAILED: Step = {"exit": 1}
 WORK = "nobody else has this\n"
 OTHER = "agent-T002"
+SPARSE_SECONDS = 10.0
 
 NAMES = """
 d="$(git rev-parse --git-dir)" c="$(git rev-parse --git-common-dir)"
@@ -96,3 +101,72 @@ async def test_work_is_saved_from_a_workspace_that_git_cannot_read_and_the_loop_
     assert isinstance(await world.work(), Completed)
     assert world.git("show", f"agent/{AGENT}:y.txt") == "two"
     assert "refs/loopwright/saved" in world.prompt(2)
+
+
+UNSAVABLE = "git update-ref refs/loopwright/saved/agent-T001 HEAD"
+"""A ref in the place of the folder that the refs of saved work are in."""
+
+
+async def test_while_work_cannot_be_saved_its_place_is_free_for_others(world: World) -> None:
+    attempts = {
+        1: [{"write": {"path": "wip.txt", "text": WORK}}, shell(UNSAVABLE), FAILED],
+        2: [*commit("y.txt", "two"), DONE],
+    }
+    settings = {"max_live_agents": 1, "max_environment_failures": 1000}
+    async with world.running(attempts, **settings) as running:
+        await until(lambda: any(isinstance(each.fact, SnapshotFailed) for each in world.news))
+        other = world.agent([*commit("other.txt"), DONE], OTHER)
+        result = await asyncio.wait_for(
+            running.loop.run_agent_loop(other, world.task("T002")), PATIENCE
+        )
+        assert result.result_type is LoopResultType.TASK_COMPLETE
+        assert isinstance(await world.work(), Capturing)
+        world.git("update-ref", "-d", f"refs/loopwright/saved/{AGENT}")
+        assert (await running.result()).result_type is LoopResultType.TASK_COMPLETE
+    assert world.saved(1)["wip.txt"] == WORK.strip()
+
+
+async def test_gates_that_cannot_be_run_hold_no_place_until_they_are_tried_again(
+    world: World,
+) -> None:
+    checkouts = default_worktrees_dir(world.repo) / ".judging"
+    attempts: dict[int, list[Step]] = {
+        1: [*commit("x.txt"), shell(f"rm -rf {checkouts}; touch {checkouts}"), DONE]
+    }
+    settings = {"max_live_agents": 1, "max_environment_failures": 1000, "baseline": False}
+    task = world.task(verify=["true"])
+    async with world.running(attempts, task=task, **settings) as running:
+        await until(
+            lambda: any(isinstance(e.fact, GatesFinished) and e.fact.problem for e in world.news)
+        )
+        other = world.agent([*commit("other.txt"), DONE], OTHER)
+        result = await asyncio.wait_for(
+            running.loop.run_agent_loop(other, world.task("T002")), PATIENCE
+        )
+        assert result.result_type is LoopResultType.TASK_COMPLETE
+        checkouts.unlink()
+        assert (await running.result()).result_type is LoopResultType.TASK_COMPLETE
+
+
+async def test_a_file_beyond_the_limit_is_named_and_its_workspace_kept(world: World) -> None:
+    attempts = {
+        1: [{"write": {"path": "wip.txt", "text": WORK}},
+            shell("truncate -s 5G disk.img"), FAILED],
+        2: [DONE],
+    }  # fmt: skip
+    began = time.monotonic()
+    result = await world.run(attempts, max_retries=2)
+    took = time.monotonic() - began
+    assert took < SPARSE_SECONDS, "five sparse GB were read"
+    assert result.result_type is LoopResultType.MAX_RETRIES
+    assert world.saved(1) == {"wip.txt": WORK.strip()}
+    taken = next(e.event for e in await world.journal() if isinstance(e.event, SnapshotTaken))
+    assert "disk.img (5.0 GiB)" in taken.notes[0]
+    assert "disk.img (5.0 GiB)" in world.prompt(2)
+    async with world.loop().opened() as engine:
+        with pytest.raises(RuntimeFault, match=r"disk\.img.*beyond save_limit"):
+            await engine.cleanup_agent(AGENT)
+        assert (world.workspace / "disk.img").exists()
+        (world.workspace / "disk.img").unlink()
+        await engine.cleanup_agent(AGENT)
+    assert not world.workspace.exists()
