@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.copying import copy_out
-from runtime.errors import GitError
+from runtime.errors import GitError, GrownError
 from runtime.git import set_over
 from runtime.nested import has_files, loose_links, may_have_links
 from runtime.ownership import OWN_FILES_OUT, SAVED_REFS
@@ -93,8 +93,8 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
         try:
             status = await status_in(git, checkout, index)
         except GitError as error:
-            if error.code is None:  # git itself did not fail: it was held up, or is not there
-                raise
+            if error.code is None or isinstance(error, GrownError):
+                raise  # git itself did not fail: it was held up, or is not there
             # Something there cannot be compared; saving reads the files themselves.
             head, on_branch, clean = await head_of(git, checkout), False, False
         else:
@@ -361,7 +361,7 @@ class _Listed:
     def take_in(self, folder: Path, extra: bytes) -> tuple[str, ...]:
         """Take in what is ignored, up to a measure for each folder at the top; return the rest."""
         groups: dict[str, list[str]] = {}
-        known = {*self.nested, *self.links}
+        known = {*self.nested, *self.links, *self.unknown}
         for name in map(os.fsdecode, filter(None, extra.split(b"\0"))):
             if name.removesuffix("/") not in known:
                 top, slash, _ = name.partition("/")

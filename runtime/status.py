@@ -15,17 +15,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from runtime.git import set_over
+from runtime.errors import GrownError
+from runtime.git import LONG, set_over
 from runtime.gitview import pinned
 from runtime.lfs import Pointer
 from runtime.ownership import OWN_FILES_OUT
 from runtime.scratch import scratch
-from runtime.tree import STATUS, parse_status, shown
+from runtime.tree import STATUS, parse_status, shown, some_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
     from runtime.git import Git
+    from runtime.gitcall import GitResult
     from runtime.gitview import View
     from runtime.setup.made import Made
     from runtime.tree import TreeStatus
@@ -111,7 +113,7 @@ async def status_in(git: Git, checkout: Checkout, index: OwnIndex) -> TreeStatus
     env = index.env
     asked = (*STATUS, "--untracked-files=all")
     result, hidden, view = await asyncio.gather(
-        git.run(*asked, cwd=checkout.folder, env=env, timeout=STATUS_SECONDS),
+        _unless_grown(git, checkout, env, asked),
         ignored_by_agent(git, checkout, env),
         git.view(pinned(checkout.git_dir, checkout.folder)),
     )
@@ -128,6 +130,44 @@ async def status_in(git: Git, checkout: Checkout, index: OwnIndex) -> TreeStatus
         hidden=(*checkout.not_made(status.hidden), *followed),
     )
     return await _as_filtered(git, checkout, view, status)
+
+
+async def _unless_grown(
+    git: Git, checkout: Checkout, env: Mapping[str, str], asked: tuple[str, ...]
+) -> GitResult:
+    """Ask for the status; GrownError where that takes long because a file became very large."""
+    cwd = checkout.folder
+    asking = asyncio.ensure_future(git.run(*asked, cwd=cwd, env=env, timeout=STATUS_SECONDS))
+    try:
+        done, _ = await asyncio.wait({asking}, timeout=LONG)
+        if not done and (grown := await _grown(git, cwd, env)) and not asking.done():
+            raise GrownError(f"{some_of(grown)} grew to more than {LARGE >> 20} MiB", code=1)
+        return await asking
+    finally:
+        if not asking.done():
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+
+async def _grown(git: Git, folder: Path, env: Mapping[str, str]) -> list[str]:
+    """Return the files of the commit that are very large, and were not."""
+    listed = await git.run("ls-files", "--stage", "-z", cwd=folder, env=env)
+    entries = [entry.partition(b"\t") for entry in listed.stdout.split(b"\0") if entry]
+    sizes = await asyncio.to_thread(lambda: {name: _size(folder, name) for _, _, name in entries})
+    large = [(told.split(b" ")[1], name) for told, _, name in entries if sizes[name] > LARGE]
+    known = await git.run(
+        "cat-file", "--batch-check=%(objectsize)",
+        cwd=folder, env=env, input=b"".join(sha + b"\n" for sha, _ in large),
+    )  # fmt: skip
+    asked = zip(large, known.stdout.splitlines(), strict=True)
+    return [shown(name) for (_, name), size in asked if size != b"%d" % sizes[name]]
+
+
+def _size(folder: Path, name: bytes) -> int:
+    try:
+        return os.lstat(os.path.join(os.fsencode(folder), name)).st_size  # noqa: PTH118  # of thousands
+    except OSError:
+        return 0
 
 
 async def _as_filtered(git: Git, checkout: Checkout, view: View, status: TreeStatus) -> TreeStatus:

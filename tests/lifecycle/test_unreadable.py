@@ -148,6 +148,21 @@ async def test_gates_that_cannot_be_run_hold_no_place_until_they_are_tried_again
         assert (await running.result()).result_type is LoopResultType.TASK_COMPLETE
 
 
+async def test_a_file_of_the_commit_that_grew_beyond_the_limit_is_kept_apart(world: World) -> None:
+    attempts: dict[int, list[Step]] = {
+        1: [{"write": {"path": "wip.txt", "text": WORK}}, shell("truncate -s 5G a.txt"), FAILED],
+        2: [*commit("y.txt", "two"), DONE],
+    }
+    result = await world.run(attempts)
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert world.saved(1) == {"wip.txt": WORK.strip()}
+    apart = world.workspace.parent / ".left" / f"{AGENT}-1"
+    assert (apart / "a.txt").stat().st_size == 5 << 30
+    assert f"what could not be saved is in {apart}" in world.prompt(2)
+    assert "a.txt (5.0 GiB)" in world.prompt(2)
+    assert (world.workspace / "a.txt").read_text() == "a\n"
+
+
 async def test_a_file_beyond_the_limit_is_named_and_its_workspace_kept(world: World) -> None:
     attempts = {
         1: [{"write": {"path": "wip.txt", "text": WORK}},
