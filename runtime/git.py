@@ -304,6 +304,11 @@ def inspect_repository(path: Path, *, git: Git | None = None) -> RepositoryFacts
     except ImportError as error:  # GitPython looks for the git program while it is imported
         raise GitError("git cannot be started: install git and put it on PATH") from error
     place = locate(path)
+    if place is not None:
+        require_passable(place)
+        config = place.common_dir / "config"
+        if config.exists() and not config.is_file():
+            raise GitError(UNREADABLE.format(path=config, why="it is no regular file"))
     try:
         repo = Repo(path, search_parent_directories=True, expand_vars=False)
     except (InvalidGitRepositoryError, NoSuchPathError) as error:
