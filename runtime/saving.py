@@ -284,7 +284,7 @@ class Saver:
         if self.for_good:
             limit = _in_words(self._limit)
             self.problems += "".join(
-                f"error: {each}: beyond save_limit ({limit})\n" for each in told
+                f"error: {each}: beyond save_limit_mb ({limit})\n" for each in told
             )
         return frozenset(large)
 

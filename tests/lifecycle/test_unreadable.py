@@ -13,7 +13,8 @@ from lifecycle.machine.states import Capturing, Completed
 from lifecycle.result import LoopResultType
 from runtime.errors import RuntimeFault
 from runtime.worktrees_dir import default_worktrees_dir
-from tests.lifecycle.world import AGENT, DONE, PATIENCE, Step, World, commit, until
+from tests.lifecycle.world import AGENT, DONE, PATIENCE, ROOT, Step, World, commit, until
+from tests.tools.machine import gives
 
 if TYPE_CHECKING:
     from lifecycle.result import LoopResult
@@ -103,6 +104,29 @@ async def test_work_is_saved_from_a_workspace_that_git_cannot_read_and_the_loop_
     assert "refs/loopwright/saved" in world.prompt(2)
 
 
+IN_A_BOX = (
+    "the index is garbage", "HEAD is garbage", "an encoding", "ignore rules are a pipe",
+    "the branch is garbage", "the pointer is gone",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", IN_A_BOX)
+async def test_the_same_holds_for_what_an_agent_in_a_sandbox_leaves(world: World, how: str) -> None:
+    attempts = {
+        1: [*commit("x.txt", "one"), {"write": {"path": "wip.txt", "text": WORK}},
+            shell(SPOILED[how]), FAILED],
+        2: [*commit("y.txt", "two"), DONE],
+    }  # fmt: skip
+    agent = world.agent(attempts)
+    script = agent.command[-1]
+    world.settings.update(isolation="container", box_readable=(script, str(ROOT)))
+    if not gives(isolation="container"):
+        return
+    async with world.running({}, agent=agent) as running:
+        assert (await running.result()).result_type is LoopResultType.TASK_COMPLETE
+    assert WORK.strip() in all_saved(world) or world.git("show", f"agent/{AGENT}:wip.txt") == WORK
+
+
 UNSAVABLE = "git update-ref refs/loopwright/saved/agent-T001 HEAD"
 """A ref in the place of the folder that the refs of saved work are in."""
 
@@ -112,8 +136,8 @@ async def test_while_work_cannot_be_saved_its_place_is_free_for_others(world: Wo
         1: [{"write": {"path": "wip.txt", "text": WORK}}, shell(UNSAVABLE), FAILED],
         2: [*commit("y.txt", "two"), DONE],
     }
-    settings = {"max_live_agents": 1, "max_environment_failures": 1000}
-    async with world.running(attempts, **settings) as running:
+    world.settings.update(max_live_agents=1, max_environment_failures=1000)
+    async with world.running(attempts) as running:
         await until(lambda: any(isinstance(each.fact, SnapshotFailed) for each in world.news))
         other = world.agent([*commit("other.txt"), DONE], OTHER)
         result = await asyncio.wait_for(
@@ -133,9 +157,9 @@ async def test_gates_that_cannot_be_run_hold_no_place_until_they_are_tried_again
     attempts: dict[int, list[Step]] = {
         1: [*commit("x.txt"), shell(f"rm -rf {checkouts}; touch {checkouts}"), DONE]
     }
-    settings = {"max_live_agents": 1, "max_environment_failures": 1000, "baseline": False}
+    world.settings.update(max_live_agents=1, max_environment_failures=1000, baseline=False)
     task = world.task(verify=["true"])
-    async with world.running(attempts, task=task, **settings) as running:
+    async with world.running(attempts, task=task) as running:
         await until(
             lambda: any(isinstance(e.fact, GatesFinished) and e.fact.problem for e in world.news)
         )
@@ -179,7 +203,7 @@ async def test_a_file_beyond_the_limit_is_named_and_its_workspace_kept(world: Wo
     assert "disk.img (5.0 GiB)" in taken.notes[0]
     assert "disk.img (5.0 GiB)" in world.prompt(2)
     async with world.loop().opened() as engine:
-        with pytest.raises(RuntimeFault, match=r"disk\.img.*beyond save_limit"):
+        with pytest.raises(RuntimeFault, match=r"disk\.img.*beyond save_limit_mb"):
             await engine.cleanup_agent(AGENT)
         assert (world.workspace / "disk.img").exists()
         (world.workspace / "disk.img").unlink()
