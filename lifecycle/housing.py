@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 COMMITS_READ = 50
 TOO_LARGE = (
-    "beyond save_limit_mb, so not saved, and in the workspace alone: {files}; commit what belongs to "
-    "the work and remove the rest"
+    "beyond save_limit_mb, so not saved, and in the workspace alone: {files}; commit what belongs "
+    "to the work and remove the rest"
 )
 GONE_EVERY = 1.0
 """Seconds between two looks at a process that not even KILL ends."""

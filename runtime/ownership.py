@@ -129,7 +129,7 @@ def exclude_own_files(common_dir: Path, more: Iterable[str] = ()) -> None:
 
 def excluded(common_dir: Path) -> str:
     """Return the repository's own ignore rules."""
-    return os.fsdecode(read_small(common_dir / "info" / "exclude") or b"")
+    return os.fsdecode(read_small(common_dir / "info" / "exclude", _LARGEST_EXCLUDE) or b"")
 
 
 def _write_whole(path: Path, content: bytes) -> None:

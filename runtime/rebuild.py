@@ -110,7 +110,7 @@ class Rebuilder:
             status = await status_of(self._git, checkout)
             if status.unreadable:
                 return status.unreadable
-            if not await self._is_whole(status.head or base, base):
+            if await self._ask(*WHOLE, status.head or base, "--not", base) is None:
                 return f"objects of the commit {status.head[:12]} are missing or damaged"
             if status.dirty:  # some files it can compare and not add
                 await self._rescue.keep(found.agent_id, checkout, name, _REASON)
@@ -121,7 +121,7 @@ class Rebuilder:
         return ""
 
     async def _is_whole(self, commit: str, base: str) -> bool:
-        """Tell whether all of a commit can be read, and all commits since the base."""
+        """Tell whether all of a commit can be read, and all since the base, which it holds."""
         for span in ((commit, "--not", base), ("--no-walk", commit)):
             told = await self._ask(*WHOLE, *span)
             if told is None:

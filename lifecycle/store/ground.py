@@ -41,9 +41,9 @@ class Ground:
             now = _identity(path)
             if now == before or now is None:
                 continue
-            if before and not now and (there := _moved_to(before)):
-                old, new = self._folder.parent, there.parent.parent
-                return MOVED.format(old=old, new=new)
+            old = self._folder.parent
+            if before and not now and not old.exists() and (there := _moved_to(before)):
+                return MOVED.format(old=old, new=there.parent.parent)
             said = holder(self._folder) if now else None
             what = "was replaced" if now else "was removed"
             other = f" (by the runner with pid {said.get('pid', '?')}, it seems)" if said else ""
