@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import events as on
-from lifecycle.machine.states import ACTIVE, BackingOff, Queued, next_instant
+from lifecycle.machine.states import (
+    ACTIVE,
+    BackingOff,
+    Capturing,
+    Queued,
+    Verifying,
+    next_instant,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +49,11 @@ class Alarm:
         now = self._parts.clock.now()
         places = self._parts.places
         instant = next_instant(state)
-        if _wants_place(state) and not draining:
+        if holds_no_place_yet(state) and not draining:
+            if instant is not None and instant <= now:
+                places.ask(self._agent_id, self._grant_retry)
+                instant = None
+        elif _wants_place(state) and not draining:
             instant = state.until if isinstance(state, BackingOff) else now
             if instant <= now:
                 places.ask(self._agent_id, self._grant, self._admission.may)
@@ -59,8 +70,13 @@ class Alarm:
     def rest(self, state: State) -> None:
         """Give the place back at rest, unless it was granted just now and is still to be used."""
         places = self._parts.places
-        if places.holds(self._agent_id) and not self._granted and not isinstance(state, ACTIVE):
+        if not places.holds(self._agent_id) or self._granted:
+            return
+        if not isinstance(state, ACTIVE):
             self._admission.unused()
+            places.give_back(self._agent_id)
+        elif holds_no_place_yet(state):
+            # Others may work meanwhile; what this attempt may use stays set aside for it.
             places.give_back(self._agent_id)
 
     def close(self) -> None:
@@ -75,7 +91,7 @@ class Alarm:
             self._timer.cancel()
         self._timer_at, self._timer = instant, None
         if instant is not None:
-            told = not isinstance(state, (BackingOff, Queued))
+            told = not (isinstance(state, (BackingOff, Queued)) or holds_no_place_yet(state))
             self._timer = self._parts.clock.call_at(instant, lambda: self._due(told=told))
 
     def _due(self, *, told: bool) -> None:
@@ -87,6 +103,15 @@ class Alarm:
     def _grant(self) -> None:
         self._granted = True
         self._tell(self._admission.ticket())
+
+    def _grant_retry(self) -> None:
+        self._granted = True
+        self._tell(on.DeadlinePassed(at=self._parts.clock.now()))
+
+
+def holds_no_place_yet(state: State) -> bool:
+    """Tell whether an attempt whose process is gone waits to be captured or judged once more."""
+    return isinstance(state, (Capturing, Verifying)) and state.again_at is not None
 
 
 def _wants_place(state: State) -> bool:

@@ -83,7 +83,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         saved_work=story.saved,
         # On record it is where it was made; the repository may have moved since.
         workspace_path=str(case.workspace.path if case.workspace else facts.get("workspace", "")),
-        notes=[*map(str, facts.get("notes", ())), *_hidden(case)],
+        notes=[*map(str, facts.get("notes", ())), *_hidden(case), *story.notes],
         blockers=story.block.blockers(completed),
         block_reason=story.block.reason,
         depends_on=tally.depends_on if tally else (),
@@ -139,6 +139,7 @@ class _Story:
         self._gates: tuple[GateResult, ...] = ()
         self.saved: SavedWork | None = None
         self.last_words = ""
+        self.notes: tuple[str, ...] = ()
         self.ci: CIFacts | None = None
         self.answer: Answer | None = None
         self.guidance: list[Guidance] = []
@@ -173,7 +174,7 @@ class _Story:
             self.block.begins(event.word, event.at)
 
     def _captured(self, event: on.SnapshotTaken, _before: str, _after: str) -> None:
-        self.last_words = event.last_words
+        self.last_words, self.notes = event.last_words, event.notes
         self.block.captured(event)
         if event.saved_ref:
             self.saved = SavedWork(ref=event.saved_ref, files=event.dirty)

@@ -10,6 +10,7 @@ from lifecycle.case import Head, uncommitted
 from lifecycle.judging.canary import CANARIES
 from lifecycle.machine.states import ITS_BASE
 from runtime.errors import RuntimeFault, ShortageError
+from runtime.tree import some_of
 
 if TYPE_CHECKING:
     from lifecycle.case import Case
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from runtime.workspace import Workspace
 
 COMMITS_READ = 50
+TOO_LARGE = (
+    "beyond save_limit_mb, so not saved, and in the workspace alone: {files}; commit what belongs "
+    "to the work and remove the rest"
+)
 GONE_EVERY = 1.0
 """Seconds between two looks at a process that not even KILL ends."""
 COMM_FILE = "communications.json"
@@ -126,7 +131,12 @@ async def leave(parts: Parts, agent_id: str, attempt: int) -> SavedWork | None:
     return saved
 
 
-async def save(parts: Parts, workspace: Workspace, attempt: int, reason: str) -> str:
-    """Keep uncommitted work; return the ref it is under, or nothing."""
+async def save(
+    parts: Parts, workspace: Workspace, attempt: int, reason: str
+) -> tuple[str, tuple[str, ...]]:
+    """Keep uncommitted work; return the ref it is under, or nothing, and what was left out."""
     saved = await parts.workspaces.save_dirty(workspace, attempt, reason=reason)
-    return saved.ref if saved is not None else ""
+    if saved is None:
+        return "", ()
+    notes = (TOO_LARGE.format(files=some_of(saved.too_large)),) if saved.too_large else ()
+    return saved.ref, notes

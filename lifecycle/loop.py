@@ -42,6 +42,7 @@ from runtime.checkouts import JudgingCheckouts
 from runtime.commands import CommandRunner
 from runtime.pool import provide
 from runtime.room import room_for_agents
+from runtime.scratch import sweep
 from runtime.setup.facts import SetupFacts
 from runtime.setup.portslots import PortSlots
 from runtime.workspace import WorkspaceManager
@@ -229,6 +230,7 @@ class AgentLifecycleLoop:
         provide()
         report = self._report
         await patiently(self._take, report)
+        await asyncio.to_thread(sweep)
         store = self._given_store
         if store is None:
             store = await patiently(self._own_store, report)

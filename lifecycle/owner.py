@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.acts import SETTLING, Acts
 from lifecycle.admission import Admission
-from lifecycle.alarm import Alarm
+from lifecycle.alarm import Alarm, holds_no_place_yet
 from lifecycle.asking import asked, only_a_person, ways
 from lifecycle.bases import is_done
 from lifecycle.draft import Draft
@@ -157,10 +157,10 @@ class Owner:
     # --- one fact -----------------------------------------------------------------------------
 
     async def _take(self, item: Item) -> None:
-        if isinstance(item.event, on.Admitted):
+        if isinstance(item.event, (on.Admitted, on.DeadlinePassed)):
             self._alarm.admitted()
-            if self._draining:
-                return
+        if isinstance(item.event, on.Admitted) and self._draining:
+            return
         try:
             step = decide(self.state, item.event, self._policy())
         except IllegalTransition as problem:
@@ -435,6 +435,8 @@ class Owner:
             return
         await self._parts.board.learn(self._parts.store)
         if not isinstance(state, ACTIVE) or isinstance(state, Spawning):
+            return
+        if holds_no_place_yet(state):
             return
         places, agent_id = self._parts.places, self.case.agent_id
         places.ask(agent_id, self._inbox.wake)

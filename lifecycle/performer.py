@@ -13,6 +13,7 @@ from communication.mailbox import ReadingKind
 from lifecycle import outside
 from lifecycle.attend import Attendance, anything, word_of
 from lifecycle.blockers import named
+from lifecycle.case import Head
 from lifecycle.errors import PlanError
 from lifecycle.handout import (
     drop_config,
@@ -35,7 +36,7 @@ from lifecycle.setting_up.front import SettingUp
 from lifecycle.shortfall import fault_of, patiently, put_off, text_of
 from lifecycle.starting import Starter
 from runtime.agents.outcome import Ending
-from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
+from runtime.errors import CheckedOutError, RuntimeFault, ShortageError, WorkspaceError
 from runtime.output import tail
 from runtime.shortage import shortage_of
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.money import Spent
     from lifecycle.parts import Parts
     from runtime.process import ProcessIdentity
+    from runtime.rebuild import Rebuilt
     from runtime.tree import TreeStatus
     from runtime.workspace import Workspace
 
@@ -328,25 +330,48 @@ class Performer:
             self._parts.rounds.drop(attendance)
         drop_config(self._parts.paths.config(case.agent_id, attempt))
         try:
-            workspace = await whole(self._parts, case)
-            await self._parts.workspaces.unlock(workspace)
-            status = await self._parts.workspaces.status(workspace)
-            saved = (
-                await save(self._parts, workspace, attempt, "end of attempt")
-                if status.dirty or status.hidden
-                else ""
-            )
-            commits = await self._look_up(case, workspace, status, attendance)
-            elsewhere = await self._elsewhere(workspace, status)
-            # Nothing shows as changed there, and yet its files would be in no commit that merges.
-            loose = await self._parts.workspaces.loose(workspace, case.head.files)
-            branch = await self._parts.branches.head(workspace.branch) if elsewhere else ""
-            await self._note_work(case, workspace, (status.head, saved, branch or ""))
-            blockers = await named(self._parts, case, order.blocked_on, status.head)
+            try:
+                return await self._work_left(case, order, attendance)
+            except ShortageError:
+                raise
+            except (RuntimeFault, OSError):
+                # Only where nothing else is wrong: it raises the same where git or the disk fails.
+                rebuilt = await self._parts.workspaces.rebuild(case.agent_id, attempt)
+                if rebuilt is None:
+                    raise
+                case.workspace, case.head = None, Head()
+                return await self._work_left(case, order, attendance, rebuilt)
         except (RuntimeFault, OSError) as error:
             return on.SnapshotFailed(
                 at=self._now(), attempt=attempt, text=text_of(error), fault=fault_of(error)
             )
+
+    async def _work_left(
+        self,
+        case: Case,
+        order: do.TakeSnapshot,
+        attendance: Attendance | None,
+        rebuilt: Rebuilt | None = None,
+    ) -> Event:
+        """Look what an attempt left, and save what is in no commit."""
+        attempt, before = order.attempt, case.workspace
+        workspace = await whole(self._parts, case)
+        again = workspace.notes if workspace is not before else ()
+        await self._parts.workspaces.unlock(workspace)
+        status = await self._parts.workspaces.status(workspace)
+        if status.unreadable:
+            raise WorkspaceError(f"git cannot read {workspace.path}: {status.unreadable}")
+        saved, notes = (rebuilt.saved_ref, rebuilt.notes) if rebuilt else ("", again)
+        if status.dirty or status.hidden:
+            ref, left_out = await save(self._parts, workspace, attempt, "end of attempt")
+            saved, notes = ref or saved, (*notes, *left_out)
+        commits = await self._look_up(case, workspace, status, attendance)
+        elsewhere = await self._elsewhere(workspace, status)
+        # Nothing shows as changed there, and yet its files would be in no commit that merges.
+        loose = await self._parts.workspaces.loose(workspace, case.head.files)
+        branch = await self._parts.branches.head(workspace.branch) if elsewhere else ""
+        await self._note_work(case, workspace, (status.head, saved, branch or ""))
+        blockers = await named(self._parts, case, order.blocked_on, status.head)
         return on.SnapshotTaken(
             at=self._now(),
             attempt=attempt,
@@ -361,6 +386,7 @@ class Performer:
             blocked_on=blockers.blocked_on,
             tasks=blockers.tasks,
             joined=blockers.joined,
+            notes=notes,
         )
 
     async def _note_work(self, case: Case, workspace: Workspace, tips: tuple[str, ...]) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from runtime.commands import CommandResult
     from runtime.history import Unmerged
     from runtime.process import AgentProcess, ProcessIdentity, SpawnOrder, StopReport
+    from runtime.rebuild import Rebuilt
     from runtime.saving import SavedWork
     from runtime.setup.inputs import Tree
     from runtime.tree import ChangedFile, Commit, TreeStatus
@@ -79,6 +80,10 @@ class Workspaces(Protocol):
         self, workspace: Workspace, attempt: int, *, reason: str
     ) -> SavedWork | None:
         """Keep uncommitted work under a ref; None when there is none."""
+        ...
+
+    async def rebuild(self, agent_id: str, attempt: int) -> Rebuilt | None:
+        """Make a workspace anew that cannot be read, its files saved; None where it can be."""
         ...
 
     async def strip(self, workspace: Workspace, commit: str) -> bool:

@@ -116,6 +116,9 @@ class Settings(BaseModel):
     budget_exempt: tuple[str, ...] = ()
     """Programs that may work although they cannot tell what a budget in tokens or dollars counts;
     `command` is any command. Such a budget counts of them what they tell, which may be nothing."""
+    save_limit_mb: int = Field(1024, ge=1)
+    """MiB of uncommitted files that one save takes, the smallest first. What is beyond is named,
+    and its workspace is kept."""
     stop_grace: float = Field(10.0, ge=0, le=600)
     """Seconds between asking an agent to end and ending it."""
     gate_timeout: float = Field(1800.0, gt=0)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lifecycle.budgetcheck import uncounted
@@ -18,9 +16,11 @@ from orchestrator.agents import install_of, look
 from orchestrator.checks import BAD, OK, WARN, Check
 from orchestrator.fitness import TOOLS, lacks_tools, unlimited
 from orchestrator.plans import agent_for, chosen_agent, find_plan, load_plan
+from runtime.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from lifecycle.plan import Agent, Allowance, Plan
     from lifecycle.settings import Settings
@@ -95,8 +95,8 @@ def _programs(agents: Iterable[Agent], environ: Mapping[str, str]) -> Iterator[C
     wanted = {each.name: each for chain in chains.values() for each in chain}
     if not wanted:
         return
-    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-        looked = asyncio.run(look(wanted.values(), environ, Path(folder)))
+    with scratch("agents") as folder:
+        looked = asyncio.run(look(wanted.values(), environ, folder))
     there = {each.adapter.name: each for each in looked}
     needed = {
         each.name

@@ -12,7 +12,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -33,6 +32,7 @@ from runtime.right_code.named import MANIFESTS
 from runtime.right_code.python import concerns
 from runtime.right_code.shellwords import calls
 from runtime.right_code.trees import Trees
+from runtime.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,8 +91,7 @@ def other_code(
     if setup:
         # What it installs in the checkout comes first; only the runner can look at that.
         env["PATH"] = ""
-    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
-        folder = Path(scratch).resolve()
+    with scratch("code") as folder:
         for name in dict.fromkeys((*MANIFESTS, *_RECIPES, *_scripts(repo, commands))):
             if (repo / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -135,8 +134,7 @@ def _in_box(
     env = cleared(allowed(environ), Trees(Trees.of(repo).users)).env
     path, home = env.get("PATH", ""), Path(env.get("HOME", "/"))
     confiner = Confiner(repo, Paths.of(repo).root, home=home, path=path, report=lambda _text: None)
-    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
-        folder = Path(scratch).resolve()
+    with scratch("code") as folder:
         try:
             confined = asyncio.run(
                 confiner.around(settings, Seen(folder, ("/bin/sh",), in_git=False))

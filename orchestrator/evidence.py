@@ -81,6 +81,7 @@ def _restarted(event: on.RunnerRestarted) -> str:
 
 def _captured(event: on.SnapshotTaken) -> str:
     saved = f", uncommitted work is under {event.saved_ref}" if event.saved_ref else ""
+    saved += "".join(f"; {note}" for note in event.notes)
     return (
         f"the work of attempt {event.attempt} is saved at {event.head[:12] or 'no commit'}{saved}"
     )

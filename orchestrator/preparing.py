@@ -22,7 +22,7 @@ from orchestrator.sources import REPO_FILE
 from orchestrator.tomltext import TomlText
 from runtime.agents.catalogue import built_in
 from runtime.git import inspect_repository
-from runtime.ownership import exclude_own_files
+from runtime.ownership import exclude_own_files, excluded
 from runtime.remotes import url_of
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def prepare(repo: Path) -> Iterator[Done]:
     facts.require_usable()
     yield Done(changed=False, text=f"{facts.root} is a git repository with a commit")
     exclude = facts.common_dir / "info" / "exclude"
-    before = exclude.read_bytes() if exclude.exists() else b""
+    before = excluded(facts.common_dir)
     exclude_own_files(facts.common_dir)
-    if exclude.read_bytes() == before:
+    if excluded(facts.common_dir) == before:
         yield Done(changed=False, text="git leaves our files out already")
     else:
         yield Done(

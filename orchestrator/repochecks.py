@@ -21,7 +21,7 @@ from orchestrator.filesystems import kind_at
 from orchestrator.placechecks import places
 from runtime.errors import RuntimeFault
 from runtime.git import inspect_repository
-from runtime.ownership import STATE_FOLDER
+from runtime.ownership import STATE_FOLDER, excluded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,9 +78,7 @@ def _git(repo: Path) -> Iterator[Check]:
             "a fresh workspace has their folders empty",
             "let tasks and verify commands begin with `git submodule update --init`",
         )
-    exclude = facts.common_dir / "info" / "exclude"
-    lines = exclude.read_bytes().splitlines() if exclude.exists() else []
-    if f"{STATE_FOLDER}/".encode() in lines:
+    if f"{STATE_FOLDER}/" in excluded(facts.common_dir).splitlines():
         yield Check(OK, "excludes", "git leaves our files out")
     else:
         yield Check(WARN, "excludes", "git would show our files", "loopwright init")

@@ -121,8 +121,9 @@ def _event(event: on.Event) -> str:  # noqa: C901, PLR0911, PLR0912  # one line 
             return f"attempt {attempt} is ended ({ended}): {_whole(text)}"
         case on.RunnerRestarted(attempt=attempt):
             return f"attempt {attempt} was cut short with its runner; its work is kept"
-        case on.SnapshotTaken(attempt=attempt, saved_ref=ref) if ref:
-            return f"attempt {attempt} left uncommitted work, saved under {ref}"
+        case on.SnapshotTaken(attempt=attempt, saved_ref=ref, notes=notes) if ref or notes:
+            text = f"attempt {attempt} left uncommitted work, saved under {ref}"
+            return "; ".join((*((text,) if ref else ()), *map(_cut, notes)))
         case on.SnapshotFailed(text=text):
             return f"its work could not be captured yet: {_whole(text)}"
         case on.GatesFinished():

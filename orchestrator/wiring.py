@@ -59,7 +59,7 @@ def build(  # noqa: PLR0913  # all by name
         remote=remote,
         terminal_manager=TerminalManager(repo, environ=environ, masker=masker),
         branch_manager=BranchManager(repo),
-        workspace_manager=workspaces(repo, settings(), environ),
+        workspace_manager=workspaces(repo, settings, environ),
         settings=settings,
         who=who,
         observers=observers,
@@ -71,10 +71,11 @@ def build(  # noqa: PLR0913  # all by name
 
 
 def workspaces(
-    repo: Path, settings: Settings, environ: Mapping[str, str] = os.environ
+    repo: Path, settings: Callable[[], Settings], environ: Mapping[str, str] = os.environ
 ) -> WorkspaceManager:
     """Return the workspaces of a repository, where the settings want them."""
-    return WorkspaceManager(repo, root=worktrees_dir(repo, settings.worktrees_dir, environ))
+    root = worktrees_dir(repo, settings().worktrees_dir, environ)
+    return WorkspaceManager(repo, root=root, save_limit=lambda: settings().save_limit_mb << 20)
 
 
 def crash_hook(environ: Mapping[str, str]) -> Callable[[str], None] | None:

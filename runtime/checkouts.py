@@ -12,7 +12,6 @@ import asyncio
 import os
 import re
 import signal
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from runtime.git import NOT_A_REPOSITORY, Git, set_over
 from runtime.gitview import locate, read_small, remote_lines
 from runtime.nested import has_files, may_have_links
 from runtime.ownership import STATE_FOLDER, make_private
+from runtime.scratch import scratch
 from runtime.shortage import shortage_of
 from runtime.status import (
     SLOW,
@@ -148,8 +148,8 @@ class JudgingCheckouts:
     async def restore(self, name: str, commit: str, files: Collection[str]) -> None:
         """Put the files as they are in another commit in their place, until the next laying out."""
         folder = self._root / name
-        with tempfile.TemporaryDirectory(dir=self._own) as scratch:
-            index = {"GIT_INDEX_FILE": f"{scratch}/index"}
+        with scratch("restore") as own:
+            index = {"GIT_INDEX_FILE": f"{own}/index"}
             await self._run(folder, "read-tree", commit, env=index)
             names = b"".join(os.fsencode(file) + b"\0" for file in files)
             asked = ("checkout-index", "--force", "--quiet", "-z", "--stdin")

@@ -19,6 +19,10 @@ class GitError(RuntimeFault):
         self.stderr = stderr
 
 
+class GrownError(GitError):
+    """A file of a commit grew so large that git would read for minutes to compare it."""
+
+
 class WorkspaceError(RuntimeFault):
     """A workspace cannot be prepared, read or removed as asked."""
 

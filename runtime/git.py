@@ -7,10 +7,8 @@ checkout names: it sees the repository through `runtime.gitview`.
 
 from __future__ import annotations
 
+import asyncio
 import os
-import shutil
-import tempfile
-import weakref
 from configparser import Error as ConfigError
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import GitError, RepositoryError
 from runtime.gitcall import GitCall, GitResult
-from runtime.gitguard import require_own_objects, require_passable
+from runtime.gitguard import HOLDS_UP, holding_up, require_own_objects, require_passable
 from runtime.gitview import LISTING, MISLED, UNREADABLE, Place, View, locate, misleads, pinned
+from runtime.scratch import scratch_of
 from runtime.tree import shown
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT = 120.0
 LISTING_TIMEOUT = 10.0
+LONG = 2.0
+"""Seconds after which it is looked what may hold a command up."""
 OLDEST_FOR_MERGE = (2, 38)
 
 # Who or where the user is may be inherited; which repository, index or helper to use may not.
@@ -126,7 +127,7 @@ class Git:
         call = GitCall(
             args, _command(args), cwd, self._whole(args[0], env, place, view), timeout, input
         )
-        result = await call.run()
+        result = await _minded(call, place)
         if check and result.code != 0:
             raise call.failed(result)
         return result
@@ -205,8 +206,7 @@ class Git:
         if self._home is not None and self._home.parent.is_dir():
             return self._home
         if self._apart is None:
-            self._apart = Path(tempfile.mkdtemp(prefix="loopwright-git-"))
-            weakref.finalize(self, shutil.rmtree, self._apart, ignore_errors=True)
+            self._apart = scratch_of(self, "git")
         return self._apart
 
 
@@ -215,6 +215,22 @@ def _place(cwd: Path, env: Mapping[str, str] | None) -> Place | None:
         return locate(cwd)
     tree = env.get("GIT_WORK_TREE")
     return pinned(Path(env["GIT_DIR"]), None if tree is None else Path(tree))
+
+
+async def _minded(call: GitCall, place: Place | None) -> GitResult:
+    """Run it to its end, or until it is seen that it waits for the end of what has none."""
+    running = asyncio.ensure_future(call.run())
+    try:
+        done, _ = await asyncio.wait({running}, timeout=LONG)
+        if not done and place is not None:
+            found = await asyncio.to_thread(holding_up, place)
+            if found and not running.done():
+                raise GitError(HOLDS_UP.format(file=found[0]))
+        return await running
+    finally:
+        if not running.done():
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
 
 def _command(args: tuple[str, ...]) -> tuple[str, ...]:
@@ -288,6 +304,11 @@ def inspect_repository(path: Path, *, git: Git | None = None) -> RepositoryFacts
     except ImportError as error:  # GitPython looks for the git program while it is imported
         raise GitError("git cannot be started: install git and put it on PATH") from error
     place = locate(path)
+    if place is not None:
+        require_passable(place)
+        config = place.common_dir / "config"
+        if config.exists() and not config.is_file():
+            raise GitError(UNREADABLE.format(path=config, why="it is no regular file"))
     try:
         repo = Repo(path, search_parent_directories=True, expand_vars=False)
     except (InvalidGitRepositoryError, NoSuchPathError) as error:

@@ -14,15 +14,18 @@ from runtime.errors import GitError
 from runtime.gitview import read_small
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from runtime.gitview import Place
 
 _OF_THE_CHECKOUT = (".gitignore", ".gitattributes")
-_OF_THE_WORKTREE = ("HEAD", "index", "gitdir", "info/sparse-checkout", "logs/HEAD")
+OF_THE_WORKTREE = ("HEAD", "index", "gitdir", "info/sparse-checkout", "logs/HEAD")
 _OF_THE_REPOSITORY = (
-    "packed-refs", "shallow", "info/exclude", "info/attributes", "objects/info/alternates",
+    "packed-refs", "shallow", "objects/info/alternates",
 )  # fmt: skip
+_RULES = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
+"""Files that git reads in any folder of a checkout."""
 _WRITING = frozenset({
     "add", "commit", "commit-tree", "fetch", "hash-object", "merge", "merge-tree", "mktree",
     "update-index", "write-tree",
@@ -52,6 +55,36 @@ def require_passable(place: Place) -> None:
             raise GitError(HOLDS_UP.format(file=file))
 
 
+def holding_up(place: Place) -> list[str]:
+    """Find what git may be waiting for that no look at a few names finds: pipes further down."""
+    return list(endless(_further_down(place)))
+
+
+def endless(files: Iterable[str]) -> Iterator[str]:
+    """Return those that are no files, folders or links: reading one may never end."""
+    for file in files:
+        try:
+            mode = os.stat(file, follow_symlinks=False).st_mode  # noqa: PTH116  # of thousands
+        except OSError:
+            continue
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+            yield file
+
+
+def _further_down(place: Place) -> Iterator[str]:
+    for name in ("refs", "logs"):
+        for at, _, files in os.walk(f"{place.common_dir}/{name}"):
+            yield from (f"{at}/{file}" for file in files)
+    if place.root is not None:
+        yield from rules_in(place.root)
+
+
+def rules_in(folder: Path) -> Iterator[str]:
+    """Find the files that git reads anywhere in a checkout."""
+    for at, _, files in os.walk(folder):
+        yield from (f"{at}/{file}" for file in _RULES.intersection(files))
+
+
 def require_own_objects(place: Place, command: str) -> None:
     """Raise GitError when a command that writes objects would write through a link."""
     if command not in _WRITING:
@@ -73,7 +106,7 @@ def require_own_objects(place: Place, command: str) -> None:
 def _read_by_git(place: Place) -> Iterator[str]:
     if place.root is not None:
         yield from (f"{place.root}/{name}" for name in _OF_THE_CHECKOUT)
-    yield from (f"{place.git_dir}/{name}" for name in _OF_THE_WORKTREE)
+    yield from (f"{place.git_dir}/{name}" for name in OF_THE_WORKTREE)
     yield from (f"{place.common_dir}/{name}" for name in _OF_THE_REPOSITORY)
     head = read_small(f"{place.git_dir}/HEAD") or b""
     if head.startswith(b"ref: refs/") and b"\0" not in head:

@@ -25,8 +25,11 @@ LISTING = ("config", "--list", "--null", "--show-scope", "--includes")
 """Reads configuration, and starts no program whatever is in it."""
 _SMALL = 65_536
 _LINKS = (
-    "HEAD", "objects", "refs", "packed-refs", "reftable", "logs", "info", "shallow", "worktrees",
+    "HEAD", "objects", "refs", "packed-refs", "reftable", "logs", "shallow", "worktrees",
 )  # fmt: skip
+_RULES = ("info/exclude", "info/attributes")
+"""Git reads our copies of these: every agent can put something without an end in their place."""
+_LONGEST_RULES = 1 << 20
 _KEPT = frozenset({
     "core.repositoryformatversion", "extensions.objectformat", "extensions.refstorage",
     "core.autocrlf", "core.eol", "core.checkroundtripencoding", "core.filemode", "core.symlinks",
@@ -120,7 +123,7 @@ def is_same(path: str, folder: Path) -> bool:
         return False
 
 
-def read_small(path: Path | str) -> bytes | None:
+def read_small(path: Path | str, most: int = _SMALL) -> bytes | None:
     """Read what should be a small file, whatever was put in its place; None when it is none."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -129,7 +132,7 @@ def read_small(path: Path | str) -> bytes | None:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return None
-        return os.read(handle, _SMALL)
+        return os.read(handle, most)
     finally:
         os.close(handle)
 
@@ -157,7 +160,10 @@ class View:
         self._read_from = (str(common / "config"), str(source / "config.worktree"))
         self._text: bytes | None = None
         self._seen: tuple[Stamp | None, ...] = ()
-        self._made: Stamp | None = None
+        self._made: tuple[Stamp | None, ...] | None = None
+        self._own = (self._config, *(str(self.folder / name) for name in _RULES))
+        self._rules = tuple(str(common / name) for name in _RULES)
+        self._rules_seen: tuple[Stamp | None, ...] | None = None
         self.bare = False
         """Whether the configuration says that there is no checkout."""
         self.programs: dict[str, str] = {}
@@ -234,7 +240,8 @@ class View:
 
     def keep(self) -> None:
         """Have the folder on disk as it should be; nothing but one look when it is."""
-        if self._made is not None and self._made == _stamp(self._config):
+        rules = tuple(map(_stamp, self._rules))
+        if self._made == tuple(map(_stamp, self._own)) and self._rules_seen == rules:
             return
         text = self._text or b""
         try:
@@ -242,18 +249,36 @@ class View:
                 each.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name in _LINKS:
                 self._link(name)
+            self._copy_rules()
             if read_small(Path(self._config)) != text:
-                fresh = self.folder / f"config.{os.getpid()}"
-                fresh.unlink(missing_ok=True)
-                with fresh.open("xb") as file:
-                    file.write(text)
-                fresh.replace(self._config)
+                _write(Path(self._config), text)
         except OSError as error:
             raise GitError(
                 f"the runner's own view of {self.common} cannot be made in {self.folder} "
                 f"({error.strerror}): remove that folder or make it writable"
             ) from error
-        self._made = _stamp(self._config)
+        self._made = tuple(map(_stamp, self._own))
+        self._rules_seen = tuple(map(_stamp, self._rules))
+
+    def _copy_rules(self) -> None:
+        """Have copies of the rules as they are; of what is no file, the last good one."""
+        own = self.folder / "info"
+        if own.is_symlink():  # made by an earlier version
+            own.unlink()
+        own.mkdir(mode=0o700, exist_ok=True)
+        for source, name in zip(self._rules, _RULES, strict=True):
+            copy = self.folder / name
+            if not os.path.lexists(source):
+                copy.unlink(missing_ok=True)
+                continue
+            text = read_small(source, _LONGEST_RULES)
+            if text is not None:
+                if read_small(copy, _LONGEST_RULES) != text:
+                    _write(copy, text)
+            elif stat.S_ISFIFO(os.lstat(source).st_mode):
+                # It would hold up the git of every agent, too. A pipe holds nothing.
+                os.unlink(source)  # noqa: PTH108  # as text
+                _write(Path(source), read_small(copy, _LONGEST_RULES) or b"")
 
     def _link(self, name: str) -> None:
         link, target = self.folder / name, self.common / name
@@ -265,6 +290,14 @@ class View:
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(target)
         fresh.replace(link)
+
+
+def _write(path: Path, text: bytes) -> None:
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    with fresh.open("xb") as file:
+        file.write(text)
+    fresh.replace(path)
 
 
 class Stamp(NamedTuple):

@@ -17,6 +17,7 @@ from runtime.ownership import (
     STATE_FOLDER,
     checkout_of,
     checkouts_named,
+    points_to,
     read_record,
     register_at,
 )
@@ -77,6 +78,22 @@ class Homes:
         left = next((each for each in wanted if os.path.lexists(each)), wanted[0])
         return self._home(left, None, (left.parent, *beside))._replace(stale=tuple(stale))
 
+    def without_link(self, common: Path, agent_id: str) -> tuple[str, ...]:
+        """Put a workspace back that was moved and linked to; take a link to anything else away."""
+        notes = []
+        for link in (root / agent_id for root in self.roots):
+            if not link.is_symlink():
+                continue
+            there = Path(os.path.realpath(link))
+            link.unlink()
+            moved = points_to(there, common / "worktrees" / agent_id)
+            if moved and there.parent == link.parent and not there.is_symlink():
+                there.rename(link)
+                notes.append(f"{link} was moved to {there} and is back in its place")
+            else:
+                notes.append(f"{link} was a link to {there}, which was left as it is")
+        return tuple(notes)
+
     def place_for(self, agent_id: str) -> Path:
         """Return where a new workspace is made."""
         return self.root / agent_id
@@ -85,6 +102,10 @@ class Homes:
         """Move away what a repository left that was here before; None if that is not what it is."""
         if folder.parent not in self.roots or not _leads_nowhere(folder):
             return None
+        return self.put_aside(folder)
+
+    def put_aside(self, folder: Path) -> Path:
+        """Move a workspace away, with all that is in it; return where it is."""
         there = folder.parent / worktrees_dir.SET_ASIDE
         there.mkdir(mode=0o700, exist_ok=True)
         number = len(list(there.glob(f"{folder.name}-*"))) + 1

@@ -30,6 +30,7 @@ COMM_FILE = "communications.json"
 
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
 _EXCLUDED = (f"{STATE_FOLDER}/", f"/{COMM_FILE}", f"/{COMM_FILE}.*")
+_LARGEST_EXCLUDE = 1 << 20
 _EXCLUDE_TITLE = "# Files of the agent runner in this repository and its worktrees"
 
 OWN_FILES_OUT = (
@@ -112,7 +113,9 @@ def make_private(folder: Path) -> None:
 def exclude_own_files(common_dir: Path, more: Iterable[str] = ()) -> None:
     """Add our lines to the repository's info/exclude once; the user's lines stay as they are."""
     exclude = common_dir / "info" / "exclude"
-    before = exclude.read_bytes() if exclude.exists() else b""
+    before = read_small(exclude, _LARGEST_EXCLUDE) or b""
+    if len(before) == _LARGEST_EXCLUDE or (not before and exclude.is_dir()):
+        return  # nobody's rules; the runner's own files then show up as untracked
     present = set(before.splitlines())
     wanted = [os.fsencode(line) for line in (*_EXCLUDED, *more)]
     lines = [line for line in wanted if line not in present]
@@ -126,7 +129,7 @@ def exclude_own_files(common_dir: Path, more: Iterable[str] = ()) -> None:
 
 def excluded(common_dir: Path) -> str:
     """Return the repository's own ignore rules."""
-    return os.fsdecode(read_small(common_dir / "info" / "exclude") or b"")
+    return os.fsdecode(read_small(common_dir / "info" / "exclude", _LARGEST_EXCLUDE) or b"")
 
 
 def _write_whole(path: Path, content: bytes) -> None:

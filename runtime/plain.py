@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.begun import BegunMerge
+    from runtime.rebuild import Rebuilt
     from runtime.saving import SavedWork
     from runtime.tree import ChangedFile, Commit
 
@@ -104,6 +105,11 @@ class FolderWorkspaces:
     ) -> SavedWork | None:
         """Save nothing: the files stay where they are."""
         del workspace, attempt, reason
+        return None
+
+    async def rebuild(self, agent_id: str, attempt: int) -> Rebuilt | None:
+        """Have nothing to mend: without git nothing can be unreadable to it."""
+        del agent_id, attempt
         return None
 
     async def strip(self, workspace: Workspace, commit: str) -> bool:

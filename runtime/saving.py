@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
+import stat
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.copying import copy_out
-from runtime.errors import GitError
+from runtime.errors import GitError, GrownError
 from runtime.git import set_over
 from runtime.nested import has_files, loose_links, may_have_links
 from runtime.ownership import OWN_FILES_OUT, SAVED_REFS
+from runtime.scratch import scratch
 from runtime.status import (
     SLOW,
     Checkout,
@@ -42,6 +43,8 @@ IDENTITY = {
     "GIT_COMMITTER_EMAIL": "loopwright@localhost",
 }
 """Commits of the runner itself need no configured user."""
+SAVE_LIMIT = 1 << 30
+"""Bytes of files that one save takes, where no setting says another number."""
 MOST_IGNORED, MOST_IGNORED_BYTES = 1000, 16 << 20
 """Of ignored files in one folder at the top, no more than that is saved."""
 UNPUSHED = (
@@ -61,6 +64,8 @@ class SavedWork:
     """What git could not read, in its words; empty when everything was saved."""
     left_out: tuple[str, ...] = ()
     """Folders that only an agent's rules ignore and that hold too much to be saved."""
+    too_large: tuple[str, ...] = ()
+    """Files beyond the limit of one save, each with its size; they are in the workspace alone."""
 
 
 def saved_message(agent_id: str, name: str, reason: str) -> str:
@@ -76,6 +81,7 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
     reason: str,
     *,
     for_good: bool = False,
+    limit: int = SAVE_LIMIT,
 ) -> SavedWork | None:
     """Save what is uncommitted, if anything, and what only an agent's rules ignore.
 
@@ -87,75 +93,85 @@ async def keep_work(  # noqa: PLR0913  # each names one fact of the saving
         try:
             status = await status_in(git, checkout, index)
         except GitError as error:
-            if error.code is None:  # git itself did not fail: it was held up, or is not there
-                raise
+            if error.code is None or isinstance(error, GrownError):
+                raise  # git itself did not fail: it was held up, or is not there
             # Something there cannot be compared; saving reads the files themselves.
             head, on_branch, clean = await head_of(git, checkout), False, False
         else:
             head, on_branch = status.head, status.branch is not None
             clean = not status.dirty and not status.hidden
-        if for_good and head and not on_branch:
+        if for_good and not on_branch and await _has_files(git, checkout, head):
             keep = ("update-ref", f"{ref}-detached", head)
             await git.run(*keep, cwd=checkout.folder, env=checkout.env)
         if clean and not (for_good and may_have_links(Path(index.env["GIT_INDEX_FILE"]))):
             return None
         extra = await ignored_by_agent(git, checkout, index.env) + index.staged
     message = saved_message(agent_id, name, reason)
-    return await save_work(
-        git, checkout, head=head, ref=ref, message=message, for_good=for_good, extra=extra
-    )
+    saver = Saver(git, checkout, for_good=for_good, limit=limit)
+    return await save_work(saver, head=head, ref=ref, message=message, extra=extra)
 
 
-async def save_work(  # noqa: PLR0913  # each names one fact of the saving
-    git: Git,
-    checkout: Checkout,
-    *,
-    head: str,
-    ref: str,
-    message: str,
-    for_good: bool,
-    extra: bytes = b"",
+async def _has_files(git: Git, checkout: Checkout, commit: str) -> bool:
+    """Tell whether the files of a commit are there: a ref to one without is no use to anybody."""
+    asked = ("cat-file", "-e", f"{commit}^{{tree}}")
+    told = await git.run(*asked, cwd=checkout.folder, env=checkout.env, check=False)
+    return bool(commit) and told.code == 0
+
+
+async def save_work(
+    saver: Saver, *, head: str, ref: str, message: str, extra: bytes = b""
 ) -> SavedWork | None:
     """Commit what differs from head (a commit, or empty) under the ref; None when nothing does.
 
     `extra` names files to save although they are ignored, each ended by NUL. What the ref held
     before stays reachable as a parent of the new commit.
     """
-    with tempfile.TemporaryDirectory(prefix="loopwright-save-") as scratch:
-        saver = _Saver(git, checkout, Path(scratch), for_good=for_good)
+    with scratch("save") as folder:
+        saver.begin(folder)
         tree = await saver.tree_of(head, extra)
-        if for_good and head:
+        if saver.for_good and head:
             await saver.refuse_unseen(head)
         asked = ("rev-parse", "--verify", f"{head}^{{tree}}") if head else ("mktree",)
         base_tree = await saver.ask(*asked)
-        if tree == base_tree and not (for_good and saver.problems):
-            return None
+        large = saver.too_large
+        if tree == base_tree and not (saver.for_good and saver.problems):
+            return SavedWork("", "", (), too_large=large) if large else None
         files = await saver.files_between(base_tree, tree)
         older = await saver.ask("log", "-1", "--format=%H %T %P", ref, check=False)
         old_commit, old_tree, *old_parents = older.split(" ") if older else ("", "")
         if old_tree == tree and old_parents[:1] == [head]:
-            return SavedWork(ref, old_commit, files, saver.problems, saver.left_out)
+            return SavedWork(ref, old_commit, files, saver.problems, saver.left_out, large)
         if saver.left_out:
             message += f"\nLeft out, because it is ignored and large: {some_of(saver.left_out)}\n"
+        if large:
+            message += f"\nLeft out, because it is beyond the limit: {some_of(large)}\n"
         parents = [word for parent in (head, old_commit) if parent for word in ("-p", parent)]
         commit = await saver.ask("commit-tree", tree, *parents, data=message)
         await saver.ask("update-ref", ref, commit, old_commit)
-        return SavedWork(ref, commit, files, saver.problems, saver.left_out)
+        return SavedWork(ref, commit, files, saver.problems, saver.left_out, large)
 
 
-class _Saver:
+class Saver:
     """Writes trees through throw-away index files."""
 
-    def __init__(self, git: Git, checkout: Checkout, scratch: Path, *, for_good: bool) -> None:
+    def __init__(
+        self, git: Git, checkout: Checkout, *, for_good: bool, limit: int = SAVE_LIMIT
+    ) -> None:
         self._git = git
         self._checkout = checkout
-        self._scratch = scratch
-        self._for_good = for_good
+        self.for_good = for_good
+        self._limit = self._room = limit
         self._indexes = 0
-        # With an index of its own even for questions: a broken one would fail those, too.
-        self._env = {**checkout.env, **IDENTITY, "GIT_INDEX_FILE": str(self._fresh_index())}
         self.problems = ""
         self.left_out: tuple[str, ...] = ()
+        self.too_large: tuple[str, ...] = ()
+
+    def begin(self, scratch: Path) -> None:
+        """Work in this folder."""
+        self._scratch = scratch
+        # With an index of its own even for questions: a broken one would fail those, too.
+        own = {"GIT_INDEX_FILE": str(self._fresh_index())}
+        self._env = {**self._checkout.env, **IDENTITY, **own}
 
     async def ask(self, *args: str, check: bool = True, data: str | None = None) -> str:
         """Return what git answers about the checkout; nothing when it may fail and does."""
@@ -205,7 +221,7 @@ class _Saver:
             listed.unknown = set(self._checkout.not_made(listed.unknown))
             listed.nested = self._checkout.not_made(listed.nested)
         await self._take(folder, env, listed)
-        if self._for_good and listed.links:
+        if self.for_good and listed.links:
             await self._open_links(folder, env, listed)
         await self._link(folder, env, listed.links)
         for name in listed.nested:
@@ -227,6 +243,8 @@ class _Saver:
         way = folder.relative_to(top).as_posix()
         prefix = "" if way == "." else f"{way}/"
         names = {prefix + name: name for name in (*listed.changed, *listed.unknown)}
+        large = self._leave_large(names)
+        names = {way: name for way, name in names.items() if way not in large}
         left = await asyncio.to_thread(copy_out, top, names, copy)
         self.problems += "".join(
             f"error: {top / each}: {why}\n" for each, why in left.problems.items()
@@ -251,6 +269,24 @@ class _Saver:
         if added.code > 1:
             raise GitError(f"git add failed for {folder}: {added.stderr.strip()}", code=added.code)
         self.problems += _complaints(added.stderr)
+
+    def _leave_large(self, names: Iterable[str]) -> frozenset[str]:
+        """Name the files that go beyond the limit of one save, the largest first."""
+        sizes = {name: _size(self._checkout.folder / name) for name in names}
+        large = []
+        for name, size in sorted(sizes.items(), key=lambda each: each[1]):
+            if size > self._room:
+                large.append(name)
+            else:
+                self._room -= size
+        told = [f"{shown(os.fsencode(name))} ({_in_words(sizes[name])})" for name in large]
+        self.too_large += tuple(told)
+        if self.for_good:
+            limit = _in_words(self._limit)
+            self.problems += "".join(
+                f"error: {each}: beyond save_limit_mb ({limit})\n" for each in told
+            )
+        return frozenset(large)
 
     async def _open_links(self, folder: Path, env: Mapping[str, str], listed: _Listed) -> None:
         """Treat as unknown the repositories whose commits would be gone with this folder."""
@@ -325,7 +361,7 @@ class _Listed:
     def take_in(self, folder: Path, extra: bytes) -> tuple[str, ...]:
         """Take in what is ignored, up to a measure for each folder at the top; return the rest."""
         groups: dict[str, list[str]] = {}
-        known = {*self.nested, *self.links}
+        known = {*self.nested, *self.links, *self.unknown}
         for name in map(os.fsdecode, filter(None, extra.split(b"\0"))):
             if name.removesuffix("/") not in known:
                 top, slash, _ = name.partition("/")
@@ -352,6 +388,19 @@ def _is_too_much(folder: Path, names: list[str]) -> bool:
         with suppress(OSError):
             size += (folder / name).lstat().st_size
     return size > MOST_IGNORED_BYTES
+
+
+def _size(path: Path) -> int:
+    """Return the size as a reader sees it: of a sparse file far more than is on the disk."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def _in_words(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.1f} MiB"
 
 
 def _complaints(stderr: str) -> str:

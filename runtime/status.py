@@ -10,28 +10,34 @@ import asyncio
 import hashlib
 import os
 import stat
-import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from runtime.git import set_over
+from runtime.errors import GrownError
+from runtime.git import LONG, set_over
 from runtime.gitview import pinned
 from runtime.lfs import Pointer
 from runtime.ownership import OWN_FILES_OUT
-from runtime.tree import STATUS, parse_status, shown
+from runtime.scratch import scratch
+from runtime.tree import STATUS, parse_status, shown, some_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
     from runtime.git import Git
+    from runtime.gitcall import GitResult
     from runtime.gitview import View
     from runtime.setup.made import Made
     from runtime.tree import TreeStatus
 
 _FOLDER, _EXECUTABLE = b"040000 ", b"100755"
 _MODES = (b"100644", _EXECUTABLE)
+LOST = "(unknown)"
+"""What git calls a branch whose file it cannot read."""
+LARGE = 256 << 20
+"""Bytes of a file that is not read once more to see whether it only differs by rules of git."""
 SLOW = 600.0
 """Seconds for a git command that touches every file of a repository."""
 STATUS_SECONDS = 30.0
@@ -70,6 +76,8 @@ class OwnIndex(NamedTuple):
     env: dict[str, str]
     staged: bytes
     """Names of new files that the agent put into its own index, each ended by NUL."""
+    unreadable: str = ""
+    """What git says of that index where it cannot read it."""
 
 
 @asynccontextmanager
@@ -79,19 +87,19 @@ async def own_index(git: Git, checkout: Checkout) -> AsyncIterator[OwnIndex]:
     It holds no stat data and no flags, so that git reads each file to compare it. The index of the
     checkout is an agent's: it can say of any file that it did not change.
     """
-    with tempfile.TemporaryDirectory(prefix="loopwright-index-") as scratch:
+    with scratch("index") as folder:
         env = {
             **checkout.env,
-            "GIT_INDEX_FILE": f"{scratch}/index",
+            "GIT_INDEX_FILE": f"{folder}/index",
             **set_over([("core.sparseCheckout", "false")]),
         }
         cwd = checkout.folder
         # On a branch without a commit, nothing is in it.
-        _, staged = await asyncio.gather(
+        begun, (staged, unreadable) = await asyncio.gather(
             git.run("read-tree", "HEAD", cwd=cwd, env=env, check=False, timeout=SLOW),
             _staged_files(git, checkout),
         )
-        yield OwnIndex(env, staged)
+        yield OwnIndex(env, staged, unreadable if begun.code == 0 else "")
 
 
 async def status_of(git: Git, checkout: Checkout) -> TreeStatus:
@@ -105,7 +113,7 @@ async def status_in(git: Git, checkout: Checkout, index: OwnIndex) -> TreeStatus
     env = index.env
     asked = (*STATUS, "--untracked-files=all")
     result, hidden, view = await asyncio.gather(
-        git.run(*asked, cwd=checkout.folder, env=env, timeout=STATUS_SECONDS),
+        _unless_grown(git, checkout, env, asked),
         ignored_by_agent(git, checkout, env),
         git.view(pinned(checkout.git_dir, checkout.folder)),
     )
@@ -116,11 +124,50 @@ async def status_in(git: Git, checkout: Checkout, index: OwnIndex) -> TreeStatus
     followed = await followed_pointers(git, checkout.folder, env, "HEAD", changed)
     status = replace(
         status,
+        unreadable=index.unreadable or ("its branch is damaged" if status.branch == LOST else ""),
         changed=tuple(name for name in changed if name not in followed),
         untracked=(*checkout.not_made(status.untracked), *inner),
         hidden=(*checkout.not_made(status.hidden), *followed),
     )
     return await _as_filtered(git, checkout, view, status)
+
+
+async def _unless_grown(
+    git: Git, checkout: Checkout, env: Mapping[str, str], asked: tuple[str, ...]
+) -> GitResult:
+    """Ask for the status; GrownError where that takes long because a file became very large."""
+    cwd = checkout.folder
+    asking = asyncio.ensure_future(git.run(*asked, cwd=cwd, env=env, timeout=STATUS_SECONDS))
+    try:
+        done, _ = await asyncio.wait({asking}, timeout=LONG)
+        if not done and (grown := await _grown(git, cwd, env)) and not asking.done():
+            raise GrownError(f"{some_of(grown)} grew to more than {LARGE >> 20} MiB", code=1)
+        return await asking
+    finally:
+        if not asking.done():
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+
+async def _grown(git: Git, folder: Path, env: Mapping[str, str]) -> list[str]:
+    """Return the files of the commit that are very large, and were not."""
+    listed = await git.run("ls-files", "--stage", "-z", cwd=folder, env=env)
+    entries = [entry.partition(b"\t") for entry in listed.stdout.split(b"\0") if entry]
+    sizes = await asyncio.to_thread(lambda: {name: _size(folder, name) for _, _, name in entries})
+    large = [(told.split(b" ")[1], name) for told, _, name in entries if sizes[name] > LARGE]
+    known = await git.run(
+        "cat-file", "--batch-check=%(objectsize)",
+        cwd=folder, env=env, input=b"".join(sha + b"\n" for sha, _ in large),
+    )  # fmt: skip
+    asked = zip(large, known.stdout.splitlines(), strict=True)
+    return [shown(name) for (_, name), size in asked if size != b"%d" % sizes[name]]
+
+
+def _size(folder: Path, name: bytes) -> int:
+    try:
+        return os.lstat(os.path.join(os.fsencode(folder), name)).st_size  # noqa: PTH118  # of thousands
+    except OSError:
+        return 0
 
 
 async def _as_filtered(git: Git, checkout: Checkout, view: View, status: TreeStatus) -> TreeStatus:
@@ -143,11 +190,18 @@ async def _as_filtered(git: Git, checkout: Checkout, view: View, status: TreeSta
     )
 
 
-async def _staged_files(git: Git, checkout: Checkout) -> bytes:
-    """Return what an agent put into its index for its next commit, although it is ignored."""
+async def _staged_files(git: Git, checkout: Checkout) -> tuple[bytes, str]:
+    """Return what an agent put into its index for its next commit, although it is ignored.
+
+    Of an index that git cannot read, what it says of it.
+    """
     asked = ("diff-index", "--cached", "--name-only", "--no-renames", "--diff-filter=A", "-z")
     told = await git.run(*asked, "HEAD", cwd=checkout.folder, env=checkout.env, check=False)
-    return told.stdout if told.code == 0 else b""
+    if told.code:
+        return b"", told.stderr.strip() or f"exit code {told.code}"
+    if not (checkout.git_dir / "index").exists():
+        return b"", "it has no index, so git takes all its files for removed"
+    return told.stdout, ""
 
 
 def _added(status: bytes, staged: bytes) -> bytes:
@@ -235,15 +289,17 @@ async def really_changed(
         if told:
             mode, sha, _ = told.split(b" ")
             known[shown(name)] = mode, sha.decode()
-    return [name for name in wanted if not _is_blob(folder / name, *known.get(name, (b"", "")))]
+    return [name for name in wanted if not is_blob(folder / name, *known.get(name, (b"", "")))]
 
 
-def _is_blob(path: Path, mode: bytes, sha: str) -> bool:
+def is_blob(path: Path, mode: bytes, sha: str) -> bool:
     """Tell whether a file is just what an object holds, and as executable as it should be."""
     algorithm = {40: hashlib.sha1, 64: hashlib.sha256}.get(len(sha))
     try:
         found = path.lstat()
         if algorithm is None or not stat.S_ISREG(found.st_mode) or mode not in _MODES:
+            return False
+        if found.st_size > LARGE:
             return False
         if (mode == _EXECUTABLE) is not bool(found.st_mode & stat.S_IXUSR):
             return False

@@ -43,6 +43,8 @@ class TreeStatus:
     """Equal as long as neither the commit nor any uncommitted file changed."""
     hidden: tuple[str, ...] = ()
     """Files that nothing but rules of the agent's own ignore; in no way part of its work."""
+    unreadable: str = ""
+    """What a git without an index of its own says of the one that is there; empty if it is fine."""
 
     @property
     def dirty(self) -> tuple[str, ...]:

@@ -20,12 +20,12 @@ from runtime.begun import BegunMerge, begin_merge, move_on
 from runtime.errors import CheckedOutError, WorkspaceError
 from runtime.git import Git
 from runtime.gitview import pinned, read_small
-from runtime.ignoring import rules_of, user_rules
 from runtime.nested import loose_links
-from runtime.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
+from runtime.ownership import BASE_REFS, BRANCH_REFS, Record, checked_id
 from runtime.programs import named_programs, new_programs
-from runtime.saving import SavedWork, keep_work, save_work, saved_message
-from runtime.setup.made import made_in
+from runtime.rebuild import WHOLE, Rebuilder, Rebuilt
+from runtime.rescue import Rescue
+from runtime.saving import SAVE_LIMIT, SavedWork
 from runtime.status import Checkout, head_of, status_of
 from runtime.stripping import strip
 from runtime.tree import LOG_FORMAT, SHA, parse_changes, parse_log
@@ -33,14 +33,11 @@ from runtime.worktrees import Found, Worktrees
 from runtime.worktrees_dir import claim, default_worktrees_dir, release
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from runtime.tree import ChangedFile, Commit, TreeStatus
-
-
-RULES_REMEMBERED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +69,18 @@ class Owned:
 class WorkspaceManager:
     """The workspaces of one repository."""
 
-    def __init__(self, repo: Path, *, root: Path | None = None, git: Git | None = None) -> None:
-        """Work below `root`, which by default lies outside of the repository."""
+    def __init__(
+        self,
+        repo: Path,
+        *,
+        root: Path | None = None,
+        git: Git | None = None,
+        save_limit: Callable[[], int] = lambda: SAVE_LIMIT,
+    ) -> None:
+        """Work below `root`, which by default lies outside of the repository.
+
+        One save takes no more than `save_limit` bytes of files.
+        """
         self._repo = repo = repo.resolve()
         self.root = (root or default_worktrees_dir(repo)).resolve()
         """The folder for the workspaces of this repository; see `runtime.worktrees_dir`."""
@@ -81,7 +88,8 @@ class WorkspaceManager:
         self._git = git or Git(home=self._state / "git")
         self._homes = homes.Homes(repo, self.root)
         self._trees = Worktrees(repo, self._homes, self._git)
-        self._ignored: dict[tuple[str, str], bytes] = {}
+        self._rescue = Rescue(self._git, self._trees, self._state, save_limit)
+        self._rebuilder = Rebuilder(self._git, self._trees, self._homes, self._rescue)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare(self, agent_id: str, *, base: str | None = None) -> Workspace:
@@ -91,32 +99,37 @@ class WorkspaceManager:
         crash left half-made is made whole; what is not ours is refused with a WorkspaceError.
         """
         async with self._lock(agent_id):
-            found, notes = await self._adopted(await self._trees.find(agent_id), base)
-            if _is_whole(found):
-                return await self._rejoin(found, notes)
-            found, more = await self._made_room(found)
-            notes += more
-            if found.head is None or found.base_commit is None:
-                start = await self._trees.starting_point(base)
-                commit, base_branch = start.commit, start.branch
-                notes += start.notes
-            else:
-                commit, base_branch = found.base_commit, found.base_branch
-            programs = named_programs(await self._trees.view())
-            ownership.exclude_own_files(await self._trees.common_dir(), self._inside())
-            exclude = ownership.excluded(await self._trees.common_dir())
-            ownership.make_private(self._repo / ownership.STATE_FOLDER)
-            claim(self.root, self._repo)
-            # From here to the end a crash leaves a record that says: half-made, nothing to lose.
-            ownership.write_record(self.root, agent_id, Record(base_branch, ready=False))
-            await self._trees.point(BASE_REFS + agent_id, commit)
-            notes += await self._trees.add(found, commit)
-            ownership.write_record(
-                self.root,
-                agent_id,
-                Record(base_branch, ready=True, programs=programs, exclude=exclude),
-            )
-            return Workspace(agent_id, found.path, found.branch, commit, base_branch, notes)
+            return await self._prepare(agent_id, base)
+
+    async def _prepare(self, agent_id: str, base: str | None = None) -> Workspace:
+        mended = await self._trees.without_link(agent_id)
+        found, notes = await self._adopted(await self._trees.find(agent_id), base)
+        notes = (*mended, *notes)
+        if _is_whole(found):
+            return await self._rejoin(found, notes)
+        found, more = await self._made_room(found)
+        notes += more
+        if found.head is None or found.base_commit is None:
+            start = await self._trees.starting_point(base)
+            commit, base_branch = start.commit, start.branch
+            notes += start.notes
+        else:
+            commit, base_branch = found.base_commit, found.base_branch
+        programs = named_programs(await self._trees.view())
+        ownership.exclude_own_files(await self._trees.common_dir(), self._inside())
+        exclude = ownership.excluded(await self._trees.common_dir())
+        ownership.make_private(self._repo / ownership.STATE_FOLDER)
+        claim(self.root, self._repo)
+        # From here to the end a crash leaves a record that says: half-made, nothing to lose.
+        ownership.write_record(self.root, agent_id, Record(base_branch, ready=False))
+        await self._trees.point(BASE_REFS + agent_id, commit)
+        notes += await self._trees.add(found, commit)
+        ownership.write_record(
+            self.root,
+            agent_id,
+            Record(base_branch, ready=True, programs=programs, exclude=exclude),
+        )
+        return Workspace(agent_id, found.path, found.branch, commit, base_branch, notes)
 
     async def open(self, agent_id: str) -> Workspace | None:
         """Return the agent's workspace if it is there and whole."""
@@ -180,6 +193,8 @@ class WorkspaceManager:
         if head in (workspace.base_commit, ""):
             return ()
         span = f"{workspace.base_commit}..{_commit_id(head)}"
+        # A commit whose objects are damaged looks like any other until somebody reads its files.
+        await self._read(workspace, *WHOLE, span)
         asked = ("log", "-z", LOG_FORMAT, f"--max-count={limit}", "--end-of-options", span)
         return parse_log(await self._read(workspace, *asked))
 
@@ -217,7 +232,15 @@ class WorkspaceManager:
         """
         async with self._lock(workspace.agent_id):
             checkout = await self._checkout(workspace)
-            return await keep_work(self._git, checkout, workspace.agent_id, str(attempt), reason)
+            return await self._rescue.keep(workspace.agent_id, checkout, str(attempt), reason)
+
+    async def rebuild(self, agent_id: str, attempt: int) -> Rebuilt | None:
+        """Make a workspace anew that git cannot read, its files saved; None where it can.
+
+        Nobody may be alive in it.
+        """
+        async with self._lock(agent_id):
+            return await self._rebuilder.rebuild(agent_id, str(attempt), self._prepare)
 
     async def strip(self, workspace: Workspace, commit: str) -> bool:
         """Leave just this commit there; False where that is not so and work would be lost."""
@@ -234,7 +257,7 @@ class WorkspaceManager:
             if found.base_commit is None:
                 return None
             await self._trees.forget(found)
-            saved = await self._rescue(found, str(attempt), "workspace removed")
+            saved = await self._rescue.all_of(found, str(attempt), "workspace removed")
             await self._trees.take_down(found.path)
             if drop_branch:
                 await self._trees.drop_branch(agent_id)
@@ -285,26 +308,7 @@ class WorkspaceManager:
             )
         ownership.straighten(git_dir)
         checkout = Checkout(git_dir, workspace.path)
-        return await self._with_rules(workspace.agent_id, workspace.base_commit, checkout)
-
-    async def _with_rules(self, agent_id: str, base: str, checkout: Checkout) -> Checkout:
-        """Tell a checkout which ignore rules were there before the agent."""
-        record = ownership.read_record(checkout.folder.parent, agent_id)
-        exclude = record.exclude if record is not None else None
-        if exclude is None:  # made by an earlier version
-            exclude = ownership.excluded(await self._trees.common_dir())
-        key = base, exclude
-        if key not in self._ignored:
-            view = await self._git.view(pinned(checkout.git_dir, checkout.folder))
-            others = (user_rules(view.ignores, os.environ), os.fsencode(exclude))
-            rules = await rules_of(
-                self._git, base, cwd=checkout.folder, env=checkout.env, others=others
-            )
-            while len(self._ignored) >= RULES_REMEMBERED:
-                self._ignored.pop(next(iter(self._ignored)))
-            self._ignored[key] = rules
-        made = made_in(self._state / "setup" / agent_id)
-        return replace(checkout, ignored=self._ignored[key], made=made)
+        return await self._rescue.with_rules(workspace.agent_id, workspace.base_commit, checkout)
 
     async def _read(self, workspace: Workspace, *args: str) -> bytes:
         checkout = await self._checkout(workspace)
@@ -376,39 +380,11 @@ class WorkspaceManager:
         """Make room where a workspace of ours once was, keeping what work is in it."""
         if found.git_dir is None and found.vacant:
             return ()
-        saved = await self._rescue(found, "recovered", "folder without a worktree")
+        saved = await self._rescue.all_of(found, "recovered", "folder without a worktree")
         await self._trees.take_down(found.path)
         if saved is None:
             return ()
         return (f"{found.path} was no worktree any more; its files are saved in {saved.ref}",)
-
-    async def _rescue(self, found: Found, name: str, reason: str) -> SavedWork | None:
-        """Save all that would be lost with the folder, or refuse to lose it."""
-        if found.half_made or not found.path.is_dir():
-            return None
-        checkout = found.checkout or Checkout(await self._trees.common_dir(), found.path)
-        if found.checkout is None:
-            saved = await save_work(
-                self._git,
-                checkout,
-                head=found.head or found.base_commit or "",
-                ref=f"{SAVED_REFS}{found.agent_id}/{name}",
-                message=saved_message(found.agent_id, name, reason),
-                for_good=True,
-            )
-        else:
-            ownership.straighten(checkout.git_dir)
-            checkout = await self._with_rules(found.agent_id, found.base_commit or "", checkout)
-            saved = await keep_work(
-                self._git, checkout, found.agent_id, name, reason, for_good=True
-            )
-        if saved and saved.problems:
-            raise WorkspaceError(
-                f"{found.path} was not removed, because not all of it could be saved: "
-                f"{saved.problems}Make these files readable or remove them, and try again "
-                f"(the rest is in {saved.ref})"
-            )
-        return saved
 
 
 def _commit_id(head: str | None) -> str:

@@ -261,6 +261,10 @@ class Worktrees:
                 await asyncio.to_thread(remove_tree, git_dir)
         return tuple(notes)
 
+    async def without_link(self, agent_id: str) -> tuple[str, ...]:
+        """Let no link be in the place of a workspace: what is behind it is not looked at."""
+        return self._homes.without_link(await self.common_dir(), checked_id(agent_id))
+
     async def take_down(self, path: Path) -> None:
         """Remove the worktree's folder and registration, whatever is left of either."""
         common = await self.common_dir()
@@ -274,8 +278,8 @@ class Worktrees:
             usual = common / "worktrees" / path.name
             if usual.is_symlink():  # not by git, and it would keep a new one from its place
                 usual.unlink()
-            if ownership.registration(common, path) is not None:
-                await self._ask(*removal)
+            if (git_dir := ownership.registration(common, path)) is not None:
+                await asyncio.to_thread(remove_tree, git_dir)
 
     async def point(self, ref: str, commit: str) -> None:
         """Let the ref name the commit."""

@@ -260,6 +260,8 @@ class SnapshotTaken(AttemptEvent):
     """Those of `blocked_on` that are tasks."""
     joined: tuple[str, ...] = ()
     """Those of `tasks` that are complete and part of the branch, as the agent was told before."""
+    notes: tuple[str, ...] = ()
+    """What else the next attempt should know of its workspace."""
 
 
 @dataclass(frozen=True, kw_only=True)

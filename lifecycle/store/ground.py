@@ -7,13 +7,20 @@ runner would go on with records that nobody finds any more, and its lock would k
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifecycle.store.lock import NAME, holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+
+
+MOVED = (
+    "the repository {old} was moved to {new} while this runner worked: its agents are stopped, "
+    "their work stays. Start again in {new}: what is recorded there is gone on with"
+)
 
 
 class Ground:
@@ -34,6 +41,9 @@ class Ground:
             now = _identity(path)
             if now == before or now is None:
                 continue
+            old = self._folder.parent
+            if before and not now and not old.exists() and (there := _moved_to(before)):
+                return MOVED.format(old=old, new=there.parent.parent)
             said = holder(self._folder) if now else None
             what = "was replaced" if now else "was removed"
             other = f" (by the runner with pid {said.get('pid', '?')}, it seems)" if said else ""
@@ -45,6 +55,18 @@ class Ground:
                 "`loopwright init --begin-anew`"
             )
         return ""
+
+
+def _moved_to(identity: tuple[int, int] | tuple[()]) -> Path | None:
+    """Return where a file is now that this process has open; None if it is gone or nobody says."""
+    handles = Path("/proc/self/fd")
+    with suppress(OSError):
+        for handle in os.listdir(handles):  # noqa: PTH208  # names only
+            with suppress(OSError):
+                if _identity(os.fspath(handles / handle)) == identity:
+                    there = (handles / handle).readlink()
+                    return there if there.exists() else None
+    return None
 
 
 def _identity(path: str) -> tuple[int, int] | tuple[()] | None:

@@ -104,16 +104,15 @@ def _test_options(options: Any) -> str:
 def _list(*, as_json: bool) -> int:
     import asyncio  # noqa: PLC0415  # only now it is clear that programs are asked
     import os  # noqa: PLC0415  # as above
-    import tempfile  # noqa: PLC0415  # as above
-    from pathlib import Path  # noqa: PLC0415  # as above
 
     from orchestrator.agents import look  # noqa: PLC0415  # as above
     from orchestrator.cli.text import say, table, tell, to_json  # noqa: PLC0415  # as above
     from runtime.agents.catalogue import adapters  # noqa: PLC0415  # as above
+    from runtime.scratch import scratch  # noqa: PLC0415  # as above
 
     known = adapters(lambda point, why: tell(f"the adapter of {point} is left out: {why}"))
-    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-        found = asyncio.run(look(known.values(), os.environ, Path(folder)))
+    with scratch("agents") as folder:
+        found = asyncio.run(look(known.values(), os.environ, folder))
     if as_json:
         say(to_json([each.to_json() for each in found]))
     else:

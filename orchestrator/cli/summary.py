@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from orchestrator.peopleonly import require_person
 from orchestrator.reading import known, store_of
 from orchestrator.secrecy import masker_of
 from orchestrator.summaries import Summaries
+from runtime.scratch import scratch
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -177,8 +177,8 @@ def _edited(before: str) -> str:
     command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     if not command:
         raise UsageError("no editor is known: set EDITOR, or give the text with --file FILE")
-    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-        path = Path(folder, "summary.md")
+    with scratch("summary") as folder:
+        path = folder / "summary.md"
         path.write_text(before, "utf-8")
         try:
             code = subprocess.run([*command, str(path)], check=False).returncode

@@ -11,7 +11,6 @@ import shlex
 import shutil
 import signal
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from orchestrator.conformance.subject import Bounds, Subject
 from orchestrator.conformance.verdict import Mark
 from runtime.agents.adapter import Request, plan
 from runtime.agents.catalogue import adapter
+from runtime.scratch import scratch
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -56,8 +56,7 @@ def run(name: str, options: Namespace) -> int:
         tell("Nothing was started.")
         return exits.USAGE
     told = None if options.json else _tell
-    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-        where = Path(folder).resolve()
+    with scratch("conformance") as where:
         report = asyncio.run(_heeded(conduct(subject, where, only=only, tell=told)))
     if isinstance(report, int):
         return report

@@ -14,7 +14,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 from runtime.isolation.around import Opened, Place, around
 from runtime.isolation.victim import SECRET
 from runtime.isolation.wrap import wrapped
+from runtime.scratch import scratch
 from runtime.worktrees_dir import claim
 
 if TYPE_CHECKING:
@@ -166,8 +166,8 @@ class Stage:
 def run_attacks(choice: Choice) -> Iterator[Finding]:
     """Run every attack against a claim that this choice makes; it takes a few seconds."""
     closed = choice.level == "container"
-    with tempfile.TemporaryDirectory(prefix="loopwright-attacks-") as folder:
-        stage = Stage(Path(folder).resolve())
+    with scratch("attacks") as folder:
+        stage = Stage(folder)
         with contextlib.closing(stage):
             box = stage.box(choice)
             for attack in ATTACKS:

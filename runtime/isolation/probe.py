@@ -11,15 +11,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.isolation.box import Box, Engine
 from runtime.isolation.bubblewrap import SHIELDS
 from runtime.isolation.errors import IsolationUnavailableError
 from runtime.isolation.wrap import wrapped
+from runtime.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,9 +120,9 @@ def _try_all(engine: Engine, program: str, image: str) -> Probe:
 
 def _try(engine: Engine, program: str, image: str, options: tuple[str, ...], shield: str) -> str:
     """Run `true` in a box; return what went wrong."""
-    with tempfile.TemporaryDirectory(prefix="loopwright-probe-") as folder:
+    with scratch("probe") as folder:
         box = Box(
-            Path(folder),
+            folder,
             engine=engine,
             program=program,
             options=options,
@@ -131,8 +130,8 @@ def _try(engine: Engine, program: str, image: str, options: tuple[str, ...], shi
             image=image,
         )
         environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/")}
-        mark = {"LOOPWRIGHT_SPAWN_ID": f"probe-{Path(folder).name}"}
-        line = wrapped(("true",), Path(folder), environ | mark, box)
+        mark = {"LOOPWRIGHT_SPAWN_ID": f"probe-{folder.name}"}
+        line = wrapped(("true",), folder, environ | mark, box)
         try:
             done = subprocess.run(
                 line.command,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lifecycle.settings import Network
     from runtime.containment import ProcessIdentity
     from runtime.process import AgentProcess, SpawnOrder
+    from runtime.rebuild import Rebuilt
 
 
 class AtOnce(Scribe):
@@ -113,6 +114,11 @@ class Spaces:
         self._world.saved.setdefault(ref, []).extend(space.dirty)
         self._life.checkpoint("after save")
         return SavedWork(ref, reason, tuple(space.dirty))
+
+    async def rebuild(self, agent_id: str, attempt: int) -> Rebuilt | None:
+        """Have nothing that git could not read."""
+        del agent_id, attempt
+        return None
 
     async def strip(self, workspace: Workspace, commit: str) -> bool:
         del commit

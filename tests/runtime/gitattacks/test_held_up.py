@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from runtime import status
 from runtime.branches import BranchManager
 from runtime.copying import copy_out
 from runtime.errors import RuntimeFault
@@ -33,8 +32,7 @@ while True:
 """
 PIPES = (
     "work/.gitignore", "work/.gitattributes", "own/index", "own/HEAD", "common/refs/heads/agent/a",
-    "common/packed-refs", "common/info/exclude", "common/info/attributes",
-    "common/objects/info/alternates",
+    "common/packed-refs", "common/objects/info/alternates",
 )  # fmt: skip
 
 
@@ -72,15 +70,47 @@ async def test_a_pipe_where_git_reads_a_file_is_named_at_once(said: str, bed: Be
             await manager.save_dirty(bed.workspace, 1, reason="stopped")
 
 
-async def test_a_pipe_in_a_deeper_folder_costs_one_status_and_no_more(
+@pytest.mark.parametrize("name", ["exclude", "attributes"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "endless", "huge"])
+async def test_rules_of_the_repository_that_are_no_file_hold_nobody_up(
+    name: str, kind: str, bed: Bed
+) -> None:
+    manager = WorkspaceManager(bed.repo)
+    rules = bed.common / "info" / name
+    rules.parent.mkdir(exist_ok=True)
+    rules.write_text("/local\n" if name == "exclude" else "*.bin -text\n")
+    (bed.work / "local").touch()
+    before = await manager.status(bed.workspace)
+    rules.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(rules)
+        case "folder":
+            rules.mkdir()
+        case "endless":
+            rules.symlink_to("/dev/zero")
+        case _:
+            rules.touch()
+            os.truncate(rules, 5 << 30)
+    bed.dirty()
+    async with asyncio.timeout(10):
+        after = await manager.status(bed.workspace)
+        assert set(before.dirty) <= set(after.dirty)
+        assert await manager.save_dirty(bed.workspace, 1, reason="stopped")
+        await WorkspaceManager(bed.repo).prepare("b")
+        if kind == "pipe":
+            plain_git(bed.repo, "status")  # an agent's own git, too
+
+
+async def test_a_pipe_in_a_deeper_folder_is_named_soon(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (bed.work / "deeper").mkdir()
     os.mkfifo(bed.work / "deeper" / ".gitignore")
     (bed.work / "deeper" / "file").touch()
-    monkeypatch.setattr(status, "STATUS_SECONDS", 0.5)
+    monkeypatch.setattr("runtime.git.LONG", 0.1)
     async with asyncio.timeout(10):
-        with pytest.raises(RuntimeFault, match=r"find \. -type p"):
+        with pytest.raises(RuntimeFault, match=r"deeper/\.gitignore is no regular file"):
             await WorkspaceManager(bed.repo).save_dirty(bed.workspace, 1, reason="stopped")
 
 

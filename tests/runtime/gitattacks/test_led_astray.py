@@ -16,6 +16,7 @@ import runtime
 from runtime.branches import BranchManager
 from runtime.checkouts import JudgingCheckouts
 from runtime.errors import RuntimeFault
+from runtime.folders import remove_tree
 from runtime.git import Git, inspect_repository
 from runtime.workspace import WorkspaceManager
 from tests.runtime.gitattacks.bed import new_bed, plain_git
@@ -246,9 +247,10 @@ async def test_a_view_that_somebody_changed_or_removed_is_made_anew(bed: Bed) ->
     plain_git(bed.top, "config", "--file", str(view / "config"), "core.editor", bed.program())
     assert await manager.status(bed.workspace) == before
     assert b"editor" not in (view / "config").read_bytes()
-    for file in view.iterdir():
-        file.unlink()
-    view.rmdir()
+    os.mkfifo(view / "info" / "exclude.new")
+    (view / "info" / "exclude.new").replace(view / "info" / "exclude")
+    assert await manager.status(bed.workspace) == before
+    remove_tree(view)
     assert await manager.status(bed.workspace) == before
 
 
