@@ -5,9 +5,9 @@ Pure: reads a state and what is known beside it. Decides nothing about lifecycle
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from lifecycle.machine.blocks import names_ci, open_words, tasks_of
 from lifecycle.machine.states import About, AwaitingHuman, Blocked, Suspended
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 UNDECIDED = ("", "pending")
 """Verdicts of CI that are still to come."""
-_NAMES_CI = re.compile(r"\b(?:ci|builds?|checks?|tests?|pipelines?)\b", re.IGNORECASE)
 _WORDS = 300
 _AGAIN = {
     About.QUESTION: ("answer {} TEXT",),
@@ -45,13 +44,15 @@ def only_a_person(
         case AwaitingHuman():
             return True
         case Blocked(word=word):
-            named = word.blocked_on
-            if any(name in running for name in named):
+            if any(name in running for name in word.blocked_on):
                 return False
-            if named and all(name in completed for name in named):
+            if any(name not in completed for name in tasks_of(state)):
+                return True
+            words = open_words(state)
+            if not words:
                 return False  # it goes on as soon as that is seen
-            by_ci = not named or any(map(_NAMES_CI.search, named))
-            return not (by_ci and has_ci and state.head and state.ci in UNDECIDED)
+            awaited = has_ci and state.head and state.ci in UNDECIDED
+            return not (awaited and all(map(names_ci, words)))
         case _:
             return False
 
