@@ -15,6 +15,7 @@ from runtime import lineage, proctable
 from runtime.errors import SpawnError
 from runtime.limits import NO_LIMITS, Limits
 from runtime.ownership import make_private
+from runtime.watchdog import client as watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from runtime.isolation.box import Box
     from runtime.logpump import LogPump
     from runtime.masking import Masker
+    from runtime.watchdog.client import Entry
 
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -78,11 +80,21 @@ class Started(NamedTuple):
     popen: subprocess.Popen[bytes]
     tag: int | None
     start_time: int
+    entry: Entry
+    """What the watchdog knows it by; to be left once nothing of it is left."""
     group: Group | None = None
     weaker: tuple[str, ...] = ()
     cleanup: Cleanup | None = None
     pump: LogPump | None = None
     """What carries its output to its log; None where it writes there by itself."""
+
+
+class _Program(NamedTuple):
+    """What is really started for an order: shut into its box, if it has one."""
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+    cleanup: Cleanup | None = None
 
 
 class _Files(NamedTuple):
@@ -101,26 +113,23 @@ async def start(
     """
     if not order.command:
         raise SpawnError(f"Agent {order.agent_id} has no command. Give it one.")
-    command, cleanup, limits = order.command, None, order.limits
+    program, limits = _Program(order.command, env), order.limits
     if order.box is not None:
-        command, env, cleanup, limits = _boxed(order, order.box, env)
+        program, limits = _boxed(order, order.box, env)
     try:
+        await watchdog.ready()
         if limits:
-            started = await _start_limited(order, (command, env), limits, able)
-        else:
-            with _files(order) as files:
-                started = _start(order, command, env, files)
+            return await _start_limited(order, program, limits, able)
+        with _files(order) as files:
+            return _start(order, program, files)
     except (SpawnError, OSError, ValueError) as error:
         _drop_empty(order.log)
         if isinstance(error, SpawnError):
             raise
-        raise SpawnError(_explain(order, command[0], error)) from error
-    return started._replace(cleanup=cleanup) if cleanup else started
+        raise SpawnError(_explain(order, program.command[0], error)) from error
 
 
-def _boxed(
-    order: SpawnOrder, box: Box, env: dict[str, str]
-) -> tuple[tuple[str, ...], dict[str, str], Cleanup | None, Limits]:
+def _boxed(order: SpawnOrder, box: Box, env: dict[str, str]) -> tuple[_Program, Limits]:
     from runtime.isolation.box import Engine  # noqa: PLC0415  # most agents are not boxed
     from runtime.isolation.wrap import wrapped  # noqa: PLC0415  # as above
 
@@ -128,29 +137,30 @@ def _boxed(
     cleanup = Cleanup(inside.cleanup, inside.env) if inside.cleanup else None
     # Whoever makes containers holds them to their limits: they are not in our processes.
     ours = order.limits if box.engine is Engine.BUBBLEWRAP else NO_LIMITS
-    return inside.command, inside.env, cleanup, ours
+    return _Program(inside.command, inside.env, cleanup), ours
 
 
 async def _start_limited(
     order: SpawnOrder,
-    program: tuple[tuple[str, ...], dict[str, str]],
+    program: _Program,
     limits: Limits,
     able: Capabilities | None,
 ) -> Started:
     from runtime import entry  # noqa: PLC0415  # most agents have no limits
 
-    command, env = program
     weaker = entry.refusals(limits, able, allow_weaker=order.allow_weaker)
-    entry.check_program(command[0], order.cwd, env)
+    entry.check_program(program.command[0], order.cwd, program.env)
     with contextlib.ExitStack() as undo:
         group = entry.group_for(limits, able, order.spawn_id)
         if group is not None:
             undo.callback(entry.discard, group)
+            watchdog.told_of(group)
         report, words = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         with os.fdopen(report, "rb", buffering=0) as heard:
             with os.fdopen(words, "wb", buffering=0), _files(order) as files:
-                line = entry.command_line(command, limits, group)
-                started = _start(order, line, env, files, words)
+                line = entry.command_line(program.command, limits, group)
+                started = _start(order, program._replace(command=line), files, words)
+            undo.callback(started.entry.leave)
             if started.pump is not None:
                 undo.callback(started.pump.close)
             undo.callback(started.popen.wait)
@@ -213,17 +223,19 @@ def _piped(log: int, masker: Masker) -> Iterator[LogPump]:
 
 def _start(
     order: SpawnOrder,
-    command: tuple[str, ...],
-    env: dict[str, str],
+    program: _Program,
     files: _Files,
     stderr: int | None = None,
 ) -> Started:
-    with lineage.tagging(order.spawn_id) as tag:
+    with (
+        lineage.tagging(order.spawn_id) as tag,
+        watchdog.entered(lineage.fingerprint(order.spawn_id), tag, program.cleanup) as entry,
+    ):
         before = proctable.instant()
         popen = subprocess.Popen(
-            command,
+            program.command,
             cwd=order.cwd,
-            env=env,
+            env=program.env,
             stdin=files.prompt,
             stdout=files.log,
             stderr=files.log if stderr is None else stderr,
@@ -232,7 +244,8 @@ def _start(
         after = proctable.instant()
     lineage.fasten(popen.pid, tag)
     start_time = proctable.start_of(popen.pid, before, after)
-    return Started(popen, tag, start_time, pump=files.pump)
+    entry.identify(popen.pid, start_time)
+    return Started(popen, tag, start_time, entry, pump=files.pump, cleanup=program.cleanup)
 
 
 def _explain(order: SpawnOrder, program: str, error: OSError | ValueError) -> str:
