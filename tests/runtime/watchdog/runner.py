@@ -1,6 +1,6 @@
 """A runner with agents that try to outlive it; run as a script.
 
-    python runner.py FOLDER LEVEL COUNT
+    python runner.py FOLDER LEVEL COUNT [ATTACK]
 
 Each agent has a folder of its own in FOLDER, with a lock that all that descends from it holds. When
 all attacks stand it says `up`, and then does what it is told on standard input: `abort`, `exhaust`
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from runtime.isolation.box import Box
     from runtime.process import AgentProcess
 
-ATTACKS = ("daemon", "deaf", "stopped", "leaderless", "daemon", "comet", "daemon", "bomb")
-CALM = ("daemon", "deaf", "stopped", "leaderless")
+ATTACKS = ("daemon", "deaf", "stopped", "leaderless")
 SUSPENDED, LIMITED = 4, 3
 """Each so manieth agent is held still, or has limits where this machine enforces them."""
 
@@ -45,16 +44,17 @@ def _box(folder: Path, level: str) -> Box | None:
     return around(choice, Place(folder, nothing, nothing), opened=programs)
 
 
-async def _agent(terminals: TerminalManager, folder: Path, level: str, number: int) -> AgentProcess:
+async def _agent(
+    terminals: TerminalManager, folder: Path, level: str, number: int, attack: str
+) -> AgentProcess:
     folder.mkdir()
-    attacks = ATTACKS if level == "process" else CALM
     limited = number % LIMITED == 0 and probe.capabilities().processes.base is not None
     order = SpawnOrder(
         agent_id=f"agent-{number}",
         attempt=1,
         # The next runner uses the same.
         spawn_id=f"watched-{number}",
-        command=command(attacks[number % len(attacks)], folder),
+        command=command(attack or ATTACKS[number % len(ATTACKS)], folder),
         cwd=folder,
         stdin=Path(os.devnull),
         log=folder / "log",
@@ -66,7 +66,7 @@ async def _agent(terminals: TerminalManager, folder: Path, level: str, number: i
     process = await terminals.spawn(order)
     while not (folder / "up").exists():
         await asyncio.sleep(0.005)
-    if number % SUSPENDED == 0:
+    if number % SUSPENDED == 0 and not attack:
         await process.suspend()
     return process
 
@@ -93,13 +93,18 @@ def _spin() -> None:
 DEATHS = {"abort": os.abort, "exhaust": _exhaust, "threads": _make_threads, "spin": _spin}
 
 
-async def main(folder: Path, level: str, count: int) -> None:
+async def main(folder: Path, level: str, count: int, attack: str = "") -> None:
     terminals = TerminalManager(folder)
     await asyncio.gather(
-        *(_agent(terminals, folder / str(number), level, number) for number in range(count))
+        *(_agent(terminals, folder / str(number), level, number, attack) for number in range(count))
     )
     print("up", flush=True)  # noqa: T201  # this is how it talks
-    word = (await asyncio.to_thread(sys.stdin.readline)).strip()
+    heard = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+    while not heard.done():
+        # As any runner does: it takes what ended off the process table.
+        terminals.sample()
+        await asyncio.wait((heard,), timeout=0.5)
+    word = heard.result().strip()
     if word in DEATHS:
         DEATHS[word]()
     if word == "end":
@@ -107,4 +112,4 @@ async def main(folder: Path, level: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *sys.argv[4:]))

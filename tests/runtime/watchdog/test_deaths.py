@@ -16,6 +16,7 @@ import pytest
 
 from runtime import proctable
 from runtime.cgroups import probe
+from runtime.process import TerminalManager
 from tests.runtime.attack_control import held
 from tests.runtime.watchdogs import kill_with_watchdogs, watchdogs_of
 
@@ -34,22 +35,32 @@ MEMORY = 700 << 20
 class Runner:
     """A runner of its own, with agents that try to outlive it."""
 
-    def __init__(self, folder: Path, level: str, *, agents: int = AGENTS, joins: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        level: str,
+        *,
+        agents: int = AGENTS,
+        joins: str = "",
+        attack: str = "",
+    ) -> None:
         self.folder = folder
         self.agents = agents
         joining = f"echo $$ > '{joins}/cgroup.procs' && " if joins else ""
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", f'{joining}exec "$@"', "sh",
-             sys.executable, str(PROGRAM), str(folder), level, str(agents)],
+             sys.executable, str(PROGRAM), str(folder), level, str(agents), attack],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )  # fmt: skip
+
+    def wait_until_up(self) -> None:
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "up\n"
-        assert len(self.alive()) == agents
+        assert len(self.alive()) == self.agents
 
     @property
     def pid(self) -> int:
@@ -77,7 +88,11 @@ class Runner:
             with contextlib.suppress(OSError):
                 (self.folder / str(number) / "over").touch()
         self.process.kill()
-        self.process.communicate()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        self.process.wait()
         until(lambda: not watchdogs_of(self.pid))
 
 
@@ -96,6 +111,7 @@ def runner_of(tmp_path: Path) -> Iterator[Callable[..., Runner]]:
         folder = tmp_path / f"{len(made)}"
         folder.mkdir()
         made.append(Runner(folder, level, **more))  # type: ignore[arg-type]  # its own
+        made[-1].wait_until_up()
         return made[-1]
 
     yield make
@@ -129,6 +145,16 @@ def test_a_killed_runner_takes_its_agents_with_it(
     runner_of: Callable[..., Runner], level: str
 ) -> None:
     runner = runner_of(level)
+    since = time.monotonic()
+    os.kill(runner.pid, signal.SIGKILL)
+    assert runner.nothing_is_left(since)
+
+
+@pytest.mark.parametrize("attack", ["bomb", "comet", "comets"])
+def test_what_forks_without_end_ends_with_a_killed_runner(
+    runner_of: Callable[..., Runner], attack: str
+) -> None:
+    runner = runner_of(agents=1, attack=attack)
     since = time.monotonic()
     os.kill(runner.pid, signal.SIGKILL)
     assert runner.nothing_is_left(since)
@@ -267,14 +293,22 @@ def test_the_agents_of_the_next_runner_live_on(runner_of: Callable[..., Runner])
     assert len(second.alive()) == 4
 
 
-def test_the_next_start_ends_what_outlived_runner_and_watchdog(
-    runner_of: Callable[..., Runner],
+async def test_the_next_start_ends_what_outlived_runner_and_watchdog(
+    runner_of: Callable[..., Runner], tmp_path: Path
 ) -> None:
     runner = runner_of(agents=2)
     kill_with_watchdogs(runner.pid)
     runner.process.wait()
     assert len(runner.alive()) == 2
-    assert watchdogs_of(runner.pid) == []
+    await swept(tmp_path, agents=2)
+    assert runner.alive() == []
+
+
+async def swept(folder: Path, agents: int) -> None:
+    terminals = TerminalManager(folder)
+    for number in range(agents):
+        for identity in terminals.find_marked(f"watched-{number}"):
+            assert (await terminals.stop_identity(identity, 0.1)).survivors == ()
 
 
 def alive(pid: int) -> bool:
