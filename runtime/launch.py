@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from runtime import lineage, proctable
+from runtime import lineage, orphans, proctable
 from runtime.errors import SpawnError
 from runtime.limits import NO_LIMITS, Limits
 from runtime.ownership import make_private
@@ -165,7 +165,9 @@ async def _start_limited(
                 undo.callback(started.pump.close)
             undo.callback(started.popen.wait)
             undo.callback(started.popen.kill)
-            if failed := await entry.entered(heard.fileno()):
+            with orphans.starting(started.popen.pid, started.tag):
+                failed = await entry.entered(heard.fileno())
+            if failed:
                 raise SpawnError(
                     f"{order.command[0]} could not take its limits on, so it was not started: "
                     f"{failed}. Look at `loopwright doctor --isolation`, or leave the limits out."

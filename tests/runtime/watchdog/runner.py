@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from runtime.isolation.box import Box
     from runtime.process import AgentProcess
 
-ATTACKS = ("daemon", "deaf", "stopped", "leaderless")
+ATTACKS = {
+    "process": ("daemon", "deaf", "stopped", "leaderless"),
+    # What such a one leaves behind ends with its first process.
+    "container": ("daemon", "deaf", "stopped"),
+}
 SUSPENDED, LIMITED = 4, 3
 """Each so manieth agent is held still, or has limits where this machine enforces them."""
 
@@ -47,14 +51,15 @@ def _box(folder: Path, level: str) -> Box | None:
 async def _agent(
     terminals: TerminalManager, folder: Path, level: str, number: int, attack: str
 ) -> AgentProcess:
-    folder.mkdir()
+    folder.mkdir()  # noqa: ASYNC240  # nothing else goes on
     limited = number % LIMITED == 0 and probe.capabilities().processes.base is not None
+    attacks = ATTACKS[level]
     order = SpawnOrder(
         agent_id=f"agent-{number}",
         attempt=1,
         # The next runner uses the same.
         spawn_id=f"watched-{number}",
-        command=command(attack or ATTACKS[number % len(ATTACKS)], folder),
+        command=command(attack or attacks[number % len(attacks)], folder),
         cwd=folder,
         stdin=Path(os.devnull),
         log=folder / "log",
@@ -64,7 +69,7 @@ async def _agent(
         box=_box(folder, level),
     )
     process = await terminals.spawn(order)
-    while not (folder / "up").exists():
+    while not (folder / "up").exists():  # noqa: ASYNC110, ASYNC240  # a file tells
         await asyncio.sleep(0.005)
     if number % SUSPENDED == 0 and not attack:
         await process.suspend()

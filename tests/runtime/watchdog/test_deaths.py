@@ -134,10 +134,14 @@ def group() -> Iterator[Callable[[str], Path | None]]:
 
     yield make
     for path in made:
-        until(lambda path=path: not (path / "cgroup.procs").read_text())
-        for inner in (*path.iterdir(), path):
-            if inner.is_dir():
-                inner.rmdir()
+        until(lambda path=path: removed(path))
+
+
+def removed(path: Path) -> bool:
+    for folder, _, _ in os.walk(path, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()
+    return not path.exists()
 
 
 @pytest.mark.parametrize("level", LEVELS)
