@@ -69,7 +69,7 @@ async def _agent(
         box=_box(folder, level),
     )
     process = await terminals.spawn(order)
-    while not (folder / "up").exists():  # noqa: ASYNC110, ASYNC240  # a file tells
+    while not (folder / "up").exists():  # noqa: ASYNC110  # a file tells
         await asyncio.sleep(0.005)
     if number % SUSPENDED == 0 and not attack:
         await process.suspend()
