@@ -20,7 +20,7 @@ from bench.measure import Row, row_of, table  # noqa: E402  # found only now
 
 SCRIPTS = (
     "attempts", "breakpoints", "snapshot", "verdicts", "storm", "parked", "listing", "recovery",
-    "start", "instances", "boxes", "population", "hooks", "outside", "api", "agents",
+    "start", "watchdog", "instances", "boxes", "population", "hooks", "outside", "api", "agents",
 )  # fmt: skip
 
 PATIENCE_S = 900.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -134,7 +135,7 @@ def group() -> Iterator[Callable[[str], Path | None]]:
 
     yield make
     for path in made:
-        until(lambda path=path: removed(path))
+        until(functools.partial(removed, path))
 
 
 def removed(path: Path) -> bool:
