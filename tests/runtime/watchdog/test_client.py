@@ -112,6 +112,7 @@ async def test_a_container_of_a_killed_runner_is_removed_at_once(tmp_path: Path)
         assert runner.stdout is not None
         await asyncio.to_thread(runner.stdout.readline)
         runner.send_signal(signal.SIGKILL)
-    await until((tmp_path / "removed").exists)
-    assert (tmp_path / "removed").read_text().startswith("rm --force loopwright-spawn-")
+    told = tmp_path / "removed"
+    await until(lambda: told.exists() and told.read_text().endswith("\n"))
+    assert told.read_text().startswith("rm --force loopwright-spawn-")
     await until(lambda: not watchdogs_of(runner.pid))
