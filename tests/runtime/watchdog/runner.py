@@ -103,8 +103,9 @@ async def main(folder: Path, level: str, count: int, attack: str = "") -> None:
     await asyncio.gather(
         *(_agent(terminals, folder / str(number), level, number, attack) for number in range(count))
     )
-    print("up", flush=True)  # noqa: T201  # this is how it talks
     heard = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+    await asyncio.sleep(0)  # its thread is there before there is no room for one
+    print("up", flush=True)  # noqa: T201  # this is how it talks
     while not heard.done():
         # As any runner does: it takes what ended off the process table.
         terminals.sample()
