@@ -20,8 +20,8 @@ from bench.measure import Row, row_of, table  # noqa: E402  # found only now
 
 SCRIPTS = (
     "attempts", "breakpoints", "snapshot", "verdicts", "storm", "parked", "listing", "recovery",
-    "start", "instances", "boxes", "population", "hooks", "outside", "api", "agents", "masking",
-    "finished",
+    "start", "watchdog", "instances", "boxes", "population", "hooks", "outside", "api", "agents",
+    "masking", "finished",
 )  # fmt: skip
 
 PATIENCE_S = 900.0

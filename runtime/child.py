@@ -75,6 +75,7 @@ class AgentProcess:
         self.limit_reached = ""
         """The limit that ended it, or made it fail, such as `memory limit 256 MB`."""
         self._group = started.group
+        self._entry = started.entry
         self._cleanup = started.cleanup
         self._pump = started.pump
         self._rest: Suspension | None = None
@@ -236,6 +237,7 @@ class AgentProcess:
     def forget(self) -> None:
         """Give up the process; its number may now be given to another."""
         orphans.forget(self)
+        self._entry.leave()
         self._silence()
         if self._pump is not None:
             self._pump.close()

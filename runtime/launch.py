@@ -11,11 +11,12 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from runtime import lineage, proctable
+from runtime import lineage, orphans, proctable
 from runtime.errors import RuntimeFault, ShortageError, SpawnError
 from runtime.limits import NO_LIMITS, Limits
 from runtime.ownership import make_private
 from runtime.shortage import shortage_of
+from runtime.watchdog import client as watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from runtime.isolation.box import Box
     from runtime.logpump import LogPump
     from runtime.masking import Masker
+    from runtime.watchdog.client import Entry
 
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -79,11 +81,21 @@ class Started(NamedTuple):
     popen: subprocess.Popen[bytes]
     tag: int | None
     start_time: int
+    entry: Entry
+    """What the watchdog knows it by; to be left once nothing of it is left."""
     group: Group | None = None
     weaker: tuple[str, ...] = ()
     cleanup: Cleanup | None = None
     pump: LogPump | None = None
     """What carries its output to its log; None where it writes there by itself."""
+
+
+class _Program(NamedTuple):
+    """What is really started for an order: shut into its box, if it has one."""
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+    cleanup: Cleanup | None = None
 
 
 class _Files(NamedTuple):
@@ -104,28 +116,25 @@ async def start(
     """
     if not order.command:
         raise SpawnError(f"Agent {order.agent_id} has no command. Give it one.")
-    command, cleanup, limits = order.command, None, order.limits
+    program, limits = _Program(order.command, env), order.limits
     if order.box is not None:
-        command, env, cleanup, limits = _boxed(order, order.box, env)
+        program, limits = _boxed(order, order.box, env)
     try:
+        await watchdog.ready()
         if limits:
-            started = await _start_limited(order, (command, env), limits, able)
-        else:
-            with _files(order) as files:
-                started = _start(order, command, env, files)
+            return await _start_limited(order, program, limits, able)
+        with _files(order) as files:
+            return _start(order, program, files)
     except (RuntimeFault, OSError, ValueError, MemoryError) as error:
         _drop_empty(order.log)
         if short := shortage_of(error):
             raise ShortageError(f"{order.command[0]} cannot be started: {short}") from error
         if isinstance(error, (RuntimeFault, MemoryError)):
             raise
-        raise SpawnError(_explain(order, command[0], error)) from error
-    return started._replace(cleanup=cleanup) if cleanup else started
+        raise SpawnError(_explain(order, program.command[0], error)) from error
 
 
-def _boxed(
-    order: SpawnOrder, box: Box, env: dict[str, str]
-) -> tuple[tuple[str, ...], dict[str, str], Cleanup | None, Limits]:
+def _boxed(order: SpawnOrder, box: Box, env: dict[str, str]) -> tuple[_Program, Limits]:
     from runtime.isolation.box import Engine  # noqa: PLC0415  # most agents are not boxed
     from runtime.isolation.wrap import wrapped  # noqa: PLC0415  # as above
 
@@ -133,34 +142,37 @@ def _boxed(
     cleanup = Cleanup(inside.cleanup, inside.env) if inside.cleanup else None
     # Whoever makes containers holds them to their limits: they are not in our processes.
     ours = order.limits if box.engine is Engine.BUBBLEWRAP else NO_LIMITS
-    return inside.command, inside.env, cleanup, ours
+    return _Program(inside.command, inside.env, cleanup), ours
 
 
 async def _start_limited(
     order: SpawnOrder,
-    program: tuple[tuple[str, ...], dict[str, str]],
+    program: _Program,
     limits: Limits,
     able: Capabilities | None,
 ) -> Started:
     from runtime import entry  # noqa: PLC0415  # most agents have no limits
 
-    command, env = program
     weaker = entry.refusals(limits, able, allow_weaker=order.allow_weaker)
-    entry.check_program(command[0], order.cwd, env)
+    entry.check_program(program.command[0], order.cwd, program.env)
     with contextlib.ExitStack() as undo:
         group = entry.group_for(limits, able, order.spawn_id)
         if group is not None:
             undo.callback(entry.discard, group)
+            watchdog.told_of(group)
         report, words = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         with os.fdopen(report, "rb", buffering=0) as heard:
             with os.fdopen(words, "wb", buffering=0), _files(order) as files:
-                line = entry.command_line(command, limits, group)
-                started = _start(order, line, env, files, words)
+                line = entry.command_line(program.command, limits, group)
+                started = _start(order, program._replace(command=line), files, words)
+            undo.callback(started.entry.leave)
             if started.pump is not None:
                 undo.callback(started.pump.close)
             undo.callback(started.popen.wait)
             undo.callback(started.popen.kill)
-            if failed := await entry.entered(heard.fileno()):
+            with orphans.starting(started.popen.pid, started.tag):
+                failed = await entry.entered(heard.fileno())
+            if failed:
                 raise SpawnError(
                     f"{order.command[0]} could not take its limits on, so it was not started: "
                     f"{failed}. Look at `loopwright doctor --isolation`, or leave the limits out."
@@ -218,17 +230,19 @@ def _piped(log: int, masker: Masker) -> Iterator[LogPump]:
 
 def _start(
     order: SpawnOrder,
-    command: tuple[str, ...],
-    env: dict[str, str],
+    program: _Program,
     files: _Files,
     stderr: int | None = None,
 ) -> Started:
-    with lineage.tagging(order.spawn_id) as tag:
+    with (
+        lineage.tagging(order.spawn_id) as tag,
+        watchdog.entered(lineage.fingerprint(order.spawn_id), tag, program.cleanup) as entry,
+    ):
         before = proctable.instant()
         popen = subprocess.Popen(
-            command,
+            program.command,
             cwd=order.cwd,
-            env=env,
+            env=program.env,
             stdin=files.prompt,
             stdout=files.log,
             stderr=files.log if stderr is None else stderr,
@@ -237,7 +251,8 @@ def _start(
         after = proctable.instant()
     lineage.fasten(popen.pid, tag)
     start_time = proctable.start_of(popen.pid, before, after)
-    return Started(popen, tag, start_time, pump=files.pump)
+    entry.identify(popen.pid, start_time)
+    return Started(popen, tag, start_time, entry, pump=files.pump, cleanup=program.cleanup)
 
 
 def _explain(order: SpawnOrder, program: str, error: OSError | ValueError) -> str:

@@ -16,7 +16,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import os
 import resource
+import secrets
 import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -32,7 +34,16 @@ _WIDTHS = (1 << 40, 1 << 20, 1)
 _VALUES = (1 << 20) - 1
 _FINGERPRINTS = 1 << 61
 """Fingerprints begin here: far more than any memory, should a program take them for a limit."""
-_spawns = itertools.count()
+_spawns = itertools.count(secrets.randbelow(_VALUES))
+"""Not from 0: whoever ends what another runner left must not take ours for that one's."""
+
+
+def _forked() -> None:
+    global _spawns  # noqa: PLW0603  # a forked runner is another one
+    _spawns = itertools.count(secrets.randbelow(_VALUES))
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @functools.cache
@@ -44,8 +55,8 @@ def _own_limit() -> int:
 
 
 @functools.cache
-def _width() -> int:
-    """Divide what is below our own tag; 0 when we are too deep, or the limit is in other use."""
+def width() -> int:
+    """Return how far tags are apart below our own; 0 when we are too deep, or the limit is used."""
     own = _own_limit()
     if own == _TOP:
         return _WIDTHS[0]
@@ -77,8 +88,8 @@ def tagging(mark: str) -> Iterator[int | None]:
             _lower(resource.RLIMIT_NOFILE, files, before)
         if sys.platform == "linux":
             _lower(resource.RLIMIT_RSS, fingerprint(mark), before)
-            if _width():
-                tag = _own_limit() - (next(_spawns) % _VALUES + 1) * _width()
+            if width():
+                tag = _own_limit() - (next(_spawns) % _VALUES + 1) * width()
                 _lower(_RLIMIT_LOCKS, tag, before)
         yield tag
     finally:
@@ -129,7 +140,7 @@ def read(pid: int) -> int | None:
 
     Ask only about descendants of this process: other runners give the same values.
     """
-    if sys.platform != "linux" or not _width():
+    if sys.platform != "linux" or not width():
         return None
     try:
         soft, hard = resource.prlimit(pid, _RLIMIT_LOCKS)
@@ -139,4 +150,4 @@ def read(pid: int) -> int | None:
     if not 0 <= tag < _own_limit():
         return None
     # A nested runner lowers the tag, but stays within the width it was given.
-    return -(-tag // _width()) * _width()
+    return -(-tag // width()) * width()

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from runtime import containment, lineage, proctable
 from runtime.proctree import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runtime.child import AgentProcess
     from runtime.proctree import Table
 
@@ -24,8 +26,20 @@ started: dict[int, AgentProcess] = {}
 managers it has, so this belongs to the process too."""
 _tagged: dict[int, AgentProcess] = {}
 """The same, by lineage tag."""
+_starting: dict[int, int | None] = {}
+"""Of those that are not started yet, but that run: pid and tag."""
 _BURST = 0.02
 """Seconds for which one strike keeps the event loop waiting at most."""
+
+
+@contextmanager
+def starting(pid: int, tag: int | None) -> Iterator[None]:
+    """Keep what is not enrolled yet from being taken for an orphan of another."""
+    _starting[pid] = tag
+    try:
+        yield
+    finally:
+        del _starting[pid]
 
 
 def enrol(process: AgentProcess) -> None:
@@ -63,9 +77,9 @@ def _adopted_from(process: AgentProcess, *, proved: bool = False) -> list[int]:
     own_session = os.getsid(0)
     found = []
     for pid in proctable.adopted():
-        if pid in started:
-            continue
         session = _session_of(pid)
+        if pid in started or pid in _starting or session in _starting:
+            continue
         if session == process.identity.pid:
             found.append(pid)
         elif session not in (None, own_session):
@@ -73,7 +87,7 @@ def _adopted_from(process: AgentProcess, *, proved: bool = False) -> list[int]:
             if tag is None:
                 may = process.tag is None and not proved
             else:
-                may = _tagged.get(tag, process) is process
+                may = _tagged.get(tag, process) is process and tag not in _starting.values()
             if may:
                 found.append(pid)
     return found
@@ -169,7 +183,7 @@ def orphans_in(
     found: dict[AgentProcess, list[int]] = {}
     for pid in table.children.get(os.getpid(), ()):
         row = table.rows[pid]
-        owner = None if pid in started else _origin(row, heir)
+        owner = None if pid in started or pid in _starting else _origin(row, heir)
         if owner is not None and row.dead:
             containment.reap(pid)
         elif owner is not None:
@@ -184,6 +198,8 @@ def _origin(orphan: Row, heir: AgentProcess | None) -> AgentProcess | None:
     if orphan.sid in started:
         return started[orphan.sid]
     tag = lineage.read(orphan.pid)
+    if tag is not None and tag in _starting.values():
+        return None
     if tag is not None:
         # Left behind by one that is gone already: whoever looks now may end it.
         return _tagged.get(tag, heir)

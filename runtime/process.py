@@ -18,6 +18,7 @@ from runtime.containment import ProcessIdentity
 from runtime.launch import SpawnOrder
 from runtime.masking import Masker
 from runtime.right_code.trees import Trees
+from runtime.watchdog import client as watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -49,6 +50,7 @@ class TerminalManager:
     that no daemon of an agent escapes. Elsewhere process groups are all there is, and a daemon
     that leaves its group is not found. An orphan is ended only when it is proved to come from an
     agent, by lineage, session, mark or descent: other children of this process are left alone.
+    Once this process is gone, the watchdog ends what it started.
     `able` is what limits can be enforced by; left out, it is found out when it is needed.
     `masker` takes secrets out of the logs of all that name no other; it learns what they are given.
     All calls belong on one event loop's thread.
@@ -66,6 +68,7 @@ class TerminalManager:
         self.repo = repo
         proctable.keep_spare()
         self.subreaper = subreaper and containment.become_subreaper()
+        watchdog.begin()
         self.masker = Masker() if masker is None else masker
         self._able = able
         self._environ = dict(os.environ if environ is None else environ)

@@ -23,6 +23,7 @@ import pytest
 
 from runtime import proctable
 from runtime.folders import remove_tree
+from runtime.watchdog import client as watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -116,6 +117,8 @@ def clean_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Python compiles what is imported for the first time, beside the installed source.
     installed = str(Path(sys.prefix)) + os.sep
     _trespass.allowed = (str(tmp_path_factory.getbasetemp()), installed, *anywhere)
+    # It stays with this process to its end, so no test is to be blamed for it.
+    watchdog.begin()
     return home
 
 

@@ -25,6 +25,7 @@ from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
 from tests.fleet.spawner_world import Stage, staged
+from tests.runtime.watchdogs import kill_with_watchdogs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -77,7 +78,10 @@ def alive(pid: int) -> bool:
 
 @pytest.fixture
 def crashed(tmp_path: Path) -> Iterator[tuple[int, int]]:
-    """Let a runner spawn three instances and be killed; return a leader and its daemon."""
+    """Let a runner spawn three instances and be killed, and its watchdog with it.
+
+    Returns a leader and its daemon.
+    """
     runner = subprocess.Popen(
         [sys.executable, "-c", RUNNER, str(tmp_path)],
         cwd=ROOT,
@@ -90,7 +94,7 @@ def crashed(tmp_path: Path) -> Iterator[tuple[int, int]]:
             assert time.monotonic() < deadline
             time.sleep(0.01)
     finally:
-        runner.send_signal(signal.SIGKILL)
+        kill_with_watchdogs(runner.pid)
         runner.wait()
     pids = int((tmp_path / "leader").read_text()), int((tmp_path / "daemon").read_text())
     yield pids

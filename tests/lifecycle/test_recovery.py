@@ -32,6 +32,7 @@ from tests.lifecycle.world import (
     says,
     until,
 )
+from tests.runtime.watchdogs import kill_with_watchdogs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,8 +171,11 @@ def _works(database: Path) -> bool:
     return False
 
 
-async def _killed(world: World, steps: list[Step], sign: str) -> None:
-    """Let a runner of its own start an agent, then kill the runner once the agent has acted."""
+async def _killed(world: World, steps: list[Step], sign: str, *, watched: bool = False) -> None:
+    """Let a runner of its own start an agent, then kill the runner once the agent has acted.
+
+    Its watchdog is killed with it, unless it is `watched`: then what it started is over soon.
+    """
     agent = world.agent(steps).model_dump_json()
     words = (str(world.repo), agent, world.read_settings().model_dump_json())
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -182,7 +186,11 @@ async def _killed(world: World, steps: list[Step], sign: str) -> None:
         # What the runner knows of a process that it has only just started is another story.
         database = world.paths.database
         await until(lambda: _works(database))
+        if not watched:
+            kill_with_watchdogs(runner.pid)
+            return
         runner.send_signal(signal.SIGKILL)
+    await until(lambda: world.marked() == [])
 
 
 @pytest.mark.parametrize("ignores_term", [False, True])
@@ -193,6 +201,15 @@ async def test_an_agent_that_outlived_its_runner_is_ended_and_its_dirty_work_sav
     stubborn: list[Step] = [{"ignore_term": True}] if ignores_term else []
     await _killed(world, [*stubborn, {"daemon": 600}, DRAFT, UP, HANG], "up.txt")
     assert world.marked() != []
+    await _goes_on(world)
+
+
+async def test_dirty_work_of_an_agent_that_ended_with_its_runner_is_saved(world: World) -> None:
+    await _killed(world, [{"daemon": 600}, DRAFT, UP, HANG], "up.txt", watched=True)
+    await _goes_on(world)
+
+
+async def _goes_on(world: World) -> None:
     async with await SqliteStore.open(world.paths.database) as store:
         loop = world.loop(store=store)
         run = loop.run_agent_loop(world.agent([{"commit": "all"}, DONE]), world.task())

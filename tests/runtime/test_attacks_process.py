@@ -122,6 +122,7 @@ async def test_a_restarted_runner_leaves_nothing_alive(
         "from pathlib import Path\n"
         "from runtime.limits import Limits\n"
         "from runtime.process import SpawnOrder, TerminalManager\n"
+        "from tests.runtime.watchdogs import kill_with_watchdogs\n"
         "async def main(folder, mark, limits, *command):\n"
         "    order = SpawnOrder('agent', 1, mark, command, folder, Path(os.devnull),\n"
         "        folder / 'log', {}, 1 << 20, limits=Limits(processes=int(limits) or None))\n"
@@ -129,7 +130,7 @@ async def test_a_restarted_runner_leaves_nothing_alive(
         "    while not (folder / 'up').exists():\n"
         "        await asyncio.sleep(0.005)\n"
         "    print(identity.pid, identity.start_time, flush=True)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    kill_with_watchdogs(os.getpid())\n"
         "asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))\n"
     )
     more = [str(tmp_path), mark, str(limits.processes or 0), *command(attack, tmp_path)]

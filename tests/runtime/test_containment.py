@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runtime import activity, containment, lineage, proctable
+from runtime.limits import Limits
 from runtime.process import ProcessExit, StopReport, TerminalManager
 from tests.runtime.process_fixtures import GRACE, Stage, alive, end, staged, until
 
@@ -446,3 +447,17 @@ def _await(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+async def test_the_end_of_one_spares_one_that_is_just_being_started(stage: Stage) -> None:
+    for _ in range(10):
+        other = await stage.sh("sleep 600")
+        order = dataclasses.replace(
+            stage.order("/bin/sh", "-c", "sleep 600"), limits=Limits(open_files=64)
+        )
+        starting = asyncio.create_task(stage.terminals.spawn(order))
+        await until(lambda: len(proctable.own_children()) > 1)
+        await other.stop(0)
+        process = await starting
+        assert not process.exit.done()
+        await process.stop(0)

@@ -1,0 +1,319 @@
+"""The runner's side of the watchdog: starts it, keeps it alive, and writes the register.
+
+One watchdog serves all of a process, however many managers and event loops it has. It must not end
+anything itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from runtime import lineage, proctable
+from runtime.watchdog import program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runtime.cgroups.groups import Group
+    from runtime.launch import Cleanup
+
+_STEP = 0.002
+_PATIENCE = 10.0
+_AGAIN = 0.25
+_ENGINES = ("DOCKER_", "CONTAINER", "PODMAN_", "XDG_RUNTIME_DIR", "HOME", "PATH")
+"""What the names of the variables begin with that a program which ends containers may need."""
+
+
+class Register:
+    """The file in memory in which the runner writes what is live."""
+
+    def __init__(self) -> None:
+        if sys.platform == "linux":
+            self.file = os.memfd_create("watchdog")
+        else:
+            with tempfile.TemporaryFile() as unnamed:
+                self.file = os.dup(unnamed.fileno())
+        self._free: list[int] = []
+        self._count = 0
+        self._bases: list[bytes] = []
+        self._lock = threading.Lock()
+        self._with_cleanup: set[int] = set()
+
+    def enter(self, fingerprint: int, tag: int | None, cleanup: bytes) -> int:
+        """Write down what is about to be started; returns its number."""
+        with self._lock:
+            number = self._free.pop() if self._free else self._count
+            if cleanup:
+                self._with_cleanup.add(number)
+                size = len(cleanup).to_bytes(program.WORD, sys.byteorder)
+                os.pwrite(self.file, size + cleanup, program.CLEANUPS + number * program.CLEANUP)
+            self._write(number, fingerprint, tag or 0, 0, 0)
+            if number == self._count:
+                self._count += 1
+                os.pwrite(self.file, self._count.to_bytes(program.WORD, sys.byteorder), 0)
+        return number
+
+    def identify(self, number: int, pid: int, start: int) -> None:
+        """Add which process it is that was started."""
+        words = (word.to_bytes(program.WORD, sys.byteorder) for word in (pid, start))
+        at = program.HEADER + number * program.ENTRY + 2 * program.WORD
+        os.pwrite(self.file, b"".join(words), at)
+
+    def leave(self, number: int) -> None:
+        """Take out what nothing is left of."""
+        with self._lock:
+            self._write(number, 0, 0, 0, 0)
+            if number in self._with_cleanup:
+                self._with_cleanup.discard(number)
+                at = program.CLEANUPS + number * program.CLEANUP
+                os.pwrite(self.file, bytes(program.WORD), at)
+            self._free.append(number)
+
+    def add_base(self, folder: Path) -> None:
+        """Write down a folder below which control groups are made."""
+        name = os.fsencode(folder)
+        with self._lock:
+            if name not in self._bases:
+                self._bases.append(name)
+                os.pwrite(self.file, b"\n".join(self._bases) + b"\0", program.WORD)
+
+    def _write(self, number: int, *words: int) -> None:
+        data = b"".join(word.to_bytes(program.WORD, sys.byteorder) for word in words)
+        os.pwrite(self.file, data, program.HEADER + number * program.ENTRY)
+
+
+class _Started:
+    """One start of the program: what it hears the end of this process by, and its first word."""
+
+    def __init__(self, register: Register) -> None:
+        row = proctable.read_row(os.getpid())
+        heard, self.pipe = os.pipe()
+        self._words, words = os.pipe()
+        try:
+            process = subprocess.Popen(
+                (
+                    *(sys.executable, "-I", "-S", program.__file__, str(os.getpid())),
+                    *(str(row.start if row else 0), str(register.file), str(lineage.width())),
+                ),
+                stdin=heard,
+                stdout=words,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(register.file,),
+                cwd=os.sep,
+                env={},
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(self.pipe)
+            os.close(self._words)
+            raise
+        finally:
+            os.close(heard)
+            os.close(words)
+        self.group = process.pid
+        process.returncode = 0  # it is reaped here, with those it forked off
+        os.set_blocking(self._words, False)
+        self._answered = False
+        self.watched_by: asyncio.AbstractEventLoop | None = None
+
+    def answered(self) -> bool:
+        """Tell whether it watches."""
+        if not self._answered:
+            with suppress(BlockingIOError):
+                self._answered = os.read(self._words, 1) == program.READY
+                os.close(self._words)
+                self._words = -1
+        return self._answered
+
+    def is_lost(self) -> bool:
+        """Tell whether it is gone, all of it."""
+        waiting = select.poll()
+        waiting.register(self.pipe, 0)
+        return bool(waiting.poll(0))
+
+    def reap(self) -> None:
+        """Take those of it that have ended off the process table."""
+        with suppress(ChildProcessError):
+            while os.waitid(os.P_PGID, self.group, os.WEXITED | os.WNOHANG) is not None:
+                pass
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self.pipe)
+        if self._words >= 0:
+            os.close(self._words)
+
+
+class Watchdog:
+    """The watchdog of this process."""
+
+    def __init__(self) -> None:
+        self.register = Register()
+        self._started: _Started | None = None
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Start it where there is none, without waiting for it; OSError when that cannot be."""
+        with self._lock:
+            now = self._started
+            if now is not None and not now.is_lost():
+                return
+            self._started = _Started(self.register)
+            if now is not None:
+                self._retire(now)
+
+    async def ready(self) -> None:
+        """Return when it watches; OSError when it cannot be started."""
+        loop = asyncio.get_running_loop()
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            self.begin()
+            now = self._started
+            if now is not None and now.answered():
+                now.reap()
+                self._listen(now, loop)
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"the watchdog ({sys.executable}) did not begin within {_PATIENCE:g} seconds"
+                )
+            await asyncio.sleep(_STEP)
+
+    def _listen(self, now: _Started, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the event loop notice its end: the pipe has a reader as long as it lives."""
+        if now.watched_by is None or now.watched_by.is_closed():
+            now.watched_by = loop
+            loop.add_reader(now.pipe, self._lost, now)
+
+    def _lost(self, now: _Started) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(now.pipe)
+        now.watched_by = None
+        self._start_again(loop)
+
+    def _start_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            self.begin()
+        except OSError:  # no room for it now; what is to be started waits for it, too
+            loop.call_later(_AGAIN, self._start_again, loop)
+            return
+        if self._started is not None:
+            self._listen(self._started, loop)
+
+    def _retire(self, lost: _Started) -> None:
+        lost.reap()
+        loop = lost.watched_by
+        if loop is None or loop.is_closed():
+            lost.close()
+            return
+
+        def close() -> None:
+            loop.remove_reader(lost.pipe)
+            lost.close()
+
+        with suppress(RuntimeError):  # it was closed meanwhile
+            loop.call_soon_threadsafe(close)
+
+    def let_go(self) -> None:
+        """Close what a forked process inherited of it: it belongs to its parent alone."""
+        os.close(self.register.file)
+        if self._started is not None:
+            self._started.close()
+
+
+class Entry:
+    """A started tree in the register of this process, until it is left."""
+
+    def __init__(self, register: Register, number: int) -> None:
+        self._register = register
+        self._number: int | None = number
+
+    def identify(self, pid: int, start: int) -> None:
+        """Add which process it is that was started."""
+        if self._number is not None:
+            self._register.identify(self._number, pid, start)
+
+    def leave(self) -> None:
+        """Take it out: nothing of the tree is left. Once is enough, more do no harm."""
+        number, self._number = self._number, None
+        if number is not None:
+            self._register.leave(number)
+
+
+_own: list[Watchdog] = []
+
+
+def _mine() -> Watchdog:
+    if not _own:
+        _own.append(Watchdog())
+    return _own[0]
+
+
+def begin() -> None:
+    """Start the watchdog of this process early, so that nobody has to wait for it.
+
+    Where that fails, `ready` tells why.
+    """
+    with suppress(OSError):
+        _mine().begin()
+
+
+async def ready() -> None:
+    """Return when this process has a living watchdog; OSError when it cannot have one now."""
+    await _mine().ready()
+
+
+@contextmanager
+def entered(fingerprint: int, tag: int | None, cleanup: Cleanup | None) -> Iterator[Entry]:
+    """Write down what is started inside, before it is; it does not stay where that fails."""
+    register = _mine().register
+    entry = Entry(register, register.enter(fingerprint, tag, _packed(cleanup)))
+    try:
+        yield entry
+    except BaseException:
+        entry.leave()
+        raise
+
+
+def told_of(group: Group) -> None:
+    """Write down where this control group was made."""
+    for folder in group.folders:
+        _mine().register.add_base(folder.path.parent)
+
+
+def _packed(cleanup: Cleanup | None) -> bytes:
+    """Return what ends a container, in the form of the register.
+
+    Of its variables only those are kept that say where the containers are.
+    """
+    if cleanup is None:
+        return b""
+    program_, *rest = cleanup.command
+    where = shutil.which(program_, path=cleanup.env.get("PATH"))
+    if where is None:
+        return b""
+    words = b"\0".join(os.fsencode(each) for each in (where, *rest)) + b"\0\0"
+    kept = (f"{name}={value}" for name, value in cleanup.env.items() if name.startswith(_ENGINES))
+    data = words + b"\0".join(os.fsencode(each) for each in kept)
+    return data if len(data) <= program.CLEANUP - program.WORD else words
+
+
+def _forked() -> None:
+    """Close what a forked process inherited: it has no watchdog yet."""
+    while _own:
+        with suppress(OSError):
+            _own.pop().let_go()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,139 @@
+"""A runner with twenty agents dies: nothing of them lives on, nothing of their work is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lifecycle.plan import Agent
+from lifecycle.result import LoopResultType
+from lifecycle.store.peek import read_rows
+from lifecycle.store.sqlite import SqliteStore
+from runtime.worktrees_dir import default_worktrees_dir
+from tests.lifecycle.world import DONE, PATIENCE, ROOT, World, git, until
+from tests.runtime.attack_control import held
+from tests.runtime.isolation.inside import given
+from tests.runtime.watchdogs import kill_with_watchdogs, watchdogs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AGENTS = 20
+SOON = 1.0
+RUNNER = """
+import asyncio, json, os, sys
+from pathlib import Path
+from lifecycle.loop import AgentLifecycleLoop
+from lifecycle.plan import Agent, Plan, Task
+from lifecycle.settings import Settings
+from runtime.branches import BranchManager
+from runtime.process import TerminalManager
+from runtime.workspace import WorkspaceManager
+repo, command, count = Path(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[4])
+tasks = [Task(id=f"T{n}", title="Calculator") for n in range(count)]
+loop = AgentLifecycleLoop(
+    repo_dir=repo, plan=Plan(tasks=tasks), ci_provider=None, branch_manager=BranchManager(repo),
+    terminal_manager=TerminalManager(repo), workspace_manager=WorkspaceManager(repo),
+    settings=Settings.model_validate_json(sys.argv[3]),
+)
+async def main():
+    async def one(task):
+        await loop.run_agent_loop(Agent(agent_id=f"agent-{task.id}", command=command), task)
+    asyncio.create_task(asyncio.to_thread(lambda: sys.stdin.readline() and os.abort()))
+    await asyncio.gather(*map(one, tasks))
+asyncio.run(main())
+"""
+WORK = (
+    "exec 9> lock && flock 9 && echo done > committed.txt && git add committed.txt && "
+    "git commit -qm done && echo 'half done' > draft.txt && "
+    "(setsid sh -c 'trap \"\" TERM; while sleep 600; do :; done' < /dev/null > /dev/null 2>&1 &) "
+    "&& touch up && sleep 600"
+)
+"""Commits, leaves a file that is not committed, and a daemon that ignores TERM; all hold a lock."""
+
+
+def _kill(runner: subprocess.Popen[bytes]) -> None:
+    os.kill(runner.pid, signal.SIGKILL)
+
+
+def _abort(runner: subprocess.Popen[bytes]) -> None:
+    assert runner.stdin is not None
+    runner.stdin.write(b"abort\n")
+    runner.stdin.flush()
+
+
+def _kill_watchdog_first(runner: subprocess.Popen[bytes]) -> None:
+    for pid in (min(watchdogs_of(runner.pid)), runner.pid):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _kill_all(runner: subprocess.Popen[bytes]) -> None:
+    """Kill both of its watchdog too: then the next start ends the agents."""
+    kill_with_watchdogs(runner.pid)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("death", [_kill, _abort, _kill_watchdog_first, _kill_all])
+@pytest.mark.parametrize("isolation", ["process", "container"])
+async def test_no_agent_outlives_its_runner_and_the_next_start_goes_on_with_all_work(
+    world: World, isolation: str, death: Callable[[subprocess.Popen[bytes]], None]
+) -> None:
+    if isolation == "container" and given() is None:
+        return
+    names = [f"agent-T{number}" for number in range(AGENTS)]
+    folders = [default_worktrees_dir(world.repo) / name for name in names]
+    (world.repo / ".git" / "info" / "exclude").write_text("lock\nup\n")
+    world.settings.update(isolation=isolation, max_live_agents=AGENTS)
+    settings = world.read_settings().model_dump_json()
+    words = (str(world.repo), f'["/bin/sh", "-c", {json.dumps(WORK)}]', settings, str(AGENTS))
+    with subprocess.Popen(  # noqa: ASYNC220  # it only starts it
+        [sys.executable, "-c", RUNNER, *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+    ) as runner:
+        await until(lambda: all((folder / "up").exists() for folder in folders))
+        await until(lambda: _working(world.paths.database) == AGENTS)
+        assert all(map(held, folders))
+        death(runner)
+        runner.wait()
+        since = time.monotonic()
+    if death is not _kill_all:
+        await until(lambda: not any(map(held, folders)))
+        assert time.monotonic() - since <= SOON
+    await _goes_on(world, names)
+    assert not any(map(held, filter(Path.exists, folders)))
+    for name in names:
+        log = world.git("log", "--format=%s", f"agent/{name}")
+        assert "done" in log.split("\n")
+        saved = f"refs/loopwright/saved/{name}/1:draft.txt"
+        assert git(world.repo, "show", saved) == "half done"
+
+
+async def _goes_on(world: World, names: list[str]) -> None:
+    world.settings.update(isolation="process")
+    ends = world.agent([{"commit": "all"}, DONE])
+    async with await SqliteStore.open(world.paths.database) as store:
+        loop = world.loop(store=store)
+        runs = (
+            loop.run_agent_loop(
+                Agent(agent_id=name, command=ends.command, env=ends.env),
+                world.task(name.removeprefix("agent-")),
+            )
+            for name in names
+        )
+        results = await asyncio.wait_for(asyncio.gather(*runs), PATIENCE * 2)
+    assert {each.result_type for each in results} == {LoopResultType.TASK_COMPLETE}
+    assert {(each.spawn_count, each.retry_count) for each in results} == {(1, 0)}
+
+
+def _working(database: Path) -> int:
+    return sum(row["work_kind"] == "Working" for row in read_rows(database))
