@@ -47,6 +47,13 @@ class SpawnError(RuntimeFault):
     """A process cannot be started as asked."""
 
 
+class WatchdogError(RuntimeFault):
+    """The watchdog cannot be started, and nothing is started without it.
+
+    No SpawnError: what was to be started is not at fault.
+    """
+
+
 class ShortageError(RuntimeFault):
     """The machine is short of something for a while: nobody's fault, and to be tried again.
 

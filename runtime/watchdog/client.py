@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from runtime import lineage, proctable
+from runtime.errors import ShortageError, WatchdogError
+from runtime.shortage import shortage_of
 from runtime.watchdog import program
 
 if TYPE_CHECKING:
@@ -174,19 +176,25 @@ class Watchdog:
                 self._retire(now)
 
     async def ready(self) -> None:
-        """Return when it watches; OSError when it cannot be started."""
+        """Return when it watches; OSError when there is no room for it, else WatchdogError."""
         loop = asyncio.get_running_loop()
         deadline = time.monotonic() + _PATIENCE
         while True:
-            self.begin()
+            try:
+                self.begin()
+            except OSError as error:
+                if shortage_of(error):
+                    raise
+                raise WatchdogError(f"the watchdog cannot be started: {error}") from error
             now = self._started
             if now is not None and now.answered():
                 now.reap()
                 self._listen(now, loop)
                 return
             if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"the watchdog ({sys.executable}) did not begin within {_PATIENCE:g} seconds"
+                raise ShortageError(
+                    f"this machine is short of processor time: the watchdog ({sys.executable}) did "
+                    f"not begin within {_PATIENCE:g} seconds"
                 )
             await asyncio.sleep(_STEP)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Never
 import pytest
 
 from runtime import proctable
-from runtime.errors import SpawnError
+from runtime.errors import ShortageError, WatchdogError
 from runtime.watchdog import client
 from tests.runtime.process_fixtures import Stage, staged, until
 from tests.runtime.watchdogs import watchdogs_of
@@ -72,11 +72,12 @@ async def test_nothing_is_started_without_a_watchdog(
 
     ours = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", refused)
-    with pytest.raises(SpawnError) as caught:
+    with pytest.raises(ShortageError, match="EAGAIN"):
         await stage.sh("touch started")
     monkeypatch.setattr(subprocess, "Popen", ours)
-    assert isinstance(caught.value.__cause__, OSError)
-    assert caught.value.__cause__.errno == errno.EAGAIN
+    monkeypatch.setattr(sys, "executable", str(stage.folder / "gone"))
+    with pytest.raises(WatchdogError, match="gone"):
+        await stage.sh("touch started")
     assert not (stage.folder / "started").exists()
     assert len(fresh) == 1
 
