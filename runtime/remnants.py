@@ -17,6 +17,7 @@ from runtime import lineage, proctable
 from runtime.cgroups import names, probe
 from runtime.containment import ProcessIdentity, open_pidfd
 from runtime.proctree import Row
+from runtime.watchdog import client as watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -210,8 +211,8 @@ def _kill(pid: int, prints: int) -> bool:
 
 
 def _line_of_descent(table: Table) -> set[int]:
-    """Collect this process and those it descends from: it must never end itself."""
-    line: set[int] = set()
+    """Collect this process, those it descends from and its watchdog: it must not end itself."""
+    line = set(table.sessions.get(watchdog.session(), ()))
     row = table.rows.get(os.getpid())
     while row is not None and row.pid not in line:
         line.add(row.pid)

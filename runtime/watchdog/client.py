@@ -233,6 +233,10 @@ class Watchdog:
         with suppress(RuntimeError):  # it was closed meanwhile
             loop.call_soon_threadsafe(close)
 
+    def session(self) -> int:
+        """Return its session; 0 while it is not started."""
+        return 0 if self._started is None else self._started.group
+
     def let_go(self) -> None:
         """Close what a forked process inherited of it: it belongs to its parent alone."""
         os.close(self.register.file)
@@ -275,6 +279,11 @@ def begin() -> None:
     """
     with suppress(OSError):
         _mine().begin()
+
+
+def session() -> int:
+    """Return the session in which the watchdog of this process is; 0 while there is none."""
+    return _own[0].session() if _own else 0
 
 
 async def ready() -> None:

@@ -14,6 +14,7 @@ import asyncio
 import os
 import sys
 import threading
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,11 @@ SUSPENDED, LIMITED = 4, 3
 """Each so manieth agent is held still, or has limits where this machine enforces them."""
 
 
+def mark_of(folder: Path, number: int) -> str:
+    """Name the spawn of an agent: the next runner of the same test uses the same, no other."""
+    return f"watched-{zlib.crc32(os.fsencode(folder.parent)):x}-{number}"
+
+
 def _box(folder: Path, level: str) -> Box | None:
     choice = given() if level == "container" else None
     if choice is None:
@@ -57,8 +63,7 @@ async def _agent(
     order = SpawnOrder(
         agent_id=f"agent-{number}",
         attempt=1,
-        # The next runner uses the same.
-        spawn_id=f"watched-{number}",
+        spawn_id=mark_of(folder.parent, number),
         command=command(attack or attacks[number % len(attacks)], folder),
         cwd=folder,
         stdin=Path(os.devnull),

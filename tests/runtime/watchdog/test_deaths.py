@@ -19,6 +19,7 @@ from runtime import proctable
 from runtime.cgroups import probe
 from runtime.process import TerminalManager
 from tests.runtime.attack_control import held
+from tests.runtime.watchdog.runner import mark_of
 from tests.runtime.watchdogs import kill_with_watchdogs, watchdogs_of
 
 if TYPE_CHECKING:
@@ -299,20 +300,20 @@ def test_the_agents_of_the_next_runner_live_on(runner_of: Callable[..., Runner])
 
 
 async def test_the_next_start_ends_what_outlived_runner_and_watchdog(
-    runner_of: Callable[..., Runner], tmp_path: Path
+    runner_of: Callable[..., Runner],
 ) -> None:
     runner = runner_of(agents=2)
     kill_with_watchdogs(runner.pid)
     runner.process.wait()
     assert len(runner.alive()) == 2
-    await swept(tmp_path, agents=2)
+    await swept(runner.folder, agents=2)
     assert runner.alive() == []
 
 
 async def swept(folder: Path, agents: int) -> None:
     terminals = TerminalManager(folder)
     for number in range(agents):
-        for identity in terminals.find_marked(f"watched-{number}"):
+        for identity in terminals.find_marked(mark_of(folder, number)):
             assert (await terminals.stop_identity(identity, 0.1)).survivors == ()
 
 
