@@ -277,8 +277,7 @@ class View:
                     _write(copy, text)
             elif stat.S_ISFIFO(os.lstat(source).st_mode):
                 # It would hold up the git of every agent, too. A pipe holds nothing.
-                os.unlink(source)  # noqa: PTH108  # as text
-                _write(Path(source), read_small(copy, _LONGEST_RULES) or b"")
+                _replace_pipe(Path(source), read_small(copy, _LONGEST_RULES) or b"")
 
     def _link(self, name: str) -> None:
         link, target = self.folder / name, self.common / name
@@ -290,6 +289,16 @@ class View:
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(target)
         fresh.replace(link)
+
+
+def _replace_pipe(path: Path, text: bytes) -> None:
+    """Put a file in its place; whoever waits for the pipe already reads its end."""
+    flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    end = os.open(path, flags)
+    try:
+        _write(path, text)
+    finally:
+        os.close(end)
 
 
 def _write(path: Path, text: bytes) -> None:

@@ -42,7 +42,9 @@ class Ground:
             if now == before or now is None:
                 continue
             old = self._folder.parent
-            if before and not now and not old.exists() and (there := _moved_to(before)):
+            # Not `old` itself: something of ours may have been written there since.
+            left = not (old / ".git").exists()
+            if before and not now and left and (there := _moved_to(before)):
                 return MOVED.format(old=old, new=there.parent.parent)
             said = holder(self._folder) if now else None
             what = "was replaced" if now else "was removed"
