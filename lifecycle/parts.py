@@ -65,10 +65,19 @@ class Report(Protocol):
         ...
 
 
+_WARNINGS = ("_damaged", "_failed", "_illegal_transition", "_refused", "_short", "_small", "_gone")
+_ALSO = ("lifecycle_waits_for_person", "budget_unheld", "settings_proposed")
+
+
+def is_warning(event: str) -> bool:
+    """Tell whether somebody should look at this event."""
+    return event.endswith(_WARNINGS) or event in _ALSO
+
+
 def logged(event: str, /, **fields: object) -> None:
     """Report to the standard library's log: people hear of what waits for them, and of faults."""
     told = "; ".join(f"{name}: {value}" for name, value in fields.items())
-    level = logging.INFO if event == "isolation_weaker" else logging.WARNING
+    level = logging.WARNING if is_warning(event) else logging.INFO
     logging.getLogger("loopwright").log(level, "%s: %s", event, told)
 
 

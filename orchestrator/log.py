@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine import events as on
+from lifecycle.parts import is_warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,6 @@ OPERATIONS: dict[type[on.Event], str] = {
 }
 _BY_POPULATION = (on.PauseRequested, on.ResumeRequested)
 """Logged by the population, which knows turns and counters."""
-_WARNINGS = ("_damaged", "_failed", "_illegal_transition", "_refused")
 
 
 class RunnerLog:
@@ -65,7 +65,7 @@ class RunnerLog:
 
     def report(self, event: str, /, **fields: object) -> None:
         """Log an event with its fields."""
-        if event.endswith(_WARNINGS):
+        if is_warning(event):
             self._log.warning(event, **fields)
         else:
             self._log.info(event, **fields)

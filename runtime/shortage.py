@@ -44,11 +44,13 @@ def shortage_of(error: BaseException) -> str:
     What it was raised from counts, too: many an error only says where it happened.
     """
     cause: BaseException | None = error
-    while cause is not None:
+    seen: list[BaseException] = []  # an error may have been raised from itself
+    while cause is not None and not any(cause is each for each in seen):
         if isinstance(cause, ShortageError):
             return str(cause)
         if number := _number(cause):
             return told(number)
+        seen.append(cause)
         cause = cause.__cause__
     return ""
 

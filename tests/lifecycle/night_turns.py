@@ -135,7 +135,9 @@ class Turns:
         if ran.flooded and writes_events:
             return "loop"
         if ran.waits or at - ran.waited <= ASKS_AGAIN:
-            return "network"
+            # Others may use up a shared budget meanwhile; whether they did, the books tell.
+            row = self._row(ran)
+            return "budget" if row is not None and row.outcome == "budget" else "network"
         if ran.stays and ran.told and writes_events and quiet >= LINGERS:
             return "no_breakpoint"
         if ran.stays and quiet >= self._idle_limit:

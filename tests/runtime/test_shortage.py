@@ -52,6 +52,12 @@ def test_what_an_error_was_raised_from_counts() -> None:
     assert "(EMFILE)" in shortage_of(outer)
 
 
+def test_an_error_that_was_raised_from_itself_is_looked_at_once() -> None:
+    error = SpawnError("no")
+    error.__cause__ = error
+    assert not shortage_of(error)
+
+
 @pytest.mark.parametrize(
     ("stderr", "name"),
     [
