@@ -108,10 +108,8 @@ def assert_all_complete(ended: dict[str, Any], tasks: int) -> None:
     ("place", "number"),
     [
         ("agent", "EMFILE"),
-        ("agent", "ENFILE"),
         ("agent", "EAGAIN"),
-        ("agent", "ENOMEM"),
-        ("gate", "EAGAIN"),
+        ("gate", "ENOMEM"),
         ("log", "EMFILE"),
         ("prompt", "ENFILE"),
     ],
@@ -189,7 +187,7 @@ def test_a_connection_that_cannot_be_accepted_stops_nothing(world: World, run: A
 # --- limits of the system -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("files", [36, 38, 64])
+@pytest.mark.parametrize("files", [36, 64])
 def test_few_descriptors_lower_the_number_of_agents_and_end_no_task(
     world: World, run: Any, files: int
 ) -> None:
@@ -219,7 +217,7 @@ def _as_a_user_with(world: World, tasks: int) -> tuple[str, ...]:
     return (*prefix, "prlimit", f"--nproc={most}:", "--")
 
 
-@pytest.mark.parametrize("tasks", [10, 16, 24])
+@pytest.mark.parametrize("tasks", [10, 24])
 def test_few_processes_and_threads_end_no_task_and_not_the_runner(
     world: World, run: Any, tasks: int
 ) -> None:
