@@ -222,7 +222,7 @@ def test_what_people_did_while_up_ran_is_what_its_final_table_and_log_tell(world
     assert rows["R"].endswith("nope")
     assert "needs you" in rows["Q"]
     nexts = [line for line in out.splitlines() if line.startswith("Next:")]
-    assert nexts == ["Next: loopwright show Q --why   (or: answer, guide)"]
+    assert nexts == ["Next: loopwright show Q --why   (or: answer)"]
     assert "A: a merge is asked for by " in up.err
     assert "A: accepted: merged as " in up.err
     assert "A: accepted by" not in up.err
