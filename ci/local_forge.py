@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci.errors import ProviderError, UnknownPullRequestError
+from ci.errors import ProviderError, UnknownPullRequestError, UnreachableError
 from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequest, PullRequestState
 from ci.local_records import Pull
 from ci.verdict import VerdictStatus
@@ -247,7 +247,11 @@ class LocalForge:
         # What the repository refused for good is left to a person or to a new head.
         refused = bool(pull.merge_refused) and not pull.merge_waits
         if self._auto_merge and green and not pull.conflicts and not refused:
-            against = await self._against(pull.base, pull.head_sha) if self._against else ""
+            try:
+                against = await self._against(pull.base, pull.head_sha) if self._against else ""
+            except UnreachableError as problem:  # for now: it is looked at again with other news
+                await self._change(pull, merge_refused=str(problem), merge_waits=True)
+                return
             if against:
                 await self._change(pull, merge_refused=against, merge_waits=False)
                 return

@@ -73,6 +73,11 @@ def asked(state: State) -> str:
     return flat if len(flat) <= _WORDS else flat[: _WORDS - 3] + "..."
 
 
+def verbs(about: About) -> tuple[str, ...]:
+    """Return the names of the commands that move such a wait on."""
+    return tuple(command.partition(" ")[0] for command in _AGAIN[about])
+
+
 def ways(agent_id: str, state: State) -> str:
     """Return what to type so that it goes on."""
     match state:

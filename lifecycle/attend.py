@@ -15,6 +15,7 @@ from lifecycle.machine.money import Spent
 from lifecycle.machine.states import Ended, Word
 from lifecycle.monitor import Doom
 from lifecycle.parts import silent
+from lifecycle.shortfall import patiently
 from runtime.activity import newest_change
 from runtime.agents.outcome import Ending
 from runtime.shortage import shortage_of
@@ -118,6 +119,8 @@ class Attendance:
     def heard(self, reading: Reading) -> None:
         """Pass on what the mailbox says while the agent lives."""
         word = word_of(reading)
+        if reading.cause is not None and shortage_of(reading.cause):
+            return  # it is looked at again, and says nothing about what the agent wrote
         if word is not None:
             self._tell(on.BreakpointReached(at=self._clock.now(), attempt=self.attempt, word=word))
         elif reading.problem:
@@ -267,15 +270,18 @@ class Attendance:
         )
 
     async def _last_look(self) -> Reading:
-        if self._mail is None:
+        mail = self._mail
+        if mail is None:
             return Reading(ReadingKind.ABSENT)
-        while True:
-            reading = self._mail.check()
-            # A machine that is short of descriptors says nothing about what the agent wrote.
-            if reading.cause is None or not shortage_of(reading.cause):
-                break
-            await asyncio.sleep(LOOK_AGAIN)
-        self._mail.close()
+
+        async def look() -> Reading:
+            reading = mail.check()
+            if reading.cause is not None and shortage_of(reading.cause):
+                raise reading.cause
+            return reading
+
+        reading = await patiently(look, self._report_fault, agent_id=self.process.order.agent_id)
+        mail.close()
         return reading
 
     async def _until_exit(self) -> None:

@@ -81,8 +81,8 @@ class Case:
         """Tell whether a commit is known from this or an earlier attempt, as far as we remember."""
         if not sha:
             return False
-        rows = {sha for row in self.ledger for sha in (row.head_before, row.head_after)}
-        known = {self.head.sha, self.record.facts.get("base_commit"), *rows}
+        known = {self.head.sha, self.record.facts.get("base_commit")}
+        known |= {head for row in self.ledger for head in (row.head_before, row.head_after)}
         return sha in known or any(sha == commit.sha for commit in self.head.commits)
 
     def remember(self, entry: JournalEntry) -> None:

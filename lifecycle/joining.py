@@ -13,6 +13,7 @@ from lifecycle.errors import PlanError, StoreError
 from lifecycle.housing import whole
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault
+from lifecycle.shortfall import fault_of, text_of
 from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ async def join(parts: Parts, case: Case, attempt: int, tasks: tuple[str, ...]) -
         return on.WorkspaceFailed(
             at=parts.clock.now(),
             attempt=attempt,
-            text=str(error),
-            fault=Fault.USER if users else Fault.ENVIRONMENT,
+            text=text_of(error),
+            fault=fault_of(error, Fault.USER if users else Fault.ENVIRONMENT),
         )
 
 

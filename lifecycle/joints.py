@@ -58,7 +58,7 @@ def surroundings(  # noqa: PLR0913  # all by name
         call_at=call_at,
         remote=None if remote is None else _Remote(remote),
         deliveries=store.deliveries,
-        against_unasked=against_unasked,
+        against_unasked=None if against_unasked is None else _Against(against_unasked).why_not,
         comes_along=_Guard(ComesAlong(store, branches)).why_not,
     )
 
@@ -117,6 +117,17 @@ class _Guard:
         except RuntimeFault as fault:
             return str(fault)
         return refusal(branch, along) if along else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Against:
+    """Asks the runner why nobody merges unasked; what it cannot look at now is no answer."""
+
+    ask: Callable[[str, str], Awaitable[str]]
+
+    async def why_not(self, base: str, head: str) -> str:
+        with _in_words_of_ci():
+            return await self.ask(base, head)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from lifecycle.setting_up.front import SettingUp
 from lifecycle.shortfall import fault_of, patiently, put_off, text_of
 from lifecycle.starting import Starter
 from runtime.agents.outcome import Ending
-from runtime.errors import CheckedOutError, RuntimeFault, ShortageError, WorkspaceError
+from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
 from runtime.output import tail
 from runtime.shortage import shortage_of
 
@@ -332,9 +332,9 @@ class Performer:
         try:
             try:
                 return await self._work_left(case, order, attendance)
-            except ShortageError:
-                raise
-            except (RuntimeFault, OSError):
+            except (RuntimeFault, OSError) as error:
+                if shortage_of(error):
+                    raise
                 # Only where nothing else is wrong: it raises the same where git or the disk fails.
                 rebuilt = await self._parts.workspaces.rebuild(case.agent_id, attempt)
                 if rebuilt is None:

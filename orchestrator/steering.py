@@ -20,6 +20,7 @@ from lifecycle.machine.states import (
     AwaitingHuman,
     BackingOff,
     Completed,
+    Rejected,
 )
 from orchestrator import requests
 from orchestrator.config import load_settings
@@ -178,7 +179,9 @@ async def _leaves(store: LifecycleStore, record: AgentLifecycle, event: on.Perso
     if isinstance(record.work, (*ACTIVE, Completed)):
         return isinstance(event, on.RejectRequested)
     entries = await store.journal(record.agent_id, limit=20, newest=True)
-    asked = any(_is(entry.event, event) for entry in entries)
+    # What had been given up is removed before a person's reject is written down.
+    given_up = Rejected.__name__
+    asked = any(_is(entry.event, event) and entry.before != given_up for entry in entries)
     gone = any(isinstance(entry.event, on.WorkspaceRemoved) for entry in entries)
     return asked and not gone
 

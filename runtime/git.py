@@ -11,8 +11,9 @@ import asyncio
 import os
 from configparser import Error as ConfigError
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.errors import GitError, RepositoryError
 from runtime.gitcall import GitCall, GitResult
@@ -22,7 +23,7 @@ from runtime.scratch import scratch_of
 from runtime.tree import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
 DEFAULT_TIMEOUT = 120.0
 LISTING_TIMEOUT = 10.0
@@ -127,7 +128,7 @@ class Git:
         call = GitCall(
             args, _command(args), cwd, self._whole(args[0], env, place, view), timeout, input
         )
-        result = await _minded(call, place)
+        result = await unless(call.run(), partial(_held_up, place))
         if check and result.code != 0:
             raise call.failed(result)
         return result
@@ -217,20 +218,26 @@ def _place(cwd: Path, env: Mapping[str, str] | None) -> Place | None:
     return pinned(Path(env["GIT_DIR"]), None if tree is None else Path(tree))
 
 
-async def _minded(call: GitCall, place: Place | None) -> GitResult:
-    """Run it to its end, or until it is seen that it waits for the end of what has none."""
-    running = asyncio.ensure_future(call.run())
+async def unless(
+    call: Coroutine[Any, Any, GitResult], look: Callable[[], Awaitable[GitError | None]]
+) -> GitResult:
+    """Await a call of git; where it takes long, end it for the reason that a look finds, if any."""
+    running = asyncio.ensure_future(call)
     try:
         done, _ = await asyncio.wait({running}, timeout=LONG)
-        if not done and place is not None:
-            found = await asyncio.to_thread(holding_up, place)
-            if found and not running.done():
-                raise GitError(HOLDS_UP.format(file=found[0]))
+        if not done and (reason := await look()) is not None and not running.done():
+            raise reason
         return await running
     finally:
         if not running.done():
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+async def _held_up(place: Place | None) -> GitError | None:
+    """Say whether git may be waiting for the end of what has none."""
+    found = [] if place is None else await asyncio.to_thread(holding_up, place)
+    return GitError(HOLDS_UP.format(file=found[0])) if found else None
 
 
 def _command(args: tuple[str, ...]) -> tuple[str, ...]:

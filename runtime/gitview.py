@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import stat
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -268,8 +269,11 @@ class View:
         own.mkdir(mode=0o700, exist_ok=True)
         for source, name in zip(self._rules, _RULES, strict=True):
             copy = self.folder / name
+            last = copy.with_name(f"{copy.name}.last")
             if not os.path.lexists(source):
-                copy.unlink(missing_ok=True)
+                # Kept aside: whoever puts a pipe there removes the file first.
+                with suppress(FileNotFoundError):
+                    copy.replace(last)
                 continue
             text = read_small(source, _LONGEST_RULES)
             if text is not None:
@@ -277,7 +281,9 @@ class View:
                     _write(copy, text)
             elif stat.S_ISFIFO(os.lstat(source).st_mode):
                 # It would hold up the git of every agent, too. A pipe holds nothing.
-                _replace_pipe(Path(source), read_small(copy, _LONGEST_RULES) or b"")
+                known = read_small(copy, _LONGEST_RULES) or read_small(last, _LONGEST_RULES)
+                with released(source):
+                    _write(Path(source), known or b"")
 
     def _link(self, name: str) -> None:
         link, target = self.folder / name, self.common / name
@@ -291,14 +297,19 @@ class View:
         fresh.replace(link)
 
 
-def _replace_pipe(path: Path, text: bytes) -> None:
-    """Put a file in its place; whoever waits for the pipe already reads its end."""
+@contextmanager
+def released(pipe: str) -> Iterator[None]:
+    """Let go of whoever waits at a pipe, once nobody else finds it there any more."""
     flags = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    end = os.open(path, flags)
+    handle = -1
+    with suppress(OSError):  # a socket, or gone
+        # While both ends are open nobody waits to open it; then its readers are at its end.
+        handle = os.open(pipe, flags)
     try:
-        _write(path, text)
+        yield
     finally:
-        os.close(end)
+        if handle >= 0:
+            os.close(handle)
 
 
 def _write(path: Path, text: bytes) -> None:

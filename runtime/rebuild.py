@@ -19,6 +19,7 @@ from runtime import ownership
 from runtime.damage import set_aside
 from runtime.errors import GitError, WorkspaceError
 from runtime.gitguard import OF_THE_WORKTREE, endless, rules_in
+from runtime.gitview import released
 from runtime.ownership import BRANCH_REFS, SAVED_REFS
 from runtime.status import SLOW, status_of
 from runtime.tree import SHA, some_of
@@ -248,6 +249,7 @@ def _logged(file: Path) -> list[str]:
 def _removed(files: Iterable[str]) -> list[str]:
     gone = []
     for file in files:
-        Path(file).unlink(missing_ok=True)
+        with released(file):
+            Path(file).unlink(missing_ok=True)
         gone.append(file)
     return gone

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from runtime.errors import GrownError
-from runtime.git import LONG, set_over
+from runtime.git import set_over, unless
 from runtime.gitview import pinned
 from runtime.lfs import Pointer
 from runtime.ownership import OWN_FILES_OUT
@@ -137,16 +137,13 @@ async def _unless_grown(
 ) -> GitResult:
     """Ask for the status; GrownError where that takes long because a file became very large."""
     cwd = checkout.folder
-    asking = asyncio.ensure_future(git.run(*asked, cwd=cwd, env=env, timeout=STATUS_SECONDS))
-    try:
-        done, _ = await asyncio.wait({asking}, timeout=LONG)
-        if not done and (grown := await _grown(git, cwd, env)) and not asking.done():
-            raise GrownError(f"{some_of(grown)} grew to more than {LARGE >> 20} MiB", code=1)
-        return await asking
-    finally:
-        if not asking.done():
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+
+    async def look() -> GrownError | None:
+        grown = await _grown(git, cwd, env)
+        text = f"{some_of(grown)} grew to more than {LARGE >> 20} MiB"
+        return GrownError(text, code=1) if grown else None
+
+    return await unless(git.run(*asked, cwd=cwd, env=env, timeout=STATUS_SECONDS), look)
 
 
 async def _grown(git: Git, folder: Path, env: Mapping[str, str]) -> list[str]:

@@ -13,7 +13,10 @@ from lifecycle.errors import PlanError
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Accepted, Coarse, Completed
 from lifecycle.record import Filter
+from lifecycle.shortfall import text_of
 from lifecycle.store.walk import every
+from runtime.errors import ShortageError
+from runtime.shortage import shortage_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -51,6 +54,8 @@ class MergeGates:
                 )
             )
         except (PlanError, OSError) as error:
+            if shortage_of(error):
+                raise ShortageError(text_of(error)) from error
             return on.MergeFailed(at=self._now(), text=NOT_RUN.format(error=error))
         red = [gate for gate in gates if not gate.ok]
         if not red:

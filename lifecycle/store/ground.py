@@ -29,6 +29,7 @@ class Ground:
     def __init__(self, folder: Path, files: Iterable[Path]) -> None:
         self._folder = folder
         self._files = {os.fspath(file): _identity(os.fspath(file)) for file in files}
+        self._repository = _identity(os.fspath(folder.parent))
 
     @classmethod
     def of(cls, database: Path) -> Ground:
@@ -41,11 +42,8 @@ class Ground:
             now = _identity(path)
             if now == before or now is None:
                 continue
-            old = self._folder.parent
-            # Not `old` itself: something of ours may have been written there since.
-            left = not (old / ".git").exists()
-            if before and not now and left and (there := _moved_to(before)):
-                return MOVED.format(old=old, new=there.parent.parent)
+            if before and not now and (new := self._moved_to(before)) is not None:
+                return MOVED.format(old=self._folder.parent, new=new)
             said = holder(self._folder) if now else None
             what = "was replaced" if now else "was removed"
             other = f" (by the runner with pid {said.get('pid', '?')}, it seems)" if said else ""
@@ -58,17 +56,21 @@ class Ground:
             )
         return ""
 
+    def _moved_to(self, file: tuple[int, int]) -> Path | None:
+        """Return where the repository is now, by a file in it that this process has open.
 
-def _moved_to(identity: tuple[int, int] | tuple[()]) -> Path | None:
-    """Return where a file is now that this process has open; None if it is gone or nobody says."""
-    handles = Path("/proc/self/fd")
-    with suppress(OSError):
-        for handle in os.listdir(handles):  # noqa: PTH208  # names only
-            with suppress(OSError):
-                if _identity(os.fspath(handles / handle)) == identity:
-                    there = (handles / handle).readlink()
-                    return there if there.exists() else None
-    return None
+        The old place may be there again: something may have been written to it since.
+        """
+        if _identity(os.fspath(self._folder.parent)) == self._repository:
+            return None
+        handles = Path("/proc/self/fd")
+        with suppress(OSError):
+            for handle in os.listdir(handles):  # noqa: PTH208  # names only
+                with suppress(OSError):
+                    if _identity(os.fspath(handles / handle)) == file:
+                        new = (handles / handle).readlink().parent.parent
+                        return new if _identity(os.fspath(new)) == self._repository else None
+        return None
 
 
 def _identity(path: str) -> tuple[int, int] | tuple[()] | None:

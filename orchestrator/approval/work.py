@@ -23,10 +23,11 @@ from orchestrator.approval.cells import (
 )
 from orchestrator.approval.records import APPROVED, cells_in, keep_proposals
 from orchestrator.sources import PLAN_FILES
-from runtime.errors import RuntimeFault
+from runtime.errors import RuntimeFault, ShortageError
 from runtime.filehistory import FileHistory
 from runtime.git import Git
 from runtime.setup.copies import INCLUDE_FILE
+from runtime.shortage import shortage_of
 from runtime.tree import some_of
 
 if TYPE_CHECKING:
@@ -162,19 +163,23 @@ class WorkWatch:
         self._masker = masker
         self._report = report
         # Of its own: it is used in a thread, beside the one of the runner.
-        # Of its own: it is used in a thread, beside the one of the runner.
         self._history = FileHistory(Git(home=Paths.of(repo).root / "git-settings"), repo)
         self._alone = asyncio.Lock()
 
     async def captured(
         self, store: LifecycleStore, agent_id: str, since: Sequence[str], tips: Sequence[str]
     ) -> None:
-        """Record what the work of an agent does to settings that hold it."""
+        """Record what the work of an agent does to settings that hold it.
+
+        What the machine has no room for is raised: the work was not read, not unreadable.
+        """
         watch = await self._watch(store)
         try:
             found = await self._asked(proposals_in, since, tips, watch, agent_id)
             plans = await self._asked(plans_in, since, tips, watch, agent_id)
-        except (RuntimeFault, OSError):
+        except (RuntimeFault, OSError) as problem:
+            if shortage_of(problem):
+                raise
             # Nobody can tell what it did, and it must come to its end all the same.
             found = plans = tuple(whole(file, tips[0], agent_id) for file in watch.files)
         fresh = await keep_proposals(store, found, self._masker)
@@ -187,11 +192,16 @@ class WorkWatch:
             self._report("settings_proposed", agent_id=agent_id, reason=reason)
 
     async def against(self, store: LifecycleStore, base: str, head: str) -> str:
-        """Say why nobody merges this unasked; nothing when it changes nothing that holds agents."""
+        """Say why nobody merges this unasked; nothing when it changes nothing that holds agents.
+
+        ShortageError where it cannot be looked at just now.
+        """
         try:
             # By its whole name: a tag may have the same.
             since, watch = (f"refs/heads/{base}",), await self._watch(store)
             found = await self._asked(proposals_in, since, (head,), watch, "")
+        except ShortageError:
+            raise
         except RuntimeFault as problem:
             return f"nobody can tell whether it changes what holds agents: {problem}"
         if not found:

@@ -15,6 +15,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from lifecycle import confine
+from lifecycle.asking import verbs
 from lifecycle.clock import SystemClock
 from lifecycle.machine.states import (
     About,
@@ -239,8 +240,7 @@ def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one li
         case AwaitingHuman(about=About.REVIEW):
             return "summary {}", "then: loopwright summary approve, and loopwright up"
         case AwaitingHuman(about=about):
-            ways = {About.QUESTION: "answer", About.SETUP: "unblock"}.get(about, "answer, unblock")
-            return "show {} --why", f"or: {ways}, guide"
+            return "show {} --why", f"or: {', '.join(verbs(about))}"
         case PrPending():
             return "pr list", "or: loopwright up, to wait again"
         case None | Accepted() | Rejected(reason=Reason.PERSON):

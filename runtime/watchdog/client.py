@@ -74,12 +74,13 @@ class Register:
 
     def leave(self, number: int) -> None:
         """Take out what nothing is left of."""
-        with self._lock:
+        # A process whose files may not be so large (`ulimit -f`) cannot; nothing is killed by it.
+        with self._lock, suppress(OSError):
             self._write(number, 0, 0, 0, 0)
             if number in self._with_cleanup:
-                self._with_cleanup.discard(number)
                 at = program.CLEANUPS + number * program.CLEANUP
                 os.pwrite(self.file, bytes(program.WORD), at)
+                self._with_cleanup.discard(number)
             self._free.append(number)
 
     def add_base(self, folder: Path) -> None:

@@ -24,7 +24,7 @@ HEADER = 1 << 16
 WORD = 8
 ENTRY = 4 * WORD
 """Fingerprint (0: free), tag (0: none), pid and start time (0: not known yet)."""
-CLEANUPS = 1 << 30
+CLEANUPS = 1 << 24
 """Where the commands begin that end what is in no process of ours, one for each entry."""
 CLEANUP = 1 << 16
 READY = b"r"

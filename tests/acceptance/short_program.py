@@ -1,6 +1,7 @@
 """The `loopwright` command on a machine that refuses some starts: PLACE ERRNO FIRST TIMES ARGS...
 
 What is refused is refused by the call that would make it, with the error that the system gives.
+Between two tries there is less time than for a user.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from lifecycle import shortfall
+from orchestrator.cli import boundary
 from orchestrator.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+AGAIN = 0.1
+"""Seconds between the first two tries."""
 OPENED = {"log": "/logs/", "lock": "/runner.lock"}
 STARTED = {
     "agent": b"loopwright-agent",
@@ -147,5 +152,6 @@ def _accepted(refusals: Refusals) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     where, which, first, times, *words = sys.argv[1:]
+    shortfall.FIRST = boundary.FIRST = AGAIN
     refuse(where, Refusals(getattr(errno, which), int(first), int(times)))
     sys.exit(main(words))

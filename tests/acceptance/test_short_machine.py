@@ -108,10 +108,8 @@ def assert_all_complete(ended: dict[str, Any], tasks: int) -> None:
     ("place", "number"),
     [
         ("agent", "EMFILE"),
-        ("agent", "ENFILE"),
         ("agent", "EAGAIN"),
-        ("agent", "ENOMEM"),
-        ("gate", "EAGAIN"),
+        ("gate", "ENOMEM"),
         ("log", "EMFILE"),
         ("prompt", "ENFILE"),
     ],
@@ -189,7 +187,7 @@ def test_a_connection_that_cannot_be_accepted_stops_nothing(world: World, run: A
 # --- limits of the system -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("files", [36, 38, 64])
+@pytest.mark.parametrize("files", [36, 64])
 def test_few_descriptors_lower_the_number_of_agents_and_end_no_task(
     world: World, run: Any, files: int
 ) -> None:
@@ -219,7 +217,7 @@ def _as_a_user_with(world: World, tasks: int) -> tuple[str, ...]:
     return (*prefix, "prlimit", f"--nproc={most}:", "--")
 
 
-@pytest.mark.parametrize("tasks", [10, 16, 24])
+@pytest.mark.parametrize("tasks", [10, 24])
 def test_few_processes_and_threads_end_no_task_and_not_the_runner(
     world: World, run: Any, tasks: int
 ) -> None:
@@ -254,6 +252,11 @@ def test_a_runner_that_runs_out_of_processes_and_threads_goes_on_when_it_has_som
     assert_all_complete(ran.ends(), 4)
 
 
+def _times_told(world: World, ran: Run, what: str) -> int:
+    """Count also what only the log tells, which is one line for each try."""
+    return ran.told.count(what) + (world.repo / ".loopwright/runner.log").read_text().count(what)
+
+
 def test_a_runner_that_runs_out_of_descriptors_goes_on_when_it_has_some_again(
     world: World, run: Any
 ) -> None:
@@ -264,10 +267,11 @@ def test_a_runner_that_runs_out_of_descriptors_goes_on_when_it_has_some_again(
     soft, hard = resource.prlimit(ran.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(ran.process.pid, resource.RLIMIT_NOFILE, (8, hard))
     try:
-        until(lambda: ran.told.count("(EMFILE)") > MORE_THAN_FAULTS, "it lasts", PATIENCE)
+        until(lambda: _times_told(world, ran, "(EMFILE)") > MORE_THAN_FAULTS, "it lasts", 45.0)
     finally:
         resource.prlimit(ran.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
     assert_all_complete(ran.ends(), 6)
+    assert "cannot be read" not in ran.told
 
 
 def test_agents_get_the_limit_of_descriptors_as_it_was(world: World, run: Any) -> None:

@@ -30,6 +30,7 @@ class LocalWorld:
         self.root = tmp_path / "repo"
         self.folder = tmp_path / "state"
         self.gate = tmp_path / "gate"
+        self.against_unasked = settings.pop("against_unasked", None)
         self.settings = {"test_command": "exec sh check.sh", **settings}
         self.repository = GitRepository(self.root)
         self.commands = ShellCommands()
@@ -58,6 +59,7 @@ class LocalWorld:
             documents=self.documents,
             now=lambda: next(self._clock),
             folder=self.folder,
+            against_unasked=self.against_unasked,
         )
 
     async def start(self) -> None:

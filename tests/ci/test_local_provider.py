@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci.errors import ProviderError
+from ci.errors import ProviderError, UnreachableError
 from ci.events import CIEventType
 from ci.interface import PullRequestState
 from ci.local import LocalCIProvider
@@ -46,6 +46,24 @@ async def test_auto_merge_merges_what_is_green(tmp_path: Path) -> None:
         assert await world.merged_text() == "from a"
         await until(lambda: CIEventType.PR_MERGED in types(world))
         assert types(world)[-2:] == [CIEventType.PR_CHECKS_PASSED, CIEventType.PR_MERGED]
+
+
+async def test_auto_merge_waits_for_an_answer_that_cannot_be_had_now(tmp_path: Path) -> None:
+    short = True
+
+    async def against(base: str, head: str) -> str:
+        del base, head
+        if short:
+            raise UnreachableError("this machine is short of memory")
+        return ""
+
+    async with running(tmp_path, auto_merge=True, against_unasked=against) as world:
+        pull = await opened(world, "agent/a", text="from a")
+        assert pull.state is PullRequestState.OPEN
+        short = False
+        await world.restart()
+        await until(lambda: CIEventType.PR_MERGED in types(world))
+        assert await world.merged_text() == "from a"
 
 
 async def test_auto_merge_leaves_red_and_conflicting_ones_open(tmp_path: Path) -> None:

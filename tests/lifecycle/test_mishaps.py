@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from lifecycle import attend, minutes, rounds
+from lifecycle import attend, minutes, rounds, shortfall
 from lifecycle.clock import SystemClock
 from lifecycle.errors import LifecycleError, StoreError
+from lifecycle.judging.gates import GateRunner
 from lifecycle.machine.events import (
     AcceptRequested,
     Answered,
@@ -26,15 +27,18 @@ from lifecycle.plan import Agent
 from lifecycle.result import LoopResultType
 from lifecycle.retention import Retention
 from lifecycle.store.memory import MemoryStore
-from runtime.errors import WorkspaceError
+from runtime.branches import BranchManager
+from runtime.errors import ShortageError, WorkspaceError
 from runtime.process import AgentProcess, TerminalManager
 from tests.lifecycle.world import AGENT, DONE, HANG, Step, World, commit, says, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lifecycle.machine.states import Gate
     from lifecycle.record import Commit
     from runtime.activity import Activity
+    from runtime.branches import MergeOutcome
     from runtime.process import StopReport
 
 ELSEWHERE: list[Step] = [{"run": {"argv": ["git", "checkout", "-q", "-b", "feature"]}}]
@@ -405,3 +409,47 @@ def test_what_a_machine_sleeps_is_left_out_before_anybody_looks() -> None:
         now += rounds.SAMPLE_INTERVAL + late
         due.pop()()
     assert told == ["listens", "slept 600 s", "listens"]
+
+
+async def test_work_that_there_is_no_room_to_join_is_joined_later_and_nothing_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refusals = BranchManager.join, [ShortageError("this machine is short of memory")] * 3
+
+    async def join(self: BranchManager, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
+        if refusals:
+            raise refusals.pop()
+        return await real(self, commits, message=message)
+
+    other = world.agent([*commit("theirs.txt"), DONE], "agent-T002")
+    await world.loop().run_agent_loop(other, world.task("T002"))
+    monkeypatch.setattr(BranchManager, "join", join)
+    result = await world.run(
+        {1: [*commit("own.txt"), says("blocked", blocked_on=["T002"])], 2: [DONE]},
+        max_environment_failures=1,
+    )
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 2)
+    assert (world.workspace / "theirs.txt").exists()
+    assert not refusals
+
+
+async def test_a_merge_whose_gates_find_no_room_is_made_later_and_not_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refusals = GateRunner.on_commit, [OSError(errno.EMFILE, "Too many open files")]
+
+    async def on_commit(self: GateRunner, *about: Any, **more: Any) -> tuple[Gate, ...]:
+        if more.get("label") == "merge" and refusals:
+            raise refusals.pop()
+        return await real(self, *about, **more)
+
+    monkeypatch.setattr(GateRunner, "on_commit", on_commit)
+    monkeypatch.setattr(shortfall, "FIRST", 0.01)
+    await world.run([*commit("x.txt"), DONE], task=world.task(verify=["test -f x.txt"]))
+    (world.repo / "beside.txt").write_text("so that the merge has to be judged\n")
+    world.git("add", "beside.txt")
+    world.git("commit", "-q", "-m", "Beside")
+    async with world.loop().opened() as engine:
+        record = await engine.apply(AGENT, AcceptRequested(at=time.time(), by="Ada"))  # noqa: TID251  # people have clocks
+    assert isinstance(record.work, Accepted), record.work
+    assert not refusals

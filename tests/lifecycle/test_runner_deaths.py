@@ -82,8 +82,17 @@ def _kill_all(runner: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("death", [_kill, _abort, _kill_watchdog_first, _kill_all])
-@pytest.mark.parametrize("isolation", ["process", "container"])
+@pytest.mark.parametrize(
+    ("isolation", "death"),
+    [
+        ("process", _kill),
+        ("process", _abort),
+        ("process", _kill_watchdog_first),
+        ("process", _kill_all),
+        ("container", _kill),
+        ("container", _kill_all),
+    ],
+)
 async def test_no_agent_outlives_its_runner_and_the_next_start_goes_on_with_all_work(
     world: World, isolation: str, death: Callable[[subprocess.Popen[bytes]], None]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from orchestrator.approval.cells import (
 )
 from orchestrator.approval.records import read_proposed
 from orchestrator.approval.work import Watch, WorkWatch, plans_in, proposals_in
+from runtime.errors import ShortageError
 from runtime.filehistory import FileHistory
 from runtime.git import Git
 from runtime.masking import Masker
@@ -311,6 +313,22 @@ async def test_work_that_nobody_can_read_is_noted_as_able_to_say_anything(
         await WorkWatch(repo, Masker()).captured(store, "agent-1", ("main",), ("0" * 40,))
     found = read_proposed(tmp_path / "state.db", {})
     assert author_of("loopwright.toml#isolation", "container", "process", found) == "agent-1"
+
+
+async def test_work_that_there_is_no_room_to_read_is_noted_as_nothing_and_asked_for_again(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("runtime.gitcall.subprocess.run", refused)
+    watch = WorkWatch(repo, Masker())
+    async with await SqliteStore.open(tmp_path / "state.db") as store:
+        with pytest.raises(ShortageError):
+            await watch.captured(store, "agent-1", ("main",), ("HEAD",))
+        with pytest.raises(ShortageError):
+            await watch.against(store, "main", "HEAD")
+    assert not read_proposed(tmp_path / "state.db", {})
 
 
 def test_a_plan_that_an_agent_added_is_remembered_and_other_files_are_not(repo: Path) -> None:

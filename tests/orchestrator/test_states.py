@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import signal
+import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from lifecycle.state_words import RECORD_STATES, spelled
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite import SqliteStore
 from orchestrator.schemas import schema
+from orchestrator.steering import Wish
 from tests.lifecycle.every_state import EVERY
 from tests.orchestrator.loopkit import ASK, BLOCK, DONE, SETTINGS
 from tests.orchestrator.schema_check import faults
@@ -187,7 +189,11 @@ def test_given_up_is_one_word_from_the_log_to_the_list_and_no_rejection(world: W
 def test_what_was_given_up_and_is_then_rejected_by_a_person_reads_rejected(world: World) -> None:
     agent = world.script("agent", [{"exit": 3}])
     world.call("run", "x", "--command", agent, "--max-retries", "1", code=5)
+    began = time.monotonic()
     world.call("reject", "T001", "--why", "not wanted any more", "--by", "ada")
+    assert time.monotonic() - began < Wish(verb="reject", agent_id="").wait_s, (
+        "nothing is left to be waited for"
+    )
     (row,) = world.json("ps", "--all")["lifecycles"]
     assert (row["state"], row["record_state"]) == ("rejected", "rejected")
     assert "rejected by ada: not wanted any more; it was given up before: " in row["error"]
@@ -216,7 +222,7 @@ def test_what_people_did_while_up_ran_is_what_its_final_table_and_log_tell(world
     assert rows["R"].endswith("nope")
     assert "needs you" in rows["Q"]
     nexts = [line for line in out.splitlines() if line.startswith("Next:")]
-    assert nexts == ["Next: loopwright show Q --why   (or: answer, guide)"]
+    assert nexts == ["Next: loopwright show Q --why   (or: answer)"]
     assert "A: a merge is asked for by " in up.err
     assert "A: accepted: merged as " in up.err
     assert "A: accepted by" not in up.err

@@ -70,6 +70,27 @@ async def test_a_pipe_where_git_reads_a_file_is_named_at_once(said: str, bed: Be
             await manager.save_dirty(bed.workspace, 1, reason="stopped")
 
 
+async def test_a_git_that_waits_at_a_pipe_goes_on_and_the_rules_are_back(bed: Bed) -> None:
+    manager = WorkspaceManager(bed.repo)
+    rules = bed.common / "info" / "exclude"
+    rules.write_text("secret.txt\n")
+    await manager.status(bed.workspace)
+    rules.unlink()
+    await manager.status(bed.workspace)
+    os.mkfifo(rules)
+    with subprocess.Popen(["cat", str(rules)], stdout=subprocess.DEVNULL) as waiting:  # noqa: ASYNC220  # as agents start it
+        stat = Path(f"/proc/{waiting.pid}/stat").read_text
+        async with asyncio.timeout(10):
+            while "(cat) S" not in stat():  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.01)
+        await manager.status(bed.workspace)
+        try:
+            assert await asyncio.to_thread(waiting.wait, 10) == 0
+        finally:
+            waiting.kill()
+    assert rules.read_text() == "secret.txt\n"
+
+
 @pytest.mark.parametrize("name", ["exclude", "attributes"])
 @pytest.mark.parametrize("kind", ["pipe", "folder", "endless", "huge"])
 async def test_rules_of_the_repository_that_are_no_file_hold_nobody_up(
