@@ -215,7 +215,7 @@ class Watchdog:
         deadline = time.monotonic() + _PATIENCE
         tries = 0
         while True:
-            failure = self._started and self._started.failure()
+            failure = None if self._started is None else self._started.failure()
             tries += failure is not None
             if failure is not None and tries >= _TRIES:
                 raise failure
