@@ -14,7 +14,9 @@ from lifecycle.errors import UnknownLifecycleError
 from lifecycle.paths import Paths
 from lifecycle.record import Filter
 from lifecycle.store.lock import holder
+from lifecycle.store.lost import refuse_lost
 from lifecycle.store.sqlite import SqliteStore
+from runtime.branches import BranchManager
 from runtime.proctable import MARK_VARIABLE
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ async def store_of(repo: Path) -> AsyncIterator[LifecycleStore]:
             "or no loop ran there yet"
         )
     if not database.exists():
+        await refuse_lost(database, BranchManager(repo))
         raise UnknownLifecycleError(
             f"there are no records in {repo}: no loop ran there yet; start one with "
             "`loopwright run` or `loopwright up`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from shlex import quote
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from lifecycle.errors import LifecycleError
 from lifecycle.paths import Paths
 from lifecycle.store.lock import holder
+from lifecycle.store.lost import refuse_lost
 from lifecycle.store.peek import read_rows
 from lifecycle.store.sqlite_listing import damaged_in
 from orchestrator.approval.approving import read
@@ -19,6 +21,7 @@ from orchestrator.config import DEFAULT
 from orchestrator.errors import ConfigError
 from orchestrator.filesystems import kind_at
 from orchestrator.placechecks import places
+from runtime.branches import BranchManager
 from runtime.errors import RuntimeFault
 from runtime.git import inspect_repository
 from runtime.ownership import STATE_FOLDER, excluded
@@ -165,10 +168,11 @@ def _damaged(database: Path) -> Iterator[Check]:
 
 
 def _records(paths: Paths, now: float) -> Iterator[Check]:
-    if not paths.database.exists():
-        yield Check(OK, "records", "none yet")
-        return
     try:
+        asyncio.run(refuse_lost(paths.database, BranchManager(paths.root.parent)))
+        if not paths.database.exists():
+            yield Check(OK, "records", "none yet")
+            return
         rows = read_rows(paths.database, limit=_MANY)
     except LifecycleError as problem:
         what, _, mend = str(problem).rpartition("; ")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from runtime.errors import GitError, RuntimeFault, ShortageError
-from runtime.shortage import said_by_git, shortage_of
+from runtime.shortage import said_by_program, shortage_of
 from runtime.shortrun import run_to_end
 from runtime.tree import shown
 
@@ -118,7 +118,7 @@ class GitCall:
 
     def _answered(self, result: GitResult) -> GitResult:
         """Return the result, unless git failed of what the machine is short of: no answer, then."""
-        if result.code and (short := said_by_git(result.stderr)):
+        if result.code and (short := said_by_program(result.stderr)):
             tail = result.stderr.strip()[-STDERR_TAIL:]
             raise ShortageError(f"git {self.args[0]} failed: {short}\ngit says: {tail}")
         return result

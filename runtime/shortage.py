@@ -28,7 +28,7 @@ _SHORT = {
     ),
 }
 _NO_THREAD = "can't start new thread"
-_SAID_BY_GIT = (
+_SAID = (
     (errno.EMFILE, re.compile("too many open files(?! in system)")),
     (errno.ENFILE, re.compile("too many open files in system")),
     (errno.EAGAIN, re.compile("resource temporarily unavailable|(?:create|start).{0,20} thread")),
@@ -60,11 +60,11 @@ def told(number: int) -> str:
     return f"this machine is short of {_SHORT[number]}"
 
 
-def said_by_git(stderr: str) -> str:
-    """Say what the machine is short of if git failed of that; else nothing."""
+def said_by_program(stderr: str) -> str:
+    """Say what the machine is short of if git, or another program, failed of that; else nothing."""
     lines = stderr.lower().splitlines()
     own = "\n".join(line for line in lines if not line.startswith(_FROM_AFAR))
-    return next((told(number) for number, words in _SAID_BY_GIT if words.search(own)), "")
+    return next((told(number) for number, words in _SAID if words.search(own)), "")
 
 
 def _number(error: BaseException) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle.store.sqlite_file import is_to_be_made, lost, was_set_aside
+from lifecycle.store.sqlite_file import is_to_be_made, lost, refuse_traces, was_set_aside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,11 +19,11 @@ _NAMED = 5
 
 
 async def refuse_lost(database: Path, branches: Branches) -> None:
-    """Raise RecordsLostError where there are no records, but branches that loops made here.
-
-    What files beside the database show is looked at when it is opened.
-    """
-    if not is_to_be_made(database) or was_set_aside(database):
+    """Raise RecordsLostError where there are no records, but files or branches that loops made."""
+    if not is_to_be_made(database):
+        return
+    refuse_traces(database)
+    if was_set_aside(database):
         return
     agents = await branches.agents()
     if agents:

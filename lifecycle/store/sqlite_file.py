@@ -52,7 +52,7 @@ def open_writer(
         if anew:
             _move_aside(path, "lost")
         else:
-            _refuse_lost(path)
+            refuse_traces(path)
     _make(path)
     with _damage_noticed(path):
         unclean = _left_unclean(path)
@@ -171,7 +171,7 @@ def lost(path: Path, traces: str) -> RecordsLostError:
     )
 
 
-def _refuse_lost(path: Path) -> None:
+def refuse_traces(path: Path) -> None:
     """Raise RecordsLostError where files beside the database show that there were records.
 
     One that was damaged and set aside was told of, and its audit note went with it.

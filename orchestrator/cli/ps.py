@@ -92,9 +92,13 @@ def run(name: str, args: list[str]) -> int:
     if options.limit > MAX_PAGE:
         raise UsageError(f"--limit {options.limit} is too much for one page; at most {MAX_PAGE}")
     states = frozenset(map(meant, options.state))
-    folder = find_repo(options.repo) / STATE_FOLDER
+    repo = find_repo(options.repo)
+    folder = repo / STATE_FOLDER
     database, runner = folder / "state.db", _runner(folder)
-    rows = _rows(database, options, states, runs=bool(runner)) if database.exists() else []
+    found = database.exists()
+    if not found or not database.stat().st_size:
+        _refuse_lost(repo, database)
+    rows = _rows(database, options, states, runs=bool(runner)) if found else []
     more = rows[options.limit - 1]["cursor"] if len(rows) > options.limit else None
     rows = rows[: options.limit]
     if options.ids:
@@ -109,6 +113,20 @@ def run(name: str, args: list[str]) -> int:
 
 def _state(given: str) -> str:
     return spelled(meant(given)) or given
+
+
+def _refuse_lost(repo: Path, database: Path) -> None:
+    """Tell apart where no loop ran yet and where its records are lost."""
+    from runtime.proctable import MARK_VARIABLE  # noqa: PLC0415  # rarely there is no database
+
+    if os.environ.get(MARK_VARIABLE):
+        return  # an agent may not see them
+    import asyncio  # noqa: PLC0415  # as above
+
+    from lifecycle.store.lost import refuse_lost  # noqa: PLC0415  # as above
+    from runtime.branches import BranchManager  # noqa: PLC0415  # as above
+
+    asyncio.run(refuse_lost(database, BranchManager(repo)))
 
 
 def _rows(

@@ -7,6 +7,7 @@ anything itself.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import select
 import shutil
@@ -19,8 +20,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from runtime import lineage, proctable
-from runtime.errors import ShortageError, WatchdogError
-from runtime.shortage import shortage_of
+from runtime.errors import RuntimeFault, ShortageError, WatchdogError
+from runtime.shortage import said_by_program, shortage_of
 from runtime.watchdog import program
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
 _STEP = 0.002
 _PATIENCE = 10.0
 _AGAIN = 0.25
+_TRIES = 3
+"""Starts that end before they watch, after which no more are made for whoever waits."""
+_LOADING = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+"""Variables without which some interpreters do not find their own library."""
+_MOST_SAID = 4096
+_FIRST_FREE = 3
+"""Below are the standard streams, which a caller may have closed: the watchdog has its own."""
 _ENGINES = ("DOCKER_", "CONTAINER", "PODMAN_", "XDG_RUNTIME_DIR", "HOME", "PATH")
 """What the names of the variables begin with that a program which ends containers may need."""
 
@@ -42,10 +50,14 @@ class Register:
 
     def __init__(self) -> None:
         if sys.platform == "linux":
-            self.file = os.memfd_create("watchdog")
+            made = os.memfd_create("watchdog")
         else:
             with tempfile.TemporaryFile() as unnamed:
-                self.file = os.dup(unnamed.fileno())
+                made = os.dup(unnamed.fileno())
+        try:
+            self.file = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
+        finally:
+            os.close(made)
         self._free: list[int] = []
         self._count = 0
         self._bases: list[bytes] = []
@@ -102,7 +114,12 @@ class _Started:
     def __init__(self, register: Register) -> None:
         row = proctable.read_row(os.getpid())
         heard, self.pipe = os.pipe()
-        self._words, words = os.pipe()
+        try:
+            self._words, words = os.pipe()
+        except BaseException:
+            os.close(heard)
+            os.close(self.pipe)
+            raise
         try:
             process = subprocess.Popen(
                 (
@@ -111,10 +128,10 @@ class _Started:
                 ),
                 stdin=heard,
                 stdout=words,
-                stderr=subprocess.DEVNULL,
+                stderr=words,
                 pass_fds=(register.file,),
                 cwd=os.sep,
-                env={},
+                env={name: os.environ[name] for name in _LOADING if name in os.environ},
                 start_new_session=True,
             )
         except BaseException:
@@ -127,17 +144,34 @@ class _Started:
         self.group = process.pid
         process.returncode = 0  # it is reaped here, with those it forked off
         os.set_blocking(self._words, False)
+        self._said = b""
         self._answered = False
         self.watched_by: asyncio.AbstractEventLoop | None = None
 
     def answered(self) -> bool:
         """Tell whether it watches."""
-        if not self._answered:
+        if not self._answered and self._words >= 0:
             with suppress(BlockingIOError):
-                self._answered = os.read(self._words, 1) == program.READY
-                os.close(self._words)
-                self._words = -1
+                data = os.read(self._words, _MOST_SAID)
+                self._said += data
+                self._answered = program.READY in data
+                if self._answered or not data:
+                    os.close(self._words)
+                    self._words = -1
         return self._answered
+
+    def failure(self) -> RuntimeFault | None:
+        """Say why it ended before it watched; None where it did not."""
+        if not self.is_lost() or self.answered():
+            return None
+        said = os.fsdecode(self._said).strip()
+        if short := said_by_program(said):
+            return ShortageError(f"the watchdog cannot be started: {short}")
+        return WatchdogError(
+            f"the watchdog cannot be started: {sys.executable} ended at once"
+            + (f" and said: {said.splitlines()[-1]}" if said else " without a word")
+            + ". Nothing is started without it; see whether this is a Python interpreter that runs"
+        )
 
     def is_lost(self) -> bool:
         """Tell whether it is gone, all of it."""
@@ -180,7 +214,12 @@ class Watchdog:
         """Return when it watches; OSError when there is no room for it, else WatchdogError."""
         loop = asyncio.get_running_loop()
         deadline = time.monotonic() + _PATIENCE
+        tries = 0
         while True:
+            failure = None if self._started is None else self._started.failure()
+            tries += failure is not None
+            if failure is not None and tries >= _TRIES:
+                raise failure
             try:
                 self.begin()
             except OSError as error:

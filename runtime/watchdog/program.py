@@ -27,7 +27,8 @@ ENTRY = 4 * WORD
 CLEANUPS = 1 << 24
 """Where the commands begin that end what is in no process of ours, one for each entry."""
 CLEANUP = 1 << 16
-READY = b"r"
+READY = b"\x06"
+"""ACK: in no error text."""
 _PIPE = 0
 _WORDS = 1
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)

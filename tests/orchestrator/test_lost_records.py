@@ -98,6 +98,18 @@ def test_lost_records_are_told_and_nothing_is_done_again(
     assert ran.call("audit", "verify").code == 0
 
 
+@pytest.mark.parametrize("lose", LOST.values(), ids=LOST)
+@pytest.mark.parametrize("words", ["ps", "show T001", "accept T001", "doctor"])
+def test_no_command_says_that_nothing_ran_where_records_are_lost(
+    ran: World, lose: Callable[[World], None], words: str
+) -> None:
+    lose(ran)
+    told = ran.call(*words.split(), code=2)
+    said = told.stdout + told.stderr
+    assert "loopwright init --begin-anew" in said
+    assert "no loop ran there yet" not in said
+
+
 async def test_a_caller_of_the_library_is_refused_too(ran: World) -> None:
     missing(ran)
     loop = AgentLifecycleLoop(

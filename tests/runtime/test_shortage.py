@@ -11,7 +11,7 @@ import pytest
 
 from runtime.errors import GitError, ShortageError, SpawnError
 from runtime.gitcall import GitCall
-from runtime.shortage import said_by_git, shortage_of
+from runtime.shortage import said_by_program, shortage_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +70,7 @@ def test_an_error_that_was_raised_from_itself_is_looked_at_once() -> None:
     ],
 )
 def test_git_that_fails_of_a_shortage_says_so(stderr: str, name: str) -> None:
-    assert f"({name})" in said_by_git(stderr) or (name == "ENOMEM" and "thread" in stderr)
+    assert f"({name})" in said_by_program(stderr) or (name == "ENOMEM" and "thread" in stderr)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_git_that_fails_of_a_shortage_says_so(stderr: str, name: str) -> None:
     ],
 )
 def test_other_words_of_git_and_those_of_other_machines_are_no_shortage(stderr: str) -> None:
-    assert not said_by_git(stderr)
+    assert not said_by_program(stderr)
 
 
 def _git(folder: Path, words: str) -> GitCall:

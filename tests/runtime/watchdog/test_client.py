@@ -82,6 +82,75 @@ async def test_nothing_is_started_without_a_watchdog(
     assert len(fresh) == 1
 
 
+async def test_a_watchdog_that_ends_at_once_is_told_as_that_and_not_started_without_end(
+    stage: Stage, fresh: list[client.Watchdog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = stage.folder / "tried"
+    broken = _program(stage.folder / "broken", f"echo try >> {tried}; echo no library >&2; exit 1")
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with pytest.raises(WatchdogError, match=f"{broken} ended at once and said: no library"):
+        await stage.sh("touch started")
+    assert tried.read_text().count("try") <= client._TRIES
+    _program(broken, "echo 'cannot open shared object file: Too many open files' >&2; exit 127")
+    with pytest.raises(ShortageError, match="EMFILE"):
+        await stage.sh("touch started")
+    assert not (stage.folder / "started").exists()
+    assert len(fresh) == 1
+
+
+async def test_an_interpreter_that_needs_a_variable_to_load_gets_it(
+    stage: Stage, fresh: list[client.Watchdog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needy = f'[ -n "$LD_LIBRARY_PATH" ] || exit 127; exec {sys.executable} "$@"'
+    monkeypatch.setattr(sys, "executable", str(_program(stage.folder / "needy", needy)))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(stage.folder))
+    await (await stage.sh("true")).sweep(1.0)
+    assert len(fresh) == 1
+
+
+async def test_a_start_of_the_watchdog_that_is_refused_keeps_no_descriptor(
+    fresh: list[client.Watchdog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipes = [os.pipe()]
+
+    def pipe() -> tuple[int, int]:
+        if pipes:
+            return pipes.pop()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    first = pipes[0]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pipe", pipe)
+        with pytest.raises(OSError, match="Too many open files"):
+            await fresh[0].ready()
+    for end in first:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(end)
+
+
+def test_the_register_takes_no_number_of_a_standard_stream(tmp_path: Path) -> None:
+    """A caller may have closed its own; the watchdog has its pipes there."""
+    program = (
+        "import os; os.close(0); from runtime.watchdog.client import Register; "
+        "print(Register().file)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(told.stdout) > 2
+
+
+def _program(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o700)
+    return path
+
+
 async def test_both_of_a_watchdog_are_small(stage: Stage) -> None:
     await stage.sh("sleep 600")
     await until(lambda: len(watchdogs_of(os.getpid())) == 2)
