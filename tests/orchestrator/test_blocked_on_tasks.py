@@ -153,6 +153,13 @@ def test_who_is_blocked_again_on_work_that_it_has_is_for_a_person(world: World) 
     told = world.call("show", "T001", "--why").stdout
     assert "complete and part of its branch" in told
     assert "loopwright unblock agent-T001" in told
+    world.call("accept", "T000")
+    world.json("up", plan, code=3)
+    assert world.row()["spawn_count"] == 2, "to start a runner again is no answer"
+    assert "loopwright unblock agent-T001" in world.call("show", "T001", "--why").stdout
+    world.call("unblock", "T001", "look into x.txt")
+    world.json("up", plan, code=3)
+    assert world.row()["spawn_count"] == 3
 
 
 def test_a_dependency_of_the_plan_that_is_named_once_more_is_for_a_person(world: World) -> None:
