@@ -212,6 +212,22 @@ def test_those_who_wait_for_one_another_are_for_a_person_at_once_and_all_are_nam
     assert {each["spawn_count"] for each in found["results"]} == {0, 1}
 
 
+def test_a_circle_that_a_person_opened_is_not_told_of_any_more(world: World) -> None:
+    def once(*names: str) -> object:
+        return {"attempts": {"1": [blocked(*names)], "default": [DONE]}}
+
+    plan = plan_of(world, P=once("Q", "a key"), Q=once("P"))
+    world.json("up", plan, code=3)
+    world.call("unblock", "Q", "go without it")
+    found = world.call("up", plan, code=3)
+    assert "blocked on Q, a key: its schema is missing" in found.stdout
+    assert "circle" not in found.stdout
+    assert "Next: loopwright show agent-P --why" in found.stdout
+    why = world.call("show", "P", "--why").stdout
+    assert "its schema is missing" in why
+    assert "circle" not in why
+
+
 @pytest.mark.parametrize("name", ["T001", "agent-T001"])
 def test_who_names_its_own_task_is_told_that_nothing_could_ever_unblock_it(
     world: World, name: str
