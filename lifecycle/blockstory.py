@@ -24,6 +24,8 @@ class BlockStory:
     def __init__(self) -> None:
         self.reason = ""
         """Why the agent was blocked, in its words."""
+        self.attempt = 0
+        """Which attempt that was."""
         self._word: Word | None = None
         self._since = 0.0
         self._names: tuple[str, ...] = ()
@@ -32,11 +34,10 @@ class BlockStory:
         self._how: dict[str, str] = {}
         self._by_people: set[str] = set()
 
-    def begins(self, word: Word, at: float) -> None:
-        """Take an agent's word; only a block is told of."""
-        if word.type == "blocked":
-            self._word, self._since = word, at
-            self._names, self.reason = word.blocked_on, word.reason
+    def begins(self, word: Word, at: float, attempt: int) -> None:
+        """Take an agent's word that it is blocked."""
+        self._word, self._since, self.attempt = word, at, attempt
+        self._names, self.reason = word.blocked_on, word.reason
 
     def captured(self, event: on.SnapshotTaken) -> None:
         """Learn which of what it waits for are tasks."""

@@ -20,7 +20,7 @@ from runtime.tree import ChangedFile
 if TYPE_CHECKING:
     from communication.mailbox import Mailbox
     from lifecycle.context import LedgerEntry
-    from lifecycle.machine.states import Gate
+    from lifecycle.machine.states import Gate, Word
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
     from lifecycle.store.port import LifecycleStore
     from runtime.begun import BegunMerge
@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 
 REMEMBERED_ATTEMPTS = 200
 REMEMBERED_FACTS = 200
+LASTING = (
+    on.SnapshotTaken,
+    on.BlockersLooked,
+    on.DependencySettled,
+    on.WorkJoined,
+    on.CiReported,
+    on.Reviewed,
+    on.Unblocked,
+    on.Answered,
+    on.Guided,
+)
+"""Facts of a block, and words of people: an attempt that came to nothing does not use them up."""
 
 
 @dataclass(slots=True)
@@ -52,6 +64,8 @@ class Case:
     recent: list[JournalEntry] = field(default_factory=list)
     """The journal since the latest agent was spawned, that one included, and what was too late for
     its summary."""
+    before: list[JournalEntry] = field(default_factory=list)
+    """Of the journal before that, what the latest agent was told and may not have gone on from."""
     ledger: list[AttemptRow] = field(default_factory=list)
     told: dict[int, tuple[AttemptRow, LedgerEntry]] = field(default_factory=dict)
     """What the latest summary told of each row; by its identity, for to compare rows is slow."""
@@ -88,11 +102,26 @@ class Case:
     def remember(self, entry: JournalEntry) -> None:
         """Keep a fact for the next summary."""
         if isinstance(entry.event, on.AgentSpawned) and not entry.late:
-            self.recent = [entry, *self._unheard()]
+            unheard = self._unheard()
+            heard = [*self.lasting(), *(told for told in self.recent if told not in unheard)]
+            self.before = [told for told in heard if _lasts(told)][-REMEMBERED_FACTS:]
+            self.recent = [entry, *unheard]
         else:
             self.recent.append(entry)
         if len(self.recent) > REMEMBERED_FACTS:
             del self.recent[1]
+
+    def lasting(self) -> list[JournalEntry]:
+        """Return what was told to the latest agent and still counts, because it came to nothing.
+
+        An attempt that signalled went on from it, unless the verify commands failed.
+        """
+        spoke = any(_word(told.event) for told in self.recent if not told.late)
+        red = any(
+            isinstance(told.event, on.GatesFinished) and not all(g.ok for g in told.event.gates)
+            for told in self.recent
+        )
+        return [] if spoke and not red else self.before
 
     def _unheard(self) -> list[JournalEntry]:
         """Return what was said since the order to spawn: too late for the agent's summary."""
@@ -107,6 +136,14 @@ class Case:
         else:
             self.ledger.append(row)
             del self.ledger[:-REMEMBERED_ATTEMPTS]
+
+
+def _word(event: on.Event) -> Word | None:
+    return getattr(event, "word", None)
+
+
+def _lasts(entry: JournalEntry) -> bool:
+    return not entry.late and (isinstance(entry.event, LASTING) or _word(entry.event) is not None)
 
 
 def uncommitted(status: TreeStatus) -> tuple[ChangedFile, ...]:

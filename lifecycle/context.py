@@ -177,6 +177,8 @@ class Answer(_Facts):
     answer: Excerpt
     question: Excerpt = ""
     by: Text = ""
+    attempt: int = 0
+    """Which attempt asked."""
 
 
 class Guidance(_Facts):
@@ -249,7 +251,9 @@ class ContextSnapshot(_GitFacts):
     dependencies_pending: tuple[Dependency, ...] = ()
     blockers: tuple[Blocker, ...] = ()
     block_reason: Excerpt = ""
-    """Why the latest attempt was blocked, in its words."""
+    """Why an attempt was blocked, in its words."""
+    blocked_attempt: int = 0
+    """Which attempt that was."""
     communications: Communications | None = None
     retry_count: int = 0
     max_retries: int = 100
@@ -298,6 +302,7 @@ class Facts(TypedDict, total=False):
     notes: Iterable[str]
     blockers: Iterable[Blocker]
     block_reason: str
+    blocked_attempt: int
     communications: Communications | None
     retry_count: int
     max_retries: int

@@ -464,9 +464,12 @@ def _waits_for(state: State, task_id: str) -> bool:
 
 
 def _may_be_resumed(record: AgentLifecycle) -> bool:
-    """Whoever runs a lifecycle wants it to go on where it was given up or held."""
+    """Whoever runs a lifecycle wants it to go on where it was given up or held.
+
+    Where the agent has all that it waits for, only a person's word is news: not another start.
+    """
     state = record.work
     if isinstance(state, Rejected):
         return state.reason is not Reason.PERSON
-    waits = ended(record) is not None and isinstance(state, AwaitingHuman)
+    waits = isinstance(state, AwaitingHuman) and not state.joined and ended(record) is not None
     return waits or isinstance(state, Suspended)

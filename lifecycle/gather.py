@@ -86,6 +86,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         notes=[*map(str, facts.get("notes", ())), *_hidden(case), *story.notes],
         blockers=story.block.blockers(completed),
         block_reason=story.block.reason,
+        blocked_attempt=story.block.attempt,
         depends_on=tally.depends_on if tally else (),
         communications=_communications(case, mail),
         retry_count=tally.retry_count if tally else 0,
@@ -129,13 +130,18 @@ def _hidden(case: Case) -> tuple[str, ...]:
 
 
 class _Story:
-    """What happened since the latest agent was started, read off the journal."""
+    """What happened since the latest agent was started, and what it was told and still counts.
+
+    Read off the journal.
+    """
 
     def __init__(self, case: Case) -> None:
         self._case = case
         self._kind, self._text, self._evidence = "", "", ""
         self._word: Word | None = None
+        self._spoke_in = 0
         self.block = BlockStory()
+        self._blocks = False
         self._gates: tuple[GateResult, ...] = ()
         self.saved: SavedWork | None = None
         self.last_words = ""
@@ -145,7 +151,7 @@ class _Story:
         self.guidance: list[Guidance] = []
         self.remarks: list[Remark] = []
         self.between: tuple[str, ...] = ()
-        for entry in case.recent:
+        for entry in (*case.lasting(), *case.recent):
             reader = self._READERS.get(type(entry.event))
             if reader is not None and not entry.late:
                 reader(self, entry.event, entry.before, entry.after)
@@ -154,7 +160,7 @@ class _Story:
         """Return how the latest attempt, or the wait after it, ended."""
         if self._kind:
             return Outcome(kind=self._kind, text=self._text, evidence=self._evidence)
-        if self.block.is_over:
+        if self._blocks and self.block.is_over:
             return Outcome(kind="unblocked")
         if last is None:
             return None
@@ -168,10 +174,20 @@ class _Story:
             return self._gates
         return (*self._gates, _told_again(failed, self._case.head.sha))
 
+    def _spawned(self, _event: on.AgentSpawned, _before: str, _after: str) -> None:
+        """Forget how it went before; what people said and what became of a block stays."""
+        self._kind, self._text, self._evidence = "", "", ""
+        self._blocks = False
+        self.ci, self.saved, self.last_words, self.notes = None, None, "", ()
+
     def _spoke(self, event: _Spoken, _before: str, _after: str) -> None:
-        if event.word is not None:
-            self._word = event.word
-            self.block.begins(event.word, event.at)
+        if event.word is None:
+            return
+        self._word, self._spoke_in = event.word, event.attempt
+        self._blocks = event.word.type == "blocked"
+        if self._blocks:
+            self.block = BlockStory()
+            self.block.begins(event.word, event.at, event.attempt)
 
     def _captured(self, event: on.SnapshotTaken, _before: str, _after: str) -> None:
         self.last_words, self.notes = event.last_words, event.notes
@@ -272,7 +288,9 @@ class _Story:
         question = self._word.question if self._word is not None else ""
         self._kind = "answered"
         self.block.let_go(event.by, "answered", event.text)
-        self.answer = Answer(answer=event.text, question=question, by=event.by)
+        self.answer = Answer(
+            answer=event.text, question=question, by=event.by, attempt=self._spoke_in
+        )
 
     def _guided(self, event: on.Guided, _before: str, _after: str) -> None:
         self.guidance.append(Guidance(text=event.text, by=event.by))
@@ -281,6 +299,7 @@ class _Story:
         return self.ci.pr if self.ci is not None else None
 
     _READERS: ClassVar[dict[type[Event], Callable[..., None]]] = {
+        on.AgentSpawned: _spawned,
         on.BreakpointReached: _spoke,
         on.AgentExited: _spoke,
         on.AgentStopped: _spoke,

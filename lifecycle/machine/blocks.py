@@ -144,6 +144,7 @@ def on_done_work(tally: Tally, word: Word, event: on.SnapshotTaken) -> AwaitingH
         since=event.at,
         blocked_on=names,
         joined=names,
+        reason=word.reason,
         head=event.head,
     )
 
@@ -229,12 +230,18 @@ def wait_again(state: AwaitingHuman, at: float, policy: Policy) -> Step:
         tally=state.tally,
         since=at,
         until=at + policy.blocked_timeout,
-        word=Word(type="blocked", blocked_on=state.blocked_on, reason=state.text),
+        word=Word(type="blocked", blocked_on=state.blocked_on, reason=_reason(state)),
         head=state.head,
         cleared=state.cleared,
         heard=state.heard,
     )
     return Step(blocked, (look(blocked),))
+
+
+def _reason(state: AwaitingHuman) -> str:
+    """Return the agent's words; what the runner found stands for that moment alone."""
+    found = state.circle or state.failed or state.joined
+    return state.reason if found else state.reason or state.text
 
 
 def woken(state: State, at: float, why: str) -> Step:
@@ -281,6 +288,7 @@ def _for_a_person(state: Blocked, at: float, text: str) -> AwaitingHuman:
         text=text,
         since=at,
         blocked_on=state.word.blocked_on,
+        reason=state.word.reason,
         head=state.head,
         cleared=state.cleared,
         heard=state.heard,

@@ -361,6 +361,8 @@ class AwaitingHuman(State):
     """Those of `blocked_on` that are complete and part of the branch, as the agent was told."""
     circle: tuple[str, ...] = ()
     """Tasks that wait for each other, from this one back to this one."""
+    reason: str = ""
+    """Why it is blocked, in the agent's words, where the text is the runner's."""
     cleared: tuple[str, ...] = ()
     heard: str = ""
     """As in `Blocked`."""

@@ -253,12 +253,15 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
 
 
 def dependency_came_late(state: AwaitingHuman, event: on.DependencySettled, policy: Policy) -> Step:
-    """Queue again when no dependency stands failed; a blocker settled after all is looked at."""
+    """Queue again when no dependency stands failed; a blocker settled after all is looked at.
+
+    What was complete before the block is no news, however often it is told.
+    """
     if event.task_id not in state.blocked_on:
         return Step(state, late=True)
     if state.about is About.DEPENDENCY:
         return _dependency_moved(state, event)
-    if state.about is About.BLOCKED_TIMEOUT and event.done:
+    if state.about is About.BLOCKED_TIMEOUT and event.done and not state.joined:
         known = changed(state, tally=depending(state.tally, (event.task_id,)))
         return wait_again(known, event.at, policy)
     return Step(state, late=True)

@@ -21,6 +21,7 @@ from lifecycle.machine.states import (
     About,
     Accepted,
     AwaitingHuman,
+    Blocked,
     Completed,
     PrPending,
     Reason,
@@ -171,7 +172,8 @@ def tell_ending(ending: Ending, bench: Bench, *, hints: bool = True) -> None:
         say(f"Next: loopwright doctor{repo}   (says how to mend a damaged record)")
     waiting: dict[tuple[str, str], list[str]] = {}
     for record in sorted((*ending.records.values(), *ending.held), key=lambda each: each.cursor):
-        waiting.setdefault(_next(record), []).append(record.agent_id)
+        result = ending.results.get(record.agent_id)
+        waiting.setdefault(_next(record, result), []).append(record.agent_id)
     for (command, more), (first, *others) in waiting.items():
         if command:
             several = bool(others) and "{}" in command
@@ -228,9 +230,13 @@ def _says(result: LoopResult, record: AgentLifecycle | None) -> str:
     return result.error or waits or one_line(result.summary, SUMMARY)
 
 
-def _next(record: AgentLifecycle) -> tuple[str, str]:  # noqa: PLR0911  # one line per state reads best
+def _next(  # noqa: PLR0911  # one line per state reads best
+    record: AgentLifecycle, result: LoopResult | None
+) -> tuple[str, str]:
     """Return what to type next about a lifecycle, and what else there is."""
     match record.work:
+        case Blocked() if result is not None and result.result_type is LoopResultType.BLOCKED:
+            return "show {} --why", "or: answer, unblock; then: loopwright up"
         case Completed():
             return ACCEPT, "or: reject, guide"
         case Suspended():

@@ -93,7 +93,7 @@ class Plan:
         match event:
             case on.AgentExited(word=word) if word is not None:
                 self.story = BlockStory()
-                self.story.begins(word, event.at)
+                self.story.begins(word, event.at, event.attempt)
             case on.SnapshotTaken():
                 self.story.captured(event)
             case on.BlockersLooked():

@@ -10,7 +10,7 @@ from lifecycle.case import REMEMBERED_FACTS, Case
 from lifecycle.context import ContextBuilder
 from lifecycle.gather import snapshot_of
 from lifecycle.machine import events as on
-from lifecycle.machine.states import Process
+from lifecycle.machine.states import Process, Word
 from lifecycle.plan import Agent, Task
 from lifecycle.record import AgentLifecycle, JournalEntry
 from lifecycle.settings import Settings
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 AGENT = "agent-T1"
 SPAWNED = on.AgentSpawned(
     at=5.0, attempt=1, process=Process(pid=7, start_time=1, boot_id="b", spawn_id="s")
+)
+SPOKE = on.AgentExited(
+    at=5.5, attempt=1, exit_code=0, word=Word(type="task_complete", summary="done")
 )
 FAILED = on.SpawnFailed(at=4.0, attempt=1, text="no such program", fault=on.Fault.ENVIRONMENT)
 
@@ -68,17 +71,22 @@ def test_what_is_said_while_an_agent_is_ordered_is_told_to_the_next(case: Case) 
     remember(case, reviewed("name it add"), "Spawning")
     remember(case, guided("use decimals"), "Spawning")
     remember(case, SPAWNED, "Spawning", "Working")
-    remember(case, guided("be brief"), "Working")
+    remember(case, SPOKE, "Working", "Capturing")
+    remember(case, guided("be brief"), "Capturing")
 
     assert said(case) == ["use decimals", "be brief", "name it add"]
     assert [type(each.event) for each in case.recent[:2]] == [on.AgentSpawned, on.Reviewed]
 
 
-def test_what_was_in_a_summary_is_not_told_again(case: Case) -> None:
+def test_what_was_in_a_summary_is_told_again_until_an_attempt_has_signalled(case: Case) -> None:
     remember(case, guided("in the second"), "Spawning")
     remember(case, SPAWNED, "Spawning", "Working")
     remember(case, on.Admitted(at=6.0), "BackingOff", "Spawning")
     assert said(case) == ["in the second"]
+    remember(case, SPAWNED, "Spawning", "Working")
+    assert said(case) == ["in the second"]
+    remember(case, SPOKE, "Working", "Capturing")
+    assert said(case) == []
     remember(case, SPAWNED, "Spawning", "Working")
     assert said(case) == []
 
@@ -89,6 +97,7 @@ def test_what_was_said_at_an_order_that_failed_is_in_the_summary_of_the_next(cas
     remember(case, on.Admitted(at=6.0), "BackingOff", "Spawning")
     assert said(case) == ["early"]
     remember(case, SPAWNED, "Spawning", "Working")
+    remember(case, SPOKE, "Working", "Capturing")
     assert said(case) == []
 
 
@@ -112,5 +121,5 @@ def test_what_is_remembered_stays_bounded(case: Case) -> None:
     for n in range(2 * REMEMBERED_FACTS):
         remember(case, guided(str(n)), "Spawning")
     remember(case, SPAWNED, "Spawning", "Working")
-    assert len(case.recent) <= REMEMBERED_FACTS
+    assert len(case.recent) + len(case.before) <= 2 * REMEMBERED_FACTS
     assert said(case)[-1] == str(2 * REMEMBERED_FACTS - 1)

@@ -153,6 +153,13 @@ def test_who_is_blocked_again_on_work_that_it_has_is_for_a_person(world: World) 
     told = world.call("show", "T001", "--why").stdout
     assert "complete and part of its branch" in told
     assert "loopwright unblock agent-T001" in told
+    world.call("accept", "T000")
+    world.json("up", plan, code=3)
+    assert world.row()["spawn_count"] == 2, "to start a runner again is no answer"
+    assert "loopwright unblock agent-T001" in world.call("show", "T001", "--why").stdout
+    world.call("unblock", "T001", "look into x.txt")
+    world.json("up", plan, code=3)
+    assert world.row()["spawn_count"] == 3
 
 
 def test_a_dependency_of_the_plan_that_is_named_once_more_is_for_a_person(world: World) -> None:
@@ -203,6 +210,22 @@ def test_those_who_wait_for_one_another_are_for_a_person_at_once_and_all_are_nam
     assert "in a circle: FIRST -> LATER -> FIRST" in errors["FIRST"]
     assert "FIRST" in errors["LATER"]
     assert {each["spawn_count"] for each in found["results"]} == {0, 1}
+
+
+def test_a_circle_that_a_person_opened_is_not_told_of_any_more(world: World) -> None:
+    def once(*names: str) -> object:
+        return {"attempts": {"1": [blocked(*names)], "default": [DONE]}}
+
+    plan = plan_of(world, P=once("Q", "a key"), Q=once("P"))
+    world.json("up", plan, code=3)
+    world.call("unblock", "Q", "go without it")
+    found = world.call("up", plan, code=3)
+    assert "blocked on Q, a key: its schema is missing" in found.stdout
+    assert "circle" not in found.stdout
+    assert "Next: loopwright show agent-P --why" in found.stdout
+    why = world.call("show", "P", "--why").stdout
+    assert "its schema is missing" in why
+    assert "circle" not in why
 
 
 @pytest.mark.parametrize("name", ["T001", "agent-T001"])
