@@ -65,7 +65,9 @@ def ended(record: AgentLifecycle) -> LoopResult | None:
             return _result(record, LoopResultType.ERROR)
         case (
             AwaitingHuman(about=About.BLOCKED_TIMEOUT | About.DEPENDENCY)
-            | AwaitingHuman(about=About.SETUP | About.REVIEW | About.NO_PROGRESS, until=None)
+            | AwaitingHuman(
+                about=About.QUESTION | About.SETUP | About.REVIEW | About.NO_PROGRESS, until=None
+            )
             | AwaitingHuman(about=About.CONFLICT, number=None)
         ):
             return _left_to_people(record)

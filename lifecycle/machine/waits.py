@@ -197,6 +197,7 @@ _STAYS = {
     About.CI_LIMIT: About.PR_TIMEOUT,
     About.CONFLICT: About.PR_TIMEOUT,
     About.SETUP: About.SETUP,
+    About.QUESTION: About.QUESTION,
     About.REVIEW: About.REVIEW,
     About.NO_PROGRESS: About.NO_PROGRESS,
 }
@@ -246,7 +247,7 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
             return Step(Queued(tally=state.tally, waiting_on=state.blocked_on))
         case About.SETUP:
             return verify_now(state, event.at, again, approved=False)
-        case About.REVIEW if state.until is None:
+        case About.QUESTION | About.REVIEW if state.until is None:
             return Step(changed(state, until=event.at + policy.blocked_timeout))
         case _:
             return Step(state, late=not rests)

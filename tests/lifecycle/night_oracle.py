@@ -208,7 +208,7 @@ class Oracle:
         needs = [f"agent-{name}" for name in model.job.task.dependencies]
         if any(label_of(self.kept[name].record) != "completed" for name in needs):
             return ("dependency",)
-        if model.state in ("blocked", "question"):
+        if model.state == "blocked":
             return ("blocked_timeout",)
         if model.state == "breaker" and model.due.latest >= model.until:
             return ("budget", "no_progress")

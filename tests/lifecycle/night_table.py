@@ -29,6 +29,7 @@ ENDS = (
     "budget",
     "error",
     "blocked_timeout",
+    "question",
     "no_progress",
     "dependency",
 )

@@ -90,13 +90,16 @@ def test_a_dependency_that_completes_after_all_queues_it_for_the_others() -> Non
 # --- questions ---------------------------------------------------------------------------------
 
 
-def test_a_question_nobody_answers_becomes_a_block_that_timed_out() -> None:
+def test_a_question_nobody_answers_keeps_no_runner_and_only_an_answer_ends_it() -> None:
     (
         play(awaiting(About.QUESTION, until=50))
         .changes_nothing(on.DeadlinePassed(at=49))
         .on(on.DeadlinePassed(at=50))
-        .to(AwaitingHuman, about=About.BLOCKED_TIMEOUT, until=None)
+        .to(AwaitingHuman, about=About.QUESTION, until=None)
         .changes_nothing(on.DeadlinePassed(at=51))
+        .changes_nothing(on.CiReported(at=52, type="build_success", green=True))
+        .on(on.ResumeRequested(at=55))
+        .to(AwaitingHuman, about=About.QUESTION)
         .on(on.Answered(at=60, by="ada", text="8080"))
         .to(BackingOff, until=60)
         .says("answered by ada")

@@ -219,7 +219,9 @@ def test_no_stay_ends_it_on_a_terminal_too_and_stay_keeps_it_without_one(world: 
 
 def test_a_setting_that_says_so_keeps_it_without_a_terminal(world: World) -> None:
     world.settings(f"{SHORT}stay_for_people = true\nblocked_timeout = 0.3\n")
-    told = result(piped(world, "run", "x", "--command", world.script("a", [ASK]), "--json", code=3))
+    told = result(
+        piped(world, "run", "x", "--command", world.script("a", [BLOCK]), "--json", code=3)
+    )
     assert "blocked_timeout" in told["error"]
 
 
