@@ -298,6 +298,11 @@ async def test_a_later_writer_does_not_cover_up_a_lost_note_or_a_rewritten_end(
 async def test_a_new_database_beside_an_old_note_does_not_look_like_a_first_one(ten: Path) -> None:
     for part in ("", "-wal", "-shm"):
         ten.with_name(ten.name + part).unlink(missing_ok=True)
+    elsewhere = ten.with_name("elsewhere") / ten.name
+    begun = Kept(elsewhere)
+    await begun.writer.open()
+    await begun.close()
+    elsewhere.rename(ten)
     again = Kept(ten)
     await again.writer.open()
     await again.write(act(1))
