@@ -276,8 +276,10 @@ class TrailReader:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        if not self._database.exists():
-            raise StoreError(f"there is no audit: {self._database} does not exist yet")
+        if sqlite_file.is_to_be_made(self._database):
+            sqlite_file.refuse_traces(self._database)
+            state = "is empty" if self._database.exists() else "does not exist yet"
+            raise StoreError(f"there is no audit: {self._database} {state}")
         try:
             with contextlib.closing(sqlite_file.open_reader(self._database)) as connection:
                 if not connection.execute(

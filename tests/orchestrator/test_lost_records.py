@@ -110,6 +110,14 @@ def test_no_command_says_that_nothing_ran_where_records_are_lost(
     assert "no loop ran there yet" not in said
 
 
+@pytest.mark.parametrize("lose", [empty, missing, without_note])
+def test_an_audit_that_is_lost_is_not_told_to_come_with_the_next_loop(
+    ran: World, lose: Callable[[World], None]
+) -> None:
+    lose(ran)
+    assert "their records are lost" in ran.call("audit", "verify", code=2).stderr
+
+
 async def test_a_caller_of_the_library_is_refused_too(ran: World) -> None:
     missing(ran)
     loop = AgentLifecycleLoop(
