@@ -39,9 +39,16 @@ class MailboxWatcher:
     """One watcher for all subscriptions of a loop. All methods belong to the loop's thread."""
 
     def __init__(
-        self, *, poll_interval: float = 1.0, step_ms: int = 10, settle_s: float = 2.0
+        self,
+        *,
+        poll_interval: float = 1.0,
+        step_ms: int = 10,
+        settle_s: float = 2.0,
+        polls_only: bool = False,
     ) -> None:
+        """With `polls_only` no process is started that watches."""
         self._poll_interval = poll_interval
+        self._polls_only = polls_only
         self._step_ms = step_ms
         self._settle_s = settle_s
         self._files: dict[str, WatchedFile] = {}
@@ -133,6 +140,8 @@ class MailboxWatcher:
         if self._poll_timer is None:
             self._poll_timer = loop.call_later(self._poll_interval, self._poll)
         native = self._native
+        if self._polls_only:
+            return
         if native is None or not native.is_ordered(file.directory, file.name):
             self._uncovered.add(file)
             self._build_in(_BATCH_S)
@@ -163,6 +172,8 @@ class MailboxWatcher:
         self._poll_timer = asyncio.get_running_loop().call_later(self._poll_interval, self._poll)
 
     def _build_in(self, delay: float) -> None:
+        if self._polls_only:
+            return
         loop = asyncio.get_running_loop()
         when = max(loop.time() + delay, self._rested_at)
         if self._build_timer is not None:

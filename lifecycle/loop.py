@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from lifecycle.ports import Branches, Checkouts, Workspaces, WorkWatch
     from lifecycle.store.port import LifecycleStore
     from runtime.process import TerminalManager
+    from runtime.room import Room
 
 __all__ = ["AgentLifecycleLoop", "LoopResult", "LoopResultType"]
 
@@ -246,7 +247,7 @@ class AgentLifecycleLoop:
         look = finder(self.repo_dir, self._paths, self._terminals, self._settings)
         settings = self._settings
         room = self._room()
-        places = Places(lambda: min(settings().max_live_agents, room))
+        places = Places(lambda: min(settings().max_live_agents, room.agents))
         parts = Parts(
             repo=self.repo_dir,
             paths=self._paths,
@@ -260,7 +261,9 @@ class AgentLifecycleLoop:
             commands=commands,
             setup_facts=SetupFacts(self.repo_dir),
             ports=PortSlots(self._paths.ports),
-            watcher=MailboxWatcher(poll_interval=settings().breakpoint_check_interval),
+            watcher=MailboxWatcher(
+                poll_interval=settings().breakpoint_check_interval, polls_only=room.tight
+            ),
             rounds=Rounds(self._terminals, self._clock, report=report),
             builder=ContextBuilder(
                 Renderer(
@@ -314,13 +317,13 @@ class AgentLifecycleLoop:
         self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock.acquire()
 
-    def _room(self) -> int:
+    def _room(self) -> Room:
         """Return how many agents the machine has room for; says so where it is too few."""
         wanted = self._settings().max_live_agents
         room = room_for_agents()
         if room.agents < wanted:
             self._report("machine_small", agents=room.agents, wanted=wanted, reason=room.why)
-        return room.agents
+        return room
 
     def _against(self, store: LifecycleStore) -> Callable[[str, str], Awaitable[str]] | None:
         return None if self._work_watch is None else partial(self._work_watch.against, store)

@@ -17,12 +17,12 @@ from runtime.errors import RuntimeFault
 
 LEAST_FILES = 36
 """Open files without which no runner can do anything: itself and one agent."""
-_OWN_FILES = 24
+_OWN_FILES = 27
 """Descriptors that a runner uses for a moment beside its agents: git, SQLite, its server."""
 _FILES_EACH = 4
 """Descriptors per live agent: its end, its log, and both ends of a pipe before it."""
-_OWN_TASKS = 8
-"""Processes and threads of a runner beside those of its agents: threads, watcher, git."""
+_OWN_TASKS = 10
+"""Processes and threads of a runner beside those of its agents: threads, watcher, watchdog, git."""
 _TASKS_EACH = 4
 """Processes and threads that the smallest agent needs, with what it starts."""
 _PLENTY = 10_000
@@ -42,6 +42,8 @@ class Room(NamedTuple):
 
     agents: int
     why: str = ""
+    tight: bool = False
+    """There is hardly room for one: what can be done without should be."""
 
 
 def raise_files() -> None:
@@ -79,7 +81,7 @@ def room_for_agents() -> Room:
     """Say how many agents fit in; one always may try."""
     rooms = [_by_files(), *map(_of_group, _pids_groups()), _of_user(), _of_machine()]
     least = min((room for room in rooms if room is not None), default=Room(sys.maxsize))
-    return least._replace(agents=max(1, least.agents))
+    return least._replace(agents=max(1, least.agents), tight=least.agents < 1)
 
 
 def _by_files() -> Room | None:

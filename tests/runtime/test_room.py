@@ -76,7 +76,7 @@ def test_a_control_group_with_few_processes_leaves_room_for_few_agents(tmp_path:
     (tmp_path / "pids.current").write_text("16\n")
     found = room._of_group(tmp_path)
     assert found is not None
-    assert found.agents == 10
+    assert found.agents == 9
     assert f"{tmp_path} may have 64 processes" in found.why
     (tmp_path / "pids.max").write_text("max\n")
     assert room._of_group(tmp_path) is None
@@ -87,7 +87,7 @@ def test_there_is_room_for_one_agent_however_little_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(room, "_of_machine", lambda: room.Room(-7, "nothing is left"))
-    assert room.room_for_agents() == (1, "nothing is left")
+    assert room.room_for_agents() == room.Room(1, "nothing is left", tight=True)
 
 
 def test_our_own_processes_and_threads_are_counted() -> None:
