@@ -237,7 +237,7 @@ def _human(scene: Scene, state: AwaitingHuman) -> str:  # noqa: C901, PLR0911  #
         case About.BLOCKED_TIMEOUT if state.failed or state.joined:
             later = " a later completion counts;" if state.failed else ""
             return (
-                f"waiting for a person since {since} because {state.text}{rule};{later} go on with "
+                f"needs you since {since} because {state.text}{rule};{later} go on with "
                 f"{scene.do('unblock', 'TEXT')} or {scene.do('answer', 'TEXT')}"
             )
         case About.BLOCKED_TIMEOUT:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -249,9 +250,16 @@ def _start(
             start_new_session=True,
         )
         after = proctable.instant()
-    lineage.fasten(popen.pid, tag)
-    start_time = proctable.start_of(popen.pid, before, after)
-    entry.identify(popen.pid, start_time)
+    try:
+        lineage.fasten(popen.pid, tag)
+        start_time = proctable.start_of(popen.pid, before, after)
+        entry.identify(popen.pid, start_time)
+    except BaseException:
+        # Nobody would know of it, and it may be started once more. Its entry stays: the watchdog
+        # ends whatever it may have sent off already.
+        os.killpg(popen.pid, signal.SIGKILL)
+        popen.wait()
+        raise
     return Started(popen, tag, start_time, entry, pump=files.pump, cleanup=program.cleanup)
 
 

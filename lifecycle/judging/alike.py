@@ -29,7 +29,13 @@ _NOISE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "HEX"),
         (r"\b0x[0-9a-f]+\b", "HEX"),
         (r"\b(?=[0-9a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,}\b", "HEX"),
-        (r"\b(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? (?=[a-z]{3}|\d)", ""),
+        (
+            (
+                r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? "
+                r"(?=[a-z]{3}\b|\d)"
+            ),
+            "",
+        ),
         (r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.? (?=\d)", ""),
         # A number by itself, with its unit; digits of a name (test_1, E501) tell things apart.
         (

@@ -9,12 +9,12 @@ import os
 import stat
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 import pytest
 
 from runtime import proctable
-from runtime.errors import SpawnError
+from runtime.errors import ShortageError, SpawnError
 from runtime.process import ProcessExit, TerminalManager
 from tests.runtime.process_fixtures import GRACE, Stage, staged, until
 
@@ -153,6 +153,23 @@ async def test_a_missing_prompt_is_named(stage: Stage) -> None:
     stage.prompt.unlink()
     with pytest.raises(SpawnError, match=r"prompt\.md"):
         await stage.terminals.spawn(stage.order("true"))
+
+
+async def test_a_process_that_cannot_be_identified_is_ended_and_not_left_unknown(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    def refused(pid: int, *_: object) -> Never:
+        started.append(pid)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(proctable, "start_of", refused)
+    with pytest.raises(ShortageError, match="EMFILE"):
+        await stage.sh("sleep 600")
+    assert len(started) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
 
 
 async def test_an_empty_command_is_refused(stage: Stage) -> None:
