@@ -50,8 +50,9 @@ os.register_at_fork(after_in_child=_forked)
 def _own_limit() -> int:
     if sys.platform != "linux":
         return 0
-    hard = resource.prlimit(0, _RLIMIT_LOCKS)[1]
-    return _TOP if hard == resource.RLIM_INFINITY else hard
+    # The hard one may be missing: a child can begin its own before `fasten` gets to it.
+    limits = resource.prlimit(0, _RLIMIT_LOCKS)
+    return min((each for each in limits if each != resource.RLIM_INFINITY), default=_TOP)
 
 
 @functools.cache

@@ -240,7 +240,7 @@ def test_a_persons_edit_while_agents_run_is_taken_up_by_the_next_attempt(world: 
         [{"run": ["sh", "-c", f"while [ ! -e {wait} ]; do sleep 0.05; done"]}, {"commit": "x"},
          DONE],
     )  # fmt: skip
-    with world.live("run", "x", "--command", agent, "--max-retries", "1") as live:
+    with world.live("run", "x", "--command", agent, "--max-retries", "0") as live:
         world.comes_to("Working")
         world.settings(text.replace('verify = ["true"]', 'verify = ["exit 9"]'))
         wait.touch()
@@ -406,5 +406,5 @@ def test_an_agent_in_a_sandbox_cannot_write_the_settings_of_the_users_checkout(
     planted = f"echo 'verify = [\"true\"]' > {world.repo}/loopwright.toml || true"
     steps = [{"run": ["sh", "-c", planted]}, {"commit": "x"}, DONE]
     agent = world.script("agent", {"attempts": {"default": steps}})
-    world.call("run", "x", "--command", agent, "--max-retries", "1", code=5)
+    world.call("run", "x", "--command", agent, "--max-retries", "0", code=5)
     assert (world.repo / "loopwright.toml").read_text() == text

@@ -108,7 +108,7 @@ def test_isolation_that_cannot_be_given_is_refused_before_anything_is_recorded(
 def test_isolation_that_cannot_be_given_is_weakened_only_on_a_persons_word_and_told(
     world: World,
 ) -> None:
-    world.settings('box_engine = "docker"\nmax_retries = 1\n')
+    world.settings('box_engine = "docker"\nmax_retries = 0\n')
     done = world.call(
         "run", "x", "--command", "false", "--isolation", "container", "--allow-weaker", code=5
     )

@@ -178,7 +178,7 @@ def test_after_ctrl_c_the_list_and_the_final_table_read_stopped(world: World) ->
 
 def test_given_up_is_one_word_from_the_log_to_the_list_and_no_rejection(world: World) -> None:
     agent = world.script("agent", [{"exit": 3}])
-    done = world.call("run", "x", "--command", agent, "--max-retries", "1", code=5)
+    done = world.call("run", "x", "--command", agent, "--max-retries", "0", code=5)
     assert "given up (max_retries): " in done.stderr
     assert "agent-T001  T001  given up" in done.stdout
     assert "Next: loopwright show agent-T001 --why   (then: loopwright resume)" in done.stdout
@@ -188,7 +188,7 @@ def test_given_up_is_one_word_from_the_log_to_the_list_and_no_rejection(world: W
 
 def test_what_was_given_up_and_is_then_rejected_by_a_person_reads_rejected(world: World) -> None:
     agent = world.script("agent", [{"exit": 3}])
-    world.call("run", "x", "--command", agent, "--max-retries", "1", code=5)
+    world.call("run", "x", "--command", agent, "--max-retries", "0", code=5)
     began = time.monotonic()
     world.call("reject", "T001", "--why", "not wanted any more", "--by", "ada")
     assert time.monotonic() - began < Wish(verb="reject", agent_id="").wait_s, (

@@ -59,7 +59,7 @@ def test_reject_of_given_up_work_removes_its_workspace_and_keeps_it_under_a_ref(
     world: World,
 ) -> None:
     agent = world.script("agent", [{"write": "a.txt"}, {"commit": "A"}, {"exit": 1}])
-    world.call("run", "x", "--command", agent, "--max-retries", "1", code=5)
+    world.call("run", "x", "--command", agent, "--max-retries", "0", code=5)
     head = world.git("rev-parse", "agent/agent-T001")
     found = world.json("reject", "agent-T001")
     assert world.branches() == ["main"]
@@ -213,7 +213,7 @@ def test_a_local_pull_request_is_merged_or_closed_on_a_stopped_repository(world:
     world.settings('pr_merge_timeout = 0.3\nstop_grace = 0.3\ntest_command = "test ! -e bad"\n')
     steps = [{"write": "bad"}, {"commit": "A"}, {"breakpoint": "pr_created"}]
     agent = world.script("agent", {"attempts": {"1": steps, "default": [BLOCK]}})
-    world.call("run", "x", "--command", agent, "--max-retries", "1", code=None)
+    world.call("run", "x", "--command", agent, "--max-retries", "0", code=None)
     assert "not green" in world.call("pr", "merge", "1", code=3).stdout
     assert world.call("pr", "close", "1").stdout == "pull request 1 is closed\n"
     assert "there is no local pull request 7" in world.call("pr", "merge", "7", code=3).stdout

@@ -461,3 +461,18 @@ async def test_the_end_of_one_spares_one_that_is_just_being_started(stage: Stage
         process = await starting
         assert not process.exit.done()
         await process.stop(0)
+
+
+@pytest.mark.parametrize("hard", ["tag", "resource.RLIM_INFINITY"])
+def test_a_runner_below_another_knows_it_also_before_the_tag_is_fastened(hard: str) -> None:
+    below = (
+        "import resource; tag = (1 << 62) - (5 << 40); "
+        f"resource.setrlimit(10, (tag, {hard})); "
+        "import os; from runtime import lineage; "
+        "print(lineage.width() == 1 << 20, lineage.read(os.getpid()))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", below], capture_output=True, text=True, check=True, timeout=30
+    )
+    # What bears no tag of its own, such as what watches for it, is no orphan of an agent.
+    assert said.stdout.split() == ["True", "None"]
