@@ -177,7 +177,7 @@ async def test_a_stop_while_a_tool_runs_leaves_nothing_behind(
         work = await real.work()
         assert isinstance(work, Suspended)
         assert (work.tally.retry_count, work.tally.spawn_count) == (0, 1)
-        assert "suspended since" in (await real.why()).lower()
+        assert "stopped since" in (await real.why()).lower()
 
 
 @pytest.mark.timeout(150)
