@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from lifecycle.plan import Agent
 from lifecycle.result import LoopResultType
 from lifecycle.store.peek import read_rows
 from lifecycle.store.sqlite import SqliteStore
+from runtime.cgroups import probe
 from runtime.worktrees_dir import default_worktrees_dir
 from tests.lifecycle.world import DONE, PATIENCE, ROOT, World, git, until
 from tests.runtime.attack_control import held
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 AGENTS = 20
+MEMORY = 128 << 20
+"""More than a runner has, and less than it then asks for."""
 SOON = 1.0
 RUNNER = """
 import asyncio, json, os, sys
@@ -48,7 +52,12 @@ loop = AgentLifecycleLoop(
 async def main():
     async def one(task):
         await loop.run_agent_loop(Agent(agent_id=f"agent-{task.id}", command=command), task)
-    asyncio.create_task(asyncio.to_thread(lambda: sys.stdin.readline() and os.abort()))
+    def dies():
+        word = sys.stdin.readline()
+        taken = [b"x" * (1 << 20) for _ in iter(int, 1)] if word == "exhaust\\n" else []
+        if word:
+            os.abort()
+    asyncio.create_task(asyncio.to_thread(dies))
     await asyncio.gather(*map(one, tasks))
 asyncio.run(main())
 """
@@ -71,6 +80,25 @@ def _abort(runner: subprocess.Popen[bytes]) -> None:
     runner.stdin.flush()
 
 
+def _run_out_of_memory(runner: subprocess.Popen[bytes]) -> None:
+    """Let the kernel end it for want of memory; of processor time where no group can be made."""
+    base = probe.capabilities().of(probe.Control.MEMORY).base
+    if base is None:
+        resource.prlimit(runner.pid, resource.RLIMIT_CPU, (0, 1))
+        return
+    group = base / f"dies-{runner.pid}"
+    group.mkdir()
+    (group / "cgroup.procs").write_text(str(runner.pid))
+    unified = (group / "memory.max").exists()
+    name = "memory.max" if unified else "memory.limit_in_bytes"
+    (group / name).write_text(str(MEMORY))
+    assert runner.stdin is not None
+    runner.stdin.write(b"exhaust\n")
+    runner.stdin.flush()
+    assert runner.wait() == -signal.SIGKILL
+    group.rmdir()
+
+
 def _kill_watchdog_first(runner: subprocess.Popen[bytes]) -> None:
     for pid in (min(watchdogs_of(runner.pid)), runner.pid):
         os.kill(pid, signal.SIGKILL)
@@ -87,6 +115,7 @@ def _kill_all(runner: subprocess.Popen[bytes]) -> None:
     [
         ("process", _kill),
         ("process", _abort),
+        ("process", _run_out_of_memory),
         ("process", _kill_watchdog_first),
         ("process", _kill_all),
         ("container", _kill),
