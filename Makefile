@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
 
-.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash soak growth night docs lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash soak growth night steady docs lock wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ lint: $(STAMP) ## format check, lint, import rules
 type: $(STAMP) ## mypy strict on source and tests
 	$(BIN)/mypy
 
-fmt: $(STAMP) ## format and mend what can be mended by itself
+fmt: $(STAMP) ## format, and fix what can be fixed automatically
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -70,15 +70,20 @@ soak: $(STAMP) ## 50 agents with faults for MINUTES=10, print what was wrong or 
 	$(BIN)/python bench/soak.py --minutes $(or $(MINUTES),10)
 
 night: $(STAMP) ## play SEEDS=30 nights in fast motion, print the table
-	LOOPWRIGHT_NIGHT_SEEDS=$(or $(SEEDS),30) $(BIN)/python -m tests.lifecycle.night_table
+	LOOPWRIGHT_NIGHT_SEEDS=$(or $(SEEDS),30) $(BIN)/python -m tests.lifecycle.night.table
 
-docs: $(STAMP) ## write the generated parts of docs/ anew
+steady: $(STAMP) ## run the suite RUNS=10 times in random order, some beside a busy neighbour
+	$(BIN)/python -m tests.tools.steady --runs $(or $(RUNS),10) $(ARGS)
+
+docs: $(STAMP) ## write the generated parts of docs/ and the READMEs
 	$(BIN)/python docs/state_diagram.py
 	$(BIN)/python docs/settings_table.py
 	$(BIN)/python docs/agent_pages.py
 	$(BIN)/python docs/outcome_table.py
+	$(BIN)/python docs/room_tables.py
+	$(BIN)/python docs/house_drawing.py
 
-lock: ## take newer versions into the lock files (needs uv)
+lock: ## update the lock files to newer versions (needs uv)
 	uv lock --upgrade
 	uv export --quiet --frozen --all-groups --no-hashes --no-emit-project --no-annotate --no-header -o requirements.lock
 
@@ -86,4 +91,4 @@ wheel: $(STAMP) ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . 2>/dev/null || uv build --wheel
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .steady

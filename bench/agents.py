@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench import agents_attempt, agents_stream
-from bench.measure import Options, Row, best, script, spread
+from bench.measure import Options, Row, best, limited, script, spread
 from bench.transcripts import PROGRAMS, recorded, write
 from bench.world import World, world
 
@@ -93,13 +93,12 @@ async def _speed(
 
 def _memory(readings: list[Reading], size: int) -> Row:
     more, whole = max(each.more for each in readings), max(each.whole for each in readings)
-    return Row(
+    return limited(
         what=f"memory that parsing {size // MEGABYTE} MB takes, the most of the four",
-        against="",
         ours=f"{more:.1f} MiB (whole process {whole:.0f} MiB)",
+        value=more,
+        at_most=MEMORY_AT_MOST,
         reach=f"<= {MEMORY_AT_MOST:.0f} MiB",
-        ok=more <= MEMORY_AT_MOST,
-        badness=more / MEMORY_AT_MOST,
         samples=len(readings),
     )
 

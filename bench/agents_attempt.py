@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from bench.measure import Options, Row, best, in_turns, spread
 from bench.model import HOW, Ready, scripted
 from bench.world import World, patient, task_of
+from lifecycle.launch.programs import here, named
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent
-from lifecycle.programs import here, named
-from runtime.agents.adapter import Request, plan
+from runtime.agents.adapter import LaunchRequest, plan
 from runtime.environment import allowed
-from runtime.masking import Masker, secrets_of
+from runtime.masking.masker import Masker, secrets_of
 from runtime.process import AgentProcess, SpawnOrder, TerminalManager
 
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ class Bench:
     async def by_hand(self) -> list[float]:
         """Return seconds that a shell needs for the same command with the same prompt."""
         program = named(self.ready.adapter)
-        request = Request(model=program.model, as_root=here().as_root, passes=tuple(self.ready.env))
+        request = LaunchRequest(
+            model=program.model, as_root=here().as_root, passes=tuple(self.ready.env)
+        )
         launch = plan(program.adapter, request)
         env = launch.environment(allowed(self.environ), self.environ)
         log = self.made.fresh("log")

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bench.agent import compiled
-from bench.measure import Options, Row, best
+from bench.measure import Options, Row, best, cpu
 from bench.transcripts import recorded
 from bench.world import World, patient, task_of
 from lifecycle.errors import LifecycleError
 from lifecycle.machine.states import Working
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent
-from runtime.masking import Masker
+from runtime.masking.masker import Masker
 from runtime.process import TerminalManager
 
 if TYPE_CHECKING:
@@ -116,10 +115,10 @@ async def _share(loop: AgentLifecycleLoop, agent: Agent, seconds: float) -> tupl
     running = asyncio.create_task(loop.run_agent_loop(agent, task_of(agent.agent_id)))
     try:
         log = await _streams(loop, agent)
-        began, at, size = _cpu(), time.monotonic(), log.stat().st_size
+        began, at, size = cpu(), time.monotonic(), log.stat().st_size
         await asyncio.sleep(seconds)
         passed = time.monotonic() - at
-        used, written = _cpu() - began, log.stat().st_size - size
+        used, written = cpu() - began, log.stat().st_size - size
         if running.done():
             raise RuntimeError(f"the agent ended: {running.result()}")
     finally:
@@ -135,16 +134,11 @@ async def _streams(loop: AgentLifecycleLoop, agent: Agent) -> Path:
     while time.monotonic() < end:
         await asyncio.sleep(0.05)
         with suppress(LifecycleError):  # it has not opened yet
-            states = [owner.state for owner in loop.engine.owners()]
+            states = [case.record.work for case in loop.engine.running().values()]
             if any(isinstance(each, Working) for each in states):
                 await asyncio.sleep(SETTLED)
                 return Paths.of(loop.repo_dir).log(agent.agent_id, 1)
     raise RuntimeError("the agent did not start")
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 async def measure(made: World, options: Options) -> list[Row]:

@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import random
 import threading
-import time
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -16,18 +15,18 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from bench.measure import BURST, Options, Row, best, in_turns, script
-from bench.world import World, facts_like, patient, world
+from bench.measure import Options, Row, best, burst, in_turns, pages_compared, script
+from bench.world import World, facts_like, fill, patient, world
 from lifecycle.audit import Audit
 from lifecycle.machine.states import Accepted, Completed, Reason, Rejected, State, Tally
 from lifecycle.paths import Paths
 from lifecycle.record import AgentLifecycle, Filter
-from lifecycle.store.sqlite import SqliteStore
+from lifecycle.store.sqlite.store import SqliteStore
+from orchestrator.runner.server_interface import RunnerPort
 from orchestrator.web.app import guarded
-from orchestrator.web.desk import Desk
-from orchestrator.web.front import bound
-from orchestrator.web.office import Office
+from orchestrator.web.bound_server import bound
 from orchestrator.web.server import Server
+from orchestrator.web.services import ServerServices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
@@ -35,19 +34,16 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from lifecycle.engine import Engine
+    from lifecycle.engine.engine import LocalEngine
 
 PAGE = 50
-AT_ONCE = 500
 REACH = 2.0
 TOKEN = "a-token-of-the-bench-0123456789"  # noqa: S105  # opens nothing but this
 
 
 async def _fill(path: Path, count: int) -> None:
     async with await SqliteStore.open(path) as store:
-        for first in range(0, count, AT_ONCE):
-            records = (_record(each) for each in range(first, min(first + AT_ONCE, count)))
-            await asyncio.gather(*map(store.create, records))
+        await fill(lambda number: store.create(_record(number)), count)
 
 
 def _record(number: int) -> AgentLifecycle:
@@ -73,11 +69,11 @@ def _work(number: int) -> State:
     return Accepted(tally=tally, commit="0" * 40, summary="It works.", changed_files=("a.py",))
 
 
-def _bare(engine: Engine) -> Starlette:
+def _bare(engine: LocalEngine) -> Starlette:
     async def listed(request: Request) -> JSONResponse:
         cursor = int(request.query_params["cursor"])
         limit = int(request.query_params["limit"])
-        page = await engine.parts.store.list(Filter(), cursor=cursor, limit=limit)
+        page = await engine.shared.store.list(Filter(), cursor=cursor, limit=limit)
         items = [_plain_form(record) for record in page.records]
         return JSONResponse({"items": items, "next": page.next_cursor})
 
@@ -169,13 +165,13 @@ class Both:
         await _fill(Paths.of(repo).database, self.count)
         loop = self.made.loop(repo, with_git=False, settings=patient())
         async with loop.opened() as engine:
-            audit = Audit(engine.parts.store.trail, now=engine.parts.clock.now)
-            office = Office(engine, audit, lambda _: None)
-            async with Desk(office) as desk:
-                app = guarded(desk, token=TOKEN, hosts=frozenset)
+            audit = Audit(engine.shared.store.trail, now=engine.shared.clock.now)
+            runner = RunnerPort(engine, audit, lambda _: None)
+            async with ServerServices(runner) as services:
+                app = guarded(services, token=TOKEN, hosts=frozenset)
                 sock = bound("127.0.0.1", 0)
                 async with (
-                    Server(app, sock, report=engine.parts.report, closing=desk.leave),
+                    Server(app, sock, report=engine.shared.report, closing=services.leave),
                     _plain(_bare(engine)) as self.bare,
                 ):
                     self.ours = int(sock.getsockname()[1])
@@ -186,24 +182,19 @@ class Both:
 async def _asked(port: int, count: int, chance: random.Random) -> list[float]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    times = []
-    for _ in range(BURST):
+
+    async def one() -> None:
         cursor = chance.randrange(count // 2, count)
-        began = time.perf_counter()
-        connection.request(
-            "GET", f"/api/v1/lifecycles?cursor={cursor}&limit={PAGE}", headers=headers
-        )
+        path = f"/api/v1/lifecycles?cursor={cursor}&limit={PAGE}"
+        connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         body = answer.read()
-        times.append(time.perf_counter() - began)
         if answer.status != 200 or body.count(b'"agent_id"') != PAGE:
             raise RuntimeError(f"{answer.status}: {body[:200]!r}")
+
+    times = await burst(one)
     connection.close()
     return times
-
-
-def _p95(values: list[float]) -> float:
-    return sorted(values)[int(len(values) * 0.95)]
 
 
 async def measure(options: Options) -> list[Row]:
@@ -218,18 +209,14 @@ async def measure(options: Options) -> list[Row]:
                 lambda: _asked(both.bare, count, chance),
                 options.rounds(600),
             )
-            p95, floor = _p95(mine), _p95(theirs)
-            ratio = p95 / floor
-            return Row(
-                what=f"API list, page of {PAGE} at {count:,} records, p95",
+            return pages_compared(
+                what=f"API list, page of {PAGE} at {count:,} records",
                 against="bare Starlette endpoint",
-                ours=f"{p95 * 1000:.2f} ms",
-                floor=f"{floor * 1000:.2f} ms",
-                ratio=ratio,
+                mine=mine,
+                theirs=theirs,
+                at_most=REACH,
                 reach=f"<= {REACH:g}x",
-                ok=ratio <= REACH,
-                badness=ratio / REACH,
-                samples=len(mine),
+                within=float("inf"),
             )
 
         return [await best(attempt)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench.agent import gaps
-from bench.measure import BURST, Options, Row, best, compared, in_turns, script
+from bench.measure import BURST, Options, Row, compared, script
 from bench.world import World, agent_of, patient, task_of, world
 
 if TYPE_CHECKING:
@@ -23,19 +23,22 @@ class Case:
 
     what: str
     with_git: bool
-    lives_ms: int
     at_most: float
 
 
-OFF = "agent exit to next start, history on, git off"
-ON = "the same with git snapshot, summary, store; 100 files"
+LIVES_MS = 20
 CASES = (
-    Case(f"{OFF}; agents of 20 ms", with_git=False, lives_ms=20, at_most=2.0),
-    Case(f"{OFF}; instant agents", with_git=False, lives_ms=0, at_most=2.0),
-    Case(f"{ON}; agents of 20 ms", with_git=True, lives_ms=20, at_most=8.0),
-    Case(f"{ON}; instant agents", with_git=True, lives_ms=0, at_most=8.0),
+    Case(
+        "agent exit to next start, history on, git off; agents of 20 ms",
+        with_git=False,
+        at_most=2.0,
+    ),
+    Case(
+        "the same with git snapshot, summary, store; 100 files; agents of 20 ms",
+        with_git=True,
+        at_most=8.0,
+    ),
 )
-"""An instant agent is over before its start is recorded, which the next start then waits for."""
 
 
 async def _product(made: World, repo: Path, case: Case) -> list[float]:
@@ -43,7 +46,7 @@ async def _product(made: World, repo: Path, case: Case) -> list[float]:
     name = stamps.name
     settings = patient(max_retries=BURST + WARM_UP)
     loop = made.loop(repo, with_git=case.with_git, settings=settings)
-    command = made.agent.exits(stamps, after_ms=case.lives_ms)
+    command = made.agent.exits(stamps, after_ms=LIVES_MS)
     result = await loop.run_agent_loop(agent_of(name, command), task_of(name))
     found = gaps(stamps)[WARM_UP:]
     if len(found) != BURST:
@@ -51,9 +54,9 @@ async def _product(made: World, repo: Path, case: Case) -> list[float]:
     return found
 
 
-async def _bare(made: World, case: Case) -> list[float]:
+async def _bare(made: World) -> list[float]:
     stamps = made.fresh("stamps")
-    command = made.agent.exits(stamps, after_ms=case.lives_ms)
+    command = made.agent.exits(stamps, after_ms=LIVES_MS)
     for _ in range(BURST + WARM_UP + 1):
         process = await asyncio.create_subprocess_exec(*command)
         await process.wait()
@@ -62,25 +65,19 @@ async def _bare(made: World, case: Case) -> list[float]:
 
 async def _compare(made: World, case: Case, options: Options) -> Row:
     repo = made.repository(100) if case.with_git else made.folder()
-
-    async def attempt() -> Row:
-        mine, theirs = await in_turns(
-            lambda: _product(made, repo, case), lambda: _bare(made, case), options.rounds()
-        )
-        return compared(
-            what=case.what,
-            against="bare asyncio",
-            mine=mine,
-            theirs=theirs,
-            at_most=case.at_most,
-            note=made.note,
-        )
-
-    return await best(attempt)
+    return await compared(
+        lambda: _product(made, repo, case),
+        lambda: _bare(made),
+        options.rounds(),
+        what=case.what,
+        against="bare asyncio",
+        at_most=case.at_most,
+        note=made.note,
+    )
 
 
 async def measure(options: Options) -> list[Row]:
-    """Measure without and with git, with agents that live a little and with instant ones."""
+    """Measure without and with git."""
     with world() as made:
         return [await _compare(made, case, options) for case in CASES]
 

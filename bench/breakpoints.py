@@ -7,22 +7,21 @@ event that clears the block, spawn. The peer watches, kills and spawns, and does
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from typing import TYPE_CHECKING
 
 import watchfiles
 
 from bench.agent import gaps
-from bench.measure import Options, Row, best, compared, in_turns, script
-from bench.world import World, agent_of, patient, task_of, world
+from bench.measure import Options, Row, compared, script
+from bench.world import World, agent_of, patient, said, task_of, world
 from ci.events import CIEvent, CIEventType
 from lifecycle.machine.states import Blocked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lifecycle.parts import News
+    from lifecycle.reporting import Committed
 
 BURST = 10
 WARM_UP = 2
@@ -33,8 +32,7 @@ A_WORD = "a word"
 
 
 def _blocked(name: str) -> str:
-    word = {"type": "blocked", "task_id": name, "summary": "waits", "blocked_on": [A_WORD]}
-    return json.dumps({f"agent-{name}": {"lifecycle_state": "blocked", "breakpoint": word}})
+    return said(name, type="blocked", blocked_on=[A_WORD])
 
 
 async def _product(made: World, repo: Path) -> list[float]:
@@ -46,9 +44,9 @@ async def _product(made: World, repo: Path) -> list[float]:
         type=CIEventType.BUILD_SUCCESS, event_id=name, at=0.0, branch=f"agent/agent-{name}"
     )
 
-    def clear(news: News) -> None:
+    def clear(news: Committed) -> None:
         if news.after == Blocked.__name__ != news.before:
-            loop.engine.notify(event)
+            loop.engine.hear(event)
 
     loop = made.loop(repo, with_git=True, settings=settings, observers=(clear,))
     command = made.agent.says(stamps, _blocked(name), delay_ms=SPEAKS_AFTER_MS)
@@ -94,23 +92,16 @@ async def measure(options: Options) -> list[Row]:
     """Measure; few samples suffice, the peer waits for its own step most of the time."""
     with world() as made:
         repo = made.repository(100)
-
-        async def attempt() -> Row:
-            mine, theirs = await in_turns(
-                lambda: _product(made, repo),
-                lambda: _watchfiles(made),
-                2 if options.quick else 10,
-            )
-            return compared(
-                what="breakpoint written to next start, all on; 100 files",
-                against="watchfiles defaults, kill, spawn",
-                mine=mine,
-                theirs=theirs,
-                at_most=0.35,
-                note=made.note,
-            )
-
-        return [await best(attempt)]
+        row = await compared(
+            lambda: _product(made, repo),
+            lambda: _watchfiles(made),
+            2 if options.quick else 10,
+            what="breakpoint written to next start, all on; 100 files",
+            against="watchfiles defaults, kill, spawn",
+            at_most=0.35,
+            note=made.note,
+        )
+        return [row]
 
 
 if __name__ == "__main__":

@@ -19,19 +19,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bench.finished import memory_of
-from bench.world import FolderEach, world
+from bench.plain_folder import FolderWorkspaces
+from bench.world import world
 from lifecycle.clock import SystemClock
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.machine import events as on
 from lifecycle.plan import Plan
 from lifecycle.record import AgentState
 from lifecycle.settings import Settings
-from orchestrator.members import Addition
-from orchestrator.providers import Makings, outside
-from orchestrator.service import Ending, Work, conduct
-from orchestrator.view import PlainView
-from orchestrator.web import people
-from orchestrator.web.desk import Desk
+from orchestrator.runner.add_task import Addition
+from orchestrator.runner.providers import ProviderInputs, make_providers
+from orchestrator.runner.session import run_session
+from orchestrator.runner.workload import RunResult, Workload
+from orchestrator.web import operator as people
+from orchestrator.web.services import ServerServices
+from orchestrator.wording.live_view import PlainView
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from orchestrator.web.office import Office
+    from orchestrator.runner.server_interface import RunnerPort
 
 LIFECYCLES = 10_000
 FIRST = 100
@@ -62,42 +64,44 @@ class Feeding:
     stays: bool = True
     _done: int = field(default=0, init=False)
 
-    async def run(self, office: Office, over: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, office: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Feed, then let the runner end."""
         del over
-        async with Desk(office):
+        async with ServerServices(office):
             for upto in self.batches:
                 await asyncio.gather(*(self._several(office, upto) for _ in range(AT_ONCE)))
+                while office.engine.running():  # noqa: ASYNC110  # nobody tells that all is cleaned up
+                    await asyncio.sleep(LOOK)
                 self.reached(upto)
         office.engine.abandon()
 
-    async def _several(self, office: Office, upto: int) -> None:
+    async def _several(self, office: RunnerPort, upto: int) -> None:
         while self._done < upto:
             self._done += 1
             await _one(office)
 
 
-async def _one(office: Office) -> None:
+async def _one(office: RunnerPort) -> None:
     record, _ = await people.add(
         office, Addition(text="Make it work.", command=f"/bin/sh -c '{_quoted()}'")
     )
     agent_id = record.agent_id
     while not await _is_over(office, agent_id):  # noqa: ASYNC110  # nobody else tells
         await asyncio.sleep(LOOK)
-    await office.engine.apply(agent_id, on.RejectRequested(at=office.now(), by="bench", why="no"))
+    await office.engine.ask(agent_id, on.RejectRequested(at=office.now(), by="bench", why="no"))
 
 
-async def _is_over(office: Office, agent_id: str) -> bool:
+async def _is_over(office: RunnerPort, agent_id: str) -> bool:
     found = await office.store.get(agent_id)
     done = found is not None and found.state is AgentState.COMPLETED
-    return done and office.engine.owner(agent_id) is None
+    return done and agent_id not in office.engine.running()
 
 
 def _quoted() -> str:
     return _AGENT.replace("'", "'\\''")
 
 
-async def grow(repo: Path, environ: Mapping[str, str], feeding: Feeding) -> Ending:
+async def grow(repo: Path, environ: Mapping[str, str], feeding: Feeding) -> RunResult:
     """Run such a runner in this process until all were fed."""
     settings = Settings(baseline=False, max_live_agents=AT_ONCE, retention_hours=1000.0)
     loop = AgentLifecycleLoop(
@@ -106,16 +110,18 @@ async def grow(repo: Path, environ: Mapping[str, str], feeding: Feeding) -> Endi
         ci_provider=None,
         terminal_manager=TerminalManager(repo),
         branch_manager=BranchManager(repo),
-        workspace_manager=FolderEach(repo),
+        workspace_manager=FolderWorkspaces(repo),
         settings=settings,
     )
-    there = outside(Makings(repo, lambda: settings, environ, SystemClock().now))
+    made = make_providers(ProviderInputs(repo, lambda: settings, environ, SystemClock().now))
 
-    async def work(engine: object) -> Work:
+    async def work(engine: object) -> Workload:
         del engine
-        return Work((), beside=feeding)
+        return Workload((), beside=feeding)
 
-    return await conduct(loop, work, view=PlainView(io.StringIO()), outside=there, revives=True)
+    return await run_session(
+        loop, work, view=PlainView(io.StringIO()), providers=made, revives=True
+    )
 
 
 def main() -> int:

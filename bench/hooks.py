@@ -47,7 +47,7 @@ _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 @dataclass
 class Tally:
-    """What came of what was sent."""
+    """The answers to what was sent."""
 
     kept: dict[str, int] = field(default_factory=dict)
     """How often each delivery was answered as new, by its id; answered as known is 0."""

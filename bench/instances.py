@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from bench.measure import BURST, Options, Row, best, in_turns, script, spread
-from bench.world import World, world
-from lifecycle.fleet.authorize import LOCAL
-from lifecycle.fleet.instances import AgentState, HealthState
-from lifecycle.fleet.options import SpawnRequest
-from lifecycle.fleet.queries import GetInstancesFilter, TerminationOptions
-from lifecycle.fleet.registry import AgentDefinition, AgentRegistry, CommandAgent
-from lifecycle.fleet.spawner import AgentSpawner
-from lifecycle.store.instances import InstanceRow, born_at, instances_of, new_instance_id
-from lifecycle.store.sqlite import SqliteStore
+from bench.measure import (
+    Options,
+    Row,
+    best,
+    burst,
+    cpu,
+    in_turns,
+    limited,
+    pages_compared,
+    part,
+    script,
+    spread,
+)
+from bench.world import World, fill, world
+from lifecycle.fleet.api.authorization import LOCAL
+from lifecycle.fleet.api.instances import AgentState, HealthState
+from lifecycle.fleet.api.options import SpawnRequest
+from lifecycle.fleet.api.queries import GetInstancesFilter, TerminationOptions
+from lifecycle.fleet.api.registry import AgentDefinition, AgentRegistry, CommandAgent
+from lifecycle.fleet.spawner.spawner import AgentSpawner
+from lifecycle.store.instances import InstanceRow, born_at, new_instance_id
+from lifecycle.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-AT_ONCE = 500
+    from lifecycle.fleet.api.instances import AgentInstance
+
 AGENTS = 100
 WATCHED = 200
 STATES = (AgentState.READY, AgentState.PROCESSING, *[AgentState.TERMINATED] * 6, AgentState.FAILED)
@@ -58,22 +70,24 @@ async def _spawner(made: World, name: str) -> AsyncIterator[tuple[AgentSpawner, 
 
 
 async def _spawned(spawner: AgentSpawner, request: SpawnRequest) -> list[float]:
-    times, made = [], []
-    for _ in range(BURST):
-        began = time.perf_counter()
+    made: list[AgentInstance] = []
+
+    async def one() -> None:
         made.append(await spawner.spawn(request))
-        times.append(time.perf_counter() - began)
+
+    times = await burst(one)
     for instance in made:
         await spawner.terminate(instance.instance_id, TerminationOptions.IMMEDIATE)
     return times
 
 
 async def _bare(command: tuple[str, ...]) -> list[float]:
-    times, made = [], []
-    for _ in range(BURST):
-        began = time.perf_counter()
+    made: list[asyncio.subprocess.Process] = []
+
+    async def one() -> None:
         made.append(await asyncio.create_subprocess_exec(*command, start_new_session=True))
-        times.append(time.perf_counter() - began)
+
+    times = await burst(one)
     for process in made:
         process.kill()
         await process.wait()
@@ -86,8 +100,8 @@ async def _spawn_row(made: World, options: Options) -> Row:
         mine, theirs = await in_turns(
             lambda: _spawned(spawner, request), lambda: _bare(command), options.rounds(100)
         )
-    p95 = _part(mine, 0.95)
-    ratio = _part(mine, 0.5) / _part(theirs, 0.5)
+    p95 = part(mine, 0.95)
+    ratio = part(mine, 0.5) / part(theirs, 0.5)
     return Row(
         what=f"spawn an instance, level process (p95 {p95 * 1000:.1f} ms)",
         against="bare asyncio",
@@ -107,14 +121,7 @@ async def _spawn_row(made: World, options: Options) -> Row:
 
 async def _filled(path: Path, count: int) -> SqliteStore:
     store = await SqliteStore.open(path)
-    instances = instances_of(store)
-    for first in range(0, count, AT_ONCE):
-        await asyncio.gather(
-            *(
-                instances.save(_instance(number))
-                for number in range(first, min(first + AT_ONCE, count))
-            )
-        )
+    await fill(lambda number: store.instances.save(_instance(number)), count)
     return store
 
 
@@ -138,15 +145,10 @@ def _instance(number: int) -> InstanceRow:
     )
 
 
-async def _asked(spawner: AgentSpawner, which: GetInstancesFilter) -> list[float]:
-    times = []
-    for _ in range(BURST):
-        began = time.perf_counter()
-        found = await spawner.get_active_instances(which)
-        times.append(time.perf_counter() - began)
-        if len(found) != which.limit:
-            raise RuntimeError(f"{len(found)} instances were found by {which}")
-    return times
+async def _asked(spawner: AgentSpawner, which: GetInstancesFilter) -> None:
+    found = await spawner.get_active_instances(which)
+    if len(found) != which.limit:
+        raise RuntimeError(f"{len(found)} instances were found by {which}")
 
 
 async def _query_rows(made: World, options: Options) -> list[Row]:
@@ -157,20 +159,18 @@ async def _query_rows(made: World, options: Options) -> list[Row]:
 
     async def attempt(name: str, which: GetInstancesFilter) -> Row:
         mine, theirs = await in_turns(
-            lambda: _asked(of_many, which), lambda: _asked(of_few, which), options.rounds(150)
+            lambda: burst(lambda: _asked(of_many, which)),
+            lambda: burst(lambda: _asked(of_few, which)),
+            options.rounds(150),
         )
-        p95, floor = _part(mine, 0.95), _part(theirs, 0.95)
-        ratio = p95 / floor
-        return Row(
-            what=f"{which.limit} instances {name}, at {many:,}, p95",
+        return pages_compared(
+            what=f"{which.limit} instances {name}, at {many:,}",
             against="at 1,000",
-            ours=f"{p95 * 1000:.2f} ms",
-            floor=f"{floor * 1000:.2f} ms",
-            ratio=ratio,
+            mine=mine,
+            theirs=theirs,
+            at_most=2.0,
             reach="<= 2x, < 100 ms (aim 5 ms)",
-            ok=ratio <= 2 and max(p95, floor) < 0.1,
-            badness=max(ratio / 2, p95 / 0.1),
-            samples=len(mine),
+            within=0.1,
         )
 
     rows = [await best(lambda each=each: attempt(*each)) for each in FILTERS]  # type: ignore[misc]  # bound at once
@@ -196,14 +196,13 @@ async def _end_row(made: World, options: Options) -> Row:
                 return time.perf_counter() - began
 
             times += await asyncio.gather(*(end(each.instance_id) for each in spawned))
-    p99 = _part(times, 0.99)
-    return Row(
+    p99 = part(times, 0.99)
+    return limited(
         what=f"terminate {AGENTS} instances at once to nothing left, after the grace, p99",
-        against="",
         ours=f"{p99 * 1000:.0f} ms",
+        value=p99,
+        at_most=1.0,
         reach="< 1 s",
-        ok=p99 < 1,
-        badness=p99,
         samples=len(times),
         note=made.note,
     )
@@ -218,27 +217,17 @@ async def _sampling_row(made: World, options: Options) -> Row:
         for _ in range(WATCHED):
             await spawner.spawn(request)
         await asyncio.sleep(6.0)
-        began, used = time.perf_counter(), _used()
+        began, used = time.perf_counter(), cpu()
         await asyncio.sleep(seconds)
-        share = (_used() - used) / (time.perf_counter() - began)
-    return Row(
+        share = (cpu() - used) / (time.perf_counter() - began)
+    return limited(
         what=f"look after {WATCHED} live instances",
-        against="",
         ours=f"{share * 100:.2f} % of a core",
+        value=share,
+        at_most=0.01,
         reach="<= 1 %",
-        ok=share <= 0.01,
-        badness=share / 0.01,
         samples=int(seconds / 5),
     )
-
-
-def _used() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-def _part(values: list[float], share: float) -> float:
-    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
 async def measure(options: Options) -> list[Row]:

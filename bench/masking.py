@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench.measure import Options, Row, best, script
 from bench.transcripts import recorded
-from runtime.masking import Masker
+from runtime.masking.masker import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,19 +1,22 @@
 """A scripted model on loopback, in a process of its own, and how real programs ask it.
 
-    python -m bench.model PROGRAM...     # tells how to start each, serves until its input ends
-
-Everything of `tests` that a benchmark needs is behind this process.
+python -m bench.model PROGRAM...     # tells how to start each, serves until its input ends
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tests.models.clis import order
+from tests.models.script import Say
+from tests.models.server import ModelServer
+from tests.tools.agents.installed import FOLDER, search_path
+from tests.tools.npm_tools import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,11 +67,6 @@ def scripted(*names: str) -> Iterator[tuple[Ready, ...]]:
 
 def main() -> None:
     """Serve until the input ends."""
-    from tests.models.clis import order  # noqa: PLC0415  # the other side needs none of it
-    from tests.models.script import Say  # noqa: PLC0415  # as above
-    from tests.models.server import ModelServer  # noqa: PLC0415  # as above
-    from tests.tools.agents.installed import search_path  # noqa: PLC0415  # as above
-
     if not _installed():
         print("[]", flush=True)
         return
@@ -98,9 +96,7 @@ def main() -> None:
 
 def _installed() -> bool:
     """Look without installing, as that would take minutes and a registry."""
-    from tests.tools.agents.installed import CACHE, PACKAGES  # noqa: PLC0415  # as above
-
-    return (CACHE / f"agents-{hashlib.sha256(PACKAGES.read_bytes()).hexdigest()[:16]}").is_dir()
+    return (CACHE / FOLDER).is_dir()
 
 
 if __name__ == "__main__":

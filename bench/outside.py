@@ -10,27 +10,25 @@ import http.client
 import json
 import os
 import random
-import resource
 import statistics
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from bench.agent import stamps_of
-from bench.measure import Options, Row, script
-from bench.world import World, agent_of, git, patient, task_of, world
-from ci.github import GitHubForge
-from ci.merging import Rules
-from ci.remote import RemoteProvider
+from bench.measure import Options, Row, cpu, limited, script
+from bench.world import World, git, patient, said, world
+from ci.forge.merge_rules import Rules
+from ci.forge.provider import RemoteProvider
+from ci.forge.rest import Connection
+from ci.github.forge import GitHubForge
 from lifecycle.clock import SystemClock
-from lifecycle.errors import LifecycleError
 from lifecycle.loop import AgentLifecycleLoop
-from lifecycle.machine.states import PrPending
+from lifecycle.machine.states import PrPending, State
 from lifecycle.plan import Plan
 from runtime.branches import BranchManager
-from runtime.remotes import GitRemote
+from runtime.remote.remote import GitRemote
 from runtime.workspace import WorkspaceManager
 
 if TYPE_CHECKING:
@@ -76,11 +74,6 @@ async def nobody() -> Mapping[str, str]:
     return {}
 
 
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 async def _idle(made: World, options: Options) -> Row:
     count = 50 if options.quick else LOOPS
     repo, bare = with_origin(made)
@@ -89,7 +82,7 @@ async def _idle(made: World, options: Options) -> Row:
         green = {"id": 2, "status": "completed", "conclusion": "success"}
         _ask(port, "POST", "/_check", json.dumps(green).encode())
         forge = GitHubForge(
-            repo="bench/bench", api=url, web_url=url, sign=nobody, now=SystemClock().now
+            Connection(repo="bench/bench", api=url, web_url=url, sign=nobody, now=SystemClock().now)
         )
         loop = AgentLifecycleLoop(
             repo_dir=repo,
@@ -101,48 +94,29 @@ async def _idle(made: World, options: Options) -> Row:
             settings=patient(retry_interval=30.0, max_live_agents=20, pr_merge_timeout=86_400.0),
             remote=GitRemote(repo, url=str(bare), environ=os.environ),
         )
-        tasks = await _park(made, loop, [f"T{number}" for number in range(count)])
+        tasks = await made.park(
+            loop, [f"T{number}" for number in range(count)], _waits, type="pr_created"
+        )
         # The first looks come soon after one another; what is measured is the long wait.
         await asyncio.sleep(2.0 if options.quick else WATCHED_S)
-        began, at = _cpu(), time.monotonic()
+        began, at = cpu(), time.monotonic()
         await asyncio.sleep(5.0 if options.quick else WATCHED_S)
-        share = (_cpu() - began) / (time.monotonic() - at)
+        share = (cpu() - began) / (time.monotonic() - at)
         await loop.shutdown()
         await asyncio.gather(*tasks)
-    return Row(
+    return limited(
         what=f"{count} loops that wait for a forge, idle: share of one core",
-        against="",
         ours=f"{share:.3%}",
+        value=share,
+        at_most=IDLE_AT_MOST,
         reach=f"<= {IDLE_AT_MOST:.1%}",
-        ok=share <= IDLE_AT_MOST,
-        badness=share / IDLE_AT_MOST,
         samples=count,
         note=made.note,
     )
 
 
-async def _park(
-    made: World, loop: AgentLifecycleLoop, names: list[str]
-) -> list[asyncio.Task[object]]:
-    tasks: list[asyncio.Task[object]] = []
-    for name in names:
-        word = {"type": "pr_created", "task_id": name, "summary": "please merge"}
-        entry = {f"agent-{name}": {"lifecycle_state": "pr_created", "breakpoint": word}}
-        command = made.agent.says(made.fresh("stamps"), json.dumps(entry))
-        running = loop.run_agent_loop(agent_of(name, command), task_of(name))
-        tasks.append(asyncio.create_task(running))
-    waiting = 0
-    while waiting < len(names):
-        await asyncio.sleep(0.2)
-        with suppress(LifecycleError):  # it has not opened yet
-            states = [owner.state for owner in loop.engine.owners()]
-            waiting = sum(
-                isinstance(each, PrPending) and each.number is not None for each in states
-            )
-        failed = [task for task in tasks if task.done()]
-        if failed:
-            raise RuntimeError(f"a loop ended instead of waiting: {failed[0].result()}")
-    return tasks
+def _waits(state: State | None) -> bool:
+    return isinstance(state, PrPending) and state.number is not None
 
 
 # --- being woken ------------------------------------------------------------------------------
@@ -165,9 +139,7 @@ def _ask(port: int, method: str, path: str, body: bytes = b"", **headers: str) -
 async def _woken(made: World, options: Options) -> Row:
     repo, bare = with_origin(made)
     stamps = made.fresh("stamps")
-    word = {"type": "blocked", "task_id": "T001", "summary": "waits", "reason": "for CI"}
-    entry = {"agent-T001": {"lifecycle_state": "blocked", "breakpoint": word}}
-    command = made.agent.says(stamps, json.dumps(entry))
+    command = made.agent.says(stamps, said("T001", type="blocked", reason="for CI"))
     with forge_for(bare) as forge:
         settings = {
             "providers": ["github"], "forge_url": f"http://127.0.0.1:{forge}",
@@ -204,13 +176,12 @@ async def _woken(made: World, options: Options) -> Row:
             server.terminate()
             await asyncio.wait_for(server.wait(), PATIENCE)
     median, worst = statistics.median(times) * 1000, max(times) * 1000
-    return Row(
+    return limited(
         what="hook sent to the parked loop's next agent started",
-        against="",
         ours=f"median {median:.0f} ms, worst of {len(times)} {worst:.0f} ms",
+        value=median,
+        at_most=WOKEN_WITHIN_MS,
         reach=f"median < {WOKEN_WITHIN_MS:.0f} ms",
-        ok=median < WOKEN_WITHIN_MS,
-        badness=median / WOKEN_WITHIN_MS,
         samples=len(times),
         note=made.note,
     )

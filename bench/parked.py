@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import re
-import resource
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bench.measure import Options, Row, script
-from bench.world import World, agent_of, patient, task_of, world
-from ci.local import LocalCIProvider
-from lifecycle.errors import LifecycleError
-from lifecycle.machine.states import Blocked
-
-if TYPE_CHECKING:
-    from lifecycle.loop import AgentLifecycleLoop
+from bench.measure import Options, Row, cpu, limited, script
+from bench.world import World, patient, world
+from ci.local.provider import LocalCIProvider
+from lifecycle.machine.states import Blocked, State
 
 LOOPS = 500
+WORD = {"type": "blocked", "blocked_on": ["a word"]}
 WATCHED_S = 40.0
 """Longer than `retry_interval`, so that every loop has looked at its blocker once."""
 
@@ -40,34 +33,8 @@ def _threads() -> int:
     return len(os.listdir(tasks)) if tasks.exists() else 0  # noqa: PTH208  # names only
 
 
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-async def _park(
-    made: World, loop: AgentLifecycleLoop, names: list[str]
-) -> list[asyncio.Task[object]]:
-    """Start loops whose agents are blocked at once; return when all of them wait."""
-    waiting: set[str] = set()
-    tasks: list[asyncio.Task[object]] = []
-    for name in names:
-        word = {"type": "blocked", "task_id": name, "summary": "waits", "blocked_on": ["a word"]}
-        entry = {f"agent-{name}": {"lifecycle_state": "blocked", "breakpoint": word}}
-        command = made.agent.says(made.fresh("stamps"), json.dumps(entry))
-        running = loop.run_agent_loop(agent_of(name, command), task_of(name))
-        tasks.append(asyncio.create_task(running))
-    while len(waiting) < len(names):
-        await asyncio.sleep(0.05)
-        for name in names:
-            with suppress(LifecycleError):  # it has not opened yet
-                owner = loop.engine.owner(f"agent-{name}")
-                if owner is not None and isinstance(owner.state, Blocked):
-                    waiting.add(name)
-        failed = [task for task in tasks if task.done()]
-        if failed:
-            raise RuntimeError(f"a loop ended instead of waiting: {failed[0].result()}")
-    return tasks
+def _waits(state: State | None) -> bool:
+    return isinstance(state, Blocked)
 
 
 def _loops(options: Options) -> int:
@@ -83,18 +50,18 @@ async def _measure(made: World, options: Options, *, whole: bool) -> tuple[float
         settings=patient(retry_interval=30.0, max_live_agents=20),
         ci=LocalCIProvider(repo) if whole else None,
     )
-    few = await _park(made, loop, [f"W{number}" for number in range(10)])
+    few = await made.park(loop, [f"W{number}" for number in range(10)], _waits, **WORD)
     gc.collect()
     before = _uss()
     count = _loops(options)
-    many = await _park(made, loop, [f"T{number}" for number in range(count)])
-    await asyncio.sleep(2.0)  # what a living agent needed is let go of after a while
+    many = await made.park(loop, [f"T{number}" for number in range(count)], _waits, **WORD)
+    await asyncio.sleep(2.0)  # what a living agent needed is released after a while
     gc.collect()
     each = (_uss() - before) / count
     seconds = 5.0 if options.quick else WATCHED_S
-    began = _cpu()
+    began = cpu()
     await asyncio.sleep(seconds)
-    used = (_cpu() - began) / seconds
+    used = (cpu() - began) / seconds
     threads = _threads()
     await loop.shutdown()
     await asyncio.gather(*few, *many)
@@ -116,39 +83,36 @@ async def measure(options: Options) -> list[Row]:
 
 
 def _share(used: float, count: int, how: str, made: World) -> Row:
-    return Row(
+    return limited(
         what=f"{count} parked loops, {how}: share of one core",
-        against="",
         ours=f"{used:.3%}",
+        value=used,
+        at_most=0.001,
         reach="<= 0.1 %",
-        ok=used <= 0.001,
-        badness=used / 0.001,
         samples=1,
         note=made.note,
     )
 
 
 def _memory(each: float, count: int, made: World) -> Row:
-    return Row(
+    return limited(
         what=f"{count} parked loops: memory of each (USS)",
-        against="",
         ours=f"{each / 1024:.1f} KiB",
+        value=each,
+        at_most=32 * 1024,
         reach="<= 32 KiB",
-        ok=each <= 32 * 1024,
-        badness=each / (32 * 1024),
         samples=1,
         note=made.note,
     )
 
 
 def _count(threads: int, count: int) -> Row:
-    return Row(
+    return limited(
         what=f"{count} parked loops: threads in all",
-        against="",
         ours=str(threads),
+        value=threads,
+        at_most=8,
         reach="<= 8",
-        ok=threads <= 8,
-        badness=threads / 8,
         samples=1,
     )
 

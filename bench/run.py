@@ -19,9 +19,9 @@ if str(ROOT) not in sys.path:
 from bench.measure import Row, row_of, table  # noqa: E402  # found only now
 
 SCRIPTS = (
-    "attempts", "breakpoints", "snapshot", "verdicts", "storm", "parked", "listing", "recovery",
-    "start", "watchdog", "instances", "boxes", "population", "hooks", "outside", "api", "agents",
-    "masking", "finished",
+    "attempts", "peer", "breakpoints", "snapshot", "verdicts", "storm", "parked", "listing",
+    "recovery", "start", "watchdog", "instances", "sandboxes", "population", "hooks", "outside",
+    "api", "agents", "masking", "finished",
 )  # fmt: skip
 
 PATIENCE_S = 900.0

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-import time
 from typing import TYPE_CHECKING
 
-from bench.measure import BURST, Options, Row, best, compared, in_turns, script
+from bench.measure import Options, Row, burst, compared, script
 from bench.world import World, task_of, world
-from lifecycle.context import Commit, ContextBuilder, FileChange
+from lifecycle.context.facts import CommitFact, FileChangeFact
+from lifecycle.context.snapshot import ContextBuilder
 from runtime.workspace import WorkspaceManager
 
 if TYPE_CHECKING:
@@ -32,44 +32,30 @@ def _touch(folder: Path) -> None:
         (folder / f"new-{number}.txt").write_text("new\n")
 
 
-async def _product(manager: WorkspaceManager, workspace: Workspace) -> list[float]:
-    builder = ContextBuilder()
-    task = task_of("T001")
-    times = []
-    for _ in range(BURST):
-        began = time.perf_counter()
-        status = await manager.status(workspace)
-        commits = await manager.recent_commits(workspace, head=status.head)
-        files = await manager.changed_files(workspace, head=status.head)
-        snapshot = builder.capture(
-            task=task,
-            agent_id=workspace.agent_id,
-            captured_at=0.0,
-            branch=status.branch or "",
-            head_commit=status.head,
-            dirty_files=[FileChange(path=path) for path in status.dirty],
-            recent_commits=[Commit(sha=each.sha, subject=each.subject) for each in commits],
-            changed_files=[FileChange(path=each.path, kind=each.kind) for each in files],
-        )
-        times.append(time.perf_counter() - began)
-        if len(snapshot.dirty_files) != 8:
-            raise RuntimeError(f"8 files were touched: {snapshot.dirty_files}")
-    return times
+async def _product(manager: WorkspaceManager, workspace: Workspace) -> None:
+    status = await manager.status(workspace)
+    commits = await manager.recent_commits(workspace, head=status.head)
+    files = await manager.changed_files(workspace, head=status.head)
+    snapshot = ContextBuilder().capture(
+        task=task_of("T001"),
+        agent_id=workspace.agent_id,
+        captured_at=0.0,
+        branch=status.branch or "",
+        head_commit=status.head,
+        dirty_files=[FileChangeFact(path=path) for path in status.dirty],
+        recent_commits=[CommitFact(sha=each.sha, subject=each.subject) for each in commits],
+        changed_files=[FileChangeFact(path=each.path, kind=each.kind) for each in files],
+    )
+    if len(snapshot.dirty_files) != 8:
+        raise RuntimeError(f"8 files were touched: {snapshot.dirty_files}")
 
 
-async def _status(folder: Path) -> list[float]:
+async def _status(folder: Path) -> None:
     # Without optional locks on both sides: else the first status writes the index for the others.
-    times = []
-    for _ in range(BURST):
-        began = time.perf_counter()
-        with tempfile.TemporaryDirectory() as scratch:
-            env = {
-                **os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_INDEX_FILE": f"{scratch}/index",
-            }  # fmt: skip
-            for command in (("git", "read-tree", "HEAD"), STATUS):
-                subprocess.run(command, cwd=folder, env=env, capture_output=True, check=True)  # noqa: ASYNC221  # the floor is just that
-        times.append(time.perf_counter() - began)
-    return times
+    with tempfile.TemporaryDirectory() as scratch:
+        env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_INDEX_FILE": f"{scratch}/index"}
+        for command in (("git", "read-tree", "HEAD"), STATUS):
+            subprocess.run(command, cwd=folder, env=env, capture_output=True, check=True)  # noqa: ASYNC221  # the floor is just that
 
 
 async def _of_size(made: World, files: int, options: Options) -> Row:
@@ -77,22 +63,14 @@ async def _of_size(made: World, files: int, options: Options) -> Row:
     manager = WorkspaceManager(repo)
     workspace = await manager.prepare("agent-T001")
     _touch(workspace.path)
-
-    async def attempt() -> Row:
-        mine, theirs = await in_turns(
-            lambda: _product(manager, workspace),
-            lambda: _status(workspace.path),
-            options.rounds(),
-        )
-        return compared(
-            what=f"snapshot of {files:,} files, 8 of them touched",
-            against="git read-tree and git status",
-            mine=mine,
-            theirs=theirs,
-            at_most=1.3,
-        )
-
-    return await best(attempt)
+    return await compared(
+        lambda: burst(lambda: _product(manager, workspace)),
+        lambda: burst(lambda: _status(workspace.path)),
+        options.rounds(),
+        what=f"snapshot of {files:,} files, 8 of them touched",
+        against="git read-tree and git status",
+        at_most=1.3,
+    )
 
 
 async def measure(options: Options) -> list[Row]:

@@ -30,11 +30,10 @@ from lifecycle.plan import Agent, Task  # noqa: E402  # as above
 from lifecycle.record import Filter  # noqa: E402  # as above
 from lifecycle.result import LoopResult, LoopResultType  # noqa: E402  # as above
 from lifecycle.settings import Settings  # noqa: E402  # as above
-from lifecycle.store.walk import every  # noqa: E402  # as above
-from runtime import proctable  # noqa: E402  # as above
+from runtime import proc_table  # noqa: E402  # as above
 
 if TYPE_CHECKING:
-    from lifecycle.engine import Engine
+    from lifecycle.engine.engine import LocalEngine
 
 Steps = list[dict[str, Any]]
 DONE: Steps = [
@@ -113,7 +112,7 @@ class Soak:
             await self._whole(engine)
         self._nothing_left()
 
-    async def _worker(self, loop: Any, engine: Engine) -> None:
+    async def _worker(self, loop: Any, engine: LocalEngine) -> None:
         while time.monotonic() < self._ends:
             name = self._luck.choice(list(FAULTS))
             fault = FAULTS[name]
@@ -132,14 +131,14 @@ class Soak:
                 meddler.cancel()
             self._judge(name, fault, result)
             ask = on.RejectRequested(at=time.time(), by="soak")  # noqa: TID251  # people have clocks
-            await engine.apply(agent.agent_id, ask)
+            await engine.ask(agent.agent_id, ask)
             script.unlink()
 
-    async def _meddle(self, engine: Engine, agent_id: str, name: str) -> None:
+    async def _meddle(self, engine: LocalEngine, agent_id: str, name: str) -> None:
         sent = {KILLED_FROM_OUTSIDE: signal.SIGKILL, STOPPED_FROM_OUTSIDE: signal.SIGSTOP}.get(name)
         if sent is None:
             return
-        while (attended := engine.performer.attended(agent_id)) is None:  # noqa: ASYNC110  # nobody tells
+        while (attended := engine.performer.attempt_watch(agent_id)) is None:  # noqa: ASYNC110  # nobody tells
             await asyncio.sleep(0.05)
         os.kill(attended.process.identity.pid, sent)
 
@@ -150,16 +149,16 @@ class Soak:
             self.tally.wrong[name] += 1
             self.tally.notes.append(f"{name}: {result}")
 
-    async def _whole(self, engine: Engine) -> None:
-        async for record in every(engine.parts.store, Filter()):
+    async def _whole(self, engine: LocalEngine) -> None:
+        async for record in engine.shared.store.every(Filter()):
             if record.state not in {"rejected", "accepted"}:
                 self.tally.notes.append(f"{record.agent_id} is {record.state}")
 
     def _nothing_left(self) -> None:
         notes = self.tally.notes
-        marked = {pid: mark for pid, mark in proctable.read_marks().items() if "agent-S" in mark}
+        marked = {pid: mark for pid, mark in proc_table.read_marks().items() if "agent-S" in mark}
         notes += [f"process {pid} of {mark} is alive" for pid, mark in marked.items()]
-        children = [pid for pid in proctable.own_children() if not _is_dead(pid)]
+        children = [pid for pid in proc_table.own_children() if not _is_dead(pid)]
         notes += [f"child {pid} is alive" for pid in children]
         trees = git(self.repo, "worktree", "list", "--porcelain").count("worktree ") - 1
         branches = git(self.repo, "branch", "--list", "agent/*").split()
@@ -169,7 +168,7 @@ class Soak:
 
 
 def _is_dead(pid: int) -> bool:
-    row = proctable.read_row(pid)
+    row = proc_table.read_row(pid)
     return row is None or row.dead
 
 

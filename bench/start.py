@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
-from bench.measure import BURST, Options, Row, best, compared, in_turns, script
+from bench.measure import Options, Row, burst, compared, script
 from bench.world import World, agent_of, patient, task_of, world
 
 COMMAND = Path(sys.executable).with_name("loopwright")
 PASS = (sys.executable, "-c", "pass")
 
 
-async def _times(command: tuple[str, ...], cwd: Path) -> list[float]:
-    times = []
-    for _ in range(BURST):
-        began = time.perf_counter()
-        done = subprocess.run(command, cwd=cwd, capture_output=True, check=False)  # noqa: ASYNC221  # nothing else goes on
-        times.append(time.perf_counter() - began)
-        if done.returncode != 0:
-            raise RuntimeError(f"{command} failed: {done.stderr.decode(errors='replace')}")
-    return times
+async def _run(command: tuple[str, ...], cwd: Path) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, check=False)  # noqa: ASYNC221  # nothing else runs
+    if done.returncode != 0:
+        raise RuntimeError(f"{command} failed: {done.stderr.decode(errors='replace')}")
 
 
 async def _repository(made: World) -> Path:
@@ -42,21 +37,16 @@ async def measure(options: Options) -> list[Row]:
     with world() as made:
         repo = await _repository(made)
         for words, at_most in ((("--help",), 5.0), (("ps",), 12.0)):
-            command = (str(COMMAND), *words)
-
-            async def attempt(command: tuple[str, ...] = command, at_most: float = at_most) -> Row:
-                mine, theirs = await in_turns(
-                    lambda: _times(command, repo), lambda: _times(PASS, repo), options.rounds()
-                )
-                return compared(
-                    what=f"loopwright {command[1]}",
-                    against="python -c pass",
-                    mine=mine,
-                    theirs=theirs,
-                    at_most=at_most,
-                )
-
-            rows.append(await best(attempt))
+            ours = partial(_run, (str(COMMAND), *words), repo)
+            row = await compared(
+                partial(burst, ours),
+                partial(burst, partial(_run, PASS, repo)),
+                options.rounds(),
+                what=f"loopwright {words[0]}",
+                against="python -c pass",
+                at_most=at_most,
+            )
+            rows.append(row)
     return rows
 
 

@@ -16,6 +16,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from lifecycle.attempt.output_monitor import READ_AT_ONCE, Monitor
+from orchestrator.control import agents
+from runtime.agents.catalogue import built_in
+
 RUNS = Path(__file__).resolve().parent.parent / "tests" / "agents" / "transcripts"
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
 NOON = 1795003200.0
@@ -99,10 +103,6 @@ def main() -> None:
 
 def _read(program: str, path: Path, *, along: bool) -> float:
     """Return the CPU seconds that one reading took; it must be judged as the run was."""
-    from lifecycle.monitor import READ_AT_ONCE, Monitor  # noqa: PLC0415  # the other side needs only `transcripts`
-    from orchestrator import agents  # noqa: PLC0415  # as above
-    from runtime.agents.catalogue import built_in  # noqa: PLC0415  # as above
-
     adapter = built_in(program)
     began = time.process_time()
     if along:
@@ -120,7 +120,7 @@ def _read(program: str, path: Path, *, along: bool) -> float:
 
 
 def _forget_peak() -> int:
-    """Let the peak begin anew where that can be done; return the memory that is used now."""
+    """Reset the peak where that can be done; return the memory that is used now."""
     try:
         Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
         return _status("VmRSS")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from bench.measure import BURST, Options, Row, best, compared, in_turns, script
+from bench.measure import BURST, Options, Row, burst, compared, script
 from bench.world import World, agent_of, git, patient, task_of, world
-from lifecycle.case import Case
 from lifecycle.judging.gates import GateRunner
-from lifecycle.judging.merging import Merger
+from lifecycle.judging.merge import Merger
 from lifecycle.machine.effects import MergeBranch
 from lifecycle.machine.events import MergeSucceeded
 from lifecycle.machine.states import Completed
 from lifecycle.record import AgentLifecycle
-from lifecycle.setting_up.front import SettingUp
+from lifecycle.setup.setup import SettingUp
+from lifecycle.working_copy import LocalCopy
 from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
@@ -41,42 +42,31 @@ async def _of_size(made: World, files: int, options: Options) -> Row:
     plain = made.fresh("plain")
     git(repo, "worktree", "add", "-q", "--detach", str(plain), commits[0])
     record = AgentLifecycle(agent_id="agent-T001", task="bench")
-    case = Case(record=record, task=task_of("T001"), agent=agent_of("T001", ("true",)))
+    local = LocalCopy(record=record, task=task_of("T001"), agent=agent_of("T001", ("true",)))
     async with made.loop(repo, with_git=True, settings=patient()).opened() as engine:
-        runner = GateRunner(engine.parts, SettingUp(engine.parts))
+        runner = GateRunner(engine.machine, SettingUp(engine.machine))
 
-        async def verdicts() -> list[float]:
-            times = []
-            for number in range(BURST):
-                began = time.perf_counter()
-                gates = await runner.on_commit(
-                    case, f"bench{number}", commits[number % 2], ("true",), attempt=1
-                )
-                times.append(time.perf_counter() - began)
-                if not all(gate.ok for gate in gates):
-                    raise RuntimeError(f"`true` is red: {gates}")
-            return times
+        numbers, others = itertools.count(), itertools.count()
 
-        async def checkouts() -> list[float]:
-            times = []
-            for number in range(BURST):
-                began = time.perf_counter()
-                command = ("git", "checkout", "-q", commits[number % 2])
-                subprocess.run(command, cwd=plain, capture_output=True, check=True)  # noqa: ASYNC221  # the floor is just that
-                times.append(time.perf_counter() - began)
-            return times
+        async def verdict() -> None:
+            number = next(numbers)
+            commit = commits[number % 2]
+            gates = await runner.on_commit(local, f"bench{number}", commit, ("true",), attempt=1)
+            if not all(gate.ok for gate in gates):
+                raise RuntimeError(f"`true` is red: {gates}")
 
-        async def attempt() -> Row:
-            mine, theirs = await in_turns(verdicts, checkouts, options.rounds())
-            return compared(
-                what=f"verdict of `true` on {files:,} files, ten changed, checkout warm",
-                against="git checkout in a plain worktree",
-                mine=mine,
-                theirs=theirs,
-                at_most=1.5,
-            )
+        async def checkout() -> None:
+            command = ("git", "checkout", "-q", commits[next(others) % 2])
+            subprocess.run(command, cwd=plain, capture_output=True, check=True)  # noqa: ASYNC221  # the floor is just that
 
-        return await best(attempt)
+        return await compared(
+            lambda: burst(verdict),
+            lambda: burst(checkout),
+            options.rounds(),
+            what=f"verdict of `true` on {files:,} files, ten changed, checkout warm",
+            against="git checkout in a plain worktree",
+            at_most=1.5,
+        )
 
 
 async def _accepting(made: World, options: Options) -> Row:
@@ -101,8 +91,8 @@ async def _accepting(made: World, options: Options) -> Row:
     async with made.loop(
         repo, with_git=True, settings=patient(verify=("true",))
     ).opened() as engine:
-        parts = engine.parts
-        merger = Merger(parts, GateRunner(parts, SettingUp(parts)))
+        machine = engine.machine
+        merger = Merger(machine, GateRunner(machine, SettingUp(machine)))
 
         async def accepts() -> list[float]:
             times = []
@@ -112,9 +102,9 @@ async def _accepting(made: World, options: Options) -> Row:
                 record.facts = {"branch": branch, "base_branch": "main"}
                 record.work = Completed(summary="done", head=head, merging=True, passed=("true",))
                 agent = agent_of(f"{number}", ("true",))
-                case = Case(record=record, task=task_of(f"{number}"), agent=agent)
+                local = LocalCopy(record=record, task=task_of(f"{number}"), agent=agent)
                 began = time.perf_counter()
-                told = await merger.merge(case, f"bench-{number}", MergeBranch(head=head))
+                told = await merger.merge(local, f"bench-{number}", MergeBranch(head=head))
                 times.append(time.perf_counter() - began)
                 if not isinstance(told, MergeSucceeded):
                     raise RuntimeError(f"not merged: {told}")  # noqa: TRY004  # no type was asked for
@@ -131,17 +121,14 @@ async def _accepting(made: World, options: Options) -> Row:
                     raise RuntimeError(f"not merged: {told}")
             return times
 
-        async def attempt() -> Row:
-            mine, theirs = await in_turns(accepts, merges, options.rounds())
-            return compared(
-                what="accept with an unchanged base",
-                against="the merge alone, which was all of it before",
-                mine=mine,
-                theirs=theirs,
-                at_most=1.2,
-            )
-
-        return await best(attempt)
+        return await compared(
+            accepts,
+            merges,
+            options.rounds(),
+            what="accept with an unchanged base",
+            against="the merge alone, which was all of it before",
+            at_most=1.2,
+        )
 
 
 async def measure(options: Options) -> list[Row]:

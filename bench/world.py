@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import resource
 import shutil
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.agent import build
-from lifecycle.case import facts_of
+from bench.plain_folder import FolderWorkspaces
+from lifecycle.errors import LifecycleError
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Agent, Plan, Task
 from lifecycle.settings import Settings
+from lifecycle.working_copy import facts_of
 from runtime.branches import BranchManager
-from runtime.plain import FolderWorkspaces
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from bench.agent import BenchAgent
     from ci.interface import CIProvider
-    from lifecycle.parts import Observer
+    from lifecycle.machine.states import State
+    from lifecycle.reporting import Observer
+    from lifecycle.result import LoopResult
 
 DIRECTORIES_PER = 20
-
-
-class FolderEach(FolderWorkspaces):
-    """No git, but a folder for each agent, so that each has its own communications.json."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self._root = root
-
-    def folder(self, agent_id: str) -> Path:
-        """Return the agent's own folder."""
-        made = self._root / "folders" / agent_id
-        if not made.is_dir():
-            made.mkdir(parents=True, exist_ok=True)
-        return made
+AT_ONCE = 500
+"""Records that are written at the same time."""
 
 
 class World:
@@ -100,10 +92,33 @@ class World:
             ci_provider=ci,
             terminal_manager=self.terminals,
             branch_manager=BranchManager(repo),
-            workspace_manager=WorkspaceManager(repo) if with_git else FolderEach(repo),
+            workspace_manager=WorkspaceManager(repo) if with_git else FolderWorkspaces(repo),
             settings=settings,
             observers=observers,
         )
+
+    async def park(
+        self,
+        loop: AgentLifecycleLoop,
+        names: list[str],
+        waits: Callable[[State | None], bool],
+        **word: object,
+    ) -> list[asyncio.Task[LoopResult]]:
+        """Start loops whose agents say a word at once; return when all of them wait."""
+        tasks = []
+        for name in names:
+            command = self.agent.says(self.fresh("stamps"), said(name, **word))
+            running = loop.run_agent_loop(agent_of(name, command), task_of(name))
+            tasks.append(asyncio.create_task(running))
+        agents = {f"agent-{name}" for name in names}
+        while agents:
+            await asyncio.sleep(0.05)
+            with suppress(LifecycleError):  # it has not opened yet
+                running_now = loop.engine.running().items()
+                agents -= {agent for agent, case in running_now if waits(case.record.work)}
+            if failed := [task for task in tasks if task.done()]:
+                raise RuntimeError(f"a loop ended instead of waiting: {failed[0].result()}")
+        return tasks
 
 
 def task_of(name: str) -> Task:
@@ -114,6 +129,18 @@ def task_of(name: str) -> Task:
 def agent_of(name: str, command: tuple[str, ...]) -> Agent:
     """Return the agent of a task."""
     return Agent(agent_id=f"agent-{name}", command=command)
+
+
+def said(name: str, **word: object) -> str:
+    """Return the communications.json in which the agent of a task says a word."""
+    spoken = {"task_id": name, "summary": "as asked", **word}
+    return json.dumps({f"agent-{name}": {"lifecycle_state": word["type"], "breakpoint": spoken}})
+
+
+async def fill(one: Callable[[int], Awaitable[object]], count: int) -> None:
+    """Write so many of something, by their numbers."""
+    for first in range(0, count, AT_ONCE):
+        await asyncio.gather(*map(one, range(first, min(first + AT_ONCE, count))))
 
 
 def facts_like(name: str) -> dict[str, object]:

@@ -2,6 +2,6 @@
 
 Nouns: a provider (`interface.CIProvider`) watches one repository; a build judges one commit; a
 verdict is the judgement; a pull request offers a branch to its base; an event tells a change.
-Flow: `bind` the surroundings, `start`, report commits with `pushed`, ask for the `verdict`, open
-and `merge` pull requests; `subscribe` to be woken. `local.LocalCIProvider` needs no server.
+Flow: `bind` the ports, `start`, report commits with `pushed`, ask for the `verdict`, open and
+`merge` pull requests; `subscribe` to be notified. `local.LocalCIProvider` needs no server.
 """

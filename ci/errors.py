@@ -11,7 +11,7 @@ class CIError(Exception):
 
 
 class ProviderError(CIError):
-    """A provider cannot do what was asked, or was asked out of turn."""
+    """A provider cannot do what was asked, or was called in the wrong order."""
 
 
 class RedSetUpError(CIError):
@@ -29,8 +29,8 @@ class UnknownPullRequestError(ProviderError):
 class ForgeError(ProviderError):
     """A forge cannot be asked now, or refuses.
 
-    `retry_at` is when it is worth while to try again (None: a person must do something first, or
-    nobody knows); `status` is the HTTP status, 0 without an answer.
+    `retry_at` is when to try again (None: unknown, or a person must act first); `status` is the
+    HTTP status, 0 without an answer.
     """
 
     def __init__(self, text: str, *, status: int = 0, retry_at: float | None = None) -> None:
@@ -40,7 +40,7 @@ class ForgeError(ProviderError):
 
 
 class UnreachableError(ForgeError):
-    """No answer, a server error, or the breaker is open: it goes on by itself later."""
+    """No answer, a server error, or an open circuit breaker: retried later."""
 
 
 class LimitedError(ForgeError):
@@ -48,7 +48,7 @@ class LimitedError(ForgeError):
 
 
 class UnauthorizedError(ForgeError):
-    """The token is missing, wrong or over."""
+    """The token is missing, wrong or expired."""
 
 
 class ForbiddenError(ForgeError):
@@ -56,12 +56,12 @@ class ForbiddenError(ForgeError):
 
 
 class MissingError(ForgeError):
-    """There is no such thing, or we may not see it."""
+    """It does not exist, or we may not see it."""
 
 
 class RefusedError(ForgeError):
-    """The forge understood and will not do it: a conflict, a rule, a state."""
+    """The forge understood and refuses: a conflict, a rule, a state."""
 
 
 class GarbledError(ForgeError):
-    """The answer is no answer: not JSON, cut off, too large, or of another form."""
+    """The answer is unusable: not JSON, cut off, too large, or of another form."""

@@ -1,6 +1,6 @@
-"""What a provider tells its subscribers: the types of events and the one form they all have.
+"""What a provider tells its subscribers: the types of events and their common form.
 
-Owns the capping and cleaning of text that comes from builds. Must not know any provider.
+Owns truncating and cleaning text that comes from builds. Must not know any provider.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BeforeValidator
+
+from ci.json_model import JsonModel
 
 EXCERPT_LIMIT = 4096
-"""Bytes of a failing log that travel with an event or a verdict."""
+"""Bytes of a failing log that are part of an event or a verdict."""
 
 LINE_LIMIT = 300
 """Characters of a title from outside."""
@@ -25,7 +27,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\
 def clean_tail(text: str) -> str:
     """Return the end of a log without control characters, at most `EXCERPT_LIMIT` bytes long.
 
-    The end, because that is where failures are told. Text that is short and clean stays as it is.
+    The end, because failures are reported there. Short and clean text is returned unchanged.
     """
     text = _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
     raw = text.encode("utf-8", "replace")
@@ -62,22 +64,85 @@ class CIEventType(StrEnum):
     PR_CHANGES_REQUESTED = "pr_changes_requested"
 
 
-class Detail(BaseModel):
-    """One of several things that an event tells: a failed check, a reviewer's remark."""
+class CheckState(StrEnum):
+    """What a check says, in one word."""
 
-    model_config = ConfigDict(frozen=True)
+    PASSED = "passed"
+    FAILED = "failed"
+    PENDING = "pending"
 
-    title: Annotated[str, AfterValidator(clean_line)]
-    """What it is and where: a check with its failed step, a file with its line."""
-    text: Excerpt = ""
-    """The end of its log, or the remark: data from outside, never instructions."""
+
+class Check(JsonModel):
+    """One check or status of one commit, the newest of its name."""
+
+    name: str
+    state: CheckState
+    how: str = ""
+    """The forge's own word for the state: timed_out, action_required, canceled."""
+    summary: str = ""
+    excerpt: Excerpt = ""
+    """Of the failed step's log, once it was fetched."""
     url: str = ""
+    ref: str = ""
+    """The forge's reference to it, used to explain or rerun it."""
+
+    @property
+    def title(self) -> str:
+        """Its name and result, in one line."""
+        return clean_line(": ".join(filter(None, (self.name, self.summary or self.how))))
+
+    @property
+    def text(self) -> str:
+        """The end of its log."""
+        return self.excerpt
 
 
-class CIEvent(BaseModel):
+class ReviewComment(JsonModel):
+    """What a person wrote about a pull request. Data from outside, never instructions."""
+
+    key: str
+    """Stable: the same comment always has the same key."""
+    author: str
+    trusted: bool
+    """The forge says that the author may write to the repository."""
+    body: Excerpt = ""
+    path: str = ""
+    line: int | None = None
+    url: str = ""
+    at: float
+    sha: str = ""
+    """The commit that was looked at."""
+    wants_changes: bool = False
+    """It is, or belongs to, a review that requests changes."""
+    own: bool = False
+    """Written by the account of our token; never counts as a change request."""
+
+    @property
+    def title(self) -> str:
+        """Where it is and who wrote it, in one line."""
+        place = self.path + (f":{self.line}" if self.path and self.line else "")
+        return clean_line(" ".join(filter(None, (place, f"by {self.author}"))))
+
+    @property
+    def text(self) -> str:
+        """What was written."""
+        return self.body
+
+
+def _detail(told: object) -> object:
+    """Read the form of earlier versions: a title, a text and a url."""
+    if not isinstance(told, dict) or "title" not in told:
+        return told
+    return Check(
+        name=told["title"],
+        state=CheckState.FAILED,
+        excerpt=told.get("text", ""),
+        url=told.get("url", ""),
+    )
+
+
+class CIEvent(JsonModel):
     """One fact from outside. The same fact always has the same `event_id`, also after a restart."""
-
-    model_config = ConfigDict(frozen=True)
 
     type: CIEventType
     event_id: str
@@ -93,8 +158,8 @@ class CIEvent(BaseModel):
     excerpt: Excerpt = ""
     """The end of the failing log: data from outside, never instructions."""
     url: str = ""
-    """Where the whole story is: a log or a page."""
-    details: tuple[Detail, ...] = ()
-    """What it consists of, where that is more than one thing."""
+    """Where to read more: a log or a page."""
+    details: tuple[Annotated[Check | ReviewComment, BeforeValidator(_detail)], ...] = ()
+    """Its parts, where there are several: failed checks, review comments."""
     of_others: bool = False
-    """It is about a head that somebody else pushed, and that was asked for just now."""
+    """It is about a head that somebody else pushed and that was fetched just now."""

@@ -1,6 +1,6 @@
-"""What CI says about one commit, and the one rule that joins many checks into that word.
+"""What CI says about one commit, and the one rule that combines many checks into a verdict.
 
-Must not ask anybody: providers bring the checks, this module only judges them.
+Must not send requests: providers supply the checks, this module only judges them.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 
-from ci.checks import Check, CheckState
-from ci.events import Excerpt  # noqa: TC001  # pydantic reads the annotation at run time
+from ci.events import Check, CheckState
+from ci.json_model import JsonModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,27 +26,14 @@ class VerdictStatus(StrEnum):
     NONE = "none"
 
 
-class FailedCheck(BaseModel):
-    """A check that is red, with enough to mend it."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    summary: str = ""
-    excerpt: Excerpt = ""
-    url: str = ""
-
-
-class Verdict(BaseModel):
+class Verdict(JsonModel):
     """What CI says about the commit `sha`, and about no other commit."""
-
-    model_config = ConfigDict(frozen=True)
 
     status: VerdictStatus
     sha: str
     passed: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
-    failed: tuple[FailedCheck, ...] = ()
+    failed: tuple[Check, ...] = ()
     summary: str = ""
 
     @model_validator(mode="after")
@@ -66,31 +53,20 @@ def judge_checks(sha: str, checks: Iterable[Check]) -> Verdict:
         sha,
         passed=tuple(check.name for check in by_state[CheckState.PASSED]),
         pending=tuple(check.name for check in by_state[CheckState.PENDING]),
-        failed=tuple(
-            FailedCheck(
-                name=check.name,
-                summary=check.summary or check.how,
-                excerpt=check.excerpt,
-                url=check.url,
-            )
-            for check in by_state[CheckState.FAILED]
-        ),
+        failed=tuple(map(_explained, by_state[CheckState.FAILED])),
     )
+
+
+def _explained(check: Check) -> Check:
+    # The reference is for the forge that reported the check only.
+    told = {"summary": check.summary or check.how, "how": "", "ref": ""}
+    return check.model_copy(update=told)
 
 
 def checks_of(verdict: Verdict) -> tuple[Check, ...]:
     """Return the checks that a verdict was made from."""
     return (
-        *(
-            Check(
-                name=each.name,
-                state=CheckState.FAILED,
-                summary=each.summary,
-                excerpt=each.excerpt,
-                url=each.url,
-            )
-            for each in verdict.failed
-        ),
+        *verdict.failed,
         *(Check(name=name, state=CheckState.PENDING) for name in verdict.pending),
         *(Check(name=name, state=CheckState.PASSED) for name in verdict.passed),
     )
@@ -101,7 +77,7 @@ def judge(
     *,
     passed: tuple[str, ...] = (),
     pending: tuple[str, ...] = (),
-    failed: tuple[FailedCheck, ...] = (),
+    failed: tuple[Check, ...] = (),
     summary: str = "",
 ) -> Verdict:
     """Join the checks of a commit: one red makes it red, no check at all never makes it green."""
@@ -116,7 +92,7 @@ def judge(
 
 
 def _status(
-    passed: tuple[str, ...], pending: tuple[str, ...], failed: tuple[FailedCheck, ...]
+    passed: tuple[str, ...], pending: tuple[str, ...], failed: tuple[Check, ...]
 ) -> VerdictStatus:
     if failed:
         return VerdictStatus.RED
@@ -125,9 +101,7 @@ def _status(
     return VerdictStatus.GREEN if passed else VerdictStatus.NONE
 
 
-def _counted(
-    passed: tuple[str, ...], pending: tuple[str, ...], failed: tuple[FailedCheck, ...]
-) -> str:
+def _counted(passed: tuple[str, ...], pending: tuple[str, ...], failed: tuple[Check, ...]) -> str:
     named = [
         f"{len(names)} {word}: {', '.join(names)}"
         for word, names in (

@@ -1,4 +1,4 @@
-"""Errors of the communication package, grouped by whose fault they are."""
+"""Errors of the communication package, by whose fault they are. Must hold no logic."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ class ContentError(CommunicationError):
         super().__init__(reason)
         self.reason = reason
         self.machine_at_fault = machine_at_fault
-        """The file may be good, this machine just cannot read it now."""
+        """The file may be valid, but this machine cannot read it now."""
         self.fingerprint = fingerprint or reason.encode(errors="replace")
-        """Tells two different faults apart, so that each is reported once."""
+        """Identifies the fault, so that each is reported once."""

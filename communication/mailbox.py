@@ -1,7 +1,7 @@
-"""One communications.json: judged when read, edited under its lock.
+"""One communications.json: validated when read, edited under its lock.
 
-Owns what counts as a signal. Reading never raises for bad content and never waits; it must not
-write, spawn or kill. Models are built only for an entry that holds a breakpoint.
+Owns what counts as a signal. Reading must not raise for bad content, nor wait, write, spawn or
+kill. Models are built only for an entry that holds a breakpoint.
 """
 
 from __future__ import annotations
@@ -13,28 +13,30 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from communication import words
-from communication.editing import LOCK_PATIENCE_S, edit_entry
 from communication.errors import ContentError
-from communication.jsonfile import MAX_BYTES, MAX_DEPTH, read_object
+from communication.locked_edit import LOCK_PATIENCE_S, edit_entry
+from communication.model import Breakpoint, MailboxEntry, explain
+from communication.safe_json import MAX_BYTES, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from communication.model import Breakpoint, MailboxEntry
 
 _SIGNAL_KEYS = ("breakpoint", "lifecycle_state")
 _NO_AGENT = "_meta"
 
 
 class ReadingKind(StrEnum):
-    """What one look at a mailbox found for one agent."""
+    """What one read of a mailbox found for one agent."""
 
     ABSENT = "absent"
     """No file."""
     QUIET = "quiet"
-    """A good file without a breakpoint of this agent."""
+    """A valid file without a breakpoint of this agent."""
     SIGNAL = "signal"
     STALE = "stale"
     """A breakpoint of another attempt or about another task: never counts."""
@@ -43,21 +45,21 @@ class ReadingKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """The verdict on one look."""
+class MailboxReading:
+    """The result of one read for one agent."""
 
     kind: ReadingKind
     breakpoint: Breakpoint | None = None
     problem: str = ""
     entry: MailboxEntry | None = None
     digest: str = ""
-    """The same for the same breakpoint or the same fault; empty when there is neither."""
+    """Equal for the same breakpoint or the same fault; empty if there is neither."""
     cause: Exception | None = field(default=None, compare=False)
-    """What the file could not be read for."""
+    """Why the file could not be read."""
 
 
 class Document:
-    """What one look at the file found, for any number of agents."""
+    """The content of the file, for any number of agents."""
 
     __slots__ = ("_cause", "_digest", "_entries", "problem")
 
@@ -71,34 +73,34 @@ class Document:
         self._entries = entries
         self._cause = cause
         self.problem = problem
-        """Why the file as a whole cannot be trusted; empty if it can, or is absent."""
+        """Why the whole file cannot be trusted; empty if it can, or is absent."""
         self._digest = _digest(fingerprint) if problem else ""
 
     def reading(
         self, agent_id: str, *, spawn_id: str | None = None, task_id: str | None = None
-    ) -> Reading:
-        """Judge the agent's entry; identities that are expected and given must match."""
+    ) -> MailboxReading:
+        """Evaluate the agent's entry; identities that are expected and given must match."""
         if self.problem:
-            return Reading(
+            return MailboxReading(
                 ReadingKind.INVALID,
                 problem=self.problem,
                 digest=self._digest,
                 cause=self._cause,
             )
         if self._entries is None:
-            return Reading(ReadingKind.ABSENT)
+            return MailboxReading(ReadingKind.ABSENT)
         raw = self._entries.get(agent_id)
         if raw is None:
-            return Reading(ReadingKind.QUIET)
+            return MailboxReading(ReadingKind.QUIET)
         if not isinstance(raw, dict):
             return _invalid(f"the entry of {agent_id} is {words.shown(raw)}, not an object", raw)
         word = raw.get("breakpoint")
         if word is None:
-            return Reading(ReadingKind.QUIET)
+            return MailboxReading(ReadingKind.QUIET)
         return _judge(agent_id, raw, word, spawn_id, task_id)
 
     def entry(self, agent_id: str) -> MailboxEntry | None:
-        """Read what the agent tells people, also when its breakpoint is not valid."""
+        """Read what the agent tells people, even if its breakpoint is not valid."""
         raw = (self._entries or {}).get(agent_id)
         if not isinstance(raw, dict):
             return None
@@ -109,7 +111,7 @@ class Document:
         return entry
 
     def requests_to(self, agent_id: str) -> tuple[tuple[str, str], ...]:
-        """Collect what the other agents ask of this one or of everyone, as (from, text)."""
+        """Collect the requests of other agents to this one or to everyone, as (from, text)."""
         return tuple(
             (sender, text)
             for sender, raw in (self._entries or {}).items()
@@ -120,20 +122,18 @@ class Document:
 
 
 class Mailbox:
-    """The file through which agents and the runner speak."""
+    """The file through which agents and the runner communicate."""
 
     def __init__(
         self,
         path: Path,
         *,
         max_bytes: int = MAX_BYTES,
-        max_depth: int = MAX_DEPTH,
         lock_patience_s: float = LOCK_PATIENCE_S,
     ) -> None:
         self._path = path
         self._name = os.fspath(path)
         self._max_bytes = max_bytes
-        self._max_depth = max_depth
         self._lock_patience_s = lock_patience_s
 
     @property
@@ -142,7 +142,7 @@ class Mailbox:
         return self._path
 
     def stamp(self) -> tuple[int, int, int] | None:
-        """Tell versions of the file apart without reading it; None if there is none."""
+        """Return a stamp that changes with the file, without reading it; None if there is none."""
         try:
             found = os.lstat(self._name)
         except OSError:
@@ -150,18 +150,18 @@ class Mailbox:
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def load(self) -> Document:
-        """Look at the file once; whatever is wrong with it becomes the document's problem."""
+        """Read the file once; any fault becomes the document's problem."""
         try:
-            return Document(read_object(self._name, self._max_bytes, self._max_depth))
+            return Document(read_object(self._name, self._max_bytes))
         except ContentError as error:
             problem = f"invalid {self._path.name}: {error.reason}"
             return Document(None, problem, error.fingerprint, error)
 
     def clear(self, agent_id: str) -> Path | None:
-        """Remove the agent's breakpoint and lifecycle_state, so that only a new word can count.
+        """Remove the agent's breakpoint and lifecycle_state, so that only a new signal counts.
 
-        A file that cannot be read is set aside; its new place is returned. Raises MailboxError if
-        that cannot be done.
+        An unreadable file is moved aside; its new path is returned. Raises MailboxError if that
+        fails.
         """
         if not self._holds_signal(agent_id):
             return None
@@ -170,21 +170,20 @@ class Mailbox:
     def update(self, agent_id: str, change: Callable[[dict[str, Any]], None]) -> Path | None:
         """Let `change` edit the agent's entry under the lock; everything else in the file is kept.
 
-        A file that cannot be read is set aside; its new place is returned. May wait for the lock:
-        call it from a thread where waiting hurts. Raises MailboxError.
+        An unreadable file is moved aside; its new path is returned. May wait for the lock: on an
+        event loop call it in a thread. Raises MailboxError.
         """
         return edit_entry(
             self._path,
             agent_id,
             change,
             max_bytes=self._max_bytes,
-            max_depth=self._max_depth,
             lock_patience_s=self._lock_patience_s,
         )
 
     def _holds_signal(self, agent_id: str) -> bool:
         try:
-            entries = read_object(self._name, self._max_bytes, self._max_depth)
+            entries = read_object(self._name, self._max_bytes)
         except ContentError:
             return True
         raw = (entries or {}).get(agent_id)
@@ -200,26 +199,22 @@ def _without_signal(entry: dict[str, Any]) -> None:
 
 def _judge(
     agent_id: str, raw: dict[str, Any], word: Any, spawn_id: str | None, task_id: str | None
-) -> Reading:
+) -> MailboxReading:
     entry, problem = _validated(raw)
     found = entry.breakpoint if entry else None
-    # Another's word is stale even if it is badly formed: this attempt must not answer for it.
+    # A foreign breakpoint is stale even if malformed: it is not a fault of this attempt.
     foreign = _mismatch(word, "spawn_id", spawn_id) or _mismatch(word, "task_id", task_id)
     if foreign:
-        return Reading(ReadingKind.STALE, found, foreign, entry, _digest(_stable(word)))
+        return MailboxReading(ReadingKind.STALE, found, foreign, entry, _digest(_stable(word)))
     if found is None:
         return _invalid(f"invalid entry of {agent_id}: {problem}", raw)
     itself = words.on_itself(found.type, found.blocked_on, (task_id, agent_id))
     if itself:
         return _invalid(f"invalid entry of {agent_id}: {itself}", raw)
-    return Reading(ReadingKind.SIGNAL, found, "", entry, _digest(_stable(word)))
+    return MailboxReading(ReadingKind.SIGNAL, found, "", entry, _digest(_stable(word)))
 
 
 def _validated(raw: dict[str, Any]) -> tuple[MailboxEntry | None, str]:
-    from pydantic import ValidationError  # noqa: PLC0415  # a quiet mailbox never pays for it
-
-    from communication.model import MailboxEntry, explain  # noqa: PLC0415  # as above
-
     try:
         return MailboxEntry.model_validate(raw), ""
     except ValidationError as error:
@@ -233,8 +228,8 @@ def _mismatch(word: Any, key: str, expected: str | None) -> str:
     return f"stale breakpoint: its {key} is {words.shown(given)}, this attempt's is {expected!r}"
 
 
-def _invalid(problem: str, raw: Any) -> Reading:
-    return Reading(ReadingKind.INVALID, problem=problem, digest=_digest(_stable(raw)))
+def _invalid(problem: str, raw: Any) -> MailboxReading:
+    return MailboxReading(ReadingKind.INVALID, problem=problem, digest=_digest(_stable(raw)))
 
 
 def _stable(value: Any) -> bytes:

@@ -1,7 +1,7 @@
 """What an agent's entry in communications.json holds.
 
-Owns the forms and which combinations are valid. Strict where a breakpoint could be misread, loose
-where words are only shown to people and other agents. Does no I/O.
+Owns the models and which combinations are valid. Strict where a breakpoint could be misread, loose
+where text is only shown to people and other agents. It must not do I/O.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from communication import words
 from communication.words import BreakpointType
 
-__all__ = ["Breakpoint", "BreakpointType", "MailboxEntry", "explain"]
+__all__ = ["Breakpoint", "BreakpointType", "MailboxEntry", "explain", "mailbox_schema"]
 
 _FAULTS_NAMED = 3
 
@@ -52,7 +52,7 @@ Deliveries = Annotated[
 
 
 class Breakpoint(BaseModel):
-    """The word with which an agent ends its attempt."""
+    """The signal with which an agent ends its attempt."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -113,3 +113,18 @@ def explain(error: ValidationError) -> str:
 
 def _plain(message: str) -> str:
     return message.removeprefix("Value error, ")
+
+
+def mailbox_schema() -> dict[str, Any]:
+    """Build the JSON schema of a whole communications.json."""
+    entry = MailboxEntry.model_json_schema()
+    definitions = entry.pop("$defs")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "communications.json",
+        "description": "One entry per agent id; `_meta` and unknown keys are kept as they are.",
+        "type": "object",
+        "properties": {"_meta": {"description": "Free for the file's owner; never read."}},
+        "additionalProperties": {"$ref": "#/$defs/MailboxEntry"},
+        "$defs": {**definitions, "MailboxEntry": entry},
+    }

@@ -1,7 +1,7 @@
 """How an agent signals its breakpoint: `loopwright signal` in one function.
 
-Owns which variables are needed and what is written. Reads no environment but the mapping it is
-given. Must start fast (no pydantic): agents call it as a command.
+Owns which variables are needed and what is written. Must not read any environment but the given
+mapping, and must start fast (no pydantic): agents call it as a command.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from communication.editing import edit_entry
 from communication.errors import SignalError
+from communication.locked_edit import edit_entry
 from communication.words import STATE_FOR, BreakpointType, on_itself, one_or_many, shortfall, shown
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""Who waits for a word in which file, and what each of them has been told already.
+"""Subscriptions to mailbox files, and what each has received already.
 
-Owns when a reading is handed on: a signal at once and once, a fault only after it has settled.
-Knows nothing of how changes are noticed; that is the watcher's.
+Owns when a reading is delivered: a signal at once and only once, a fault only after it has settled.
+It must not know how changes are noticed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from communication.mailbox import Document, Mailbox, Reading
+    from communication.mailbox import Document, Mailbox, MailboxReading
 
 _REMEMBERED = 64
-"""Readings told per subscription; a flood of different ones must not fill the memory."""
+"""Remembered readings per subscription, bounded so that a flood cannot fill the memory."""
 
 _REST_PER_LOOK = 10
-"""A file that takes t to read is read again after this many t at the earliest: one agent that
-floods the runner with a huge file must not delay the others."""
+"""Minimum pause between reads, as a multiple of the time of the last read: one agent with a huge
+file must not delay the others."""
 
 _LONGEST_REST_S = 0.5
 
 
 class WatchedFile:
-    """One mailbox file with everyone who waits for a word in it; read once per change for all."""
+    """One mailbox file with all its subscriptions; read once per change for all."""
 
     def __init__(
         self, mailbox: Mailbox, directory: str, loop: asyncio.AbstractEventLoop, settle_s: float
@@ -44,24 +44,24 @@ class WatchedFile:
         self._rested_at = 0.0
 
     def changed(self) -> None:
-        """Look at the content soon, whatever the stamp says."""
+        """Read the content soon, whatever the stamp says."""
         self._look_at(self._loop.time())
 
     def poll(self) -> bool:
-        """Look soon if the stamp is another than at the last look; say whether it is."""
+        """Read soon if the stamp changed since the last read; tell whether it did."""
         if self._mailbox.stamp() == self._stamp:
             return False
         self.changed()
         return True
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop reading."""
         if self._next_look is not None:
             self._next_look.cancel()
             self._next_look = None
 
     def load(self) -> Document:
-        """Look at the file right now, for one who asks."""
+        """Read the file right now."""
         return self._mailbox.load()
 
     def _look_at(self, when: float) -> None:
@@ -90,7 +90,7 @@ class WatchedFile:
 
 
 class Subscription:
-    """One agent's attempt waiting for its word."""
+    """One agent's attempt waiting for its signal."""
 
     def __init__(  # noqa: PLR0913  # built in one place only
         self,
@@ -99,7 +99,7 @@ class Subscription:
         *,
         spawn_id: str | None,
         task_id: str | None,
-        on_reading: Callable[[Reading], None],
+        on_reading: Callable[[MailboxReading], None],
         on_close: Callable[[Subscription], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -114,21 +114,21 @@ class Subscription:
         self._told: deque[tuple[ReadingKind, str]] = deque(maxlen=_REMEMBERED)
         self._suspect = ("", 0.0)
 
-    def check(self) -> Reading:
-        """Look right now; a torn file is invalid at once here.
+    def check(self) -> MailboxReading:
+        """Read right now; a half-written file is invalid at once here.
 
-        What is found is still handed on as ever.
+        What is found is still delivered as usual.
         """
         return self._judged(self.file.load())
 
     def close(self) -> None:
-        """Hear nothing more, not even what was already found. Idempotent."""
+        """Receive nothing more, not even what was already found. Idempotent."""
         if not self._closed:
             self._closed = True
             self._on_close(self)
 
     def consider(self, document: Document, now: float, settle_s: float) -> float | None:
-        """Hand the reading on if it is news; return when to look again if it has yet to settle."""
+        """Deliver the reading if it is new; return when to read again if it has yet to settle."""
         reading = self._judged(document)
         news = (reading.kind, reading.digest)
         if reading.kind is not ReadingKind.INVALID:
@@ -142,14 +142,14 @@ class Subscription:
             if now < due:
                 return due
         self._told.append(news)
-        # On its own in the loop: an error in the callback is the loop's to report and harms no
+        # A separate callback in the loop: an error in it is reported by the loop and harms no
         # other subscriber.
         self._loop.call_soon(self._hand_on, reading)
         return None
 
-    def _judged(self, document: Document) -> Reading:
+    def _judged(self, document: Document) -> MailboxReading:
         return document.reading(self._agent_id, spawn_id=self._spawn_id, task_id=self._task_id)
 
-    def _hand_on(self, reading: Reading) -> None:
+    def _hand_on(self, reading: MailboxReading) -> None:
         if not self._closed:
             self._on_reading(reading)

@@ -1,8 +1,7 @@
 """Notices changes of any number of mailboxes, by one native watch and one slow poll for all.
 
-Owns the native watch of directories, in a process of its own, and the poll beside it. Does not
-judge content, and never lets a failure of native watching lose a breakpoint: it goes on by polling
-and says so.
+Owns the native watch of directories, in a separate process, and the polling. It must not evaluate
+content, nor lose a breakpoint if native watching fails: it continues by polling and says so.
 """
 
 from __future__ import annotations
@@ -11,28 +10,27 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Self
 
-from communication.native import NativeWatch
+from communication.native_watch import NativeWatch
 from communication.subscription import Subscription, WatchedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from communication.mailbox import Mailbox, Reading
+    from communication.mailbox import Mailbox, MailboxReading
 
 _BATCH_S = 0.02
 """New directories are collected this long before the native watch is rebuilt; meanwhile they are
 polled as often."""
 _MOST_FOLDERS = 4096
 _LINGER_S = 1.0
-"""A directory nobody waits for is watched this much longer: the next attempt of its agent is likely
-to need it."""
+"""A directory without subscriptions is watched this much longer: the next attempt of its agent will
+probably need it."""
 _REST_PER_BUILD = 10
-"""Rebuilding costs time per directory and holds the interpreter; it may take one part in this many
-at most."""
+"""Rebuilding takes time per directory; it may use at most one part in this many."""
 _LONGEST_REST_S = 2.0
 _POLLS_TO_RETRY = 10
-"""After native watching failed as a whole, every so many polls it is tried again."""
+"""Polls between two retries after native watching failed as a whole."""
 
 
 class MailboxWatcher:
@@ -42,14 +40,12 @@ class MailboxWatcher:
         self,
         *,
         poll_interval: float = 1.0,
-        step_ms: int = 10,
         settle_s: float = 2.0,
         polls_only: bool = False,
     ) -> None:
-        """With `polls_only` no process is started that watches."""
+        """With `polls_only` no watching process is started."""
         self._poll_interval = poll_interval
         self._polls_only = polls_only
-        self._step_ms = step_ms
         self._settle_s = settle_s
         self._files: dict[str, WatchedFile] = {}
         self._real_folders: dict[str, str] = {}
@@ -62,7 +58,7 @@ class MailboxWatcher:
         self._polls_since_failure = 0
         self._closed = False
         self.degraded: str | None = None
-        """Why some or all mailboxes are only polled at present; None if all is well."""
+        """Why some or all mailboxes are only polled now; None if all are watched."""
 
     async def __aenter__(self) -> Self:
         """Start nothing: the watch comes with the first subscription."""
@@ -91,9 +87,9 @@ class MailboxWatcher:
         *,
         spawn_id: str | None,
         task_id: str | None,
-        on_reading: Callable[[Reading], None],
+        on_reading: Callable[[MailboxReading], None],
     ) -> Subscription:
-        """Call `on_reading` for each new signal, stale word or settled fault of this agent."""
+        """Call `on_reading` for each new signal, stale signal or settled fault of this agent."""
         if self._closed:
             raise RuntimeError("the mailbox watcher is closed; make a new one")
         loop = asyncio.get_running_loop()
@@ -117,7 +113,7 @@ class MailboxWatcher:
         return subscription
 
     def _real_folder(self, path: Path) -> str:
-        """Resolve the folder of a mailbox once; the slow poll sees what a later link hides."""
+        """Resolve the folder of a mailbox once; polling covers later changes of links."""
         asked = os.path.dirname(path)  # noqa: PTH120  # as text, for each attempt
         real = self._real_folders.get(asked)
         if real is None:
@@ -189,9 +185,7 @@ class MailboxWatcher:
         if not wanted:
             self.degraded = None
         if self._native is None:
-            self._native = NativeWatch(
-                step_ms=self._step_ms, on_built=self._built, on_changes=self._changed
-            )
+            self._native = NativeWatch(on_built=self._built, on_changes=self._changed)
         native = self._native
         if (native.ordered, native.names) != (wanted, names) or not native.is_whole():
             native.order(wanted, names)
@@ -202,7 +196,7 @@ class MailboxWatcher:
         self._polls_since_failure = 0
         self.degraded = self._reason(native)
         self._uncovered = {file for file in self._uncovered if file.directory not in directories}
-        # Whatever happened while the watches were exchanged is found here.
+        # Finds changes made while the watch was replaced.
         for file in self._files.values():
             file.poll()
 

@@ -1,7 +1,7 @@
-"""What the words in communications.json mean: breakpoint types, lifecycle states, loose lists.
+"""The meaning of values in communications.json: breakpoint types, lifecycle states, loose lists.
 
-Owns the rules that reader and writer share. Must not import pydantic (agents pay for its start-up
-at every signal) and does no I/O.
+Owns the rules that reader and writer share. Must not import pydantic (slow to start for every
+signal) nor do I/O.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def contradiction(lifecycle_state: str | None, kind: BreakpointType) -> str:
     """Say how a lifecycle_state contradicts a breakpoint; empty if they fit.
 
     A state that is missing or blank fits everything. Any other word must mean the same as the type:
-    one that says that work goes on ("running") contradicts as well, because acting on half of an
-    edit would end a working attempt.
+    one that says that work continues ("running") contradicts as well, because acting on half of
+    an edit would end a working attempt.
     """
     word = (lifecycle_state or "").strip().lower().replace("-", "_").replace(" ", "_")
     if not word or word in _WORDS_FOR[kind]:
@@ -80,13 +80,13 @@ def on_itself(kind: BreakpointType, blocked_on: Iterable[str], names: Iterable[s
         if kind is BreakpointType.BLOCKED and name and name in blocked_on:
             return (
                 f"blocked on itself: {shown(name)} is this very task, so nothing can ever unblock "
-                "it; name what else has to change, or go on"
+                "it; name what else has to change, or continue"
             )
     return ""
 
 
 def one_or_many(value: Any) -> Any:
-    """Accept a single text where a list is meant; the model judges anything else."""
+    """Accept a single text instead of a list; the model validates anything else."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -97,7 +97,7 @@ def one_or_many(value: Any) -> Any:
 
 
 def text(value: Any) -> str:
-    """Read whatever stands where a text is meant."""
+    """Read any value as a text."""
     if value is None:
         return ""
     return value if isinstance(value, str) else repr(value)

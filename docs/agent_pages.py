@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lifecycle import programs
+from lifecycle.launch import programs
 from runtime.agents.adapter import (
     SERVER_ARGS,
+    LaunchRequest,
     McpServer,
     McpWay,
-    Request,
     When,
     plan,
 )
@@ -120,7 +120,7 @@ def given(adapter: Adapter) -> dict[str, list[str]]:
 
 def command_line(adapter: Adapter) -> str:
     """Return the shortest command line that the loop starts."""
-    launch = plan(adapter, Request(config_folder=PLACE))
+    launch = plan(adapter, LaunchRequest(config_folder=PLACE))
     return f"{' '.join(launch.argv)} < PROMPT"
 
 
@@ -147,13 +147,13 @@ def _arguments(adapter: Adapter) -> Iterator[tuple[str, str]]:
         if isinstance(part, When) and part.value in WHENS:
             yield from ((what, WHENS[part.value]) for what in _groups(part.argv))
     if adapter.mcp is not None and adapter.mcp.argv is not None:
-        words = adapter.mcp.argv(SERVER, Request(config_folder=PLACE))
+        words = adapter.mcp.argv(SERVER, LaunchRequest(config_folder=PLACE))
         yield from ((what, WHENS["mcp"]) for what in _groups(words))
 
 
 def _surroundings(adapter: Adapter) -> Iterator[tuple[str, str]]:
     """Tell variables and files: those of each start, and what each wish adds."""
-    plain = plan(adapter, Request(command=_command(adapter), config_folder=PLACE))
+    plain = plan(adapter, LaunchRequest(command=_command(adapter), config_folder=PLACE))
     usual = set(_shown(plain))
     yield from ((what, "always") for what in _shown(plain))
     for when, request in _wishes(adapter).items():
@@ -161,8 +161,8 @@ def _surroundings(adapter: Adapter) -> Iterator[tuple[str, str]]:
         yield from ((what, WHENS[when]) for what in _shown(launch) if what not in usual)
 
 
-def _wishes(adapter: Adapter) -> dict[str, Request]:
-    base = Request(command=_command(adapter), config_folder=PLACE)
+def _wishes(adapter: Adapter) -> dict[str, LaunchRequest]:
+    base = LaunchRequest(command=_command(adapter), config_folder=PLACE)
     wishes = {"as_root": replace(base, as_root=True)}
     if adapter.mcp is not None:
         wishes["mcp"] = replace(base, mcp=SERVER)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from lifecycle.machine.endings import TREATMENTS, Then
-from lifecycle.machine.states import Ended, Reason
+from lifecycle.machine.rules.endings import TREATMENTS, FollowUp
+from lifecycle.machine.states import Reason
 from lifecycle.settings import Settings
 from runtime.agents.outcome import ADVICE, Ending
 
@@ -22,9 +22,7 @@ BEGIN = "<!-- outcomes: written by docs/outcome_table.py -->\n"
 END = "<!-- end of outcomes -->"
 PLACES = {"{login} ": "Log in. ", "{program}": "the program"}
 OURS = {
-    Ended.INVALID_BREAKPOINT: "Nothing: the next attempt is told what is wrong with it.",
-    Ended.INTERRUPTED: "Nothing: it starts again under the same number.",
-    Ended.KILLED: "Nothing, if it was you; else look for what ends processes on this machine.",
+    Ending.KILLED: "Nothing, if it was you; else look for what ends processes on this machine.",
 }
 """What to do where no program has anything to say about it."""
 
@@ -40,8 +38,8 @@ class Follows(NamedTuple):
     settings: tuple[str, ...]
 
 
-FOLLOWS: dict[Then, Follows] = {
-    Then.RETRY: Follows(
+FOLLOWS: dict[FollowUp, Follows] = {
+    FollowUp.RETRY: Follows(
         "retry",
         "the agent, a retry",
         "`retry_interval`, growing where attempts change nothing",
@@ -49,7 +47,7 @@ FOLLOWS: dict[Then, Follows] = {
         Reason.MAX_RETRIES,
         ("max_retries", "retry_interval", "retry_interval_cap", "stuck_limit", "same_gate_limit"),
     ),
-    Then.LIMIT: Follows(
+    FollowUp.LIMIT: Follows(
         "wait for the limit",
         "nobody",
         "until the limit ends and a margin; else `limit_interval`, growing to an hour",
@@ -57,7 +55,7 @@ FOLLOWS: dict[Then, Follows] = {
         Reason.USAGE_LIMIT,
         ("limit_interval", "limit_margin", "limit_patience"),
     ),
-    Then.TROUBLE: Follows(
+    FollowUp.TROUBLE: Follows(
         "try again later",
         "nobody",
         "`trouble_interval`, growing to 15 minutes",
@@ -65,15 +63,15 @@ FOLLOWS: dict[Then, Follows] = {
         Reason.ENVIRONMENT,
         ("trouble_interval", "max_provider_failures"),
     ),
-    Then.MEND: Follows(
-        "a person mends it",
+    FollowUp.NEEDS_USER: Follows(
+        "a person fixes it",
         "nobody",
         "not at all",
         "at once, unless another program of the chain can work",
         Reason.ERROR,
         (),
     ),
-    Then.SURROUNDINGS: Follows(
+    FollowUp.ENVIRONMENT: Follows(
         "wait for the machine",
         "nobody",
         "`retry_interval`, growing",
@@ -81,8 +79,8 @@ FOLLOWS: dict[Then, Follows] = {
         Reason.ENVIRONMENT,
         ("retry_interval", "retry_interval_cap", "max_environment_failures"),
     ),
-    Then.STOP: Follows("stop", "nobody", "not at all", "at once", Reason.BUDGET, ()),
-    Then.AGAIN: Follows(
+    FollowUp.STOP: Follows("stop", "nobody", "not at all", "at once", Reason.BUDGET, ()),
+    FollowUp.REPEAT: Follows(
         "the same again", "nobody; the attempt keeps its number", "not at all", "never", None, ()
     ),
 }
@@ -97,13 +95,13 @@ def tables() -> str:
     ]
     rows += ["", "| what follows | who pays | it waits | it stops | as | settings |"]
     rows += ["|---|---|---|---|---|---|"]
-    rows += [_row(FOLLOWS[then]) for then in Then]
+    rows += [_row(FOLLOWS[then]) for then in FollowUp]
     return "\n".join(rows) + "\n"
 
 
-def advice(ended: Ended) -> str:
+def advice(ended: Ending) -> str:
     """Return what a person does about an ending, in words that fit every program."""
-    said = OURS.get(ended) or ADVICE[Ending(ended.value)]
+    said = OURS.get(ended) or ADVICE[ended]
     for place, words in PLACES.items():
         said = said.replace(place, words)
     return said

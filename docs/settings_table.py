@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lifecycle.settings import Settings
-from orchestrator.fielddocs import field_docs
+from orchestrator.config.field_docs import field_docs
 
 PAGE = Path(__file__).parent / "operations.md"
 BEGIN = "<!-- settings: written by docs/settings_table.py -->\n"

@@ -44,7 +44,7 @@ def make_repository(folder: Path) -> Path:
 
 
 async def main(folder: Path) -> int:
-    """Run one loop to its end and say what came of it."""
+    """Run one loop to its end and tell its result."""
     repo = make_repository(folder / "repository")
     script = folder / "script.json"
     script.write_text(json.dumps(SCRIPT), "utf-8")

@@ -1,38 +1,40 @@
-"""The audit: who did what to whom and why, in a chain that shows when it was changed.
+"""The audit: who did what, to which agent and why, in a chain that shows when it was changed.
 
 Owns the form of an entry, the chain and its check. Where entries are kept is the stores' business
-(`store/audit_trail.py`), which facts of a loop are entered is told in `store/audit_rows.py`.
+(`store/sqlite/audit_trail.py`), `store/rows/audit.py` says which facts of a loop are entered.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lifecycle.masking import masked
+from lifecycle.mask_values import masked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from runtime.masking import Masker
+    from runtime.masking.masker import Masker
 
 BEGINNING = "0" * 64
 """What the first entry names as the hash before it."""
 BROKEN = "audit_broken"
 """Action of the entry by which a writer notes that the trail does not end as it was left."""
 RUNNER = "runner"
-"""The actor where nobody asked: the loop itself went by its rules."""
+"""The actor where nobody asked: the loop itself, by its rules."""
+AUTO_RESUME = "auto-resume"
+"""The actor where the turns of a pause have passed."""
 LONGEST = 2000
 """Characters of a text that are kept; agents can make theirs as long as they like."""
-PAGE = 1000
 _encode = json.JSONEncoder(separators=(",", ":"), default=str, check_circular=False).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Something that is to be held."""
+    """Something that is to be recorded."""
 
     at: float
     actor: str
@@ -46,7 +48,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """Something that is held, and its place in the chain."""
+    """An act that is recorded, and its position in the chain."""
 
     seq: int
     at: float
@@ -62,22 +64,14 @@ class AuditEntry:
 
     def to_json(self) -> dict[str, Any]:
         """Return it for programs."""
-        return {
-            "seq": self.seq,
-            "at": self.at,
-            "actor": self.actor,
-            "action": self.action,
-            "subject": self.subject,
-            "outcome": self.outcome,
-            "reason": self.reason,
-            "details": json.loads(self.details),
-            "prev_hash": self.prev_hash,
-            "hash": self.hash,
-        }
+        return {**asdict(self), "details": json.loads(self.details)}
+
+
+_hashed = attrgetter(*(each.name for each in fields(AuditEntry) if each.name != "hash"))
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class AuditHead:
     """The newest entry as it was noted beside the trail."""
 
     seq: int
@@ -88,22 +82,12 @@ class Trail(Protocol):
     """Where entries are kept, in order, for good."""
 
     async def append(self, acts: Sequence[Act]) -> tuple[AuditEntry, ...]:
-        """Add to the end; returned means kept."""
-        ...
-
-    async def entries(
-        self, *, after: int = 0, limit: int = PAGE, newest: bool = False
-    ) -> tuple[AuditEntry, ...]:
-        """Return entries in order; with `newest`, the last `limit` of them."""
-        ...
-
-    def head(self) -> Head | None:
-        """Return the note beside the trail."""
+        """Add to the end; they are kept when this returns."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """Something that is wrong with the trail, and where."""
 
     seq: int
@@ -111,12 +95,12 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditVerdict:
     """What a check of the whole trail found."""
 
     count: int
-    head: Head | None
-    findings: tuple[Finding, ...]
+    head: AuditHead | None
+    findings: tuple[AuditFinding, ...]
 
     @property
     def whole(self) -> bool:
@@ -125,7 +109,7 @@ class Verdict:
 
 
 class Audit:
-    """Holds acts that are no facts of a loop; those are held with the decision they belong to."""
+    """Records acts that are not facts of a loop; those are recorded with their decision."""
 
     def __init__(
         self, trail: Trail, *, now: Callable[[], float], masker: Masker | None = None
@@ -143,7 +127,7 @@ class Audit:
         reason: str = "",
         details: Mapping[str, Any] | None = None,
     ) -> AuditEntry:
-        """Hold an act; returned means that it is in the trail."""
+        """Record an act; it is in the trail when this returns."""
         act = Act(
             at=self._now(),
             actor=actor,
@@ -156,29 +140,6 @@ class Audit:
         if self._masker:
             act = masked(act, self._masker)
         return (await self._trail.append((act,)))[-1]
-
-    async def entries(
-        self, *, after: int = 0, limit: int = PAGE, newest: bool = False
-    ) -> tuple[AuditEntry, ...]:
-        """Return entries in order; with `newest`, the last `limit` of them."""
-        return await self._trail.entries(after=after, limit=limit, newest=newest)
-
-    async def verify(self) -> Verdict:
-        """Check the whole trail against itself and the note beside it."""
-        # Read first: entries that come meanwhile are then no surprise.
-        noted = self._trail.head()
-        check = Check(noted)
-        async for page in self._pages():
-            check.take(page)
-        if noted is None and check.count and self._trail.head() is not None:
-            return await self.verify()  # the first entry came meanwhile
-        return check.verdict()
-
-    async def _pages(self) -> AsyncIterator[tuple[AuditEntry, ...]]:
-        after = 0
-        while page := await self._trail.entries(after=after):
-            yield page
-            after = page[-1].seq
 
 
 def seal(act: Act, seq: int, prev_hash: str) -> AuditEntry:
@@ -199,7 +160,7 @@ def seal(act: Act, seq: int, prev_hash: str) -> AuditEntry:
     )
 
 
-def break_noted(head: Head | None, at: float, found: str) -> Act:
+def break_noted(head: AuditHead | None, at: float, found: str) -> Act:
     """Return the act of noting that a trail does not end as it was left."""
     return Act(
         at=at,
@@ -212,14 +173,14 @@ def break_noted(head: Head | None, at: float, found: str) -> Act:
     )
 
 
-class Check:
+class AuditCheck:
     """Checks a trail page by page against the chain's rule, its numbers and its head."""
 
-    def __init__(self, head: Head | None) -> None:
+    def __init__(self, head: AuditHead | None) -> None:
         self._head = head
         self._seq, self._hash = 0, BEGINNING
         self.count = 0
-        self._findings: list[Finding] = []
+        self._findings: list[AuditFinding] = []
 
     def take(self, entries: Iterable[AuditEntry]) -> None:
         """Check the next entries."""
@@ -228,15 +189,15 @@ class Check:
             self._one(entry)
             self._seq, self._hash = entry.seq, entry.hash
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AuditVerdict:
         """Say what was found, once all entries are taken."""
         head = self._head
         if head is None and self.count:
             self._found(self._seq, "the note of the newest entry, kept beside the trail, is gone")
         elif head is not None and head.seq > self._seq:
             self._found(head.seq, f"{_span(self._seq + 1, head.seq)} cut off at the end")
-        newest = Head(self._seq, self._hash) if self.count else None
-        return Verdict(self.count, newest, tuple(self._findings))
+        newest = AuditHead(self._seq, self._hash) if self.count else None
+        return AuditVerdict(self.count, newest, tuple(self._findings))
 
     def _one(self, entry: AuditEntry) -> None:
         seq = entry.seq
@@ -244,25 +205,15 @@ class Check:
             self._found(seq, f"{_span(self._seq + 1, seq - 1)} missing before it")
         elif entry.prev_hash != self._hash:
             self._found(seq, "does not follow the entry before it: one of the two was changed")
-        if entry.hash != _hash(
-            seq,
-            entry.at,
-            entry.actor,
-            entry.action,
-            entry.subject,
-            entry.outcome,
-            entry.reason,
-            entry.details,
-            entry.prev_hash,
-        ):
-            self._found(seq, "was changed: its hash does not fit what it says")
+        if entry.hash != _hash(*_hashed(entry)):
+            self._found(seq, "was changed: its hash does not match its contents")
         elif entry.action == BROKEN:
             self._found(seq, f"notes that the trail was broken before it: {entry.reason}")
         if self._head is not None and seq == self._head.seq and entry.hash != self._head.hash:
             self._found(seq, "is not the entry that was written: the note beside it differs")
 
     def _found(self, seq: int, text: str) -> None:
-        self._findings.append(Finding(seq, text))
+        self._findings.append(AuditFinding(seq, text))
 
 
 def clipped(text: str) -> str:

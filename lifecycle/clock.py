@@ -1,4 +1,4 @@
-"""Where instants and timers come from; who waits takes a `Clock`, so that tests can step it."""
+"""The source of instants and timers; code that waits takes a `Clock`, which tests can step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONGEST_SLEEP = 60.0
-"""Seconds. A timer looks at the wall clock at least this often: it may have been set meanwhile."""
+"""Seconds. A timer checks the wall clock at least this often: it may have been set meanwhile."""
 
 
 LATE = 0.001
@@ -23,7 +23,7 @@ class Timer(Protocol):
     """Something that will happen, unless it is cancelled."""
 
     def cancel(self) -> None:
-        """Let it not happen."""
+        """Cancel it; harmless once it has happened."""
         ...
 
 
@@ -40,11 +40,11 @@ class Clock(Protocol):
 
 
 SET_BACK = 2.0
-"""Seconds. A step back of the wall clock that is larger was no correction by the way."""
+"""Seconds. A larger step back of the wall clock is not an ordinary correction."""
 
 
 class SystemClock:
-    """The real one; set back, it goes on as if it were not, so that no wait grows by the step.
+    """The real clock. If it is set back, it continues as if not, so that no wait gets longer.
 
     All of a process go alike.
     """

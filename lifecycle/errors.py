@@ -22,7 +22,7 @@ class UnknownLifecycleError(LifecycleError):
 
 
 class ConflictingUpdateError(LifecycleError):
-    """Somebody else wrote the record since it was read."""
+    """Another writer changed the record since it was read."""
 
 
 class StoreError(LifecycleError):
@@ -42,11 +42,11 @@ class StoreDamagedError(StoreError):
 
 
 class RecordsLostError(StoreError):
-    """There is no database where loops ran before; it is not begun anew unless a person says so."""
+    """There is no database where loops ran before; a new one is made only if a person says so."""
 
 
 class StateGoneError(StoreError):
-    """The lock or the records of a running loop are not where they were: it cannot go on."""
+    """The lock or the records of a running loop were moved or replaced: it cannot continue."""
 
 
 class RepositoryBusyError(LifecycleError):

@@ -9,57 +9,55 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from communication.watcher import MailboxWatcher
-from lifecycle.accounts import Accounts
-from lifecycle.bases import Bases
-from lifecycle.budgetcheck import require_counted
+from lifecycle.admission.budgets import Accounts
+from lifecycle.admission.slots import Slots
+from lifecycle.admission.unenforceable_budgets import require_counted
+from lifecycle.base_commits import BaseCommits
 from lifecycle.clock import Clock, SystemClock
-from lifecycle.confine import ConfinedCommands, Confiner
-from lifecycle.context import ContextBuilder
-from lifecycle.engine import Engine
+from lifecycle.context.snapshot import ContextBuilder
+from lifecycle.engine.ci_ports import provider_ports
+from lifecycle.engine.engine import LocalEngine
 from lifecycle.errors import LifecycleError
-from lifecycle.joints import surroundings
-from lifecycle.judging.right_code import finder, made_in
-from lifecycle.parts import Parts, logged
+from lifecycle.judging.code_origin import finder
+from lifecycle.launch.programs import here
+from lifecycle.launch.sandbox import SandboxedCommands, SandboxPlanner
 from lifecycle.paths import Paths
-from lifecycle.places import Places
-from lifecycle.programs import here
+from lifecycle.reporting import logged
 from lifecycle.result import LoopResult, LoopResultType
-from lifecycle.rounds import Rounds
-from lifecycle.setting_up.builds import BuildSetups
+from lifecycle.services import CommitWatch, MachineServices, SharedServices, pass_by
 from lifecycle.settings import Settings
-from lifecycle.shortfall import patiently
-from lifecycle.store.ground import Ground
+from lifecycle.shortage_retry import patiently
 from lifecycle.store.lock import RunnerLock
-from lifecycle.store.lost import refuse_lost
-from lifecycle.store.sqlite import SqliteStore
-from runtime.checkouts import JudgingCheckouts
+from lifecycle.store.lost_files import LostFilesCheck
+from lifecycle.store.lost_records import refuse_lost
+from lifecycle.store.sqlite.store import SqliteStore
+from runtime.capacity import room_for_agents
 from runtime.commands import CommandRunner
-from runtime.pool import provide
-from runtime.room import room_for_agents
-from runtime.scratch import sweep
-from runtime.setup.facts import SetupFacts
-from runtime.setup.portslots import PortSlots
+from runtime.setup.facts import GitSetupFacts
+from runtime.setup.port_ranges import PortSlots
+from runtime.temp_folders import sweep
+from runtime.thread_pool import provide
 from runtime.workspace import WorkspaceManager
-from runtime.worktrees_dir import JUDGING, default_worktrees_dir
+from runtime.workspaces.judging_checkouts import JudgingCheckouts
+from runtime.workspaces.worktrees_dir import JUDGING, default_worktrees_dir
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+    from collections.abc import AsyncIterator, Callable, Collection
 
     from ci.events import CIEvent
-    from ci.interface import CIProvider, Remote
-    from lifecycle.parts import Observer, Report
+    from ci.interface import CIProvider
+    from ci.ports import Remote
     from lifecycle.plan import Agent, Allowance, Plan, Task
-    from lifecycle.ports import Branches, Checkouts, Workspaces, WorkWatch
-    from lifecycle.store.port import LifecycleStore
+    from lifecycle.ports import Branches, Checkouts, Workspaces
+    from lifecycle.reporting import Observer, Report
+    from runtime.capacity import Room
     from runtime.process import TerminalManager
-    from runtime.room import Room
 
 __all__ = ["AgentLifecycleLoop", "LoopResult", "LoopResultType"]
 
@@ -87,7 +85,7 @@ class AgentLifecycleLoop:
         comm_file_path: Path | None = None,
         max_retries: int | None = None,
         retry_interval: float | None = None,
-        store: LifecycleStore | None = None,
+        store: SqliteStore | None = None,
         clock: Clock | None = None,
         settings: Settings | Callable[[], Settings] | None = None,
         who: str | None = None,
@@ -96,7 +94,7 @@ class AgentLifecycleLoop:
         checkpoint: Callable[[str], None] | None = None,
         checkouts: Checkouts | None = None,
         remote: Remote | None = None,
-        work_watch: WorkWatch | None = None,
+        work_watch: CommitWatch | None = None,
         held_files: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self.repo_dir = repo_dir.resolve()
@@ -111,88 +109,31 @@ class AgentLifecycleLoop:
         self._comm_file = comm_file_path
         self._settings = _reader(settings, max_retries, retry_interval)
         self._paths = Paths.of(self.repo_dir)
-        self._lock = RunnerLock(self._paths.root, who=who)
+        self._lock = RunnerLock(self._paths.root, who=who, machine=terminal_manager.machine)
         self._observers = observers
         self._report = report or logged
-        self._checkpoint = checkpoint
+        self._checkpoint = checkpoint or pass_by
         self._remote = remote
         self._checkouts: Checkouts = checkouts or _checkouts(self.repo_dir, workspace_manager)
         self._work_watch = work_watch
         self._held_files = held_files
         self._opening = asyncio.Lock()
-        self._engine: Engine | None = None
-        self._store: LifecycleStore | None = None
+        self._engine: LocalEngine | None = None
+        self._store: SqliteStore | None = None
         self._users = 0
 
     async def run_agent_loop(self, agent: Agent, task: Task) -> LoopResult:
-        """Run until the lifecycle ends; one recorded before for agent and task goes on.
+        """Run until the lifecycle ends; one recorded before for agent and task is continued.
 
         PlanError, before anything is begun, where a budget cannot hold one of its programs.
         """
         require_counted(agent, self._settings(), task.budget, self._budget_of_plan(task))
-        engine = await self._open()
-        try:
-            result = await engine.run(agent, task)
-            engine.require_ground()
-            return result
-        finally:
-            await self._leave()
+        async with self.opened() as engine:
+            return await engine.run(agent, task)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Engine]:
+    async def opened(self) -> AsyncIterator[LocalEngine]:
         """Hold the repository and listen, also while nothing runs."""
-        engine = await self._open()
-        try:
-            yield engine
-            engine.require_ground()
-        finally:
-            await self._leave()
-
-    async def notify(self, event: CIEvent) -> None:
-        """Take a CI event that does not come from the provider."""
-        self._running().notify(event)
-
-    async def shutdown(self) -> None:
-        """End all loops with SHUTDOWN: agents stopped, dirty work saved, records resumable."""
-        engine = self._engine
-        if engine is None:
-            # Whoever is just opening must hear of it too.
-            async with self._opening:
-                engine = self._engine
-        if engine is not None:
-            await engine.shutdown()
-
-    async def recover_agents(self) -> tuple[str, ...]:
-        """Bring to safety what a crashed runner left in the middle; returns whom."""
-        engine = await self._open()
-        try:
-            return await engine.recover_agents()
-        finally:
-            await self._leave()
-
-    async def cleanup_agent(self, agent_id: str) -> None:
-        """Remove an agent's workspace and branch; unmerged work stays under a ref. Idempotent."""
-        engine = await self._open()
-        try:
-            await engine.cleanup_agent(agent_id)
-        finally:
-            await self._leave()
-
-    @property
-    def engine(self) -> Engine:
-        """The engine while something runs, for those who watch it."""
-        return self._running()
-
-    def _running(self) -> Engine:
-        if self._engine is None:
-            raise LifecycleError("nothing runs; call run_agent_loop first")
-        return self._engine
-
-    def _budget_of_plan(self, task: Task) -> Allowance | None:
-        mine = any(each.id == task.id for each in self.plan.tasks)
-        return self.plan.budget if mine else None
-
-    async def _open(self) -> Engine:
         async with self._opening:
             self._users += 1
             if self._engine is None:
@@ -203,13 +144,53 @@ class AgentLifecycleLoop:
                     self._users -= 1
                     await self._close()
                     raise
-            return self._engine
+            engine = self._engine
+        try:
+            yield engine
+            engine.require_ground()
+        finally:
+            async with self._opening:
+                self._users -= 1
+                if self._users == 0:
+                    await self._close()
 
-    async def _leave(self) -> None:
-        async with self._opening:
-            self._users -= 1
-            if self._users == 0:
-                await self._close()
+    async def notify(self, event: CIEvent) -> None:
+        """Take a CI event that does not come from the provider."""
+        self._running().hear(event)
+
+    async def shutdown(self) -> None:
+        """End all loops with SHUTDOWN: agents stopped, dirty work saved, records resumable."""
+        engine = self._engine
+        if engine is None:
+            # One that is just opening must hear of it too.
+            async with self._opening:
+                engine = self._engine
+        if engine is not None:
+            await engine.shutdown()
+
+    async def recover_agents(self) -> tuple[str, ...]:
+        """Bring to safety what a crashed runner left in the middle; returns the agent ids."""
+        async with self.opened() as engine:
+            return await engine.recover_agents()
+
+    async def cleanup_agent(self, agent_id: str) -> None:
+        """Remove an agent's workspace and branch; unmerged work stays under a ref. Idempotent."""
+        async with self.opened() as engine:
+            await engine.cleanup_agent(agent_id)
+
+    @property
+    def engine(self) -> LocalEngine:
+        """The engine while something runs, for those who watch it."""
+        return self._running()
+
+    def _running(self) -> LocalEngine:
+        if self._engine is None:
+            raise LifecycleError("nothing runs; call run_agent_loop first")
+        return self._engine
+
+    def _budget_of_plan(self, task: Task) -> Allowance | None:
+        mine = any(each.id == task.id for each in self.plan.tasks)
+        return self.plan.budget if mine else None
 
     async def _close(self) -> None:
         engine, self._engine = self._engine, None
@@ -222,12 +203,12 @@ class AgentLifecycleLoop:
             self._store = None
             self._lock.release()
 
-    async def _own_store(self) -> LifecycleStore:
+    async def _own_store(self) -> SqliteStore:
         database = self._paths.database
-        await refuse_lost(database, self._branches)
+        await refuse_lost(database, self._branches.agents)
         return await SqliteStore.open(database, clock=self._clock.now)
 
-    async def _build(self) -> Engine:
+    async def _build(self) -> LocalEngine:
         provide()
         report = self._report
         await patiently(self._take, report)
@@ -236,35 +217,48 @@ class AgentLifecycleLoop:
         if store is None:
             store = await patiently(self._own_store, report)
         self._store = store
-        confiner = Confiner(
+        sandbox = SandboxPlanner(
             self.repo_dir,
             self._paths.root,
             home=Path.home(),
             path=os.environ.get("PATH", ""),
             report=self._given_weaker,
         )
-        commands = ConfinedCommands(CommandRunner(self._terminals), confiner, self._settings)
-        look = finder(self.repo_dir, self._paths, self._terminals, self._settings)
         settings = self._settings
+        commands = SandboxedCommands(CommandRunner(self._terminals), sandbox, settings)
         room = self._room()
-        places = Places(lambda: min(settings().max_live_agents, room.agents))
-        parts = Parts(
-            repo=self.repo_dir,
-            paths=self._paths,
+        slots = Slots(lambda: min(settings().max_live_agents, room.agents))
+        shared = SharedServices(
             store=store,
             clock=self._clock,
             settings=settings,
+            accounts=Accounts(store, self._clock, freed=slots.serve),
+            slots=slots,
+            base_commits=BaseCommits(store, self._branches),
+            ci=self._ci,
+            masker=self._masker,
+            plans={task.id: self.plan.mark() for task in self.plan.tasks},
+            observers=list(self._observers),
+            report=report,
+            gone=str
+            if self._given_store is not None
+            else LostFilesCheck(self._paths.database).gone,
+            checkpoint=self._checkpoint,
+        )
+        machine = MachineServices(
+            shared=shared,
+            repo=self.repo_dir,
+            paths=self._paths,
             workspaces=self._workspaces,
             terminals=self._terminals,
             branches=self._branches,
             checkouts=self._checkouts,
             commands=commands,
-            setup_facts=SetupFacts(self.repo_dir),
+            setup_facts=GitSetupFacts(self.repo_dir),
             ports=PortSlots(self._paths.ports),
             watcher=MailboxWatcher(
                 poll_interval=settings().breakpoint_check_interval, polls_only=room.tight
             ),
-            rounds=Rounds(self._terminals, self._clock, report=report),
             builder=ContextBuilder(
                 Renderer(
                     self._paths.templates,
@@ -272,46 +266,18 @@ class AgentLifecycleLoop:
                     mask=self._masker.mask,
                 )
             ),
-            places=places,
-            bases=Bases(store, self._branches),
-            confiner=confiner,
-            accounts=Accounts(store, self._clock, freed=places.serve),
-            other_code=look,
+            sandbox=sandbox,
+            other_code=finder(self.repo_dir, self._paths, self._terminals, settings),
             held_files=self._held_files,
             withheld=self._terminals.withheld,
-            around=here(),
-            ci=self._ci,
-            masker=self._masker,
+            host=here(),
             comm_file=self._comm_file,
             work_watch=self._work_watch,
-            observers=list(self._observers),
-            plans={task.id: self.plan.mark() for task in self.plan.tasks},
+            machine_id=self._terminals.machine,
         )
         if self._ci is not None:
-            self._ci.bind(
-                surroundings(
-                    branches=self._branches,
-                    checkouts=self._checkouts,
-                    commands=commands,
-                    store=store,
-                    now=self._clock.now,
-                    folder=self._paths.ci,
-                    terminals=self._terminals,
-                    other_code=look,
-                    made=partial(made_in, self._paths),
-                    call_at=self._clock.call_at,
-                    remote=self._remote,
-                    masker=self._masker,
-                    against_unasked=self._against(store),
-                    builds=BuildSetups(parts),
-                )
-            )
-        if self._given_store is None:
-            parts.gone = Ground.of(self._paths.database).gone
-        parts.report = self._report
-        if self._checkpoint is not None:
-            parts.checkpoint = self._checkpoint
-        return Engine(parts)
+            self._ci.bind(provider_ports(machine, remote=self._remote))
+        return LocalEngine(machine)
 
     async def _take(self) -> None:
         self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -324,9 +290,6 @@ class AgentLifecycleLoop:
         if room.agents < wanted:
             self._report("machine_small", agents=room.agents, wanted=wanted, reason=room.why)
         return room
-
-    def _against(self, store: LifecycleStore) -> Callable[[str, str], Awaitable[str]] | None:
-        return None if self._work_watch is None else partial(self._work_watch.against, store)
 
     def _given_weaker(self, what: str) -> None:
         self._report("isolation_weaker", reason=what)

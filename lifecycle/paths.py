@@ -14,36 +14,34 @@ STATE_FOLDER = ".loopwright"
 _path = lru_cache(maxsize=1024)(Path)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
     """The `.loopwright` folder of one repository."""
 
     root: Path
+    database: Path
+    """The canonical records."""
+    ci: Path
+    """What the local CI provider keeps."""
+    templates: Path
+    """The user's own templates, which come before ours."""
+    programs: Path
+    """Where agents find `loopwright` when their PATH does not lead to it."""
+    ports: Path
+    """Which lifecycle has which range of ports."""
 
     @classmethod
     def of(cls, repo: Path) -> Paths:
-        """Name the state folder of a repository."""
-        return cls(repo / STATE_FOLDER)
-
-    @property
-    def database(self) -> Path:
-        """The canonical records."""
-        return self.root / "state.db"
-
-    @property
-    def ci(self) -> Path:
-        """What the local CI provider keeps."""
-        return self.root / "ci"
-
-    @property
-    def templates(self) -> Path:
-        """The user's own templates, which come before ours."""
-        return self.root / "templates"
-
-    @property
-    def programs(self) -> Path:
-        """Where agents find `loopwright` when their PATH does not lead to it."""
-        return self.root / "bin"
+        """Name the state folder of a repository, and what is in it."""
+        root = repo / STATE_FOLDER
+        return cls(
+            root=root,
+            database=root / "state.db",
+            ci=root / "ci",
+            templates=root / "templates",
+            programs=root / "bin",
+            ports=root / "ports.json",
+        )
 
     def log(self, agent_id: str, attempt: int) -> Path:
         """What the agent of one attempt printed."""
@@ -61,17 +59,12 @@ class Paths:
         """What is known of the set-up of one agent's workspace and judging checkout."""
         return _path(f"{self.root}/setup/{agent_id}")
 
-    @property
-    def ports(self) -> Path:
-        """Which lifecycle has which range of ports."""
-        return self.root / "ports.json"
-
     def summary(self, agent_id: str, attempt: int) -> Path:
         """The summary that an attempt starts with."""
         return _path(f"{self.root}/summaries/{agent_id}/{attempt}.md")
 
     def edited(self, agent_id: str, attempt: int) -> Path:
-        """A person's text that takes the place of that summary."""
+        """A person's text that replaces that summary."""
         return _path(f"{self.root}/summaries/{agent_id}/{attempt}.edited.md")
 
     def prompt(self, agent_id: str, attempt: int) -> Path:

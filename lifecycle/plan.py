@@ -1,4 +1,4 @@
-"""What is to be done and by whom: tasks, agents and the plan that holds them.
+"""What is to be done and by which agent: tasks, agents and the plan that holds them.
 
 Owns the validation of user-given plans (names, dependencies, cycles). Does no I/O.
 """
@@ -6,14 +6,17 @@ Owns the validation of user-given plans (names, dependencies, cycles). Does no I
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from lifecycle.errors import PlanError
+from lifecycle.record import LOOSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from lifecycle.record import AgentLifecycle
 
 MOST_RETRIES = 1_000_000
 NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
@@ -24,8 +27,8 @@ def checked_name(value: str) -> str:
     """Return the id unchanged, or say why it cannot name a branch and a folder."""
     if not NAME_PATTERN.fullmatch(value) or ".." in value or value.endswith(".lock"):
         raise ValueError(
-            f"{value!r} is no usable id: 1 to 64 letters, digits, '.', '_' or '-', starting with a "
-            "letter or digit, without '..', not ending in '.' or '.lock'"
+            f"{value!r} is not a usable id: 1 to 64 letters, digits, '.', '_' or '-', starting "
+            "with a letter or digit, without '..', not ending in '.' or '.lock'"
         )
     return value
 
@@ -40,7 +43,7 @@ def check_words(words: Iterable[str]) -> None:
 
 
 def check_variables(names: Iterable[str]) -> None:
-    """Refuse what is no name of a variable, without quoting what follows a `=`: it may be a key."""
+    """Refuse what does not name a variable, without quoting what follows a `=`: it may be a key."""
     for name in names:
         before, equals, _ = name.partition("=")
         if equals and before:
@@ -49,14 +52,14 @@ def check_variables(names: Iterable[str]) -> None:
                 "value in the environment"
             )
         if not before or any(letter.isspace() or letter == "\0" for letter in name):
-            raise ValueError(f"{before!r} is no name of a variable")
+            raise ValueError(f"{before!r} is not the name of a variable")
 
 
 def check_chain(names: tuple[str, ...]) -> None:
     """Refuse a chain of agent programs in which one stands twice."""
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{name!r} stands twice in the chain; name each program once")
+            raise ValueError(f"{name!r} is in the chain twice; name each program once")
 
 
 class Allowance(BaseModel):
@@ -92,6 +95,8 @@ class Task(BaseModel):
     tags: tuple[str, ...] = ()
     agent: str | None = None
     """Name of the plan's agent that works on it; the plan's default if not given."""
+    type: str | None = None
+    """Type of the agent that works on it, instead of what the agent says."""
     base: str | None = None
     """Branch to start from and to merge into; the repository's current branch if not given."""
     budget: Allowance | None = None
@@ -104,6 +109,19 @@ class Task(BaseModel):
         if self.id in self.dependencies:
             raise ValueError(f"task {self.id} depends on itself")
         return self
+
+
+class AgentType(BaseModel):
+    """What a plan lets follow when an agent of a type is done or fails."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    on_error: Literal["end", "requeue", "shutdown"] = "end"
+    """It fails: the others continue, its task goes back into the queue, or all is shut down."""
+    on_done: Literal["end", "shutdown"] = "end"
+    """Its task is complete: the others continue, or all is shut down."""
+    requeues: int = Field(1, ge=1, le=100, strict=True)
+    """Times at most that a task goes back into the queue, each time with all its retries."""
 
 
 class Agent(BaseModel):
@@ -122,6 +140,10 @@ class Agent(BaseModel):
     """More arguments for a known agent program."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables to set for the agent, beside the fixed ones."""
+    type: str | None = None
+    """One of the plan's types, which says what follows when it is done or fails."""
+    policy: AgentType | None = None
+    """What its type says, for those who know the plan no more."""
 
     @field_validator("command", "args")
     @classmethod
@@ -163,10 +185,6 @@ def default_agent_id(task_id: str) -> str:
     return f"agent-{task_id}"
 
 
-LOOSE = "run"
-"""The name of the plan to which all tasks belong that came with none."""
-
-
 class PlanMark(BaseModel):
     """What a lifecycle remembers of the plan that it belongs to."""
 
@@ -174,6 +192,15 @@ class PlanMark(BaseModel):
 
     name: str = Field(LOOSE, min_length=1, max_length=200)
     budget: Allowance | None = None
+
+
+_LOOSE = PlanMark()
+
+
+def plan_of(record: AgentLifecycle) -> PlanMark:
+    """Return the plan that a lifecycle belongs to."""
+    kept = record.facts.get("plan")
+    return PlanMark.model_validate(kept) if kept else _LOOSE
 
 
 class Plan(BaseModel):
@@ -184,6 +211,8 @@ class Plan(BaseModel):
     tasks: tuple[Task, ...]
     agents: dict[str, Agent] = Field(default_factory=dict)
     """Templates by name; `agent_id` is set per task when one is used."""
+    types: dict[str, AgentType] = Field(default_factory=dict)
+    """Types of agents by name; tasks and agents name theirs."""
     name: str = Field(LOOSE, min_length=1, max_length=200)
     """Under which its costs are counted; by default the name of its file, without the ending."""
     budget: Allowance | None = None
@@ -222,9 +251,7 @@ def check_dependencies(tasks: Iterable[Task]) -> None:
                 )
     cycle = _find_cycle(by_id)
     if cycle:
-        raise ValueError(
-            f"the dependencies run in a circle: {' -> '.join(cycle)}; remove one of them"
-        )
+        raise ValueError(f"the dependencies form a cycle: {' -> '.join(cycle)}; remove one of them")
 
 
 def _find_cycle(by_id: dict[str, Task]) -> list[str]:

@@ -1,6 +1,6 @@
 """What the loop needs from the outside, as narrow as it needs it.
 
-The rooms below give these; `orchestrator.wiring` or whoever builds an `AgentLifecycleLoop` by hand
+The rooms below give these; `orchestrator.wiring` or the code that builds an `AgentLifecycleLoop`
 joins them. CI has its own protocol in `ci.interface`.
 """
 
@@ -13,25 +13,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.settings import Network
-    from lifecycle.store.port import LifecycleStore
-    from runtime.activity import Activity
-    from runtime.begun import BegunMerge
-    from runtime.branches import MergeOutcome, PreparedMerge
+    from runtime.branches import BranchMerge, PreparedMerge
     from runtime.commands import CommandResult
-    from runtime.history import Unmerged
+    from runtime.git.history import Unmerged
+    from runtime.git.porcelain import ChangedFile, GitCommit, TreeStatus
     from runtime.process import AgentProcess, ProcessIdentity, SpawnOrder, StopReport
-    from runtime.rebuild import Rebuilt
-    from runtime.saving import SavedWork
-    from runtime.setup.inputs import Tree
-    from runtime.tree import ChangedFile, Commit, TreeStatus
+    from runtime.processes.activity import Activity
     from runtime.workspace import Workspace
+    from runtime.workspaces.begun_merge import BegunMerge
+    from runtime.workspaces.rebuild import Rebuilt
+    from runtime.workspaces.saved_work import SavedCommit
 
 
 class Workspaces(Protocol):
     """One folder and branch per agent, kept across attempts."""
 
     async def prepare(self, agent_id: str, *, base: str | None = None) -> Workspace:
-        """Return the agent's workspace, making or mending it."""
+        """Return the agent's workspace, making or repairing it."""
         ...
 
     async def open(self, agent_id: str) -> Workspace | None:
@@ -60,7 +58,7 @@ class Workspaces(Protocol):
 
     async def recent_commits(
         self, workspace: Workspace, limit: int = 10, *, head: str | None = None
-    ) -> tuple[Commit, ...]:
+    ) -> tuple[GitCommit, ...]:
         """Return the newest commits since the base."""
         ...
 
@@ -78,19 +76,19 @@ class Workspaces(Protocol):
 
     async def save_dirty(
         self, workspace: Workspace, attempt: int, *, reason: str
-    ) -> SavedWork | None:
+    ) -> SavedCommit | None:
         """Keep uncommitted work under a ref; None when there is none."""
         ...
 
     async def rebuild(self, agent_id: str, attempt: int) -> Rebuilt | None:
-        """Make a workspace anew that cannot be read, its files saved; None where it can be."""
+        """Make a workspace again that cannot be read, its files saved; None if it can be read."""
         ...
 
     async def strip(self, workspace: Workspace, commit: str) -> bool:
         """Leave just this commit there; False where that is not so and work would be lost."""
         ...
 
-    async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
+    async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedCommit | None:
         """Save what is not merged, then remove the workspace."""
         ...
 
@@ -127,7 +125,7 @@ class Terminals(Protocol):
         ...
 
 
-class History(Protocol):
+class BranchHistory(Protocol):
     """What commits build on which."""
 
     async def unmerged(self, tips: Collection[str], base: str) -> Unmerged:
@@ -159,7 +157,7 @@ class Branches(Protocol):
     """The branches of the repository."""
 
     @property
-    def history(self) -> History:
+    def history(self) -> BranchHistory:
         """Ask what builds on what."""
         ...
 
@@ -169,7 +167,7 @@ class Branches(Protocol):
 
     async def merge(
         self, branch: str, into: str, *, message: str, expected_head: str | None = None
-    ) -> MergeOutcome:
+    ) -> BranchMerge:
         """Merge completely or change nothing."""
         ...
 
@@ -179,7 +177,7 @@ class Branches(Protocol):
         """Make the merge commit; no branch is moved."""
         ...
 
-    async def carry_out(self, prepared: PreparedMerge) -> MergeOutcome:
+    async def carry_out(self, prepared: PreparedMerge) -> BranchMerge:
         """Let the target be the prepared commit, unless it moved meanwhile."""
         ...
 
@@ -207,7 +205,7 @@ class Branches(Protocol):
         """Return the branch that the user has checked out, and its head, if the commit is in it."""
         ...
 
-    async def join(self, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
+    async def join(self, commits: tuple[str, ...], *, message: str) -> BranchMerge:
         """Return a commit that holds all of these, moving no branch."""
         ...
 
@@ -258,21 +256,7 @@ class Checkouts(Protocol):
         ...
 
 
-class WorkWatch(Protocol):
-    """Notes what the work of agents would loosen of what holds them."""
-
-    async def captured(
-        self, store: LifecycleStore, agent_id: str, since: Sequence[str], tips: Sequence[str]
-    ) -> None:
-        """Record what the tips have and `since` has not, before any of it can be merged."""
-        ...
-
-    async def against(self, store: LifecycleStore, base: str, head: str) -> str:
-        """Say why nobody merges these commits unasked; nothing when nothing speaks against it."""
-        ...
-
-
-class Commands(Protocol):
+class TaskCommands(Protocol):
     """Shell commands of the task: gates and tests."""
 
     async def run(  # noqa: PLR0913  # all by name
@@ -305,28 +289,4 @@ class Ports(Protocol):
 
     def give_back(self, agent_id: str) -> None:
         """Let others have it."""
-        ...
-
-
-class SetupFacts(Protocol):
-    """What git says about commits and folders that are to be set up."""
-
-    async def tree(self, commit: str) -> Tree:
-        """Return the files of a commit."""
-        ...
-
-    async def shared(self, commit: str, other: str) -> str | None:
-        """Return the newest commit that this one and another build on."""
-        ...
-
-    async def included(self) -> tuple[str, ...]:
-        """Return what .worktreeinclude names among what no commit holds."""
-        ...
-
-    async def links(self) -> frozenset[str]:
-        """Return the links in the user's checkout that git tracks."""
-        ...
-
-    async def others(self, folder: Path) -> frozenset[str]:
-        """Return what is in a workspace and not in its index, ignored or not."""
         ...

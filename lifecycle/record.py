@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from lifecycle.machine.money import Spent
+from lifecycle.machine.budget import Spent
+from lifecycle.machine.effects import Effect  # noqa: TC001  # json_form reads annotations
+from lifecycle.machine.events import AgentReport, Event, PersonEvent
 from lifecycle.machine.states import Coarse, State, coarse
 
-if TYPE_CHECKING:
-    from lifecycle.machine.effects import Effect
-    from lifecycle.machine.events import Event, Report
-
+LOOSE = "run"
+"""The name of the plan to which all tasks belong that came with none."""
 AgentState = Coarse
 """queued, running, completed, rejected, accepted."""
 
@@ -40,7 +40,7 @@ class AgentLifecycle:
     work: State | None = None
     """The machine's state; None for records that no loop drives."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """What the loop needs to go on after a crash: task, agent, workspace, base commit."""
+    """What the loop needs to continue after a crash: task, agent, workspace, base commit."""
     birth: str = field(default_factory=lambda: secrets.token_hex(4))
     """Tells this record from an earlier one of the same agent; part of every effect's id."""
     version: int = 0
@@ -107,7 +107,7 @@ class AttemptRow:
     """Processes it left behind, or that had to be killed when it was stopped."""
     program: str = ""
     """Which agent program it was."""
-    report: Report | None = None
+    report: AgentReport | None = None
     """What that program told of it; None where it tells nothing."""
     before: Used | None = None
     """What earlier processes of the same attempt used, which were interrupted."""
@@ -202,17 +202,31 @@ class SpendingSum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class OperatorRequest:
     """What a person or another program asked of a lifecycle, waiting for its owner."""
 
     request_id: int
-    agent_id: str
+    agent_id: str | None
+    """None where the runner itself is asked."""
     at: float
     event: Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Reply:
+    """What became of a request so far."""
+
+    begun: bool
+    """Whether somebody carries it out, or did."""
+    answered: bool
+    problem: str = ""
+    """Why it was refused."""
+    text: str = ""
+    """The result, where that is more than a change of the record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
     """Everything one decision writes, in one transaction."""
 
     record: AgentLifecycle
@@ -225,7 +239,7 @@ class Commit:
     """Ids of effects that are carried out, or overtaken."""
     attempt: AttemptRow | None = None
     spending: Spending | None = None
-    """What an attempt used; written again, it takes the place of what was written before."""
+    """What an attempt used; writing it again replaces what was written before."""
     taken: tuple[int, ...] = ()
     """Ids of requests that are answered by this decision."""
 
@@ -255,9 +269,49 @@ class Outline(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class RecordPage:
     """One page of a listing, newest first."""
 
     records: tuple[AgentLifecycle, ...]
     next_cursor: int | None = None
     """Pass as `cursor` for the next page; None when this was the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnerOrder(PersonEvent):
+    """Base of what is asked of a runner."""
+
+    @property
+    def verb(self) -> str:
+        """What is to be done, for the audit."""
+        return type(self).__name__
+
+    @property
+    def subject(self) -> str:
+        """What it is about, for the audit."""
+        return "runner"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullRequestOrder(RunnerOrder):
+    """Merge or close a pull request."""
+
+    action: str
+    number: int
+    along: bool = False
+    verify: bool = True
+
+    @property
+    def verb(self) -> str:
+        """What is to be done, as it is typed."""
+        return f"pr {self.action}"
+
+    @property
+    def subject(self) -> str:
+        """Which one."""
+        return f"pull request {self.number}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveriesOrder(RunnerOrder):
+    """Look for deliveries that wait to be worked on: some were put back, or came by hand."""

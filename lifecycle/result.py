@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.asking import asked, ways
 from lifecycle.machine.states import (
     About,
     Accepted,
@@ -19,6 +18,7 @@ from lifecycle.machine.states import (
     State,
     Suspended,
 )
+from lifecycle.needs_person import asked, ways
 
 if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
@@ -37,7 +37,7 @@ class LoopResultType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopResult:
-    """What came of a loop."""
+    """The result of a loop."""
 
     result_type: LoopResultType
     task_id: str
@@ -90,7 +90,7 @@ def _left_to_people(record: AgentLifecycle) -> LoopResult:
     state = record.work
     told = record.error or f"waits for a {_person(record)}"
     if state is not None and (how := ways(record.agent_id, state)):
-        told = f"{told.rstrip('. ')}; go on with {how}, and run it again"
+        told = f"{told.rstrip('. ')}; continue with {how}, and run it again"
     result = _result(record, LoopResultType.BLOCKED, told)
     return result if result.blocked_on else replace(result, blocked_on=[_person(record)])
 

@@ -5,27 +5,44 @@ Where the values come from (command line, environment, files) is not decided her
 
 from __future__ import annotations
 
+import math
 import warnings
 import zlib
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from lifecycle.machine.money import UNITS
+from ci.forge_registry import SENDERS
+from lifecycle.machine.budget import UNITS
 from lifecycle.machine.policy import Policy
 from lifecycle.plan import MOST_RETRIES, check_chain, check_variables, check_words
-from lifecycle.prices import check_price
 from runtime.setup.globs import refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lifecycle.plan import Task
+    from runtime.agents.outcome import Tokens
+
+    Provider = str
+else:
+    Provider = Literal[("local", *SENDERS)]
 
 Network = Literal["allow", "none"]
+FORMER_NAMES = {
+    f"box_{each}": f"sandbox_{each}"
+    for each in ("engine", "image", "readable", "writable", "login")
+}
+"""Earlier names of settings, which are still read, with a warning."""
 BREAKERS = ("stuck_limit", "same_gate_limit")
 """Settings that ask a person before the retries are used up."""
 
 # The setting `copy` has the name of a deprecated method of pydantic's, which nothing here calls.
 warnings.filterwarnings("ignore", 'Field name "copy" in "Settings" shadows', UserWarning)
+
+_PARTS = ("input", "cached", "output")
+_NEEDED = ("input", "output")
+_MILLION = 1_000_000
 
 
 class Settings(BaseModel):
@@ -79,7 +96,7 @@ class Settings(BaseModel):
     idle_limit: float = Field(1800.0, ge=0)
     """Seconds an attempt may show no output, no file change and no CPU use; 0 for no limit."""
     tool_limit: float = Field(7200.0, ge=0)
-    """The same while a tool of the agent runs a program, in place of idle_limit; 0 for no limit."""
+    """The same while a tool of the agent runs a program, instead of idle_limit; 0 for no limit."""
     max_events: int = Field(500_000, ge=0)
     """Events that an agent's program may report in one attempt; 0 for no limit."""
     max_tool_calls: int = Field(5000, ge=0)
@@ -137,7 +154,7 @@ class Settings(BaseModel):
     """Folder for the workspaces of agents, read at a start; relative ones begin at the repository.
     By default one for each repository in $XDG_STATE_HOME/loopwright (~/.local/state/loopwright)."""
     isolation: Literal["process", "container"] = "process"
-    """How agents are kept apart: by a session of their own, or in a box; see docs/isolation.md."""
+    """How agents are kept apart: in own sessions, or each in a sandbox; see docs/isolation.md."""
     network: Network = "allow"
     """Whether agents reach the network, which most need for their model."""
     memory_limit_mb: int | None = Field(None, ge=16, le=4_194_304)
@@ -150,22 +167,22 @@ class Settings(BaseModel):
     """Open files of each of an agent's processes."""
     allow_weaker: bool = False
     """Start agents also where this machine cannot give a level or a limit as asked; it is said."""
-    box_engine: Literal["bubblewrap", "podman", "docker"] | None = None
-    """What makes the box; by default the first of these that works."""
-    box_image: str = ""
+    sandbox_engine: Literal["bubblewrap", "podman", "docker"] | None = None
+    """What makes the sandbox; by default the first of these that works."""
+    sandbox_image: str = ""
     """For podman and docker: the image with the agent's program."""
-    box_readable: tuple[str, ...] = ()
-    """Paths that an agent in a box may read too; relative ones begin at the repository."""
-    box_writable: tuple[str, ...] = ()
-    """Paths that an agent in a box may write too."""
-    box_login: str = ""
+    sandbox_readable: tuple[str, ...] = ()
+    """Paths that an agent in a sandbox may read too; relative ones begin at the repository."""
+    sandbox_writable: tuple[str, ...] = ()
+    """Paths that an agent in a sandbox may write too."""
+    sandbox_login: str = ""
     """Whose sign-in is shown inside, read-only: claude, codex, gemini, opencode, or a path."""
     log_cap_bytes: int = Field(10 * 1024 * 1024, ge=4096)
     """Size of an attempt's log; of more the head and the tail are kept."""
     retention_hours: float = Field(24.0, ge=0)
     """Hours that accepted and rejected records, their logs and snapshots are kept. What is older is
     looked for each hour, or each quarter of these hours where that is less."""
-    providers: tuple[Literal["local", "github", "gitlab", "gitea", "generic"], ...] = ("local",)
+    providers: tuple[Provider, ...] = ("local",)
     """Who keeps pull requests and judges commits: the first that has pull requests keeps them, the
     verdicts of all are joined; see docs/providers/README.md."""
     remote: str = "origin"
@@ -183,7 +200,7 @@ class Settings(BaseModel):
     checks_grace: float = Field(120.0, ge=0, le=86_400)
     """Seconds in which checks may begin on a new commit before it counts as having none."""
     ci_fix_limit: int = Field(5, ge=0, le=1000)
-    """Attempts in a row to mend red checks of a pull request before a person is waited for."""
+    """Attempts in a row to fix red checks of a pull request before a person is waited for."""
     on_conflict: Literal["agent", "ask"] = "agent"
     """Who resolves work that does not go together (conflicts, red merges): a fresh attempt, or you.
     An accepted head that was resolved waits for a new decision."""
@@ -346,3 +363,36 @@ class Settings(BaseModel):
 
 
 _BUDGETS = tuple(f"{scope}budget_{unit}" for scope in ("", "plan_", "day_") for unit in UNITS)
+
+
+def check_price(program: str, price: Mapping[str, float]) -> None:
+    """Refuse a price by which nothing can be counted."""
+    form = f"{program} = {{ input = 1.25, output = 10.0 }}, in dollars per million tokens"
+    for part, dollars in price.items():
+        if part not in _PARTS:
+            raise ValueError(f"{part!r} is not part of a price; write {form}")
+        if not (math.isfinite(dollars) and dollars >= 0):
+            raise ValueError(f"{dollars:g} is not a price of {part}; write {form}")
+    missing = [part for part in _NEEDED if part not in price]
+    if missing:
+        raise ValueError(f"{program} lacks a price of {' and '.join(missing)}; write {form}")
+
+
+def price_of(
+    prices: Mapping[str, Mapping[str, float]], program: str, model: str
+) -> Mapping[str, float] | None:
+    """Return the price of a program with that model, else of the program."""
+    return prices.get(f"{program}:{model}") or prices.get(program)
+
+
+def cost_of(price: Mapping[str, float], tokens: Tokens, *, input_holds_cached: bool) -> float:
+    """Return dollars. What a program counts beside input and output costs as one of these."""
+    plain = tokens.input - tokens.cached if input_holds_cached else tokens.input
+    beside = max(0, tokens.total - plain - tokens.cached - tokens.output)
+    thought = min(tokens.reasoning, beside)  # some count it among the output
+    dollars = (
+        (plain + beside - thought) * price["input"]
+        + tokens.cached * price.get("cached", price["input"])
+        + (tokens.output + thought) * price["output"]
+    )
+    return dollars / _MILLION

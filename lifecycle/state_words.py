@@ -1,7 +1,8 @@
-"""The words for the states of a lifecycle: one spelling wherever people and programs read one.
+"""The name of each state, as people and programs read and type it.
 
-From the name and the fields of a work state to its word. Works on plain values and imports nothing,
-so that lists stay fast. Must not decide anything, and must not say what a state waits for.
+From the name and the fields of a work state to its word: one spelling wherever people and programs
+read one. Works on plain values and imports nothing, so that lists stay fast. Must not decide
+anything, and must not say what a state waits for.
 """
 
 from __future__ import annotations
@@ -73,8 +74,21 @@ _OF_RECORD = {
     "rejected": REJECTED,
 }
 """Of records that no loop drives, which have no work state."""
-_GOES_ON = frozenset((STARTING, WORKING, STOPPING, VERIFYING, WAITING))
+_UNDER_WAY = frozenset((STARTING, WORKING, STOPPING, VERIFYING))
+_GOES_ON = _UNDER_WAY | {WAITING}
 """What a runner moves on; without one it is stopped."""
+_COMMANDS = {
+    "question": ("answer {} TEXT",),
+    "review": ("summary approve {}",),
+    "no_progress": ("guide {} TEXT", "resume {}"),
+    "ci_limit": ("unblock {}", "resume {}"),
+    "pr_timeout": ("resume {}", "unblock {}"),
+    "conflict": ("resume {}", "unblock {} TEXT"),
+    "dependency": ("unblock {}", "reject {}"),
+    "setup": ("unblock {}", "guide {} TEXT"),
+    "blocked_timeout": ("unblock {}", "answer {} TEXT"),
+}
+"""By what a person is waited for."""
 
 
 def word_of(
@@ -105,6 +119,16 @@ def word_on(record: AgentLifecycle, *, runs: bool = True) -> str:
     if record.work is None:
         return _OF_RECORD[record.state]
     return word_for(record.work, runs=runs)
+
+
+def is_under_way(kind: str) -> bool:
+    """Tell whether an attempt is under way in a work state, given by its name."""
+    return _OF_WORK.get(kind) in _UNDER_WAY
+
+
+def commands_for(about: str) -> tuple[str, ...]:
+    """Return the commands that move on what waits for a person; {} stands for the agent."""
+    return _COMMANDS[about]
 
 
 def spelled(word: str) -> str:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, Task, default_agent_id
-from orchestrator.cli.options import UsageError
-from orchestrator.cli.text import say
-from orchestrator.service import Job, Work
-from runtime.git import Git
+from orchestrator.runner.workload import Job, Workload
+from orchestrator.terminal.options import UsageError
+from orchestrator.terminal.text import say
+from runtime.git.git import Git
 
 if TYPE_CHECKING:
-    from lifecycle.engine import Engine
+    from lifecycle.engine.engine import LocalEngine
 
 TASK_ID = "T001"
 SCRIPT = "story.json"
@@ -76,9 +76,9 @@ def prepare(keep: str | None) -> Path:
     return repo
 
 
-async def work(engine: Engine) -> Work:
+async def work(engine: LocalEngine) -> Workload:
     """Return the one task of the demonstration."""
-    command = _agent(engine.parts.repo)
+    command = _agent(engine.machine.repo)
     task = Task(
         id=TASK_ID,
         title="A calculator that adds and multiplies",
@@ -86,7 +86,7 @@ async def work(engine: Engine) -> Work:
         acceptance=("add and multiply are tested", "the README shows how to use them"),
         verify=(_TESTS,),
     )
-    return Work((Job(Agent(agent_id=default_agent_id(TASK_ID), command=command), task),))
+    return Workload((Job(Agent(agent_id=default_agent_id(TASK_ID), command=command), task),))
 
 
 def introduce(repo: Path) -> None:

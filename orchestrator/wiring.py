@@ -9,24 +9,25 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Plan
-from orchestrator.approval.work import WorkWatch
-from orchestrator.heldfiles import HeldFiles
-from orchestrator.secrecy import masker_of
+from orchestrator.approval.agent_commits import AgentCommitWatch
+from orchestrator.approval.approvals import held_files
+from orchestrator.config.known_secrets import masker_of
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
-from runtime.worktrees_dir import worktrees_dir
+from runtime.workspaces.worktrees_dir import worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ci.interface import CIProvider, Remote
-    from lifecycle.parts import Observer, Report
+    from ci.interface import CIProvider
+    from ci.ports import Remote
+    from lifecycle.loop import AgentLifecycleLoop
+    from lifecycle.reporting import Observer, Report
     from lifecycle.settings import Settings
-    from runtime.masking import Masker
+    from runtime.masking.masker import Masker
 
 CRASH_AT = "LOOPWRIGHT_CRASH_AT"
 """For tests of recovery: `NAME` or `NAME#N` kills this process the N-th time it comes past the
@@ -51,7 +52,11 @@ def build(  # noqa: PLR0913  # all by name
     `who` is what other runners are told about this one. Without a provider no build is started and
     no pull request is moved, which is right for a command that only changes a record.
     """
-    masker = masker or masker_of(environ, settings().pass_env)
+    from lifecycle.loop import AgentLifecycleLoop  # noqa: PLC0415  # half of what `run --help` would cost
+
+    if masker is None:
+        masker = masker_of(environ, settings().pass_env)
+    root = worktrees_dir(repo, settings().worktrees_dir, environ)
     return AgentLifecycleLoop(
         repo_dir=repo,
         plan=plan or Plan(tasks=()),
@@ -59,23 +64,17 @@ def build(  # noqa: PLR0913  # all by name
         remote=remote,
         terminal_manager=TerminalManager(repo, environ=environ, masker=masker),
         branch_manager=BranchManager(repo),
-        workspace_manager=workspaces(repo, settings, environ),
+        workspace_manager=WorkspaceManager(
+            repo, root=root, save_limit=lambda: settings().save_limit_mb << 20
+        ),
         settings=settings,
         who=who,
         observers=observers,
         report=report,
-        work_watch=WorkWatch(repo.resolve(), masker, report),
-        held_files=HeldFiles(repo.resolve()),
+        work_watch=AgentCommitWatch(repo.resolve(), masker, report),
+        held_files=held_files(repo.resolve()),
         checkpoint=crash_hook(environ),
     )
-
-
-def workspaces(
-    repo: Path, settings: Callable[[], Settings], environ: Mapping[str, str] = os.environ
-) -> WorkspaceManager:
-    """Return the workspaces of a repository, where the settings want them."""
-    root = worktrees_dir(repo, settings().worktrees_dir, environ)
-    return WorkspaceManager(repo, root=root, save_limit=lambda: settings().save_limit_mb << 20)
 
 
 def crash_hook(environ: Mapping[str, str]) -> Callable[[str], None] | None:

@@ -4,5 +4,5 @@ Nouns: a `TerminalManager` starts `AgentProcess`es and accounts for all that the
 `CommandRunner` runs one shell command in the same way; a `WorkspaceManager` keeps one worktree and
 branch per agent; a `BranchManager` merges; `Git` is the one door to git.
 
-Flow: nothing here knows why a process runs or a branch is merged. Facts go up as plain values.
+It must not know why a process runs or a branch is merged: facts are returned as plain values.
 """

@@ -1,6 +1,6 @@
 """Branches of the user's repository: merging, comparing and deleting them.
 
-Owns every change to a branch that a workspace's life ends in. It must not change a checkout,
+Owns every change to the branches that workspaces are merged into. It must not change a checkout,
 except the one that has the target of a merge checked out, and there only by fast-forward.
 """
 
@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.errors import BranchError, GitError, RepositoryError
-from runtime.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, Git
-from runtime.gitview import Place, locate, read_small
-from runtime.history import History
-from runtime.ownership import (
+from runtime.git.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, SLOW, Git
+from runtime.git.history import CommitHistory
+from runtime.git.ownership import (
     BASE_REFS,
     BRANCH_REFS,
     REMOTE_REFS,
@@ -25,9 +24,10 @@ from runtime.ownership import (
     held_at,
     registrations,
 )
-from runtime.saving import IDENTITY
-from runtime.status import SLOW, Checkout, unfiltered_files
-from runtime.tree import SHA, shown, some_of
+from runtime.git.porcelain import SHA, shown, some_of
+from runtime.git.safe_view import RepositoryLocation, locate, read_small
+from runtime.workspaces.saved_work import IDENTITY
+from runtime.workspaces.status import Checkout, unfiltered_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ BEING_HELD = "{branch} is being {doing} at {folder}: finish or abort that first,
 
 
 @dataclass(frozen=True, slots=True)
-class MergeOutcome:
+class BranchMerge:
     """Whether the target now contains the branch; if not, why, and nothing has changed."""
 
     merged: bool
@@ -46,14 +46,14 @@ class MergeOutcome:
     conflicts: tuple[str, ...]
     reason: str
     passing: bool = False
-    """Whether what stood in the way will be over by itself, so that trying again makes sense."""
+    """Whether the obstacle is temporary, so that a retry makes sense."""
     moved: bool = False
-    """Whether the target moved after the merge was prepared: it has to be prepared again."""
+    """Whether the target moved after the merge was prepared: prepare it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedMerge:
-    """A merge as it would be; no branch has moved yet."""
+    """A merge that was computed; no branch has moved yet."""
 
     branch: str
     into: str
@@ -62,16 +62,16 @@ class PreparedMerge:
     target: str
     """The commit that it is merged into."""
     commit: str = ""
-    """The merge, which no branch holds yet; the target itself where nothing is to be done."""
+    """The merge commit, on no branch yet; the target itself if there is nothing to merge."""
     conflicts: tuple[str, ...] = ()
     refused: str = ""
-    """Why there is nothing that could be carried out."""
+    """Why the merge cannot be carried out."""
     passing: bool = False
-    """As in `MergeOutcome`."""
+    """As in `BranchMerge`."""
 
     @property
     def is_new(self) -> bool:
-        """Whether the target would come to hold something that it does not hold yet."""
+        """Whether the merge would change the target."""
         return bool(self.commit) and self.commit != self.target
 
 
@@ -82,21 +82,21 @@ class BranchManager:
         self._repo = repo.resolve()
         self._git = git or Git(home=self._repo / STATE_FOLDER / "git")
         self._merging = asyncio.Lock()
-        self.history = History(self._repo, self._git)
-        """Asks what builds on what."""
+        self.history = CommitHistory(self._repo, self._git)
+        """Queries about ancestry."""
 
     async def head(self, branch: str) -> str | None:
         """Return the branch's newest commit, or None when there is no such branch."""
         return await self._answer("show-ref", "--verify", "--hash", _HEADS + branch)
 
     async def fetched(self, branch: str) -> str | None:
-        """Return where the branch was at the forge when it was fetched last, if it ever was."""
+        """Return the head of the branch at the forge when it was last fetched, if ever."""
         return await self._answer("show-ref", "--verify", "--hash", REMOTE_REFS + branch)
 
     async def agents(self) -> tuple[str, ...]:
-        """Return whose branches were made from here; none where there is no repository.
+        """Return the agents whose branches were made from here; none without a repository.
 
-        Nor where another worktree has records of its own: then they may be made from there.
+        None either if another worktree has records of its own: they may be made from there.
         """
         listed = await self._git.run(
             "for-each-ref", f"--format=%(refname:lstrip={BASE_REFS.count('/')})", BASE_REFS,
@@ -121,11 +121,11 @@ class BranchManager:
 
     async def merge(
         self, branch: str, into: str, *, message: str, expected_head: str | None = None
-    ) -> MergeOutcome:
-        """Merge the branch into another by a merge commit; once contained, do nothing more.
+    ) -> BranchMerge:
+        """Merge the branch into another by a merge commit; if already merged, do nothing.
 
-        A conflict, a branch that moved on from expected_head, or local changes that the merge
-        would overwrite leave everything as it was and are told as the reason.
+        On a conflict, a branch that moved from expected_head, or local changes that the merge
+        would overwrite, nothing changes and the reason says why.
         """
         async with self._merging:
             prepared = await self.prepare(
@@ -144,7 +144,7 @@ class BranchManager:
             return PreparedMerge(branch, into, source or "", target or "", refused=missing)
         prepared = PreparedMerge(branch, into, source, target)
         if expected_head not in (None, source):
-            moved = f"{branch} moved from {expected_head} to {source}: look at it again"
+            moved = f"{branch} moved from {expected_head} to {source}: review it again"
             return replace(prepared, refused=moved)
         if await self._contains(target, source):
             return replace(prepared, commit=target)
@@ -156,19 +156,19 @@ class BranchManager:
             return replace(prepared, refused=held, passing=True)
         return replace(prepared, commit=await self._commit(tree, (target, source), message))
 
-    async def carry_out(self, prepared: PreparedMerge) -> MergeOutcome:
-        """Let the target be the prepared commit, unless it moved meanwhile."""
+    async def carry_out(self, prepared: PreparedMerge) -> BranchMerge:
+        """Move the target to the prepared commit, unless it moved meanwhile."""
         async with self._merging:
             return await self._carry_out(prepared)
 
-    async def _carry_out(self, prepared: PreparedMerge) -> MergeOutcome:
+    async def _carry_out(self, prepared: PreparedMerge) -> BranchMerge:
         branch, into = prepared.branch, prepared.into
         if prepared.refused:
             refused = _refused(prepared.refused, passing=prepared.passing)
             return replace(refused, conflicts=prepared.conflicts)
         if prepared.commit == prepared.target:
             reason = f"{into} contains {branch}"
-            return MergeOutcome(merged=True, commit=prepared.commit, conflicts=(), reason=reason)
+            return BranchMerge(merged=True, commit=prepared.commit, conflicts=(), reason=reason)
         if await self.head(into) != prepared.target:
             moved = _refused(f"{into} moved while the merge was verified: try again")
             return replace(moved, moved=True)
@@ -176,10 +176,10 @@ class BranchManager:
         if refusal := held or await self._advance(into, prepared.target, prepared.commit):
             return _refused(refusal, passing=bool(held))
         reason = f"merged {branch} into {into}"
-        return MergeOutcome(merged=True, commit=prepared.commit, conflicts=(), reason=reason)
+        return BranchMerge(merged=True, commit=prepared.commit, conflicts=(), reason=reason)
 
-    async def join(self, commits: tuple[str, ...], *, message: str) -> MergeOutcome:
-        """Return a commit that holds all of these, moving no branch; the first is its base."""
+    async def join(self, commits: tuple[str, ...], *, message: str) -> BranchMerge:
+        """Return a commit that merges all of these, moving no branch; the first is its base."""
         await self._git.require(OLDEST_FOR_MERGE, "merging", cwd=self._repo)
         joined, *others = [await self._commit_of(commit) for commit in commits]
         for other in others:
@@ -188,9 +188,9 @@ class BranchManager:
             tree, conflicts = await self._try_merge(other, joined)
             if conflicts:
                 reason = f"{joined[:12]} and {other[:12]} both changed {some_of(conflicts)}"
-                return MergeOutcome(merged=False, commit=None, conflicts=conflicts, reason=reason)
+                return BranchMerge(merged=False, commit=None, conflicts=conflicts, reason=reason)
             joined = await self._commit(tree, (joined, other), message)
-        return MergeOutcome(merged=True, commit=joined, conflicts=(), reason="joined")
+        return BranchMerge(merged=True, commit=joined, conflicts=(), reason="joined")
 
     async def is_conflicted(self, branch: str, into: str) -> tuple[str, ...]:
         """Return the files in which a merge would conflict; nothing is changed."""
@@ -201,14 +201,14 @@ class BranchManager:
         return conflicts
 
     async def is_contained(self, branch: str, into: str) -> bool:
-        """Whether a branch holds all commits of another already: there is nothing to merge."""
+        """Whether a branch already contains all commits of another."""
         source, target = await self.head(branch), await self.head(into)
         return source is not None and target is not None and await self._contains(target, source)
 
     async def held_by(self, commit: str) -> tuple[str, str] | None:
-        """Return the branch that the user has checked out, and its head, if the commit is in it.
+        """Return the branch that the user has checked out, and its head, if it contains the commit.
 
-        A branch of an agent does not count: that somebody looks at its work merges nothing.
+        A branch of an agent does not count: checking out its work does not merge it.
         """
         said = read_small(self._here().git_dir / "HEAD") or b""
         ref = os.fsdecode(said.removeprefix(b"ref: ").strip())
@@ -219,11 +219,6 @@ class BranchManager:
         if head is None or not await self._contains(head, commit):
             return None
         return branch, head
-
-    async def changed_between(self, a: str, b: str) -> tuple[str, ...]:
-        """Return the files that differ between two commits (full ids) or branches."""
-        names = await self._names_between(await self._commit_of(a), await self._commit_of(b))
-        return tuple(shown(name) for name in names.split(b"\0") if name)
 
     async def delete(self, branch: str, *, expected_head: str | None = None) -> bool:
         """Delete the branch; False when it is not there. One that is checked out is refused."""
@@ -302,12 +297,12 @@ class BranchManager:
         # No user is configured: the merge is then the runner's own.
         return await commit(IDENTITY)
 
-    def _here(self) -> Place:
+    def _here(self) -> RepositoryLocation:
         if (place := locate(self._repo)) is None:
             raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo))
         return place
 
-    def _checked_out_at(self, branch: str) -> Place | None:
+    def _checked_out_at(self, branch: str) -> RepositoryLocation | None:
         place = checkouts(self._here()).get(_HEADS + branch)
         there = place is not None and place.root is not None and (place.root / ".git").exists()
         return place if there else None
@@ -317,7 +312,7 @@ class BranchManager:
         return BEING_HELD.format(branch=branch, folder=held[0], doing=held[1]) if held else ""
 
     async def _advance(self, branch: str, old: str, new: str) -> str:
-        """Move the branch from old to new, with its checkout if it has one; return the refusal."""
+        """Move the branch from old to new, with its checkout if any; return why not, or nothing."""
         if held := self._held(branch):
             return held
         place = self._checked_out_at(branch)
@@ -336,7 +331,7 @@ class BranchManager:
                 f"to another branch for the merge, or merge {new} there by hand after a look at "
                 "`git config --show-origin --get-regexp ^filter`"
             )
-        # Neither stash nor overwrite: an ignored file of the user's is as precious as any other.
+        # Neither stash nor overwrite: an ignored file of the user's matters as much as any other.
         careful = ("--no-autostash", "--no-overwrite-ignore", "--no-verify-signatures")
         forward = ("merge", "--ff-only", "--quiet", *careful, new)
         moved = await self._git.run(
@@ -353,5 +348,5 @@ class BranchManager:
         return f"{branch} is checked out at {folder} and git refuses there: {moved.stderr.strip()}"
 
 
-def _refused(reason: str, *, passing: bool = False) -> MergeOutcome:
-    return MergeOutcome(merged=False, commit=None, conflicts=(), reason=reason, passing=passing)
+def _refused(reason: str, *, passing: bool = False) -> BranchMerge:
+    return BranchMerge(merged=False, commit=None, conflicts=(), reason=reason, passing=passing)

@@ -1,7 +1,7 @@
-"""Running one shell command to its end: a gate, a test, a build.
+"""Runs one shell command to its end: a gate, a test, a build.
 
-The same containment as for agents: own session, scrubbed environment, a limit that ends the whole
-tree, nothing left behind. It must not judge the result.
+Contained like an agent: own session, filtered environment, a time limit that ends the whole tree,
+nothing left behind. It must not judge the result.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime import output
 from runtime.limits import NO_LIMITS, Limits
+from runtime.logs import files
 from runtime.process import SpawnOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from runtime.isolation.box import Box
+    from runtime.isolation.sandbox import Sandbox
     from runtime.process import AgentProcess, TerminalManager
 
 _TRIM_STEP = 1.0
@@ -30,7 +30,7 @@ _GRACE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended. After a time-out `signal` tells what ended it."""
+    """How a command ended. After a timeout `signal` is what ended it."""
 
     command: str
     code: int | None
@@ -56,12 +56,10 @@ class CommandRunner:
         *,
         grace: float = _GRACE,
         log_cap: int = _LOG_CAP,
-        excerpt_bytes: int = _EXCERPT,
     ) -> None:
         self._terminals = terminals
         self._grace = grace
         self._log_cap = log_cap
-        self._excerpt_bytes = excerpt_bytes
 
     async def run(  # noqa: PLR0913  # each names one fact of the run
         self,
@@ -73,18 +71,18 @@ class CommandRunner:
         env: Mapping[str, str] | None = None,
         mark: str,
         limits: Limits = NO_LIMITS,
-        box: Box | None = None,
+        sandbox: Sandbox | None = None,
         allow_weaker: bool = False,
         made: tuple[str, ...] | None = (),
     ) -> CommandResult:
         """Run `command` with `/bin/sh -c`, its output appended to `log`.
 
         `mark` is its spawn id, unique like an attempt's. Cancelling the call ends the command.
-        Limits, box and `made` are those of a `SpawnOrder`. SpawnError when it cannot be started.
+        Limits, sandbox and `made` are those of a `SpawnOrder`. SpawnError if it cannot be started.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        before = output.size(log)
+        before = files.size(log)
         order = SpawnOrder(
             agent_id="",
             attempt=0,
@@ -96,7 +94,7 @@ class CommandRunner:
             env=env or {},
             log_cap=self._log_cap,
             limits=limits,
-            box=box,
+            sandbox=sandbox,
             allow_weaker=allow_weaker,
             made=made,
         )
@@ -104,7 +102,7 @@ class CommandRunner:
         try:
             timed_out = not await self._ended_by(process, began + timeout)
         finally:
-            # Also on cancellation; what is left of a finished command gets the same grace.
+            # Also on cancellation; leftovers of a finished command get the same grace.
             report = await process.stop(self._grace)
         seconds = loop.time() - began
         how = report.exit
@@ -115,7 +113,7 @@ class CommandRunner:
             timed_out=timed_out,
             seconds=seconds,
             log=log,
-            excerpt=output.tail(log, self._excerpt_bytes, before),
+            excerpt=files.tail(log, _EXCERPT, before),
             limit_reached=process.limit_reached,
         )
 
@@ -123,5 +121,5 @@ class CommandRunner:
         loop = asyncio.get_running_loop()
         while not process.exit.done() and (left := deadline - loop.time()) > 0:
             await asyncio.wait((process.exit,), timeout=min(left, _TRIM_STEP))
-            output.trim(process.order.log, process.order.log_cap)
+            files.trim(process.order.log, process.order.log_cap)
         return process.exit.done()

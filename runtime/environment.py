@@ -1,8 +1,8 @@
-"""The environment a child process gets: an allow-list of the runner's, plus what it is given.
+"""The environment of a child process: an allow-list of the runner's variables, plus given ones.
 
-It owns the list, and what of it leads to the code of another checkout. Secrets never pass by
+Owns the list, and which variables lead to the code of another checkout. It must not pass secrets by
 default: no token, key or password variable, nothing of git, Python, ssh or a cloud tool; an agent
-that needs one is given it by name.
+that needs one gets it by name.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from runtime.right_code.named import LISTS, is_about_code, places
+from runtime.code_origin.named_paths import LISTS, is_about_code, places
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from runtime.right_code.trees import Trees
+    from runtime.code_origin.working_trees import Trees
 
 _ALLOWED = frozenset(
     {
@@ -31,7 +31,7 @@ _ALLOWED_PREFIXES = ("LC_", "XDG_")
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"})
 _VENV = ".venv/bin"
 _OWN_PROGRAMS = (_VENV, "node_modules/.bin")
-"""Where the set-up of a folder puts programs."""
+"""Where the set-up of a folder installs programs."""
 
 
 class Cleared(NamedTuple):
@@ -39,23 +39,23 @@ class Cleared(NamedTuple):
 
     env: dict[str, str]
     withheld: dict[str, tuple[str, ...]]
-    """By variable, what was taken out of it."""
+    """By variable, what was removed from it."""
 
 
 def allowed(environ: Mapping[str, str]) -> dict[str, str]:
     """Select what a child may inherit.
 
-    A proxy passes, because without it many machines reach nothing, but not one whose address
-    holds a user name and a password.
+    A proxy is passed, because many machines have no network without it, unless its address
+    contains a user name and a password.
     """
     return {name: value for name, value in environ.items() if _may_pass(name, value)}
 
 
 def cleared(environ: Mapping[str, str], trees: Trees) -> Cleared:
-    """Take out what would make a child use programs or code of the user's own checkout.
+    """Remove what would make a child use programs or code of the user's own checkout.
 
-    Where that checkout is the home folder or holds it, only environments of projects are taken
-    out of lists: most of the user's programs lie in there.
+    If that checkout is or contains the home folder, only project environments are removed from
+    lists: most of the user's programs are there.
     """
     env, withheld = dict(environ), dict[str, tuple[str, ...]]()
     for name, value in environ.items():
@@ -79,14 +79,14 @@ def cleared(environ: Mapping[str, str], trees: Trees) -> Cleared:
 def at_home_in(
     folder: Path, env: Mapping[str, str], made: Collection[str] | None = None
 ) -> dict[str, str]:
-    """Return what makes the programs and packages that lie in a folder the first to be found.
+    """Return the variables by which the programs and packages of a folder are found first.
 
-    Where `made` says what a set-up made in there, nothing else of the folder is found by its name:
-    whoever wrote a commit must not choose the programs that judge it.
+    If `made` says what a set-up made there, nothing else of the folder is on the PATH: the author
+    of a commit must not choose the programs that judge it.
     """
     own = [each for each in _OWN_PROGRAMS if _is_own(folder, each, made)]
     rest = env.get("PATH", os.defpath)
-    if made is not None:  # entries that begin at the folder lead to what the commit holds
+    if made is not None:  # relative entries lead into the files of the commit
         rest = os.pathsep.join(each for each in rest.split(os.pathsep) if each.startswith("/"))
     path = os.pathsep.join((*(f"{folder}/{each}" for each in own), *filter(None, [rest])))
     found = {"PATH": path or os.defpath} if path != env.get("PATH", os.defpath) else {}
@@ -101,7 +101,7 @@ def in_folder(program: str, folder: Path) -> bool:
 
 
 def withheld_program(program: str, withheld: Mapping[str, tuple[str, ...]]) -> str:
-    """Return where a program is among the folders of the PATH that are not inherited."""
+    """Return where a program is in the folders of the PATH that are not inherited."""
     entries = [entry for entry in withheld.get("PATH", ()) if entry]
     return shutil.which(program, path=os.pathsep.join(entries)) or "" if entries else ""
 

@@ -1,6 +1,6 @@
-"""The faults of the runtime package: one base class, one class per thing that can go wrong.
+"""The errors of the runtime package: one base class, one class per kind of failure.
 
-It owns no logic: an error carries a text that says what happened, where, and what to do.
+It must hold no logic: an error carries a text that says what happened, where, and what to do.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class WorkspaceError(RuntimeFault):
 
 
 class OtherCodeError(WorkspaceError):
-    """What is run in a folder would use the code of another checkout instead of the folder's."""
+    """Commands in a folder would use the code of another checkout instead of the folder's."""
 
 
 class CheckedOutError(WorkspaceError):
-    """The agent's branch is checked out by somebody else, who may leave it again."""
+    """The agent's branch is checked out elsewhere, possibly only for a while."""
 
 
 class RepositoryError(WorkspaceError):
-    """The user's repository cannot host workspaces as it stands."""
+    """The user's repository cannot host workspaces in its present state."""
 
 
 class BranchError(RuntimeFault):
@@ -50,12 +50,38 @@ class SpawnError(RuntimeFault):
 class WatchdogError(RuntimeFault):
     """The watchdog cannot be started, and nothing is started without it.
 
-    No SpawnError: what was to be started is not at fault.
+    Not a SpawnError: what was to be started is not at fault.
     """
 
 
 class ShortageError(RuntimeFault):
-    """The machine is short of something for a while: nobody's fault, and to be tried again.
+    """The machine is temporarily short of a resource: retry later.
 
-    No GitError and no SpawnError, so that nobody takes it for an answer.
+    Not a GitError or SpawnError, so that it is never mistaken for a result.
     """
+
+
+class SetUpFailedError(RuntimeFault):
+    """A set-up command fails on unchanged code: the environment is at fault."""
+
+
+class SetUpUndecidedError(RuntimeFault):
+    """The set-up of an agent's change needs more than the agent has: a person decides."""
+
+
+class IsolationError(SpawnError):
+    """A process cannot be started in the sandbox that was asked for."""
+
+
+class SandboxUnavailableError(IsolationError):
+    """This machine cannot provide that isolation; `remedy` says what would."""
+
+    def __init__(self, wanted: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{wanted} cannot be given here: {reason}. To have it: {remedy}.")
+        self.wanted = wanted
+        self.reason = reason
+        self.remedy = remedy
+
+
+class PlantedPointerError(IsolationError):
+    """A git pointer of a workspace was changed to point elsewhere."""

@@ -1,7 +1,6 @@
-"""What one agent may use of the machine, and the refusal when that cannot be enforced here.
+"""Resource limits of one agent, and the error if they cannot be enforced here.
 
-It must not enforce anything: `cgroups/` and `launch.py` do. Values are checked here once, so that
-whoever enforces them need not.
+It must not enforce anything: `cgroups/` and `launch.py` do. Values are validated here once.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Limits:
         return tuple(name for name in names if getattr(self, name) is not None)
 
     def __bool__(self) -> bool:
-        """There is a limit."""
+        """Whether any limit is set."""
         return bool(self.given())
 
 

@@ -1,7 +1,7 @@
-"""Agent processes: starting them, knowing which are live, ending them with all they started.
+"""The front of `processes`: starts agents, knows which are live, ends all that they started.
 
-It owns every process it starts until nothing of it is left. It must not know why a process runs
-or ends: limits, retries and breakpoints are decided elsewhere, on the facts reported here.
+Owns every process it starts until nothing of it is left. It must not know why a process runs or
+ends: limits, retries and breakpoints are decided elsewhere, from the facts reported here.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime import activity, containment, environment, launch, orphans, output, proctable, remnants
-from runtime.child import AgentProcess, ProcessExit, StopReport
-from runtime.containment import ProcessIdentity
-from runtime.launch import SpawnOrder
-from runtime.masking import Masker
-from runtime.right_code.trees import Trees
-from runtime.watchdog import client as watchdog
+from runtime import environment, proc_table
+from runtime.code_origin.working_trees import Trees
+from runtime.logs import files
+from runtime.machine_id import this_machine
+from runtime.masking.masker import Masker
+from runtime.processes import activity, launch, leftovers, orphans, termination
+from runtime.processes.child import AgentProcess, ProcessExit, StopReport
+from runtime.processes.launch import SpawnOrder
+from runtime.processes.termination import ProcessIdentity
+from runtime.processes.watchdog import client as watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from runtime.cgroups.probe import Capabilities
+    from runtime.processes.cgroups.probe import Capabilities
 
 __all__ = [
     "AgentProcess",
@@ -38,25 +41,26 @@ __all__ = [
 _DEFAULT_GRACE = 10.0
 _OURS = frozenset({
     "LOOPWRIGHT_AGENT_ID", "LOOPWRIGHT_TASK_ID", "LOOPWRIGHT_ATTEMPT", "LOOPWRIGHT_SPAWN_ID",
-    "LOOPWRIGHT_COMM_FILE", "LOOPWRIGHT_SUMMARY_FILE", "GIT_CEILING_DIRECTORIES",
+    "LOOPWRIGHT_COMM_FILE", "LOOPWRIGHT_SUMMARY_FILE", "LOOPWRIGHT_MACHINE_ID",
+    "GIT_CEILING_DIRECTORIES",
 })  # fmt: skip
-"""Variables that are made anew for each process, and hold no secret."""
+"""Variables that are new for each process, and hold no secret."""
 
 
 class TerminalManager:
     """Starts processes, each in its own session, and knows all that are live.
 
     With `subreaper` (Linux) the orphans of everything this process starts become its children, so
-    that no daemon of an agent escapes. Elsewhere process groups are all there is, and a daemon
+    that no daemon of an agent escapes. On other systems there are only process groups, and a daemon
     that leaves its group is not found. An orphan is ended only when it is proved to come from an
     agent, by lineage, session, mark or descent: other children of this process are left alone.
     Once this process is gone, the watchdog ends what it started.
-    `able` is what limits can be enforced by; left out, it is found out when it is needed.
-    `masker` takes secrets out of the logs of all that name no other; it learns what they are given.
-    All calls belong on one event loop's thread.
+    `able` is what limits can be enforced; if None, it is probed when needed.
+    `masker` redacts the logs of orders without a masker of their own, and learns their variables.
+    All calls must be made on one event loop's thread.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all by name
         self,
         repo: Path,
         *,
@@ -64,10 +68,13 @@ class TerminalManager:
         environ: Mapping[str, str] | None = None,
         able: Capabilities | None = None,
         masker: Masker | None = None,
+        machine: str | None = None,
     ) -> None:
         self.repo = repo
-        proctable.keep_spare()
-        self.subreaper = subreaper and containment.become_subreaper()
+        self.machine = this_machine() if machine is None else machine
+        """The name of the machine that its processes belong to."""
+        proc_table.keep_spare()
+        self.subreaper = subreaper and termination.become_subreaper()
         watchdog.begin()
         self.masker = Masker() if masker is None else masker
         self._able = able
@@ -77,19 +84,23 @@ class TerminalManager:
         inherited = environment.cleared(environment.allowed(self._environ), self._trees)
         self._inherited = inherited.env
         self.withheld = inherited.withheld
-        """What of the runner's environment no child inherits, by variable: it leads into the
-        user's working tree."""
+        """What no child inherits of the runner's environment, by variable, because it leads into
+        the user's working tree."""
         self.masker.learn_from(self._inherited)
         self._looked_at = dict(self._inherited)
-        """Variables of which it is known whether they hold a secret, as they were last."""
+        """Variables that were already checked for secrets, with their last values."""
+        self._processes: list[AgentProcess] = []
         self._recovering: dict[str, asyncio.Lock] = {}
         self._recovered: set[str] = set()
-        """Marks of which nothing was left, once; nothing is started under them again."""
+        """Marks of which nothing is left; they are never used again."""
 
     def environment(self, order: SpawnOrder) -> dict[str, str]:
         """Build the environment of a child; its mark comes last and cannot be overridden."""
         named = {name: self._environ[name] for name in order.inherit if name in self._environ}
-        mark = {proctable.MARK_VARIABLE: order.spawn_id}
+        mark = {
+            proc_table.MARK_VARIABLE: order.spawn_id,
+            proc_table.MACHINE_VARIABLE: self.machine,
+        }
         if named:
             named = environment.cleared(named, self._trees).env
         inherited = {**self._inherited, **named}
@@ -101,11 +112,11 @@ class TerminalManager:
         return {**env, **environment.at_home_in(order.cwd, env, order.made), **mark}
 
     def command_environment(self, folder: Path, made: Collection[str]) -> dict[str, str]:
-        """Build the environment of a shell command in a folder, for whoever asks what it means."""
+        """Build the environment of a shell command in a folder, to find out what it would run."""
         return {**self._inherited, **environment.at_home_in(folder, self._inherited, made)}
 
     async def spawn(self, order: SpawnOrder) -> AgentProcess:
-        """Start a process with its own session, prompt and log; SpawnError says why it cannot."""
+        """Start a process with its own session, prompt and log; SpawnError says why not."""
         env = self.environment(order)
         if order.masker is None:
             self._learn(env)
@@ -113,14 +124,15 @@ class TerminalManager:
                 order = replace(order, masker=self.masker)
         order = self._as_a_person_finds_it(order, env)
         started = await launch.start(order, env, self._able)
-        process = AgentProcess(order, started, self, adopts_orphans=self.subreaper)
+        process = AgentProcess(order, started, adopts_orphans=self.subreaper)
         process.watch()
+        self._processes = [*self.live(), process]  # drops those that are over
         return process
 
     def _as_a_person_finds_it(self, order: SpawnOrder, env: Mapping[str, str]) -> SpawnOrder:
-        """Look the program itself up on the PATH it was meant for, not in the child's folder."""
+        """Look the program itself up on the PATH of the runner, not in the child's folder."""
         path = order.env.get("PATH", self._whole_path)
-        in_image = order.box is not None and not order.box.engine.shows_system
+        in_image = order.sandbox is not None and not order.sandbox.engine.shows_system
         if env.get("PATH") == path or in_image or not order.command or "/" in order.command[0]:
             return order
         found = shutil.which(order.command[0], path=path) or ""
@@ -140,40 +152,41 @@ class TerminalManager:
             self.masker.learn_from(fresh)
 
     def live(self) -> tuple[AgentProcess, ...]:
-        """List the processes of this manager of which something may be left."""
-        return orphans.started_by(self)
+        """List the processes of this manager that may not be gone completely."""
+        self._processes = [each for each in self._processes if orphans.is_enrolled(each.tree)]
+        return tuple(self._processes)
 
     async def stop_identity(self, identity: ProcessIdentity, grace: float) -> StopReport:
-        """End what is left of a process of an earlier runner; when in doubt signal nothing."""
-        # One tree has many identities: the first one ends it all, for the others it is done then.
+        """End what is left of a process of an earlier runner; in doubt signal nothing."""
+        # One tree has many identities: the first call ends all of it.
         async with self._recovering.setdefault(identity.mark, asyncio.Lock()):
-            if identity.mark in self._recovered and not remnants.is_alive(identity):
+            if identity.mark in self._recovered and not leftovers.is_alive(identity):
                 return StopReport(None, forced=False, killed=0, survivors=())
             killed: set[tuple[int, int]] = set()
-            remnant = remnants.Remnant(identity)
-            survivors = await containment.end(remnant, grace, killed)
+            remnant = leftovers.Remnant(identity)
+            survivors = await termination.end(remnant, grace, killed)
             if not survivors:
                 remnant.close()
                 self._recovered.add(identity.mark)
         return StopReport(None, bool(killed), len(killed), survivors)
 
     def find_marked(self, mark: str) -> tuple[ProcessIdentity, ...]:
-        """Find the living processes started under this spawn id, by whichever runner."""
-        return remnants.find_marked(mark)
+        """Find the living processes started under this spawn id, by any runner."""
+        return leftovers.find_marked(mark)
 
     def find_all_marked(self) -> tuple[ProcessIdentity, ...]:
-        """Find the living processes of any attempt, of this runner, another, or an earlier one."""
-        return remnants.find_marked()
+        """Find the living processes of any attempt, of any runner, also earlier ones."""
+        return leftovers.find_marked()
 
     def sample(self) -> dict[str, activity.Activity]:
-        """Measure all live processes in one pass, by spawn id; cut logs that outgrow their cap."""
-        table = proctable.read_table()
+        """Measure all live processes in one pass, by spawn id; trim logs that exceed their cap."""
+        table = proc_table.read_table()
         adopted = orphans.orphans_in(table, None, adopted=self.subreaper)
         measured = {}
         for process in self.live():
             order = process.order
-            output.trim(order.log, order.log_cap)
-            members = process.family(table, adopted.get(process, ()))
+            files.trim(order.log, order.log_cap)
+            members = process.tree.family(table, adopted.get(process.tree, ()))
             measured[order.spawn_id] = process.measured(members.values())
         return measured
 

@@ -1,8 +1,7 @@
-"""What a machine can be short of for a while, and how that is told.
+"""Temporary shortages of a machine, and how they are reported.
 
-Owns which errors mean a shortage: descriptors, processes and threads, memory. Nobody is at fault
-for one, nothing is missing or broken, and the same start succeeds once there is room. It must not
-wait: who tries again, and when, is decided by whoever wanted the start.
+Owns which errors mean a shortage: descriptors, processes and threads, memory. Nothing is broken,
+and the same start succeeds later. It must not wait: the caller decides when to retry.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ _SAID = (
     (errno.ENOMEM, re.compile("cannot allocate memory|out of memory")),
 )
 _FROM_AFAR = "remote:"
-"""How a line begins that another machine wrote."""
+"""The prefix of lines that another machine wrote."""
 
 
 def shortage_of(error: BaseException) -> str:
-    """Say what the machine is short of if that is why something failed; else nothing.
+    """Say what the machine is short of if that caused the error; else nothing.
 
-    What it was raised from counts, too: many an error only says where it happened.
+    The causes of the error count, too.
     """
     cause: BaseException | None = error
-    seen: list[BaseException] = []  # an error may have been raised from itself
+    seen: list[BaseException] = []  # causes may form a cycle
     while cause is not None and not any(cause is each for each in seen):
         if isinstance(cause, ShortageError):
             return str(cause)
@@ -56,12 +55,12 @@ def shortage_of(error: BaseException) -> str:
 
 
 def told(number: int) -> str:
-    """Put the shortage behind an error number into words that say what to do."""
+    """Describe the shortage behind an error number, and what to do."""
     return f"this machine is short of {_SHORT[number]}"
 
 
 def said_by_program(stderr: str) -> str:
-    """Say what the machine is short of if git, or another program, failed of that; else nothing."""
+    """Say what the machine is short of, from a program's error output; else nothing."""
     lines = stderr.lower().splitlines()
     own = "\n".join(line for line in lines if not line.startswith(_FROM_AFAR))
     return next((told(number) for number, words in _SAID if words.search(own)), "")

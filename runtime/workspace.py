@@ -1,6 +1,6 @@
-"""Workspaces: one git worktree and branch per agent, made once, kept across attempts.
+"""The front of `workspaces`: a worktree and branch per agent, created once, kept for all attempts.
 
-Owns when a workspace is made, healed, saved and removed, and how it is read. It must never change
+Owns when one is created, repaired, saved and removed, and how it is read. It must never change
 the user's own checkout, index or HEAD, nor a branch or folder that is not ours, and it never
 removes work before it is saved under a ref.
 """
@@ -15,29 +15,31 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from runtime import homes, ownership
-from runtime.begun import BegunMerge, begin_merge, move_on
 from runtime.errors import CheckedOutError, WorkspaceError
-from runtime.git import Git
-from runtime.gitview import pinned, read_small
-from runtime.nested import loose_links
-from runtime.ownership import BASE_REFS, BRANCH_REFS, Record, checked_id
-from runtime.programs import named_programs, new_programs
-from runtime.rebuild import WHOLE, Rebuilder, Rebuilt
-from runtime.rescue import Rescue
-from runtime.saving import SAVE_LIMIT, SavedWork
-from runtime.status import Checkout, head_of, status_of
-from runtime.stripping import strip
-from runtime.tree import LOG_FORMAT, SHA, parse_changes, parse_log
-from runtime.worktrees import Found, Worktrees
-from runtime.worktrees_dir import claim, default_worktrees_dir, release
+from runtime.git import ownership
+from runtime.git.configured_programs import named_programs, new_programs
+from runtime.git.git import Git
+from runtime.git.ownership import BASE_REFS, BRANCH_REFS, Record, checked_id
+from runtime.git.porcelain import LOG_FORMAT, SHA, parse_changes, parse_log
+from runtime.git.safe_view import pinned, read_small
+from runtime.private_files import make_private
+from runtime.workspaces import locations
+from runtime.workspaces.begun_merge import BegunMerge, begin_merge, move_on
+from runtime.workspaces.nested_repositories import loose_links
+from runtime.workspaces.rebuild import WHOLE, Rebuilder, Rebuilt
+from runtime.workspaces.remove_untracked import remove_untracked
+from runtime.workspaces.saved_work import SAVE_LIMIT, SavedCommit
+from runtime.workspaces.status import Checkout, head_of, status_of
+from runtime.workspaces.workspace_saver import WorkspaceSaver
+from runtime.workspaces.worktrees import FoundWorktree, Worktrees
+from runtime.workspaces.worktrees_dir import claim, default_worktrees_dir, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from runtime.tree import ChangedFile, Commit, TreeStatus
+    from runtime.git.porcelain import ChangedFile, GitCommit, TreeStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Workspace:
     base_commit: str
     base_branch: str | None
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """What a person should know about how it came to be."""
+    """What a person should know about how it was prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +85,28 @@ class WorkspaceManager:
         """
         self._repo = repo = repo.resolve()
         self.root = (root or default_worktrees_dir(repo)).resolve()
-        """The folder for the workspaces of this repository; see `runtime.worktrees_dir`."""
+        """The folder for its workspaces; see `runtime.workspaces.worktrees_dir`."""
         self._state = repo / ownership.STATE_FOLDER
         self._git = git or Git(home=self._state / "git")
-        self._homes = homes.Homes(repo, self.root)
-        self._trees = Worktrees(repo, self._homes, self._git)
-        self._rescue = Rescue(self._git, self._trees, self._state, save_limit)
-        self._rebuilder = Rebuilder(self._git, self._trees, self._homes, self._rescue)
+        self._locations = locations.WorkspaceLocations(repo, self.root)
+        self._trees = Worktrees(repo, self._locations, self._git)
+        self._saver = WorkspaceSaver(self._git, self._trees, self._state, save_limit)
+        self._rebuilder = Rebuilder(self._git, self._trees, self._locations, self._saver)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare(self, agent_id: str, *, base: str | None = None) -> Workspace:
-        """Return the agent's workspace, made from base (a branch or commit) if it is not there.
+        """Return the agent's workspace, created from base (a branch or commit) if missing.
 
         Without base it starts from the branch, else the commit, of the user's checkout. What a
-        crash left half-made is made whole; what is not ours is refused with a WorkspaceError.
+        crash left unfinished is completed; what is not ours is refused with a WorkspaceError.
         """
         async with self._lock(agent_id):
             return await self._prepare(agent_id, base)
 
     async def _prepare(self, agent_id: str, base: str | None = None) -> Workspace:
-        mended = await self._trees.without_link(agent_id)
+        repaired = await self._trees.without_link(agent_id)
         found, notes = await self._adopted(await self._trees.find(agent_id), base)
-        notes = (*mended, *notes)
+        notes = (*repaired, *notes)
         if _is_whole(found):
             return await self._rejoin(found, notes)
         found, more = await self._made_room(found)
@@ -118,9 +120,9 @@ class WorkspaceManager:
         programs = named_programs(await self._trees.view())
         ownership.exclude_own_files(await self._trees.common_dir(), self._inside())
         exclude = ownership.excluded(await self._trees.common_dir())
-        ownership.make_private(self._repo / ownership.STATE_FOLDER)
+        make_private(self._repo / ownership.STATE_FOLDER)
         claim(self.root, self._repo)
-        # From here to the end a crash leaves a record that says: half-made, nothing to lose.
+        # From here to the end a crash leaves a record that says: unfinished, nothing to lose.
         ownership.write_record(self.root, agent_id, Record(base_branch, ready=False))
         await self._trees.point(BASE_REFS + agent_id, commit)
         notes += await self._trees.add(found, commit)
@@ -132,29 +134,29 @@ class WorkspaceManager:
         return Workspace(agent_id, found.path, found.branch, commit, base_branch, notes)
 
     async def open(self, agent_id: str) -> Workspace | None:
-        """Return the agent's workspace if it is there and whole."""
+        """Return the agent's workspace if it exists and is complete."""
         found = await self._trees.find(agent_id)
         return _workspace(found) if _is_whole(found) and found.head else None
 
     async def is_whole(self, workspace: Workspace) -> bool:
-        """Whether git, asked in the workspace, comes to it; costs no git process."""
+        """Whether git, run in the workspace, finds it; needs no git process."""
         git_dir = ownership.registration(await self._trees.common_dir(), workspace.path)
         return git_dir is not None and ownership.points_to(workspace.path, git_dir)
 
     async def status(self, workspace: Workspace) -> TreeStatus:
-        """Say where the workspace stands, by one git process."""
+        """Return the state of the workspace, read by git."""
         return await status_of(self._git, await self._checkout(workspace))
 
     async def begin_merge(self, workspace: Workspace, commit: str) -> BegunMerge | None:
-        """Begin to merge a commit for the agent to finish; None if its branch holds it."""
+        """Start merging a commit for the agent to finish; None if its branch contains it."""
         async with self._lock(workspace.agent_id):
             checkout = await self._checkout(workspace)
             return await begin_merge(self._git, checkout, workspace.branch, commit)
 
     async def move_on(self, workspace: Workspace, commit: str, base: str) -> Workspace | None:
-        """Bring the branch to a commit on top of it whose own work begins at this base.
+        """Fast-forward the branch to a commit whose own work starts at this base.
 
-        None, with nothing moved, where uncommitted files are in the way or it is on another branch.
+        None, with nothing moved, if uncommitted files block it or another branch is checked out.
         """
         async with self._lock(workspace.agent_id):
             checkout = await self._checkout(workspace)
@@ -165,15 +167,15 @@ class WorkspaceManager:
             return replace(workspace, base_commit=base)
 
     async def planted(self, workspace: Workspace) -> tuple[str, ...]:
-        """Tell what git would run in the user's hands since the workspace was made.
+        """Describe programs configured since its creation, which the user's git would run.
 
-        The runner's own git runs none of it. Costs no git process unless configuration changed.
+        The runner's own git runs none of them. Needs no git process unless configuration changed.
         """
         record = ownership.read_record(workspace.path.parent, workspace.agent_id)
         return await self._planted(record, await self._checkout(workspace))
 
     async def unlock(self, workspace: Workspace) -> None:
-        """Remove the locks of a git that was killed in this workspace; nobody may be alive there.
+        """Remove the locks of a killed git in this workspace; no process may be running there.
 
         Git itself never does: every later commit would be refused.
         """
@@ -188,12 +190,12 @@ class WorkspaceManager:
 
     async def recent_commits(
         self, workspace: Workspace, limit: int = 10, *, head: str | None = None
-    ) -> tuple[Commit, ...]:
-        """Return the newest commits since the base; free when the given head is the base."""
+    ) -> tuple[GitCommit, ...]:
+        """Return the newest commits since the base; runs no git when the given head is the base."""
         if head in (workspace.base_commit, ""):
             return ()
         span = f"{workspace.base_commit}..{_commit_id(head)}"
-        # A commit whose objects are damaged looks like any other until somebody reads its files.
+        # A commit with damaged objects looks like any other until its files are read.
         await self._read(workspace, *WHOLE, span)
         asked = ("log", "-z", LOG_FORMAT, f"--max-count={limit}", "--end-of-options", span)
         return parse_log(await self._read(workspace, *asked))
@@ -201,7 +203,7 @@ class WorkspaceManager:
     async def changed_files(
         self, workspace: Workspace, *, head: str | None = None
     ) -> tuple[ChangedFile, ...]:
-        """Return the files that differ between base and head; free when the head is the base."""
+        """Return the files that differ between base and head; runs no git when they are equal."""
         if head in (workspace.base_commit, ""):
             return ()
         span = ("--end-of-options", workspace.base_commit, _commit_id(head))
@@ -211,9 +213,9 @@ class WorkspaceManager:
     async def loose(
         self, workspace: Workspace, files: Sequence[ChangedFile]
     ) -> tuple[ChangedFile, ...]:
-        """Return those that are repositories of their own whose commit is in this folder alone.
+        """Return those that are nested repositories whose commit exists only in this folder.
 
-        Costs no git process where there are no repositories among them.
+        Runs no git if there are no repositories among them.
         """
         links = [file.link for file in files if file.link is not None]
         if not links:
@@ -224,7 +226,7 @@ class WorkspaceManager:
 
     async def save_dirty(
         self, workspace: Workspace, attempt: int, *, reason: str
-    ) -> SavedWork | None:
+    ) -> SavedCommit | None:
         """Keep uncommitted work under a ref of this attempt; None when there is none.
 
         Files, index and HEAD of the workspace stay as they are. Saving again for the same
@@ -232,22 +234,22 @@ class WorkspaceManager:
         """
         async with self._lock(workspace.agent_id):
             checkout = await self._checkout(workspace)
-            return await self._rescue.keep(workspace.agent_id, checkout, str(attempt), reason)
+            return await self._saver.keep(workspace.agent_id, checkout, str(attempt), reason)
 
     async def rebuild(self, agent_id: str, attempt: int) -> Rebuilt | None:
-        """Make a workspace anew that git cannot read, its files saved; None where it can.
+        """Recreate a workspace that git cannot read, its files saved; None if git can read it.
 
-        Nobody may be alive in it.
+        No process may be running in it.
         """
         async with self._lock(agent_id):
             return await self._rebuilder.rebuild(agent_id, str(attempt), self._prepare)
 
     async def strip(self, workspace: Workspace, commit: str) -> bool:
-        """Leave just this commit there; False where that is not so and work would be lost."""
+        """Remove everything but this commit; False, untouched, if work would be lost."""
         async with self._lock(workspace.agent_id):
-            return await strip(self._git, await self._checkout(workspace), commit)
+            return await remove_untracked(self._git, await self._checkout(workspace), commit)
 
-    async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedWork | None:
+    async def remove(self, agent_id: str, *, drop_branch: bool, attempt: int) -> SavedCommit | None:
         """Save what is uncommitted, then remove the workspace, and the branch too if asked.
 
         Doing it again does nothing. A dropped branch's head stays reachable under a saved ref.
@@ -257,35 +259,35 @@ class WorkspaceManager:
             if found.base_commit is None:
                 return None
             await self._trees.forget(found)
-            saved = await self._rescue.all_of(found, str(attempt), "workspace removed")
+            saved = await self._saver.all_of(found, str(attempt), "workspace removed")
             await self._trees.take_down(found.path)
             if drop_branch:
                 await self._trees.drop_branch(agent_id)
-                for root in (found.path.parent, *self._homes.roots):
+                for root in (found.path.parent, *self._locations.roots):
                     ownership.drop_record(root, agent_id)
             release(found.path.parent)
             return saved
 
     async def list_ours(self) -> tuple[Owned, ...]:
-        """Return what of ours is in the repository, whole or not."""
+        """Return the workspaces in the repository that are ours, complete or not."""
         common = await self._trees.common_dir()
         refs = await self._trees.refs(BASE_REFS, BRANCH_REFS)
         ours = [ref.removeprefix(BASE_REFS) for ref in refs if ref.startswith(BASE_REFS)]
         return tuple(
             Owned(
                 agent_id=agent_id,
-                path=(home := self._homes.find(common, agent_id)).folder,
+                path=(location := self._locations.find(common, agent_id)).folder,
                 branch=f"agent/{agent_id}",
                 base_commit=refs[BASE_REFS + agent_id][0],
                 head=refs.get(BRANCH_REFS + agent_id, (None, ""))[0],
-                registered=home.git_dir is not None,
-                present=home.folder.is_dir(),
+                registered=location.git_dir is not None,
+                present=location.folder.is_dir(),
             )
             for agent_id in ours
         )
 
     async def sweep(self, keep: AbstractSet[str]) -> tuple[str, ...]:
-        """Take workspaces of ours whose folder is gone off git's list, except those to keep."""
+        """Unregister workspaces of ours whose folder is gone, except those to keep."""
         gone = [
             each
             for each in await self.list_ours()
@@ -308,14 +310,16 @@ class WorkspaceManager:
             )
         ownership.straighten(git_dir)
         checkout = Checkout(git_dir, workspace.path)
-        return await self._rescue.with_rules(workspace.agent_id, workspace.base_commit, checkout)
+        return await self._saver.with_rules(workspace.agent_id, workspace.base_commit, checkout)
 
     async def _read(self, workspace: Workspace, *args: str) -> bytes:
         checkout = await self._checkout(workspace)
         return (await self._git.run(*args, cwd=checkout.folder, env=checkout.env)).stdout
 
-    async def _adopted(self, found: Found, base: str | None) -> tuple[Found, tuple[str, ...]]:
-        """Give a branch of ours whose record was lost a branch to go into again."""
+    async def _adopted(
+        self, found: FoundWorktree, base: str | None
+    ) -> tuple[FoundWorktree, tuple[str, ...]]:
+        """Find the target branch again for a branch of ours whose record was lost."""
         if found.record is not None or found.base_commit is None or found.head is None:
             return found, ()
         target = await self._trees.target(base, found.base_commit)
@@ -323,23 +327,23 @@ class WorkspaceManager:
             return found, ()
         record = Record(target, ready=True)
         ownership.write_record(found.path.parent, found.agent_id, record)
-        note = f"{found.branch} was there, its record was not: its work goes on, into {target}"
+        note = f"{found.branch} had lost its record: its work continues, for branch {target}"
         return replace(found, record=record), (note,)
 
-    async def _rejoin(self, found: Found, notes: tuple[str, ...]) -> Workspace:
-        """Return a workspace that is there, with its branch mended and oddities told."""
+    async def _rejoin(self, found: FoundWorktree, notes: tuple[str, ...]) -> Workspace:
+        """Return an existing workspace, its branch repaired, with notes on anything unusual."""
         checkout = found.checkout
         if checkout is None:  # its folder went away this moment
-            raise WorkspaceError(f"the workspace {found.path} is vanishing: prepare it again")
-        homes.mark(checkout.git_dir, self._repo)
+            raise WorkspaceError(f"the folder {found.path} disappeared just now: prepare it again")
+        locations.mark(checkout.git_dir, self._repo)
         if not ownership.points_to(found.path, checkout.git_dir):
             aside = ownership.point_to(found.path, checkout.git_dir)
             where = f"; the repository in its place is now {aside}" if aside else ""
-            notes += (f"the .git of {found.path} was gone or led elsewhere and was mended{where}",)
+            notes += (f"the .git of {found.path} was missing or wrong and was repaired{where}",)
         if found.head is None:
             commit = await head_of(self._git, checkout) or found.base_commit or ""
             await self._trees.point(BRANCH_REFS + found.agent_id, commit)
-            notes += (f"branch {found.branch} was missing and was made again at {commit}",)
+            notes += (f"branch {found.branch} was missing and was recreated at {commit}",)
         at = (read_small(checkout.git_dir / "HEAD") or b"nothing").strip()
         if at != b"ref: " + (BRANCH_REFS + found.agent_id).encode():
             elsewhere = at.decode(errors="replace")
@@ -352,11 +356,11 @@ class WorkspaceManager:
         view = await self._git.view(pinned(checkout.git_dir, checkout.folder))
         return new_programs(record.programs, view)
 
-    async def _made_room(self, found: Found) -> tuple[Found, tuple[str, ...]]:
-        """Let nothing be where the workspace is to be made; refuse what is not ours."""
+    async def _made_room(self, found: FoundWorktree) -> tuple[FoundWorktree, tuple[str, ...]]:
+        """Clear the place where the workspace is to be made; refuse what is not ours."""
         notes = await self._trees.forget(found)
         ours = found.base_commit is not None
-        if not ours and (aside := self._homes.set_aside(found.path)) is not None:
+        if not ours and (aside := self._locations.set_aside(found.path)) is not None:
             ownership.drop_record(self.root, found.agent_id)
             found = replace(found, record=None)
             notes += (
@@ -364,7 +368,7 @@ class WorkspaceManager:
             )
         _refuse_foreign(found)
         notes += await self._clear(found)
-        found = replace(found, path=self._homes.place_for(found.agent_id), git_dir=None)
+        found = replace(found, path=self.root / found.agent_id, git_dir=None)
         if not found.vacant:
             raise WorkspaceError(_occupied(found.path))
         return found, notes
@@ -376,42 +380,42 @@ class WorkspaceManager:
         within = re.sub(r"([\\*?\[])", r"\\\1", str(self.root.relative_to(self._repo)))
         return (f"/{within}/",)
 
-    async def _clear(self, found: Found) -> tuple[str, ...]:
-        """Make room where a workspace of ours once was, keeping what work is in it."""
+    async def _clear(self, found: FoundWorktree) -> tuple[str, ...]:
+        """Clear the place of a former workspace of ours, saving the work in it."""
         if found.git_dir is None and found.vacant:
             return ()
-        saved = await self._rescue.all_of(found, "recovered", "folder without a worktree")
+        saved = await self._saver.all_of(found, "recovered", "folder without a worktree")
         await self._trees.take_down(found.path)
         if saved is None:
             return ()
-        return (f"{found.path} was no worktree any more; its files are saved in {saved.ref}",)
+        return (f"{found.path} was no longer a worktree; its files are saved in {saved.ref}",)
 
 
 def _commit_id(head: str | None) -> str:
     if head is not None and not SHA.fullmatch(head):
-        raise WorkspaceError(f"{head!r} is no full commit id: take the head from a status")
+        raise WorkspaceError(f"{head!r} is not a full commit id: take the head from a status")
     return head or "HEAD"
 
 
-def _is_whole(found: Found) -> bool:
+def _is_whole(found: FoundWorktree) -> bool:
     return found.base_commit is not None and found.checkout is not None and not found.half_made
 
 
-def _workspace(found: Found, notes: tuple[str, ...] = ()) -> Workspace:
+def _workspace(found: FoundWorktree, notes: tuple[str, ...] = ()) -> Workspace:
     commit = found.base_commit or ""
     return Workspace(found.agent_id, found.path, found.branch, commit, found.base_branch, notes)
 
 
 def _occupied(path: Path) -> str:
-    if (other := homes.repository_of(path)) is not None:
+    if (other := locations.repository_of(path)) is not None:
         return (
             f"{path} is a workspace of the repository {other}: choose another agent id, or set "
             "worktrees_dir to another folder here"
         )
-    return f"{path} exists and is no workspace of this agent: move it away or delete it"
+    return f"{path} exists and is not a workspace of this agent: move it away or delete it"
 
 
-def _refuse_foreign(found: Found) -> None:
+def _refuse_foreign(found: FoundWorktree) -> None:
     ours = found.base_commit is not None
     if not ours and found.head is not None:
         raise WorkspaceError(

@@ -1,4 +1,4 @@
-"""Errors of the templates package."""
+"""Errors of the templates package. Must hold no logic."""
 
 
 class TemplateError(Exception):

@@ -1,7 +1,7 @@
-"""Makes text we did not write harmless to quote: cleaned, capped, and shut in a marked box.
+"""Makes untrusted text safe to quote: cleaned, capped, and enclosed in a marked fence.
 
-Owns what counts as an unsafe character and what a fence looks like. Knows no template and no
-lifecycle, and never judges what a text says.
+Owns what counts as an unsafe character and what a fence looks like. It must not know templates or
+lifecycles, nor judge what a text says.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ _ANSI = re.compile(
     r"|\x1b[PX^_][^\x1b]*\x1b\\"  # device strings
     r"|\x1b[ -/]*[0-~]"
 )
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls but newline and tab
+_HIDDEN = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls but newline and tab
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"  # unseen, bidi marks
     "\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"  # line ends, bidi, fillers
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # tags: hidden letters
-    "\ufe00-\ufe0d\ud800-\udfff]"  # variants; halves of characters: not storable as UTF-8
-    "|(?<![^\x00-\x7f])[\ufe0e\ufe0f]|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"  # those of no sign
+    "\ufe00-\ufe0d\ud800-\udfff"  # variants; halves of characters: not storable as UTF-8
+)
+_UNSAFE = re.compile(
+    f"[{_HIDDEN}]"
+    # Variants of no sign, of what is shown escaped, and of another variant.
+    f"|(?<![^\x00-\x7f])[\ufe0e\ufe0f]|(?<=[{_HIDDEN}\ufe0e\ufe0f])[\ufe0e\ufe0f]"
 )
 _ANGLES = (
     "\u00ab\u00bb\u02c2\u02c3\u1438\u1433\u2039\u203a\u226a\u226b\u22d8\u22d9\u276e\u276f\u2770\u2771"
@@ -36,14 +40,13 @@ _LIKE_A_FENCE = re.compile(
 )
 _ANY_ANGLE = re.compile(f"[<>{_ANGLES}]")
 _OPENING = re.compile(r"<<<(data|text) ([0-9a-f]{8,})(?: |$)")
-_BOX = re.compile(r"^(<<<(?:data|text)|>>>(?:data|text)) [0-9a-f]{8}(?=$| \()", re.MULTILINE)
+_FENCE_LINE = re.compile(r"^(<<<(?:data|text)|>>>(?:data|text)) [0-9a-f]{8}(?=$| \()", re.MULTILINE)
 _SHORTEST_NOTE = 48
 _NOTE = re.compile(r"^\[\.\.\. (\d{1,12}) bytes left out \.\.\.\]$", re.MULTILINE | re.ASCII)
 _LONGEST_TICKS = 2
 _SHORT = 160
 _REMEMBERED = 400
-"""Characters up to which a line is remembered: a summary tells the same of most attempts as the
-one before."""
+"""Characters up to which a line is cached: most lines of a summary are in the next one, too."""
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -85,7 +88,7 @@ def cap(text: str, max_bytes: int, *, head: float = 0.33) -> str:
 
 
 def noted(text: str) -> int:
-    """Count the bytes that a text says were left out of it."""
+    """Return the bytes that notes in a text say were left out."""
     return sum(int(found[1]) for found in _NOTE.finditer(text)) if "[... " in text else 0
 
 
@@ -97,11 +100,11 @@ def fence(
     follow: bool = False,
     nonce: str = "",
 ) -> str:
-    """Shut a text in lines whose marker does not occur in it, saying where it comes from.
+    """Enclose a text in lines whose marker does not occur in it, with its origin.
 
-    With `follow` it is the word of a person in charge and says so; all else is data. The marker
-    comes from `nonce` and the text: who does not know the nonce cannot tell it beforehand, and the
-    same of both always give the same page. What looks like the line of a fence is broken up.
+    With `follow` it is from a person in charge and says so; all else is data. The marker is derived
+    from `nonce` and the text: it is unpredictable without the nonce, and the same for the same
+    input. Anything that looks like the line of a fence is broken up.
     """
     text = disarmed(clean(value).rstrip("\n"))
     if max_bytes is not None:
@@ -113,12 +116,12 @@ def fence(
 
 
 def unmarked(page: str) -> str:
-    """Return a page without the markers of its boxes, which differ on each page and say nothing."""
-    return _BOX.sub(r"\1", page)
+    """Return a page without the markers of its fences, which differ on each page."""
+    return _FENCE_LINE.sub(r"\1", page)
 
 
 def disarmed(text: str) -> str:
-    """Put spaces into what looks like the first or last line of a fence, whatever its signs."""
+    """Put spaces into anything that looks like the first or last line of a fence."""
     return _LIKE_A_FENCE.sub(lambda found: _ANY_ANGLE.sub(r"\g<0> ", found[0]), text)
 
 

@@ -1,7 +1,7 @@
-"""The two pages an agent gets, as whole texts: the summary within its size, and the prompt.
+"""The two pages an agent gets: the summary within its size limit, and the prompt.
 
-Owns the bound on the summary and the example of a signal. The wording is in the templates, the
-order in which facts give way in `budget`.
+Owns the limit on the summary and the example of a signal. The wording is in the templates, the
+order in which facts are dropped in `size_budget`. It must not know lifecycles.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from templates.budget import LEVELS, Values, trim
 from templates.fence import cap, cut, line
+from templates.size_budget import LEVELS, Values, trim
 
 if TYPE_CHECKING:
     from templates.renderer import Renderer
 
 _TASK_BEGINS, _TASK_ENDS = "\x00task\x01", "\x00task\x02"
-"""Stand around the task in a rendered summary; text from elsewhere holds no control characters."""
+"""Enclose the task in a rendered summary; other text contains no control characters."""
 _SPAWN_ID = "\x00"
 
 
 class Summary(NamedTuple):
-    """One summary: as it is kept, and as it stands in a prompt, which tells the task itself."""
+    """One summary: as it is kept, and without the task, as it is in a prompt."""
 
     whole: str
     without_task: str
@@ -50,7 +50,7 @@ def summary_page(renderer: Renderer, values: Values, max_bytes: int) -> Summary:
 
 
 def prompt_page(renderer: Renderer, values: Values, summary: Summary) -> str:
-    """Render the prompt around a summary; the task stands in it whole, once."""
+    """Render the prompt around a summary; it contains the whole task once."""
     example = _signal_example(values["agent_id"], values["task_id"], bool(values["spawn_id"]))
     told = {
         "signal_tool": "",

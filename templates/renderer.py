@@ -1,4 +1,4 @@
-"""The one door to Jinja: finds a template, the user's own before ours, and renders plain values.
+"""The only use of Jinja: finds a template, the user's own before ours, and renders plain values.
 
 Owns the sandbox, the filters and the bound on output. Must not know what a lifecycle is, and must
 never treat a value as template source. A user's template is the user's own file: it may waste
@@ -47,7 +47,7 @@ _FAULTS_OF_A_TEMPLATE = (
 
 
 def duration(seconds: float) -> str:
-    """Say a time span in its two largest units."""
+    """Format a time span in its two largest units."""
     rest = max(0, round(seconds))
     parts: list[str] = []
     for size, unit in _SHOWN_DURATION:
@@ -80,7 +80,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%"})
 
     def getattr(self, obj: object, attribute: str) -> object:
-        """Look a value up; a key of a plain mapping without first failing to find an attribute."""
+        """Look a value up; in a plain mapping by key, without trying attributes first."""
         if type(obj) is dict and attribute in obj and attribute not in _OF_EVERY_MAPPING:
             return obj[attribute]
         return super().getattr(obj, attribute)
@@ -99,7 +99,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 class _Ours(_Sandbox):
     """For our own templates: a dot is a key of a plain mapping, and nothing else.
 
-    They reach no attribute and no function of jinja's, and do not pay for looking there.
+    They use no attributes and no functions of Jinja, which is faster.
     """
 
     getattr = staticmethod(operator.getitem)  # type: ignore[assignment]  # of fewer values than jinja's
@@ -132,7 +132,7 @@ class _Folder(jinja2.BaseLoader):
         except (OSError, UnicodeDecodeError) as error:
             raise TemplateError(
                 f"{path}: cannot be read as a UTF-8 template: {error}; "
-                "mend the file, or remove it to get the built-in template"
+                "fix the file, or remove it to get the built-in template"
             ) from error
         if len(raw) > _MAX_SOURCE:
             raise TemplateError(f"{path}: larger than {_MAX_SOURCE} bytes; shorten it")
@@ -140,7 +140,7 @@ class _Folder(jinja2.BaseLoader):
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Tell versions of a file apart; None if there is none."""
+    """Return a stamp that changes with the file; None if there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116  # asked for each page
     except OSError:
@@ -180,10 +180,9 @@ class Renderer:
         nonce: Callable[[], str] = str,
         mask: Callable[[str], str] = str,
     ) -> None:
-        """`nonce` gives for each page what nobody could know before; the fences are made of it.
+        """`nonce` returns an unpredictable text per page; the fence markers are derived from it.
 
-        `mask` takes out of a finished page what must not be told: only there a text is cleaned of
-        what may stand inside of that.
+        `mask` redacts secrets in a finished page, where each text is cleaned already.
         """
         self.mask = mask
         self._nonce = nonce
@@ -196,20 +195,18 @@ class Renderer:
     def render(self, name: str, values: Mapping[str, object]) -> str:
         """Render the template of that name; raises `TemplateError` naming file, line and remedy."""
         try:
-            page = self._collect(self._template(name), values)
+            source = self._overrides
+            if source is None or not os.path.lexists(f"{self._override_dir}/{name}"):
+                source = _built_in()
+            page = self._collect(source.get_template(name), values)
         except _FAULTS_OF_A_TEMPLATE as error:
             raise TemplateError(_explain(error, name, values)) from error
         return self.mask(page)
 
-    def _template(self, name: str) -> jinja2.Template:
-        if self._overrides is not None and os.path.lexists(f"{self._override_dir}/{name}"):
-            return self._overrides.get_template(name)
-        return _built_in().get_template(name)
-
     def _collect(self, template: jinja2.Template, values: Mapping[str, object]) -> str:
         values = {**values, _NONCE: self._nonce()}
         if template.environment is _built_in():
-            # Ours end by themselves; to count their pieces is a fifth of the work.
+            # Ours always end; counting their pieces would be a fifth of the work.
             page = template.render(values)
             self._check(template, len(page))
             return page

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runtime import proctable
-from runtime.folders import remove_tree
-from runtime.watchdog import client as watchdog
+from runtime import proc_table
+from runtime.processes.watchdog import client as watchdog
+from runtime.remove_tree import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-PATIENCE = 3.0
+PATIENCE = 20.0
 """Seconds that something which is just ending may take to be gone."""
 CHECKOUT = Path(__file__).resolve().parents[1]
 REAL_HOME = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111  # before HOME is replaced
@@ -112,7 +112,7 @@ def clean_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folders = [str(CHECKOUT) + os.sep, str(REAL_HOME) + os.sep]
     _trespass.protected = tuple(folder for folder in folders if folder != os.sep * 2)
     scratch = Path(tempfile.gettempdir()).resolve()
-    # A checkout below the temporary folder is no scratch space for that.
+    # A checkout below the temporary folder is not scratch space for that.
     anywhere = () if CHECKOUT.is_relative_to(scratch) else (str(scratch),)
     # Python compiles what is imported for the first time, beside the installed source.
     installed = str(Path(sys.prefix)) + os.sep
@@ -124,7 +124,7 @@ def clean_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_surroundings(clean_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Cut the test off from the settings of whoever runs it."""
+    """Cut the test off from the settings of the user who runs it."""
     for name in tuple(os.environ):
         if name.startswith(("GIT_", "XDG_", "LOOPWRIGHT_")):
             monkeypatch.delenv(name)
@@ -144,7 +144,7 @@ def _own_surroundings(clean_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind(clean_home: Path, _own_surroundings: None) -> Iterator[None]:
     """Fail the test that leaves a process, a task, a thread, a handle or a file behind."""
-    children = set(proctable.own_children())
+    children = set(proc_table.own_children())
     threads = set(threading.enumerate())
     handles = _handles()
     _trespass.found.clear()
@@ -155,7 +155,7 @@ def _leaves_nothing_behind(clean_home: Path, _own_surroundings: None) -> Iterato
     left = [f"task {name!r} was still running when its event loop closed" for name in _unfinished]
     left += [f"{path} was written, outside of tmp_path" for path in _trespass.found]
     left += [f"~/{name} was written" for name in _strangers(clean_home)]
-    left += _still(lambda: _alive(set(proctable.own_children()) - children))
+    left += _still(lambda: _alive(set(proc_table.own_children()) - children))
     left += _still(lambda: [f"thread {each.name!r}" for each in _running(threads)])
     left += _still(lambda: _grown(handles))
     if left:
@@ -194,7 +194,7 @@ def _still(look: Callable[[], list[str]]) -> list[str]:
 def _alive(pids: Iterable[int]) -> list[str]:
     found = []
     for pid in sorted(pids):
-        row = proctable.read_row(pid)
+        row = proc_table.read_row(pid)
         if row is not None and row.dead:
             # Orphans of a child that a test killed come to this process, once it is a subreaper.
             with contextlib.suppress(ChildProcessError):

@@ -1,4 +1,4 @@
-"""How long a piece of work takes, told so that a busy machine is no defect."""
+"""How long a piece of work takes, told so that a busy machine is not a defect."""
 
 from __future__ import annotations
 

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[1] / "tests")]
 
-from tests.ci.emulated import emulated_github  # noqa: E402  # the checkout is on the path now
-from tests.ci.github_world import EmulatedWorld  # noqa: E402  # as above
+from tests.ci.github.emulated import emulated_github  # noqa: E402  # the checkout is on the path now
+from tests.ci.github.github_world import EmulatedWorld  # noqa: E402  # as above
 from tests.ci.ports import git  # noqa: E402  # as above
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.ci.emulated import Emulated
+    from tests.ci.github.emulated import Emulated
 
 SECRET = "said-only-to-this-example"  # noqa: S105  # of a GitHub that lives for seconds
 AGENT = "agent-T001"
@@ -100,7 +100,7 @@ class Runner:
                         return seen
                     await asyncio.sleep(0.05)
         except TimeoutError:
-            text = f"waited in vain for {work} after {attempt} attempts: {seen.get('why')}"
+            text = f"waited too long for {work} after {attempt} attempts: {seen.get('why')}"
             raise RuntimeError(text) from None
 
     def _command(self, name: str, *words: str) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ async def story(world: EmulatedWorld, runner: Runner) -> dict[str, Any]:
     tell("attempt 1 writes add() and blocks on CI")
     await runner.until("Blocked", 1)
     await world.red(await head(world, branch), "unit", LOG)
-    tell("CI is red; a fresh attempt reads the failing step, mends it and asks for a merge")
+    tell("CI is red; a fresh attempt reads the failing step, fixes it and asks for a merge")
     pull = (await runner.until("PrPending", 2))["lifecycle"]["work"]
     number = int(pull["number"])
     await world.check(await head(world, branch), "unit", conclusion="success")

@@ -1,1 +1,1 @@
-"""Who is alive, why, how healthy, and within which limits."""
+"""Agents as instances: spawned without a loop, or a view of the attempts of loops."""

@@ -1,4 +1,4 @@
-"""What can go wrong with agents and their instances; each text says what to do about it."""
+"""The errors of agents and their instances; each text says what to do about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class FleetError(LifecycleError):
-    """Anything that spawner, registry and their parts raise on purpose."""
+    """Base of all errors that the fleet raises on purpose."""
 
 
 class AgentNotFoundError(FleetError):
@@ -23,15 +23,15 @@ class LicenseError(FleetError):
 
 
 class AuthorizationError(FleetError):
-    """Whoever asked may not do that."""
+    """The actor may not do that."""
 
 
 class SpawnValidationError(FleetError, ValueError):
-    """A request has impossible values, or asks for what its agent cannot be."""
+    """A request has invalid values, or asks for what its agent does not support."""
 
 
 class AgentInitializationError(FleetError):
-    """The agent did not get ready; nothing of it is left but its record."""
+    """The agent did not become ready; nothing of it is left but its record."""
 
     def __init__(self, text: str, instance_id: UUID | None = None) -> None:
         super().__init__(text)
@@ -39,19 +39,19 @@ class AgentInitializationError(FleetError):
 
 
 class SpawnTimeoutError(AgentInitializationError, TimeoutError):
-    """The agent did not get ready in time; nothing of it is left but its record."""
+    """The agent did not become ready in time; nothing of it is left but its record."""
 
 
 class IsolationUnavailableError(AgentInitializationError):
-    """This machine cannot give the isolation or the limit that was asked for."""
+    """This machine cannot provide the isolation or the limit that was asked for."""
 
 
 class InvalidOperationError(FleetError):
-    """The instance is in a state in which that cannot be done."""
+    """The state of the instance does not allow that."""
 
 
 class WorkTimeoutError(FleetError, TimeoutError):
-    """A piece of work took longer than the execution timeout and was cancelled."""
+    """A piece of work exceeded the execution timeout and was cancelled."""
 
 
 class WorkError(FleetError):

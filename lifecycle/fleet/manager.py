@@ -1,38 +1,148 @@
-"""The population of agents: who joins, leaves, pauses and goes on, under fixed rules.
+"""The population of agents: rules for adding, removing, pausing and resuming them.
 
-Owns the order of check, change and log. Knows nothing of processes: what follows from a change is
-done by whoever owns the state (`orchestrator.population` for running loops).
+Owns what is allowed, and the order of check, change and log. Must not know processes: the owner of
+the state acts on a change.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-from lifecycle.fleet.pauses import PauseTracker
-from lifecycle.fleet.validator import (
-    MAX_AGENTS,
-    LifecycleValidator,
-    PopulationState,
-    ValidationResult,
-)
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, MutableMapping, MutableSet
 
-__all__ = [
-    "MAX_AGENTS",
-    "LifecycleManager",
-    "LifecycleValidator",
-    "PauseTracker",
-    "PopulationState",
-    "ValidationResult",
-]
+MAX_AGENTS = 25
+"""The largest number of agents in a population."""
 
 A = TypeVar("A")
 
 
+class PopulationState(Protocol[A]):
+    """The state of a population; any object with these four attributes works."""
+
+    @property
+    def agents(self) -> MutableMapping[str, A]:
+        """All agents by name."""
+        ...
+
+    @property
+    def paused_agents(self) -> MutableSet[str]:
+        """Names of the paused agents."""
+        ...
+
+    @property
+    def auto_resume(self) -> MutableMapping[str, int]:
+        """Turns left until a paused agent resumes by itself."""
+        ...
+
+    @property
+    def turn(self) -> int:
+        """The present turn."""
+        ...
+
+
+@dataclass(slots=True)
+class Population(Generic[A]):
+    """A population in memory."""
+
+    agents: dict[str, A] = field(default_factory=dict)
+    paused_agents: set[str] = field(default_factory=set)
+    auto_resume: dict[str, int] = field(default_factory=dict)
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """Whether an operation is allowed; `reason` says why not."""
+
+    valid: bool
+    reason: str = ""
+
+
+_VALID = ValidationResult(valid=True)
+
+
+class LifecycleValidator:
+    """Validates the four operations on a population."""
+
+    def __init__(self, max_agents: int = MAX_AGENTS) -> None:
+        self.max_agents = max_agents
+
+    def validate_add(
+        self, name: str, initial_state: object, state: PopulationState[Any]
+    ) -> ValidationResult:
+        """Tell whether one more agent may be added."""
+        if not name:
+            return _no("an agent's name must not be empty")
+        if not isinstance(initial_state, Mapping):
+            return _no(f"the initial state of {name!r} must be a dict, not {initial_state!r}")
+        count = len(state.agents)
+        if count >= self.max_agents:
+            return _no(
+                f"there are {count} agents already and {self.max_agents} is the limit; "
+                "remove one first"
+            )
+        return _VALID
+
+    def validate_remove(self, name: str, state: PopulationState[Any]) -> ValidationResult:
+        """Tell whether an agent may be removed."""
+        return _VALID if name in state.agents else _unknown(name)
+
+    def validate_pause(
+        self, name: str, auto_resume_turns: object, state: PopulationState[Any]
+    ) -> ValidationResult:
+        """Tell whether an agent may be paused, for so many turns."""
+        if name not in state.agents:
+            return _unknown(name)
+        if name in state.paused_agents:
+            return _no(f"agent {name!r} is already paused")
+        if auto_resume_turns is None:
+            return _VALID
+        whole = isinstance(auto_resume_turns, int) and not isinstance(auto_resume_turns, bool)
+        if not whole or auto_resume_turns < 1:  # type: ignore[operator]  # a whole number here
+            return _no(
+                "auto_resume_turns must be None or a whole number from 1, "
+                f"not {auto_resume_turns!r}"
+            )
+        return _VALID
+
+    def validate_resume(self, name: str, state: PopulationState[Any]) -> ValidationResult:
+        """Tell whether an agent may be resumed."""
+        if name not in state.agents:
+            return _unknown(name)
+        return _VALID if name in state.paused_agents else _no(f"agent {name!r} is not paused")
+
+
+class PauseTracker:
+    """Keeps the pauses and their turn counters in a population's state consistent."""
+
+    def pause(self, name: str, turns: int | None, state: PopulationState[Any]) -> None:
+        """Pause an agent, for so many turns or until it is resumed."""
+        state.paused_agents.add(name)
+        if turns is not None:
+            state.auto_resume[name] = turns
+
+    def release(self, name: str, state: PopulationState[Any]) -> None:
+        """Remove the pause of an agent; harmless when there is none."""
+        state.auto_resume.pop(name, None)
+        state.paused_agents.discard(name)
+
+    def count_down(self, state: PopulationState[Any]) -> list[str]:
+        """Count a turn; return the agents whose pause ended with it."""
+        due = []
+        for name, turns in list(state.auto_resume.items()):
+            if turns > 1:
+                state.auto_resume[name] = turns - 1
+            else:
+                self.release(name, state)
+                due.append(name)
+        return due
+
+
 class Logger(Protocol):
-    """Takes events with fields, as structlog's loggers do."""
+    """Logs events with fields, as structlog's loggers do."""
 
     def info(self, event: str, /, **fields: Any) -> object:
         """Log what was done."""
@@ -46,8 +156,8 @@ class Logger(Protocol):
 class LifecycleManager:
     """Adds, removes, pauses and resumes agents in the state it is given; refusals change nothing.
 
-    Each call is O(1) beside the name's collisions and runs without a break, so that tasks of one
-    event loop may share a state.
+    Each call is O(1) apart from name collisions and never awaits, so tasks of one event loop may
+    share a state.
     """
 
     def __init__(
@@ -64,18 +174,18 @@ class LifecycleManager:
     def add_agent(
         self, name: str, agent: A, initial_state: Mapping[str, Any], state: PopulationState[A]
     ) -> str:
-        """Add an agent; returns the name it got, or the given one if it was refused."""
+        """Add an agent; return its name, or the given one if it was refused."""
         found = self.validator.validate_add(name, initial_state, state)
         if not found.valid:
             self._refused("add_agent", name, found, state)
             return name
-        resolved = _free(name, state.agents)
+        resolved = free_name(name, state.agents)
         state.agents[resolved] = agent
         self._done("add_agent", name, state, resolved_name=resolved)
         return resolved
 
     def remove_agent(self, name: str, state: PopulationState[Any]) -> bool:
-        """Remove an agent with its pause; says whether it was there."""
+        """Remove an agent and its pause; return whether it existed."""
         found = self.validator.validate_remove(name, state)
         if not found.valid:
             return self._refused("remove_agent", name, found, state)
@@ -86,7 +196,7 @@ class LifecycleManager:
     def pause_agent(
         self, name: str, auto_resume_turns: int | None, state: PopulationState[Any]
     ) -> bool:
-        """Pause an agent, for so many turns or until it is resumed; says whether it took effect."""
+        """Pause an agent, for so many turns or until resumed; return whether it took effect."""
         found = self.validator.validate_pause(name, auto_resume_turns, state)
         if not found.valid:
             return self._refused("pause_agent", name, found, state)
@@ -94,7 +204,7 @@ class LifecycleManager:
         return self._done("pause_agent", name, state, auto_resume_turns=auto_resume_turns)
 
     def resume_agent(self, name: str, state: PopulationState[Any]) -> bool:
-        """Let a paused agent go on; says whether it took effect."""
+        """Resume a paused agent; return whether it took effect."""
         found = self.validator.validate_resume(name, state)
         if not found.valid:
             return self._refused("resume_agent", name, found, state)
@@ -107,7 +217,7 @@ class LifecycleManager:
         return {name: agent for name, agent in state.agents.items() if name not in paused}
 
     def process_auto_resume(self, state: PopulationState[Any]) -> list[str]:
-        """Let a turn pass: count pauses down; returns who goes on now. Call it once per turn."""
+        """Count a turn of all pauses; return the agents that resume now. Call it once per turn."""
         resumed = self.pause_tracker.count_down(state)
         for name in resumed:
             self._done("resume_agent", name, state)
@@ -134,8 +244,8 @@ class LifecycleManager:
         return False
 
 
-def _free(name: str, taken: Mapping[str, object]) -> str:
-    """Return the name, or the first of name_1, name_2, ... that nobody has."""
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return the name, or the first of name_1, name_2, ... that is free."""
     free, number = name, 0
     while free in taken:
         number += 1
@@ -144,7 +254,15 @@ def _free(name: str, taken: Mapping[str, object]) -> str:
 
 
 def _structlog() -> Logger:
-    import structlog  # noqa: PLC0415  # not needed by who brings a logger
+    import structlog  # noqa: PLC0415  # slow to import, and not needed with a logger
 
     logger: Logger = structlog.get_logger(__name__)
     return logger
+
+
+def _no(reason: str) -> ValidationResult:
+    return ValidationResult(valid=False, reason=reason)
+
+
+def _unknown(name: object) -> ValidationResult:
+    return _no(f"there is no agent {name!r}")

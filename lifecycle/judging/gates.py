@@ -10,37 +10,36 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from lifecycle.errors import PlanError
-from lifecycle.housing import end, look_once, whole
-from lifecycle.judging.alike import OUTPUT_BYTES, Failure, failure_of
-from lifecycle.judging.canary import CANARIES, break_files, breakable, key_of
-from lifecycle.judging.flags import configuration, flagged
-from lifecycle.judging.outcomes import gate_of
-from lifecycle.judging.right_code import hint, other_code
+from lifecycle.judging.code_origin import hint, other_code
+from lifecycle.judging.failure_digest import OUTPUT_BYTES, GateFailure, failure_of
+from lifecycle.judging.flagged_files import configuration, flagged
+from lifecycle.judging.mutation_check import CANARIES, break_files, breakable, key_of
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Gate, Verifying
-from lifecycle.masking import refuse_markers
-from lifecycle.setting_up.checkouts import stale_hint
-from lifecycle.setting_up.front import LaidOut
-from lifecycle.shortfall import fault_of, text_of
-from runtime.errors import RuntimeFault, ShortageError
-from runtime.output import tail
-from runtime.setup.errors import SetUpUndecidedError
-from runtime.tree import some_of
+from lifecycle.mask_values import refuse_markers
+from lifecycle.setup.agent_workspace import end, look_once, whole
+from lifecycle.setup.checkouts import stale_hint
+from lifecycle.setup.commands import gate_of
+from lifecycle.setup.setup import JudgedCheckout
+from lifecycle.shortage_retry import fault_of, text_of
+from runtime.errors import RuntimeFault, SetUpUndecidedError, ShortageError
+from runtime.git.porcelain import some_of
+from runtime.logs.files import tail
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lifecycle.case import Case
     from lifecycle.machine.events import Event
-    from lifecycle.parts import Parts
-    from lifecycle.setting_up.front import SettingUp
+    from lifecycle.services import MachineServices
+    from lifecycle.setup.setup import SettingUp
+    from lifecycle.working_copy import LocalCopy
     from runtime.workspace import Workspace
 
 
 class Question(NamedTuple):
     """What is judged: the commit of an attempt, by which commands."""
 
-    case: Case
+    local: LocalCopy
     effect_id: str
     attempt: int
     head: str
@@ -68,65 +67,62 @@ def _red(command: str, text: str) -> Gate:
 class GateRunner:
     """Runs the gates of all lifecycles of one repository."""
 
-    def __init__(self, parts: Parts, setting_up: SettingUp) -> None:
-        self._parts = parts
+    def __init__(self, machine: MachineServices, setting_up: SettingUp) -> None:
+        self._machine, self._shared = machine, machine.shared
         self._setting_up = setting_up
 
     async def baseline(
-        self, case: Case, effect_id: str, workspace: Workspace
+        self, local: LocalCopy, effect_id: str, workspace: Workspace
     ) -> tuple[tuple[Gate, ...], str]:
         """Run the gates on the untouched code; with the digest of how they failed."""
-        settings = self._parts.settings()
-        commands, base = settings.verify_of(case.task), workspace.base_commit
+        settings = self._shared.settings()
+        commands, base = settings.verify_of(local.task), workspace.base_commit
         if not commands or not settings.baseline or not base:
             return (), ""
         try:
-            gates = await self.on_commit(case, effect_id, base, commands, attempt=0)
+            gates = await self.on_commit(local, effect_id, base, commands, attempt=0)
         except SetUpUndecidedError:  # of work that this one builds on; asked at the first verdict
             return (), ""
-        return gates, self._failure(case, 0, gates, commands).digest
+        return gates, self._failure(local, 0, gates, commands).digest
 
     def _failure(
-        self, case: Case, attempt: int, gates: tuple[Gate, ...], commands: tuple[str, ...]
-    ) -> Failure:
+        self, local: LocalCopy, attempt: int, gates: tuple[Gate, ...], commands: tuple[str, ...]
+    ) -> GateFailure:
         """Return how they failed; of what has a log, more than its excerpt counts."""
         red = []
         for number, gate in enumerate(gates, 1):
             if not gate.ok:
                 printed = gate.excerpt
                 if commands[number - 1 : number] == (gate.command,):
-                    log = self._parts.paths.gate_log(case.agent_id, attempt, number)
+                    log = self._machine.paths.gate_log(local.agent_id, attempt, number)
                     printed = tail(log, OUTPUT_BYTES) or printed
                 red.append((gate, printed))
         return failure_of(red)
 
-    async def run(self, case: Case, effect_id: str, attempt: int, head: str) -> Event:
+    async def run(self, local: LocalCopy, effect_id: str, attempt: int, head: str) -> Event:
         """Run the gates on the commit that the agent says is done."""
-        commands = self._parts.settings().verify_of(case.task)
+        commands = self._shared.settings().verify_of(local.task)
+        question = Question(local, effect_id, attempt, head, commands)
         notes: tuple[str, ...] = ()
         try:
-            workspace = await whole(self._parts, case)
-            await look_once(self._parts, case, workspace)
-            files = tuple(file.path for file in case.head.files)
+            workspace = await whole(self._machine, local)
+            await look_once(self._machine, local, workspace)
+            files = tuple(file.path for file in local.head.files)
             flags = flagged(files, commands)
-            work = case.record.work
+            work = local.record.work
             if isinstance(work, Verifying) and work.setup_approved:
-                await self._setting_up.approve(case, effect_id, head)
+                await self._setting_up.approve(local, effect_id, head)
             if head:
-                gates = await self.on_commit(case, effect_id, head, commands, attempt=attempt)
+                gates = await self.on_commit(local, effect_id, head, commands, attempt=attempt)
                 if all(gate.ok for gate in gates):
-                    question = Question(case, effect_id, attempt, head, commands)
                     before = await self._as_they_were(question, workspace.base_commit, flags)
                     canary = await self._canary(question, breakable(files, flags))
                     notes = (*before, *canary)
-                    if canary and self._parts.settings().canary == "require":
-                        gates = (
-                            *gates,
-                            _red("canary", canary[0]),
-                        )
+                    if canary and self._shared.settings().canary == "require":
+                        gates = (*gates, _red("canary", canary[0]))
             else:  # a folder without git, where nothing can be laid out
-                there = LaidOut(workspace.path, head)
-                gates = await self._gates(case, effect_id, commands, there, attempt=attempt)
+                there = JudgedCheckout(workspace.path, head)
+                gates = await self._gates(question, there)
         except SetUpUndecidedError as asked:
             return on.GatesFinished(at=self._now(), attempt=attempt, gates=(), asks=str(asked))
         except (RuntimeFault, PlanError, OSError) as error:
@@ -137,8 +133,8 @@ class GateRunner:
                 problem=text_of(error),
                 fault=fault_of(error),
             )
-        failure = self._failure(case, attempt, gates, commands)
-        before_work = case.record.facts.get("baseline_digest")
+        failure = self._failure(local, attempt, gates, commands)
+        before_work = local.record.facts.get("baseline_digest")
         return on.GatesFinished(
             at=self._now(),
             attempt=attempt,
@@ -152,7 +148,7 @@ class GateRunner:
 
     async def on_commit(  # noqa: PLR0913  # each names one fact of the judgement
         self,
-        case: Case,
+        local: LocalCopy,
         effect_id: str,
         commit: str,
         commands: tuple[str, ...],
@@ -164,11 +160,12 @@ class GateRunner:
 
         The label tells the logs of several judgements of one attempt apart.
         """
-        place = await self._setting_up.lay_out(case, effect_id, commit, attempt=attempt)
+        question = Question(local, effect_id, attempt, commit, commands)
+        place = await self._laid_out(question)
         if place.red is not None:
             return (place.red,)
-        gates = await self._gates(case, effect_id, commands, place, attempt=attempt, label=label)
-        leading = _leading_out(place.folder, tuple(file.path for file in case.head.files))
+        gates = await self._gates(question, place, label)
+        leading = _leading_out(place.folder, tuple(file.path for file in local.head.files))
         if leading:
             text = (
                 f"these links lead out of the repository, and what is there is in no commit: "
@@ -177,24 +174,24 @@ class GateRunner:
             gates = (*gates, _red("readlink", text))
         return gates
 
-    async def _laid_out(self, question: Question) -> LaidOut:
-        """Lay the judged commit out once more, ready for its gates."""
+    async def _laid_out(self, question: Question) -> JudgedCheckout:
+        """Lay the judged commit out, ready for its gates."""
         return await self._setting_up.lay_out(
-            question.case, question.effect_id, question.head, attempt=question.attempt
+            question.local, question.effect_id, question.head, attempt=question.attempt
         )
 
     async def _as_they_were(
         self, question: Question, base: str, flags: tuple[str, ...]
     ) -> tuple[str, ...]:
         """Judge changed tests and gates also in their old form; say what that came to."""
-        case = question.case
-        old = [file.path for file in case.head.files if file.kind != "added"]
+        local = question.local
+        old = [file.path for file in local.head.files if file.kind != "added"]
         changed = [name for name in old if name in set(flags)]
         if not changed or not base:
             return ()
         place = await self._laid_out(question)
-        await self._parts.checkouts.restore(case.agent_id, base, changed)
-        gates = await self._again(question, place, "before")
+        await self._machine.checkouts.restore(local.agent_id, base, changed)
+        gates = await self._gates(question, place, "before")
         red = [gate for gate in gates if not gate.ok]
         told = "all green" if not red else f"{len(red)} failed (`{red[0].command}` {red[0].end})"
         return (f"with {some_of(changed)} as before the change: {told}",)
@@ -202,94 +199,79 @@ class GateRunner:
     async def _canary(self, question: Question, files: tuple[str, ...]) -> tuple[str, ...]:
         """See that the gates turn red when what changed is broken; else say that they do not look.
 
-        Once for the same gates and files; what came of it is remembered with the lifecycle.
+        Once for the same gates and files; the result is stored with the lifecycle.
         """
-        case, store = question.case, self._parts.store
-        if self._parts.settings().canary == "off" or not files:
+        local, store = question.local, self._shared.store
+        if self._shared.settings().canary == "off" or not files:
             return ()
         key = key_of(question.commands, files)
-        known = (await store.all(CANARIES)).get(case.agent_id, {})
+        known = (await store.all(CANARIES)).get(local.agent_id, {})
         if known.get("key") != key:
             place = await self._laid_out(question)
             broken = break_files(place.folder, files)
             green = bool(broken) and all(
-                gate.ok for gate in await self._again(question, place, "canary", first_red=True)
+                gate.ok for gate in await self._gates(question, place, "canary", first_red=True)
             )
             known = {"key": key, "green": green, "broken": some_of(broken)}
-            await store.put(CANARIES, case.agent_id, known)
+            await store.put(CANARIES, local.agent_id, known)
         if not known["green"]:
             return ()
         shown = f"they stay green with {known['broken']} broken on purpose"
-        stale = stale_hint(self._parts, case.agent_id)
+        stale = stale_hint(self._machine, local.agent_id)
         told = f"the verify commands do not look at what changed: {shown}"
         return (told, *filter(None, (stale,)))
 
-    async def _again(
-        self, question: Question, place: LaidOut, label: str, *, first_red: bool = False
-    ) -> tuple[Gate, ...]:
-        return await self._gates(
-            question.case,
-            question.effect_id,
-            question.commands,
-            place,
-            attempt=question.attempt,
-            label=label,
-            first_red=first_red,
-        )
-
-    async def _gates(  # noqa: PLR0913  # as above
+    async def _gates(
         self,
-        case: Case,
-        effect_id: str,
-        commands: tuple[str, ...],
-        place: LaidOut,
-        *,
-        attempt: int,
+        question: Question,
+        place: JudgedCheckout,
         label: str = "gate",
+        *,
         first_red: bool = False,
     ) -> tuple[Gate, ...]:
-        refuse_markers(f"a verify command of {case.task.id}", commands)
-        elsewhere = other_code(self._parts, place.folder, commands, is_baseline=attempt == 0)
+        local, attempt, commands = question.local, question.attempt, question.commands
+        refuse_markers(f"a verify command of {local.task.id}", commands)
+        elsewhere = other_code(self._machine, place.folder, commands, is_baseline=attempt == 0)
         if elsewhere is not None:
             return (elsewhere,)
-        timeout = self._parts.settings().gate_timeout
+        timeout = self._shared.settings().gate_timeout
         gates, made = [], place.made
         for number, command in enumerate(commands, 1):
-            mark = f"{effect_id}.{label}{number}"
-            for identity in self._parts.terminals.find_marked(mark):
-                await end(self._parts, identity)
-            result = await self._parts.commands.run(
+            mark = f"{question.effect_id}.{label}{number}"
+            for identity in self._machine.terminals.find_marked(mark):
+                await end(self._machine, identity)
+            result = await self._machine.commands.run(
                 command,
                 cwd=place.folder,
-                log=self._parts.paths.gate_log(case.agent_id, attempt, number, label),
+                log=self._machine.paths.gate_log(local.agent_id, attempt, number, label),
                 timeout=timeout,
-                env=self._parts.ports.env_of(case.agent_id),
+                env=self._machine.ports.env_of(local.agent_id),
                 mark=mark,
                 fixed=place.fixed,
                 made=made,
             )
-            gates.append(gate_of(result, hint(self._parts, place.folder, result)))
+            gates.append(gate_of(result, hint(self._machine, place.folder, result)))
             if first_red and not result.ok:
                 break
             if label in GOING_ON and place.commit:
                 goes_on = number < len(commands)
-                if edited := await self._edited(case, command, place, goes_on=goes_on):
+                if edited := await self._edited(local, command, place, goes_on=goes_on):
                     gates.append(edited)
                     break
                 await place.check(goes_on=goes_on)
         return tuple(gates)
 
     async def _edited(
-        self, case: Case, command: str, place: LaidOut, *, goes_on: bool
+        self, local: LocalCopy, command: str, place: JudgedCheckout, *, goes_on: bool
     ) -> Gate | None:
         """Look at what a gate did, so that none decides about those that come after it.
 
         Green or red, it judged something else than the commit that would be merged.
         """
-        checkouts = self._parts.checkouts
+        checkouts = self._machine.checkouts
         try:
-            changed = await checkouts.changed(case.agent_id)
-            left = await checkouts.left(case.agent_id) if goes_on else ()
+            changed = await checkouts.changed(local.agent_id)
+            left = await checkouts.left(local.agent_id) if goes_on else ()
         except ShortageError:
             raise
         except RuntimeFault as error:
@@ -308,8 +290,8 @@ class GateRunner:
             )
             return _red("git status", text)
         if goes_on:
-            await checkouts.renew_git(case.agent_id)
+            await checkouts.renew_git(local.agent_id)
         return None
 
     def _now(self) -> float:
-        return self._parts.clock.now()
+        return self._shared.clock.now()

@@ -1,4 +1,4 @@
-"""Orders to the outside. Each is committed with the state that gave it, then performed.
+"""Effects: orders to the outside. Each is committed with the state that gave it, then performed.
 
 Performing one twice must be harmless: after a crash an order is carried out again under its old id.
 """
@@ -52,7 +52,7 @@ class FreezeAgent(AttemptEffect):
 
 @dataclass(frozen=True, kw_only=True)
 class ThawAgent(AttemptEffect):
-    """Let it go on."""
+    """Let it continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +61,8 @@ class TakeSnapshot(AttemptEffect):
 
     blocked_on: tuple[str, ...] = ()
     """What the agent says it waits for: find out which of that are tasks."""
+    spawn_id: str = ""
+    """Of the process that left it."""
 
 
 @dataclass(frozen=True, kw_only=True)

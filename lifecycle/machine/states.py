@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
+from lifecycle.machine.tally import ITS_BASE as ITS_BASE
+from lifecycle.machine.tally import Tally as Tally
+from lifecycle.machine.tally import UnavailableProgram as UnavailableProgram
+from lifecycle.machine.tally import Wanted as Wanted
 from lifecycle.machine.values import changed
+from runtime.agents.outcome import Ending  # noqa: TC001  # the codec resolves it at run time
 
 
 class Coarse(StrEnum):
@@ -21,50 +26,6 @@ class Coarse(StrEnum):
     COMPLETED = "completed"
     REJECTED = "rejected"
     ACCEPTED = "accepted"
-
-
-class Wanted(StrEnum):
-    """What somebody asked for while an attempt was under way; carried out at its end."""
-
-    NOTHING = ""
-    PAUSE = "pause"
-    """Hold after this attempt."""
-    STOP = "stop"
-    """End this attempt at once; it may start again."""
-    HOLD = "hold"
-    """End this attempt at once, then hold."""
-    REJECT = "reject"
-    """End this attempt at once and the lifecycle with it."""
-
-
-class Ended(StrEnum):
-    """How an attempt ended; `endings` says what follows from each, and who pays for it."""
-
-    BREAKPOINT = "breakpoint"
-    NO_BREAKPOINT = "no_breakpoint"
-    INVALID_BREAKPOINT = "invalid_breakpoint"
-    WAITING = "waiting"
-    RATE_LIMIT = "rate_limit"
-    QUOTA = "quota"
-    BILLING = "billing"
-    AUTH = "auth"
-    OVERLOADED = "overloaded"
-    NETWORK = "network"
-    CONTEXT_OVERFLOW = "context_overflow"
-    MODEL = "model"
-    REFUSED = "refused"
-    DENIED = "denied"
-    MAX_TURNS = "max_turns"
-    BUDGET = "budget"
-    LOOP = "loop"
-    HANG = "hang"
-    TIMEOUT = "timeout"
-    CRASH = "crash"
-    KILLED = "killed"
-    LIMIT = "limit"
-    ENVIRONMENT = "environment"
-    ERROR = "error"
-    INTERRUPTED = "interrupted"
 
 
 class Reason(StrEnum):
@@ -92,12 +53,8 @@ class About(StrEnum):
     CONFLICT = "conflict"
 
 
-ITS_BASE = "base"
-"""In place of a commit to merge: the branch that the work goes into, as it is by then."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Word:
+class Signal:
     """A breakpoint as the agent signalled it."""
 
     type: str
@@ -120,28 +77,18 @@ class Process:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class AttemptOutcome:
     """How an attempt ended and what shows it."""
 
-    ended: Ended
+    ended: Ending
     text: str = ""
-    word: Word | None = None
+    word: Signal | None = None
     exit_code: int | None = None
     signal: int | None = None
     reset_at: float | None = None
     """When a usage limit ends, if the program named it."""
     advice: str = ""
     """What a person does about it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Resting:
-    """A program of the chain that takes no attempt for now."""
-
-    program: str
-    why: str
-    until: float | None = None
-    """None: until a person mended it and resumes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,73 +112,6 @@ class Gate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally:
-    """What is counted over the whole life of a lifecycle."""
-
-    attempt: int = 1
-    """Number of the attempt under way, or of the next one."""
-    spawn_count: int = 0
-    """Attempts that got a process; one that the runner itself interrupted keeps its number."""
-    retry_count: int = 0
-    """Retries that were granted: failed attempts with another one after them."""
-    interruptions: int = 0
-    """Times an attempt was cut short by the runner's own end or a person's stop."""
-    stuck: int = 0
-    """Attempts in a row without progress: nothing changed, and nothing new was said."""
-    trips: int = 0
-    """Times in a row that a person was waited for because nothing moved."""
-    open_since: float | None = None
-    """When the first of them was, unless a person spoke since."""
-    same_gate: str = ""
-    """Digest of how the verify commands failed last."""
-    same_gates: int = 0
-    """Verdicts in a row that failed so."""
-    signature: str = ""
-    """Of the latest failure."""
-    tree: str = ""
-    """Fingerprint of the workspace after the latest attempt."""
-    moved: bool = False
-    """The latest attempt changed the tree or committed."""
-    said: str = ""
-    """The latest breakpoint in words."""
-    said_new: bool = False
-    """The latest attempt said something that the one before did not."""
-    program: str = ""
-    """Which program of the chain the attempt under way, or the latest, is."""
-    resting: tuple[Resting, ...] = ()
-    """Programs of the chain that are limited, broken or not fit to run."""
-    limits: int = 0
-    """Attempts in a row that met a usage limit; they cost no retry."""
-    limited_since: float | None = None
-    """When the first of them did."""
-    troubles: int = 0
-    """Attempts in a row that failed for the provider's trouble or the network's; nor do they."""
-    unfit: int = 0
-    """Attempts in a row that program or machine were not fit to run; nor do they."""
-    blocked_on: str = ""
-    """What the latest blocked attempt waited for."""
-    depends_on: tuple[str, ...] = ()
-    """Tasks that the agent was blocked on: from then on it depends on them."""
-    faults: int = 0
-    """Environment failures in a row; they cost no retry but stop at their own limit."""
-    shortages: int = 0
-    """Times in a row that the machine was short of something; they only lengthen the wait."""
-    ci_fixes: int = 0
-    """Attempts in a row that were woken to mend red checks of the same pull request."""
-    conflicts: int = 0
-    """Attempts in a row that were woken because the work does not go together with other work."""
-    merge: tuple[str, ...] = ()
-    """Commits, or `ITS_BASE`, whose merge the next attempt finds begun in its workspace."""
-    merge_head: str = ""
-    """The completed work that could not be merged, if that is why."""
-    wanted: Wanted = Wanted.NOTHING
-    wanted_stop: bool = False
-    """What holds it then is a person's stop, not a pause."""
-    wanted_by: str = ""
-    wanted_why: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class State:
     """Base of all work states."""
 
@@ -240,7 +120,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True)
 class Queued(State):
-    """Not begun: waits for dependencies, then for a place."""
+    """Not started: waits for dependencies, then for a slot."""
 
     waiting_on: tuple[str, ...] = ()
 
@@ -253,6 +133,11 @@ class Preparing(State):
 @dataclass(frozen=True, kw_only=True)
 class Spawning(State):
     """An agent process is ordered; whether it exists is not known yet."""
+
+    spawn_id: str = ""
+    """Of the process that is ordered."""
+    ending: AttemptOutcome | None = None
+    """How it is to be ended once its start is told: it spoke, or met a limit, before that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +159,7 @@ class Stopping(State):
     """The agent's process tree is being ended."""
 
     process: Process
-    outcome: Outcome
+    outcome: AttemptOutcome
     log_start: int = 0
     """Where in the attempt's log its output begins."""
 
@@ -283,16 +168,18 @@ class Stopping(State):
 class Capturing(State):
     """The process is gone; its work is saved and the facts are gathered."""
 
-    outcome: Outcome
+    outcome: AttemptOutcome
     again_at: float | None = None
     """When to try once more after the snapshot failed."""
+    spawn_id: str = ""
+    """Of the process that is gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verifying(State):
     """The agent says it is done; the task's gates are asked."""
 
-    word: Word
+    word: Signal
     head: str
     changed_files: tuple[str, ...] = ()
     again_at: float | None = None
@@ -303,16 +190,16 @@ class Verifying(State):
 
 @dataclass(frozen=True, kw_only=True)
 class Blocked(State):
-    """The agent cannot go on until something outside happens."""
+    """The agent cannot continue until something outside happens."""
 
     since: float
     until: float
-    word: Word
+    word: Signal
     head: str = ""
     ci: str = ""
     """The verdict on the branch when the blockers were last looked at."""
     cleared: tuple[str, ...] = ()
-    """What is over of that which is no task."""
+    """The parts that are settled and are not tasks."""
     heard: str = ""
     """What cleared it."""
 
@@ -323,7 +210,7 @@ class PrPending(State):
 
     since: float
     until: float
-    word: Word
+    word: Signal
     url: str = ""
     number: int | None = None
     head: str = ""
@@ -332,7 +219,7 @@ class PrPending(State):
 
 @dataclass(frozen=True, kw_only=True)
 class BackingOff(State):
-    """Waits for an instant and a place; then the next attempt starts."""
+    """Waits for a time and a slot; then the next attempt starts."""
 
     until: float
     why: str
@@ -343,7 +230,7 @@ class BackingOff(State):
     fixed: bool = False
     """The instant is the provider's; a pause does not move it."""
     verify: Verifying | None = None
-    """What goes on instead of a next attempt: the gates of the latest."""
+    """What is repeated instead of a next attempt: the gates of the latest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -432,10 +319,10 @@ ACTIVE: tuple[type[State], ...] = (
     Capturing,
     Verifying,
 )
-"""One attempt is under way; these hold a place."""
+"""One attempt is under way; these hold a slot."""
 
 WAITS: tuple[type[State], ...] = (Queued, Blocked, PrPending, BackingOff, AwaitingHuman)
-"""No process, no place."""
+"""No process, no slot."""
 
 TERMINAL: tuple[type[State], ...] = (Accepted, Rejected)
 
@@ -456,6 +343,20 @@ def coarse(state: State) -> Coarse:
     return COARSE[type(state)]
 
 
+def spawn_of(state: State) -> str | None:
+    """Return the id of the process that an attempt is or was; None in states without one.
+
+    Empty where an earlier version did not write it down.
+    """
+    match state:
+        case Working(process=process) | Stopping(process=process):
+            return process.spawn_id
+        case Spawning(spawn_id=spawn_id) | Capturing(spawn_id=spawn_id):
+            return spawn_id
+        case _:
+            return None
+
+
 def next_instant(state: State) -> float | None:
     """Return when the owner must deliver `DeadlinePassed`, if ever."""
     match state:
@@ -467,6 +368,13 @@ def next_instant(state: State) -> float | None:
             return until
         case _:
             return None
+
+
+def is_held(state: State | None) -> bool:
+    """Tell whether a person holds a lifecycle, now or after the attempt under way."""
+    if state is None:
+        return False
+    return isinstance(state, Suspended) or state.tally.wanted in (Wanted.PAUSE, Wanted.HOLD)
 
 
 S = TypeVar("S", bound=State)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lifecycle.machine import breaker, chain
+from lifecycle.machine import circuit_breaker, programs
 from lifecycle.machine import effects as do
+from lifecycle.machine.effects import Effect  # noqa: TC001  # the JSON form reads annotations
 from lifecycle.machine.events import Fault
 from lifecycle.machine.policy import delay
 from lifecycle.machine.states import (
@@ -27,7 +28,6 @@ from lifecycle.machine.values import changed
 
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
-    from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
     from lifecycle.machine.policy import Policy
 
@@ -79,12 +79,12 @@ def reject(state: State, reason: Reason, text: str, *effects: Effect) -> Step:
 
 
 def wake(state: State, at: float, why: str) -> Step:
-    """Let the next attempt start as soon as there is a place; nobody pays."""
+    """Let the next attempt start as soon as there is a slot; it costs no retry."""
     return land(BackingOff(tally=state.tally, until=at, why=why), at)
 
 
 def verify_now(state: AwaitingHuman, at: float, why: str, *, approved: bool) -> Step:
-    """Run the gates that waited for a person as soon as there is a place."""
+    """Run the gates that waited for a person as soon as there is a slot."""
     verify = changed(state.verify, setup_approved=approved) if state.verify is not None else None
     return land(BackingOff(tally=state.tally, until=at, why=why, verify=verify), at)
 
@@ -138,7 +138,7 @@ def fail(  # noqa: PLR0913  # each names one fact of the failure
         shortages=0,
     )
     if tally.moved or (tally.said_new and not alike):
-        tally = breaker.moved_on(tally, policy)
+        tally = circuit_breaker.moved_on(tally, policy)
     else:
         tally = changed(tally, stuck=tally.stuck + 1)
     charged = changed(state, tally=tally)
@@ -146,14 +146,14 @@ def fail(  # noqa: PLR0913  # each names one fact of the failure
         return land(charged, at)
     if used_up:
         return no_retry_left(charged, policy, f"the last: {signature}")
-    if breaker.is_stuck(tally, policy):
+    if circuit_breaker.is_stuck(tally, policy):
         return open_breaker(charged, at, policy, signature, lines)
     until = at + delay(policy, tally.stuck)
     return land(BackingOff(tally=tally, until=until, why=signature), at)
 
 
 def retries_used_up(tally: Tally, policy: Policy) -> bool:
-    """Tell whether a failure now is the last one; the first attempt is no retry."""
+    """Tell whether a failure now is the last one; the first attempt is not a retry."""
     return tally.retry_count >= policy.max_retries
 
 
@@ -165,20 +165,20 @@ def no_retry_left(state: State, policy: Policy, last: str) -> Step:
 
 def open_breaker(state: State, at: float, policy: Policy, last: str, lines: str = "") -> Step:
     """Wait for a person, with the evidence: more attempts like the latest would burn money."""
-    tally = breaker.opened(state.tally, at)
+    tally = circuit_breaker.opened(state.tally, at)
     human = AwaitingHuman(
         tally=tally,
         about=About.NO_PROGRESS,
-        text=breaker.evidence(tally, policy, last, lines),
+        text=circuit_breaker.evidence(tally, policy, last, lines),
         since=at,
-        until=breaker.pause(tally, at, policy),
+        until=circuit_breaker.pause(tally, at, policy),
     )
     return land(human, at)
 
 
 def try_once(state: State, at: float, policy: Policy, why: str, *, by_person: bool = True) -> Step:
     """Close the breaker for one attempt: without progress it opens again."""
-    tally = breaker.tried_once(state.tally, policy, by_person=by_person)
+    tally = circuit_breaker.tried_once(state.tally, policy, by_person=by_person)
     return wake(changed(state, tally=tally), at, why)
 
 
@@ -194,7 +194,7 @@ def environment(
         return reject(
             changed(state, tally=tally),
             Reason.ENVIRONMENT,
-            f"{tally.faults} times in a row the surroundings failed: {event.text}",
+            f"{tally.faults} times in a row the environment failed: {event.text}",
         )
     return land(changed(back, tally=tally, until=event.at + pause, why=event.text), event.at)
 
@@ -218,14 +218,14 @@ def untroubled(tally: Tally) -> Tally:
 
 def launch(state: State, at: float, policy: Policy, *, approved: bool) -> Step:
     """Order the next attempt, unless a limit, a rest or a review stands before it."""
-    tally = chain.up_to_date(state.tally, at)
+    tally = programs.up_to_date(state.tally, at)
     if tally.attempt > policy.max_attempts:
         return reject(
             state,
             Reason.MAX_RETRIES,
             f"{tally.spawn_count} attempts were started, as many as max_attempts allows",
         )
-    program = chain.chosen(tally, policy)
+    program = programs.chosen(tally, policy)
     if program is None:
         return _rest_on(state, tally, at, policy, approved=approved)
     tally = changed(tally, program=program)
@@ -240,9 +240,9 @@ def launch(state: State, at: float, policy: Policy, *, approved: bool) -> Step:
 
 def _rest_on(state: State, tally: Tally, at: float, policy: Policy, *, approved: bool) -> Step:
     """Wait for the first program that can work again; stop when only a person can help."""
-    first = chain.soonest(tally, policy)
+    first = programs.soonest(tally, policy)
     if first is None or first.until is None:
-        return reject(changed(state, tally=tally), Reason.ERROR, chain.reasons(tally, policy))
+        return reject(changed(state, tally=tally), Reason.ERROR, programs.reasons(tally, policy))
     resting = BackingOff(
         tally=tally, until=first.until, why=first.why, approved=approved, fixed=True
     )

@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from lifecycle.machine import attempts, blocks, people, waits
 from lifecycle.machine import events as on
 from lifecycle.machine.events import AttemptEvent, Event
+from lifecycle.machine.rules import attempt, blocks, capture_and_verify, waits
+from lifecycle.machine.rules import operator as people
 from lifecycle.machine.states import (
     ACTIVE,
     Accepted,
@@ -33,6 +34,7 @@ from lifecycle.machine.states import (
     Suspended,
     Verifying,
     Working,
+    spawn_of,
 )
 from lifecycle.machine.step import IllegalTransition, Step, suspend
 from lifecycle.machine.values import changed
@@ -75,88 +77,100 @@ WOKEN = (BackingOff, AwaitingHuman, Rejected)
 
 RULES: tuple[Rule, ...] = (
     # in this state  on this fact                does this                     and may lead to
-    rule(Queued, on.Admitted, attempts.begin, Queued, Preparing, Rejected),
+    rule(Queued, on.Admitted, attempt.begin, Queued, Preparing, Rejected),
     rule(Queued, on.DependencySettled, waits.dependency_settled, Queued, AwaitingHuman),
     rule(Queued, on.Unblocked, people.skip_dependencies, Queued),
-    rule(Queued, on.Guided, attempts.note, Queued),
+    rule(Queued, on.Guided, attempt.note, Queued),
     rule(Queued, on.PauseRequested, people.pause_wait, Suspended),
     rule(Queued, on.StopRequested, people.pause_wait, Suspended),
     rule(Queued, on.RejectRequested, people.reject_now, Rejected),
     # one attempt: before the agent lives
-    rule(Preparing, on.WorkspaceReady, attempts.first_spawn,
+    rule(Preparing, on.WorkspaceReady, attempt.first_spawn,
          Spawning, AwaitingHuman, BackingOff, Suspended, Rejected),
-    rule(Preparing, on.WorkJoined, attempts.joined,
+    rule(Preparing, on.WorkJoined, attempt.joined,
          Spawning, AwaitingHuman, BackingOff, Suspended, Rejected),
-    rule(Preparing, on.WorkspaceFailed, attempts.no_workspace,
+    rule(Preparing, on.WorkspaceFailed, attempt.no_workspace,
          BackingOff, AwaitingHuman, Suspended, Rejected),
-    rule(Preparing, on.Guided, attempts.note, Preparing),
-    rule(Preparing, on.Reviewed, attempts.note, Preparing),
+    rule(Preparing, on.Guided, attempt.note, Preparing),
+    rule(Preparing, on.Reviewed, attempt.note, Preparing),
     rule(Preparing, on.PauseRequested, people.pause_after_attempt, Preparing),
     rule(Preparing, on.ResumeRequested, people.unpause, Preparing),
+    rule(Preparing, on.TurnPassed, people.turn_passed, Preparing),
     rule(Preparing, on.StopRequested, people.stop_soon, Preparing),
     rule(Preparing, on.RejectRequested, people.reject_soon, Preparing),
-    rule(Spawning, on.AgentSpawned, attempts.work, Working, Stopping),
-    rule(Spawning, on.SpawnFailed, attempts.no_spawn, BackingOff, Suspended, Rejected),
-    rule(Spawning, on.RunnerRestarted, attempts.spawn_again, BackingOff, Suspended, Capturing),
-    rule(Spawning, on.Guided, attempts.note, Spawning),
-    rule(Spawning, on.Reviewed, attempts.note, Spawning),
+    rule(Spawning, on.AgentSpawned, attempt.work, Working, Stopping),
+    rule(Spawning, on.SpawnFailed, attempt.no_spawn, BackingOff, Suspended, Rejected),
+    rule(Spawning, on.BreakpointReached, attempt.breakpoint_reached, Spawning),
+    rule(Spawning, on.LimitReached, attempt.limit_reached, Spawning),
+    rule(Spawning, on.AttemptDoomed, attempt.doomed, Spawning),
+    rule(Spawning, on.MailboxInvalid, attempt.note, Spawning),
+    rule(Spawning, on.AgentExited, attempt.exited, Capturing),
+    rule(Spawning, on.RunnerRestarted, attempt.spawn_again, BackingOff, Suspended, Capturing),
+    rule(Spawning, on.Guided, attempt.note, Spawning),
+    rule(Spawning, on.Reviewed, attempt.note, Spawning),
     rule(Spawning, on.PauseRequested, people.pause_after_attempt, Spawning),
     rule(Spawning, on.ResumeRequested, people.unpause, Spawning),
+    rule(Spawning, on.TurnPassed, people.turn_passed, Spawning),
     rule(Spawning, on.StopRequested, people.stop_soon, Spawning),
     rule(Spawning, on.RejectRequested, people.reject_soon, Spawning),
     # while it lives
-    rule(Working, on.BreakpointReached, attempts.breakpoint_reached, Stopping),
-    rule(Working, on.AgentExited, attempts.exited, Capturing),
-    rule(Working, on.LimitReached, attempts.limit_reached, Stopping),
-    rule(Working, on.AttemptDoomed, attempts.doomed, Stopping),
-    rule(Working, on.MailboxInvalid, attempts.note, Working),
-    rule(Working, on.RunnerRestarted, attempts.lost_while_working, Capturing),
-    rule(Working, on.Guided, attempts.note, Working),
-    rule(Working, on.Reviewed, attempts.note, Working),
+    rule(Working, on.BreakpointReached, attempt.breakpoint_reached, Stopping),
+    rule(Working, on.AgentExited, attempt.exited, Capturing),
+    rule(Working, on.LimitReached, attempt.limit_reached, Stopping),
+    rule(Working, on.AttemptDoomed, attempt.doomed, Stopping),
+    rule(Working, on.MailboxInvalid, attempt.note, Working),
+    rule(Working, on.RunnerRestarted, attempt.lost_while_working, Capturing),
+    rule(Working, on.Guided, attempt.note, Working),
+    rule(Working, on.Reviewed, attempt.note, Working),
     rule(Working, on.PauseRequested, people.pause_working, Working),
     rule(Working, on.ResumeRequested, people.resume_working, Working),
+    rule(Working, on.TurnPassed, people.turn_passed, Working),
     rule(Working, on.FreezeFailed, people.not_frozen, Working),
     rule(Working, on.StopRequested, people.stop_working, Stopping),
     rule(Working, on.RejectRequested, people.reject_working, Stopping),
     # while it is being ended
-    rule(Stopping, on.AgentStopped, attempts.stopped, Capturing),
-    rule(Stopping, on.RunnerRestarted, attempts.lost_while_stopping, Capturing),
-    rule(Stopping, on.Guided, attempts.note, Stopping),
-    rule(Stopping, on.Reviewed, attempts.note, Stopping),
+    rule(Stopping, on.AgentStopped, attempt.stopped, Capturing),
+    rule(Stopping, on.RunnerRestarted, attempt.lost_while_stopping, Capturing),
+    rule(Stopping, on.Guided, attempt.note, Stopping),
+    rule(Stopping, on.Reviewed, attempt.note, Stopping),
     rule(Stopping, on.PauseRequested, people.pause_after_attempt, Stopping),
     rule(Stopping, on.ResumeRequested, people.unpause, Stopping),
+    rule(Stopping, on.TurnPassed, people.turn_passed, Stopping),
     rule(Stopping, on.StopRequested, people.hold_next, Stopping),
     rule(Stopping, on.RejectRequested, people.reject_soon, Stopping),
     # when it is gone
-    rule(Capturing, on.SnapshotTaken, attempts.conclude,
+    rule(Capturing, on.SnapshotTaken, capture_and_verify.conclude,
          Verifying, Completed, Blocked, PrPending, AwaitingHuman, BackingOff, Suspended, Rejected),
-    rule(Capturing, on.SnapshotFailed, attempts.no_snapshot, Capturing, Rejected),
-    rule(Capturing, on.DeadlinePassed, attempts.capture_again, Capturing),
-    rule(Capturing, on.Guided, attempts.note, Capturing),
-    rule(Capturing, on.Reviewed, attempts.note, Capturing),
+    rule(Capturing, on.SnapshotFailed, capture_and_verify.no_snapshot, Capturing, Rejected),
+    rule(Capturing, on.DeadlinePassed, capture_and_verify.capture_again, Capturing),
+    rule(Capturing, on.Guided, attempt.note, Capturing),
+    rule(Capturing, on.Reviewed, attempt.note, Capturing),
     rule(Capturing, on.PauseRequested, people.pause_after_attempt, Capturing),
     rule(Capturing, on.ResumeRequested, people.unpause, Capturing),
+    rule(Capturing, on.TurnPassed, people.turn_passed, Capturing),
     rule(Capturing, on.StopRequested, people.hold_next, Capturing),
     rule(Capturing, on.RejectRequested, people.reject_soon, Capturing),
-    rule(Verifying, on.GatesFinished, attempts.judged,
+    rule(Verifying, on.GatesFinished, capture_and_verify.judged,
          Completed, Verifying, BackingOff, AwaitingHuman, Suspended, Rejected),
-    rule(Verifying, on.DeadlinePassed, attempts.verify_again, Verifying),
-    rule(Verifying, on.Guided, attempts.note, Verifying),
-    rule(Verifying, on.Reviewed, attempts.note, Verifying),
+    rule(Verifying, on.DeadlinePassed, capture_and_verify.verify_again, Verifying),
+    rule(Verifying, on.Guided, attempt.note, Verifying),
+    rule(Verifying, on.Reviewed, attempt.note, Verifying),
     rule(Verifying, on.PauseRequested, people.pause_after_attempt, Verifying),
     rule(Verifying, on.ResumeRequested, people.unpause, Verifying),
+    rule(Verifying, on.TurnPassed, people.turn_passed, Verifying),
     rule(Verifying, on.StopRequested, people.hold_next, Verifying),
     rule(Verifying, on.RejectRequested, people.reject_soon, Verifying),
     # waits
     rule(Blocked, on.BlockersLooked, blocks.looked, Blocked, BackingOff, AwaitingHuman),
     rule(Blocked, on.CiReported, blocks.ci_unblocks, Blocked, BackingOff),
+    rule(Blocked, on.PullRequestMoved, blocks.ci_unblocks, Blocked, BackingOff),
     rule(Blocked, on.DependencySettled, blocks.blocker_settled, Blocked),
     rule(Blocked, on.DeadlinePassed, blocks.blocked_deadline, Blocked, AwaitingHuman),
     rule(Blocked, on.Unblocked, people.unblock, BackingOff),
     rule(Blocked, on.Answered, people.answer, BackingOff),
-    rule(Blocked, on.ResumeRequested, people.mended, Blocked),
-    rule(Blocked, on.Guided, attempts.note, Blocked),
-    rule(Blocked, on.Reviewed, attempts.note, Blocked),
+    rule(Blocked, on.ResumeRequested, people.try_programs_again, Blocked),
+    rule(Blocked, on.Guided, attempt.note, Blocked),
+    rule(Blocked, on.Reviewed, attempt.note, Blocked),
     rule(Blocked, on.PauseRequested, people.pause_wait, Suspended),
     rule(Blocked, on.StopRequested, people.pause_wait, Suspended),
     rule(Blocked, on.RejectRequested, people.reject_now, Rejected),
@@ -166,16 +180,16 @@ RULES: tuple[Rule, ...] = (
     rule(PrPending, on.Reviewed, waits.reviewed, PrPending, BackingOff),
     rule(PrPending, on.DeadlinePassed, waits.pr_deadline, PrPending, AwaitingHuman),
     rule(PrPending, on.Unblocked, people.stop_waiting_for_merge, BackingOff),
-    rule(PrPending, on.ResumeRequested, people.mended, PrPending),
-    rule(PrPending, on.Guided, attempts.note, PrPending),
+    rule(PrPending, on.ResumeRequested, people.try_programs_again, PrPending),
+    rule(PrPending, on.Guided, attempt.note, PrPending),
     rule(PrPending, on.PauseRequested, people.pause_wait, Suspended),
     rule(PrPending, on.StopRequested, people.pause_wait, Suspended),
     rule(PrPending, on.RejectRequested, people.reject_now, Rejected),
-    rule(BackingOff, on.Admitted, attempts.respawn,
+    rule(BackingOff, on.Admitted, attempt.respawn,
          BackingOff, Preparing, Spawning, Verifying, AwaitingHuman, Rejected),
     rule(BackingOff, on.ResumeRequested, people.hurry, BackingOff),
-    rule(BackingOff, on.Guided, attempts.note, BackingOff),
-    rule(BackingOff, on.Reviewed, attempts.note, BackingOff),
+    rule(BackingOff, on.Guided, attempt.note, BackingOff),
+    rule(BackingOff, on.Reviewed, attempt.note, BackingOff),
     rule(BackingOff, on.PauseRequested, people.pause_wait, Suspended),
     rule(BackingOff, on.StopRequested, people.pause_wait, Suspended),
     rule(BackingOff, on.RejectRequested, people.reject_now, Rejected),
@@ -185,7 +199,7 @@ RULES: tuple[Rule, ...] = (
     rule(AwaitingHuman, on.DeadlinePassed, waits.human_deadline, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.ResumeRequested, waits.rearm,
          AwaitingHuman, Blocked, PrPending, BackingOff, Queued),
-    rule(AwaitingHuman, on.PullRequestMoved, waits.moved_after_timeout, *WOKEN),
+    rule(AwaitingHuman, on.PullRequestMoved, waits.moved_after_timeout, Blocked, *WOKEN),
     rule(AwaitingHuman, on.Reviewed, waits.reviewed_late, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.DependencySettled, waits.dependency_came_late,
          AwaitingHuman, Queued, Blocked),
@@ -196,6 +210,8 @@ RULES: tuple[Rule, ...] = (
     rule(AwaitingHuman, on.RejectRequested, people.reject_now, Rejected),
     rule(Suspended, on.ResumeRequested, people.resume,
          Queued, Blocked, PrPending, BackingOff, AwaitingHuman),
+    rule(Suspended, on.TurnPassed, people.turn_passed,
+         Suspended, Queued, Blocked, PrPending, BackingOff, AwaitingHuman),
     rule(Suspended, on.RejectRequested, people.reject_now, Rejected),
     # the end
     rule(Completed, on.AcceptRequested, people.accept, Completed),
@@ -203,10 +219,10 @@ RULES: tuple[Rule, ...] = (
     rule(Completed, on.MergeFailed, people.not_merged, Completed, BackingOff, Rejected),
     rule(Completed, on.AlongAccepted, people.along_accepted, Completed),
     rule(Completed, on.Guided, people.send_back, Completed, BackingOff),
-    rule(Completed, on.Reviewed, attempts.note, Completed),
+    rule(Completed, on.Reviewed, attempt.note, Completed),
     rule(Completed, on.RejectRequested, people.reject_completed, Completed, Rejected),
-    rule(Accepted, on.WorkspaceRemoved, attempts.note, Accepted),
-    rule(Rejected, on.WorkspaceRemoved, attempts.note, Rejected),
+    rule(Accepted, on.WorkspaceRemoved, attempt.note, Accepted),
+    rule(Rejected, on.WorkspaceRemoved, attempt.note, Rejected),
     rule(Rejected, on.ResumeRequested, people.reopen, BackingOff),
     rule(Rejected, on.RejectRequested, people.reject_given_up, Rejected),
 )  # fmt: skip
@@ -225,6 +241,7 @@ OUTSIDE: tuple[type[Event], ...] = (
     on.DependencySettled,
     on.AlongAccepted,
     on.DeadlinePassed,
+    on.TurnPassed,
     on.Admitted,
 )
 """Facts that may reach any state: the world does not know what we wait for."""
@@ -236,7 +253,7 @@ REPEATED: dict[type[State], tuple[type[Event], ...]] = {
     Completed: (on.StopRequested, on.PauseRequested, on.ResumeRequested),
     Queued: (on.ResumeRequested,),
 }
-"""What people may ask for twice, or in vain, without harm."""
+"""What people may ask for twice, or too late, without harm."""
 
 HEARD_WHILE_SUSPENDED: tuple[type[Event], ...] = (
     on.CiReported,
@@ -279,7 +296,14 @@ def rule_name(state: State, event: Event) -> str:
 
 
 def _is_stale(state: State, event: Event) -> bool:
-    return isinstance(event, AttemptEvent) and event.attempt != state.tally.attempt
+    """Tell whether it speaks of another attempt, or of another process of the same."""
+    if not isinstance(event, AttemptEvent):
+        return False
+    if event.attempt != state.tally.attempt:
+        return True
+    theirs, ours = event.speaks_of, spawn_of(state)
+    # Of a process without an id, which earlier versions wrote, nothing but the number is known.
+    return bool(theirs) and ours not in ("", theirs)
 
 
 def _is_late(state: State, event: Event) -> bool:

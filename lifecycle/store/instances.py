@@ -1,7 +1,7 @@
-"""Instances of agents as the store keeps them, and what every store of them promises.
+"""Instances of agents as stored: values, filters and ids.
 
 Two kinds are listed together: those a spawner started, which have rows of their own, and attempts
-of loops, which are read off the ledger. Instants are seconds since the epoch. Must not know any
+of loops, which are read off the ledger. Times are seconds since the epoch. Must not know any
 database, nor what the spawner's JSON means.
 """
 
@@ -10,29 +10,22 @@ from __future__ import annotations
 import hashlib
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from lifecycle.errors import LifecycleError, StoreError
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Sequence
-
-    from lifecycle.store.port import LifecycleStore
+from lifecycle.errors import LifecycleError
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "loopwright")
 LOCAL_USER = uuid.uuid5(NAMESPACE, "local user")
-"""Who owns what is started without anybody being named; loops are of theirs."""
+"""The owner of instances without a named owner, and of all loops."""
 LOOP_DEFINITION = uuid.uuid5(NAMESPACE, "attempt of a loop")
 """The definition of all instances that are attempts of a loop."""
 ENDED = ("terminated", "failed")
 MAX_LISTED = 1000
 
 _FRACTION = 4096
-"""Parts of a millisecond that an id tells apart."""
+"""The resolution of an id: parts of a millisecond."""
 _MEANINGFUL = 8
-"""The version of ids with a meaning of their own."""
+"""The UUID version for ids with an application-defined meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +55,7 @@ class InstanceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRow:
-    """Something that happened to an instance."""
+    """A stored event of an instance."""
 
     id: UUID
     instance_id: UUID
@@ -74,25 +67,25 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceFilter:
-    """Which instances a listing holds; everything given must fit."""
+    """Which instances a listing contains; all given conditions must match."""
 
     states: tuple[str, ...] = ()
     """If none is given: those that have not ended, and with `ended` all."""
     ended: bool = False
     health_state: str | None = None
     tag: str | None = None
-    """In whatever case."""
+    """Case-insensitive."""
     definition_id: UUID | None = None
     owner_id: UUID | None = None
     name_pattern: str | None = None
-    """`*` stands for any characters."""
+    """`*` matches any characters."""
     limit: int = 100
     offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """Instances of an owner, counted."""
+class InstanceCounts:
+    """Counts of the instances of an owner."""
 
     by_state: dict[str, int] = field(default_factory=dict)
     """All of them."""
@@ -100,12 +93,12 @@ class Tally:
     """Those that have not ended."""
     ended: int = 0
     lived: float = 0.0
-    """Seconds that those lived which ended, together."""
+    """Total seconds that the ended ones ran."""
     restarts: int = 0
 
 
 class TooManyInstancesError(LifecycleError):
-    """One more would be more than was to be at once."""
+    """The limit on active instances is reached."""
 
     def __init__(self, active: int, at_most: int) -> None:
         super().__init__(f"{active} instances are active, and at most {at_most} may be")
@@ -113,73 +106,8 @@ class TooManyInstancesError(LifecycleError):
         self.at_most = at_most
 
 
-class InstanceStore(Protocol):
-    """Where instances are kept and found."""
-
-    async def save(
-        self, row: InstanceRow, events: Sequence[EventRow] = (), *, at_most: int | None = None
-    ) -> None:
-        """Write an instance, new or changed, with events, in one transaction.
-
-        Of a row that is there its owner, definition, options and tags stay. With `at_most`, one
-        that is new or had ended is refused with TooManyInstancesError when that many are active.
-        """
-        ...
-
-    def begin(self, row: InstanceRow, events: Sequence[EventRow] = ()) -> asyncio.Future[None]:
-        """Do as `save` does, without waiting: what is written later, is written after this."""
-        ...
-
-    async def get(self, instance_id: UUID) -> InstanceRow | None:
-        """Return an instance of either kind."""
-        ...
-
-    async def list(self, which: InstanceFilter) -> tuple[InstanceRow, ...]:
-        """Return the instances that fit, the youngest first."""
-        ...
-
-    async def active(self) -> int:
-        """Count those of either kind that have not ended."""
-        ...
-
-    async def live_rows(self) -> tuple[InstanceRow, ...]:
-        """Return all with rows of their own that are not known to have ended, oldest first."""
-        ...
-
-    async def events(self, instance_id: UUID, *, limit: int = 1000) -> tuple[EventRow, ...]:
-        """Return the last events of an instance in the order in which they were written."""
-        ...
-
-    async def tally(self, owner_id: UUID | None = None) -> Tally:
-        """Count all instances, or those of one owner."""
-        ...
-
-    async def prune(self, before: float, *, limit: int = 1000) -> tuple[UUID, ...]:
-        """Forget instances with rows of their own that ended before an instant; return which."""
-        ...
-
-
-def instances_of(store: LifecycleStore) -> InstanceStore:
-    """Return the instances kept in the same place as these records."""
-    from lifecycle.store.instances_memory import MemoryInstances  # noqa: PLC0415  # they know us
-    from lifecycle.store.instances_sqlite import SqliteInstances  # noqa: PLC0415  # as above
-    from lifecycle.store.memory import MemoryStore  # noqa: PLC0415  # as above
-    from lifecycle.store.sqlite import SqliteStore  # noqa: PLC0415  # as above
-
-    match store:
-        case SqliteStore():
-            return SqliteInstances(store)
-        case MemoryStore():
-            return MemoryInstances(store)
-        case _:
-            raise StoreError(
-                f"{type(store).__name__} keeps no instances; use SqliteStore or MemoryStore, or "
-                "pass an InstanceStore of your own"
-            )
-
-
 def check_listing(which: InstanceFilter) -> None:
-    """Refuse a page that makes no sense."""
+    """Refuse an invalid page."""
     if not 1 <= which.limit <= MAX_LISTED or which.offset < 0:
         raise ValueError(
             f"limit must be between 1 and {MAX_LISTED} and offset at least 0, "

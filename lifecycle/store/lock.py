@@ -1,7 +1,7 @@
-"""One runner at a time owns a repository's state folder.
+"""The lock by which one runner at a time owns a repository's state folder.
 
-Owns `runner.lock`. The lock is the kernel's, so it ends with its holder however that ends; the
-text in the file only says who holds it and means nothing while nobody does.
+Owns `runner.lock`. The kernel holds the lock, so it ends with its process in any case; the text in
+the file only names the holder, and means nothing while the lock is free.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 NAME = "runner.lock"
 _TRIES = 10
 _PAUSE = 0.01
-"""Who asks for the holder takes a shared lock for an instant; that must not refuse a runner."""
+"""Asking for the holder takes a shared lock briefly; that must not refuse a runner."""
 
 
 class RunnerLock:
     """The right to run the loops of one repository; `who` is shown to those it refuses."""
 
-    def __init__(self, folder: Path, *, who: str | None = None) -> None:
+    def __init__(self, folder: Path, *, who: str | None = None, machine: str = "") -> None:
         self._folder = folder
         self._who = who
+        self._machine = machine
         self._file: int | None = None
 
     def acquire(self) -> None:
@@ -48,14 +49,14 @@ class RunnerLock:
             time.sleep(_PAUSE)
         else:
             raise RepositoryBusyError(_refusal(self._folder))
-        text = json.dumps(_myself(self._who)).encode()
+        text = json.dumps(_myself(self._who, self._machine)).encode()
         os.ftruncate(file, 0)
         os.pwrite(file, text + b"\n", 0)
         self._file = file
         _held.add(self)
 
     def release(self) -> None:
-        """Give the lock back; harmless when it is not held."""
+        """Release the lock; harmless when it is not held."""
         if self._file is not None:
             _held.discard(self)
             os.ftruncate(self._file, 0)
@@ -72,7 +73,7 @@ class RunnerLock:
         return holder(self._folder)
 
     def forget(self) -> None:
-        """Drop a copy of the lock that a fork made; the parent keeps its own."""
+        """Close the copy of the lock in a forked child; the parent keeps its own."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -122,7 +123,7 @@ def _lock(path: Path) -> int | None:
     except BlockingIOError:
         pass
     except FileNotFoundError:
-        # Somebody removed the file meanwhile: a lock on it would keep nobody out.
+        # The file was removed meanwhile, so a lock on it would exclude nobody.
         pass
     except OSError as problem:
         os.close(file)
@@ -136,7 +137,7 @@ def _lock(path: Path) -> int | None:
     return None
 
 
-def _myself(who: str | None) -> dict[str, Any]:
+def _myself(who: str | None, machine: str) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "pid": os.getpid(),
         "host": os.uname().nodename,
@@ -147,6 +148,8 @@ def _myself(who: str | None) -> dict[str, Any]:
         facts["started"] = int(stat.rpartition(")")[2].split()[19])
     if who:
         facts["who"] = who
+    if machine:
+        facts["machine"] = machine
     return facts
 
 
@@ -164,7 +167,7 @@ def _refusal(folder: Path) -> str:
     known = f"{who}pid {said.get('pid', '?')} on host {said.get('host', '?')}"
     return (
         f"another runner ({known}, since {said.get('since', '?')}) holds {folder}; "
-        "stop it first, or give it orders with the other commands (`loopwright ps` shows its loops)"
+        "stop it first, or control it with the other commands (`loopwright ps` shows its loops)"
     )
 
 

@@ -14,9 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import StoreError
-from lifecycle.heldsettings import NAME_FILES, ONE_CHOICE
 from lifecycle.paths import Paths
-from orchestrator.approval.cells import (
+from orchestrator.approval.agent_commits import WatchedFiles, standing_proposals
+from orchestrator.approval.held_settings import NAME_FILES, ONE_CHOICE
+from orchestrator.approval.records import (
+    APPROVED,
+    Document,
+    approved_cells,
+    cells_in,
+    keep_proposals,
+    read_approved,
+    read_proposed,
+    with_approved,
+)
+from orchestrator.approval.restricting_values import (
     MARK,
     SETTINGS_TABLES,
     Cells,
@@ -28,32 +39,21 @@ from orchestrator.approval.cells import (
     plan_with,
     same,
 )
-from orchestrator.approval.records import (
-    APPROVED,
-    Document,
-    approved_cells,
-    cells_in,
-    keep_proposals,
-    read_approved,
-    read_proposed,
-    with_approved,
-)
-from orchestrator.approval.work import Watch, standing_proposals
-from runtime.filehistory import FileHistory
-from runtime.git import Git
+from runtime.git.file_history import FileHistory
+from runtime.git.git import Git
 from runtime.setup.copies import INCLUDE_FILE
 from runtime.setup.inputs import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from lifecycle.store.port import LifecycleStore
-    from orchestrator.approval.cells import Proposal
-    from runtime.masking import Masker
+    from lifecycle.store.sqlite.store import SqliteStore
+    from orchestrator.approval.restricting_values import ProposedChange
+    from runtime.masking.masker import Masker
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldValue:
     """One value that waits for a person."""
 
     cell: str
@@ -72,7 +72,7 @@ class Held:
     def to_json(self) -> dict[str, Any]:
         """Return it for programs."""
         file, name = name_of(self.cell)
-        content = not name  # digests of lines tell nobody anything
+        content = not name  # digests of lines mean nothing to a reader
         return {
             "name": self.name,
             "file": file,
@@ -92,11 +92,11 @@ class Approvals:
         self._history = FileHistory(self._git, repo)
         self._document: Document | None = None
         self._plans: dict[str, Cells] = {}
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldValue] = {}
         self.present: Cells = {}
         """All cells of this reading, those that wait among them."""
         self._judged: Cells = {}
-        self._origins: list[Proposal] = []
+        self._origins: list[ProposedChange] = []
         """Why something waits: kept, because branches and records of agents come to an end."""
         self.named: tuple[str, ...] = ()
         """Files that settings name, relative to the repository."""
@@ -107,7 +107,7 @@ class Approvals:
         return self._document is None
 
     def begin(self) -> None:
-        """Begin a reading: what was approved is read anew."""
+        """Begin a reading: what was approved is read again."""
         try:
             self._document = read_approved(self._database)
         except StoreError:
@@ -171,7 +171,7 @@ class Approvals:
         return waiting
 
     async def keep(
-        self, store: LifecycleStore, *, by: str, at: float, masker: Masker, waiting: bool = False
+        self, store: SqliteStore, *, by: str, at: float, masker: Masker, waiting: bool = False
     ) -> Cells:
         """Record as approved what counts, and with `waiting` also what waits; returns the news."""
         await keep_proposals(store, self._origins, masker)
@@ -181,7 +181,7 @@ class Approvals:
         taken = {cell: value for cell, value in self._judged.items() if cell not in self.held}
         if document is None:
             # What agents have done before anybody noted it.
-            watch = Watch.of(self._repo, self.present)
+            watch = WatchedFiles.of(self._repo, self.present)
             await keep_proposals(store, standing_proposals(self._history, watch), masker)
             taken |= {cell: each.approved for cell, each in self.held.items()}
         if waiting:
@@ -222,7 +222,7 @@ class Approvals:
             before, now = approved.get(cell), present.get(cell)
             origins = origins_of(cell, before, now, proposals)
             if origins:
-                self.held[cell] = Held(cell, now, before, origins[0].agent_id)
+                self.held[cell] = HeldValue(cell, now, before, origins[0].agent_id)
                 self._origins += origins
                 replaced[cell] = before
         return replaced
@@ -230,10 +230,10 @@ class Approvals:
     def _approved_cell(self, cell: str) -> Any:
         return approved_cells(self._document or {}, self.present).get(cell)
 
-    def _proposals(self, files: Iterable[str]) -> list[Proposal]:
+    def _proposals(self, files: Iterable[str]) -> list[ProposedChange]:
         found = read_proposed(self._database, self.present)
         settled = [(each.cell, each.after, each.agent_id) for each in found if each.settled]
-        watch = Watch.of(
+        watch = WatchedFiles.of(
             self._repo, {**dict.fromkeys(cells_in(self._document)), **self.present}, files
         )
         # Work that is under way, or that no runner has recorded.
@@ -262,7 +262,7 @@ class Approvals:
     def _inside(self, path: Path | str) -> str | None:
         """Return the path of a file relative to the repository, if it is one of its own.
 
-        Links below the repository are no way out: what git knows is the path, not where it leads.
+        Links below the repository do not lead out of it: git knows the path, not its target.
         """
         place = Path(os.path.abspath(self._repo / path))  # noqa: PTH100  # links kept
         led = place.parent.resolve() / place.name
@@ -271,6 +271,17 @@ class Approvals:
                 file = found.relative_to(top).as_posix()
                 return None if file.split("/")[0] in (".loopwright", ".git") else file
         return None
+
+
+def held_files(repo: Path) -> Callable[[], frozenset[str]]:
+    """Return what names the files that wait for a person at the moment of each call."""
+    approvals = Approvals(repo)
+
+    def names() -> frozenset[str]:
+        approvals.begin()
+        return frozenset(name_of(cell)[0] for cell in approvals.held)
+
+    return names
 
 
 def _content(path: Path) -> list[bytes]:

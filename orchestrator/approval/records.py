@@ -1,4 +1,4 @@
-"""What is kept of approvals in the store: what a person approved, and what agents proposed.
+"""The approvals in the store: what a person approved, and what agents proposed.
 
 Owns the form of the documents. What of a value is a secret is not kept: only a digest, by which it
 is known again.
@@ -11,16 +11,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import StoreDamagedError
-from lifecycle.masking import masked
-from lifecycle.store.peek import read_documents
-from orchestrator.approval.cells import Cells, Proposal, same
+from lifecycle.mask_values import masked
+from lifecycle.store.plain_queries import read_documents
+from orchestrator.approval.restricting_values import Cells, ProposedChange, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from lifecycle.store.port import LifecycleStore
-    from runtime.masking import Masker
+    from lifecycle.store.sqlite.store import SqliteStore
+    from runtime.masking.masker import Masker
 
 APPROVED = "settings.approved"
 """Collection with the one document of the values that a person approved, with who and when."""
@@ -38,14 +38,14 @@ def read_approved(database: Path) -> Document | None:
         return None  # the next loop sets these records aside and begins new ones
 
 
-def read_proposed(database: Path, present: Mapping[str, Any]) -> list[Proposal]:
+def read_proposed(database: Path, present: Mapping[str, Any]) -> list[ProposedChange]:
     """Return what agents proposed, as far as it is about these cells."""
     try:
         entries = read_documents(database, PROPOSED).values()
     except StoreDamagedError:
         return []
     return [
-        Proposal(
+        ProposedChange(
             entry["cell"],
             _opened(entry["before"], None),
             _opened(entry["after"], present.get(entry["cell"])),
@@ -81,8 +81,8 @@ def with_approved(
 
 
 async def keep_proposals(
-    store: LifecycleStore, proposals: Iterable[Proposal], masker: Masker
-) -> list[Proposal]:
+    store: SqliteStore, proposals: Iterable[ProposedChange], masker: Masker
+) -> list[ProposedChange]:
     """Keep what an agent proposed; returns what was not known yet."""
     known = await store.all(PROPOSED)
     fresh = []

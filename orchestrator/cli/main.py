@@ -19,11 +19,11 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("demo", "demo", "watch a whole loop with a scripted agent in a throw-away repository"),
             ("init", "init", "prepare a repository: settings file, git excludes"),
-            ("settings", "settings", "list all settings; approve what agents changed of them"),
+            ("settings", "settings", "list all settings; approve changes that agents made"),
             (
                 "doctor",
                 "doctor",
-                "check the machine and the repository, and say how to mend things",
+                "check the machine and the repository, and say how to fix problems",
             ),
             ("run", "run", "run one task in a loop, in the foreground"),
             ("up", "up", "run one loop per task of a plan"),
@@ -42,15 +42,15 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("summary", "summary", "show, compare, edit or approve the summary of an attempt"),
             ("agents", "agents", "list agent programs, test one, judge a recorded run"),
             ("costs", "costs", "what attempts used, and how much of each budget is left"),
-            ("audit", "audit", "who did what to whom and why, and whether that record is whole"),
+            ("audit", "audit", "who did what to whom and why, and whether that record is intact"),
         ),
     ),
     (
         "Steer",
         (
-            ("pause", "steer", "start no new attempt after the present one"),
-            ("resume", "steer", "go on with a paused, stopped or given-up lifecycle"),
-            ("stop", "steer", "end the present attempt now, keep its work, hold the lifecycle"),
+            ("pause", "steer", "start no new attempt after the current one"),
+            ("resume", "steer", "continue a paused, stopped or given-up lifecycle"),
+            ("stop", "steer", "end the current attempt now, keep its work, hold the lifecycle"),
             ("guide", "steer", "tell the next attempt something"),
             ("unblock", "steer", "say that a blocker is gone"),
             ("answer", "steer", "answer an agent's question"),
@@ -91,9 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(_help())
         return 0
     if args[0] in ("-V", "--version"):
-        from orchestrator.version import version  # noqa: PLC0415  # only this needs it
+        from orchestrator.version import __version__  # noqa: PLC0415  # only this needs it
 
-        sys.stdout.write(f"loopwright {version()}\n")
+        sys.stdout.write(f"loopwright {__version__}\n")
         return 0
     if args[0] not in COMMANDS:
         return _unknown(args[0])
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fill_closed() -> None:
-    """Put nothing where the caller closed a standard stream, so that no file of ours gets there."""
+    """Replace closed standard streams by /dev/null, so that no file takes their number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # In this order each gets the number that is its own: the lowest that is free.
@@ -111,11 +111,11 @@ def _fill_closed() -> None:
 def _run(name: str, args: list[str]) -> int:
     from importlib import import_module  # noqa: PLC0415  # not needed for --help
 
-    from orchestrator.cli.boundary import guarded  # noqa: PLC0415  # as above
+    from orchestrator.cli.error_boundary import guarded  # noqa: PLC0415  # as above
 
     def run(name: str, args: list[str]) -> int:
-        # In here, so that an import that fails is told like any other error.
-        module = import_module(f"orchestrator.cli.{COMMANDS[name]}")
+        # In here, so that a failing import is reported like any other error.
+        module = import_module(f"orchestrator.cli.commands.{COMMANDS[name]}")
         return int(module.run(name, args))
 
     return guarded(run, name, args)

@@ -8,18 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.conformance import looking, prompts
-from orchestrator.conformance.facts import facts_of, shown, unfinished
-from orchestrator.conformance.hanging import hang
-from orchestrator.conformance.verdict import Verdict, failed, not_provoked, passed
-from runtime import proctable
+from communication.mailbox import Mailbox, ReadingKind
+from orchestrator.conformance import case_inspection, prompts
+from orchestrator.conformance.case_hanging import hang
+from orchestrator.conformance.trial import facts_of, shown, unfinished
+from orchestrator.conformance.verdict import CaseVerdict, failed, not_provoked, passed
+from runtime import proc_table
 from runtime.agents.outcome import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from orchestrator.conformance.bench import Bench
+    from orchestrator.conformance.workbench import Workbench
 
 _LONG = 600
 _FLOOD = 20
@@ -29,18 +30,18 @@ _BLOCK = 2 * 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ConformanceCase:
     """One thing that is tried."""
 
     name: str
     text: str
     """What has to hold, in one line."""
-    judge: Callable[[Bench], Awaitable[Verdict]]
+    judge: Callable[[Workbench], Awaitable[CaseVerdict]]
     turns: int = 0
     """About how many answers of a model it takes."""
 
 
-async def _turn(bench: Bench) -> Verdict:
+async def _turn(bench: Workbench) -> CaseVerdict:
     _, _, ran = await bench.turn()
     if wrong := unfinished(ran):
         return failed(wrong, **facts_of(ran))
@@ -54,9 +55,7 @@ async def _turn(bench: Bench) -> Verdict:
     return passed(f"it read its prompt and ended by itself in {ran.seconds:.1f} s", **facts_of(ran))
 
 
-async def _breakpoint(bench: Bench) -> Verdict:
-    from communication.mailbox import Mailbox, ReadingKind  # noqa: PLC0415  # only this case
-
+async def _breakpoint(bench: Workbench) -> CaseVerdict:
     place = await bench.place(2)
     prompt = prompts.breakpoint_prompt(
         agent_id="agent-conformance",
@@ -82,7 +81,7 @@ async def _breakpoint(bench: Bench) -> Verdict:
     return failed(f"it ended without a signal in its mailbox; outcome {shown(ran)}", **evidence)
 
 
-async def _huge(bench: Bench) -> Verdict:
+async def _huge(bench: Workbench) -> CaseVerdict:
     place = await bench.place(3)
     size = bench.subject.bounds.prompt
     ran = await bench.run(place, prompts.huge(size))
@@ -101,13 +100,13 @@ async def _huge(bench: Bench) -> Verdict:
     return passed(f"{size} bytes are read to their end; outcome {ran.ending}", **facts_of(ran))
 
 
-async def _stop(bench: Bench) -> Verdict:
+async def _stop(bench: Workbench) -> CaseVerdict:
     place = await bench.place(4)
     started = place.work / prompts.STARTED
     ran = await bench.run(place, prompts.stop(_LONG), until=lambda: _has_text(started))
     evidence = facts_of(ran)
     if ran.report.survivors:
-        return failed(f"processes {list(ran.report.survivors)} outlived even KILL", **evidence)
+        return failed(f"processes {list(ran.report.survivors)} survived even KILL", **evidence)
     if ran.ended_by is not Ending.KILLED:
         return not_provoked(f"no tool of it ran: it ended before, with {shown(ran)}", **evidence)
     order = bench.subject.adapter.stop
@@ -119,7 +118,7 @@ async def _stop(bench: Bench) -> Verdict:
     asked = f"{' then '.join(order.signals)} to its {order.to}"
     if not ran.obeyed:
         return failed(
-            f"it took no notice of {asked} within {order.grace:g} s and had to be killed; give "
+            f"it ignored {asked} within {order.grace:g} s and had to be killed; give "
             "the adapter a stop order that works",
             **evidence,
         )
@@ -129,7 +128,7 @@ async def _stop(bench: Bench) -> Verdict:
     )
 
 
-async def _denied(bench: Bench) -> Verdict:
+async def _denied(bench: Workbench) -> CaseVerdict:
     place = await bench.place(5)
     ran = await bench.run(place, prompts.denied(), launch=bench.launch(place, unattended=False))
     evidence = facts_of(ran)
@@ -154,7 +153,7 @@ async def _denied(bench: Bench) -> Verdict:
     )
 
 
-async def _leftovers(bench: Bench) -> Verdict:
+async def _leftovers(bench: Workbench) -> CaseVerdict:
     place = await bench.place(6)
     ran = await bench.run(place, prompts.leftovers(_LONG))
     left = _number(place.work / prompts.LEFT)
@@ -177,7 +176,7 @@ async def _leftovers(bench: Bench) -> Verdict:
     return passed(f"it left {count} in the background; found and ended", **evidence)
 
 
-async def _flood(bench: Bench) -> Verdict:
+async def _flood(bench: Workbench) -> CaseVerdict:
     place, bounds = await bench.place(7), bench.subject.bounds
     ran = await bench.run(place, prompts.flood(_FLOOD * bounds.log_cap))
     evidence = facts_of(ran) | {"kept_bytes": ran.kept, "runner_grew_bytes": ran.grown}
@@ -214,22 +213,34 @@ def _number(path: Path) -> int | None:
 
 
 def _lives(pid: int) -> bool:
-    row = proctable.read_row(pid)
+    row = proc_table.read_row(pid)
     return row is not None and not row.dead
 
 
-CASES: tuple[Case, ...] = (
-    Case("version", "It tells its version.", looking.version),
-    Case("turn", "It reads its prompt to the end, ends by itself, and that is seen.", _turn, 1),
-    Case("breakpoint", "Its signal is in the mailbox, for this attempt.", _breakpoint, 3),
-    Case("huge-prompt", "A prompt of 1 MB is read to its end; the outcome is known.", _huge, 1),
-    Case("stop", "While a tool runs it ends on the adapter's stop order.", _stop, 1),
-    Case("denied", "A tool that is not permitted is refused, and named.", _denied, 2),
-    Case("leftovers", "What it leaves in the background is found and ended.", _leftovers, 2),
-    Case("flood", "However much it prints, log and memory stay small.", _flood, 2),
-    Case("hang", "When nothing answers, the idle rule sees it and it is ended.", hang),
-    Case("environment", "No variable reaches it that is not let through.", looking.environment),
-    Case("config", "Its private settings stay private.", looking.config),
-    Case("lines", "No line of output makes its parser fail.", looking.lines),
-    Case("outcome", "Exit code and outcome agree.", looking.outcome),
+CASES: tuple[ConformanceCase, ...] = (
+    ConformanceCase("version", "It tells its version.", case_inspection.version),
+    ConformanceCase(
+        "turn", "It reads its prompt to the end, ends by itself, and that is seen.", _turn, 1
+    ),
+    ConformanceCase(
+        "breakpoint", "Its signal is in the mailbox, for this attempt.", _breakpoint, 3
+    ),
+    ConformanceCase(
+        "huge-prompt", "A prompt of 1 MB is read to its end; the outcome is known.", _huge, 1
+    ),
+    ConformanceCase("stop", "While a tool runs it ends on the adapter's stop order.", _stop, 1),
+    ConformanceCase("denied", "A tool that is not permitted is refused, and named.", _denied, 2),
+    ConformanceCase(
+        "leftovers", "What it leaves in the background is found and ended.", _leftovers, 2
+    ),
+    ConformanceCase("flood", "However much it prints, log and memory stay small.", _flood, 2),
+    ConformanceCase("hang", "When nothing answers, the idle rule sees it and it is ended.", hang),
+    ConformanceCase(
+        "environment",
+        "Only permitted variables reach it.",
+        case_inspection.environment,
+    ),
+    ConformanceCase("config", "Its private settings stay private.", case_inspection.config),
+    ConformanceCase("lines", "No line of output makes its parser fail.", case_inspection.lines),
+    ConformanceCase("outcome", "Exit code and outcome agree.", case_inspection.outcome),
 )

@@ -8,6 +8,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from templates.pages import Summary, prompt_page
+from templates.renderer import Renderer
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,9 +28,6 @@ _FILLING = "This line only makes the prompt long; there is nothing to do about i
 
 def breakpoint_prompt(*, agent_id: str, spawn_id: str, work: Path, mailbox: Path) -> str:
     """Return a real prompt, of a task that is done by signalling."""
-    from templates.pages import Summary, prompt_page  # noqa: PLC0415  # Jinja costs 40 ms
-    from templates.renderer import Renderer  # noqa: PLC0415  # as above
-
     task = {
         "id": TASK,
         "title": "Signal at once",
@@ -66,7 +66,7 @@ def stop(seconds: int) -> str:
 
 
 def denied() -> str:
-    """Return the request for what nobody permitted."""
+    """Return the request for a tool that is not permitted."""
     return _shell(f"echo made > {PROBE}", "If that is not permitted, say so and stop")
 
 

@@ -1,4 +1,4 @@
-"""What an adapter's parser makes of a run that is played to it once more, whole or spoilt.
+"""What an adapter's parser makes of a recorded run, complete or corrupted.
 
 Pure but for the adapter's own code, which may raise; that is reported, never passed on.
 """
@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.agents.outcome import Ending, Outcome
+from runtime.agents.outcome import Ending, RunOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ NOISE: tuple[bytes, ...] = (
     b"",
     b"\r",
     b"\x00\xff\xfe\x80",
-    b"plain words that are no event",
+    b"plain words that are not an event",
     b"null",
     b"[]",
     b"[1, 2",
@@ -47,21 +47,21 @@ _SPOILT_AT_MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How a run was judged when it was played again."""
+    """How a run was judged when it was replayed."""
 
-    outcome: Outcome | None
+    outcome: RunOutcome | None
     problem: str = ""
 
     @property
     def good(self) -> bool:
-        """Whether it is taken for a turn that ended well."""
+        """Whether it counts as a turn that ended well."""
         return self.outcome is not None and self.outcome.outcome in GOOD
 
 
 def replay(
     adapter: Adapter, now: Callable[[], float], lines: Iterable[bytes], code: int | None
 ) -> Replayed:
-    """Play lines to a fresh parser and ask how the run ended; a negative code is a signal."""
+    """Feed lines to a fresh parser and ask how the run ended; a negative code is a signal."""
     try:
         parser = adapter.parser(now, live=True)
         for line in lines:
@@ -76,7 +76,7 @@ def replay(
 def first_problem(
     adapter: Adapter, now: Callable[[], float], lines: Sequence[bytes]
 ) -> tuple[str, str]:
-    """Return what the parser raised on spoilt output, and on what; '' and '' if it never did."""
+    """Return on which corrupted output the parser raised, and what; '' and '' if it never did."""
     for name, spoilt in _spoilings(lines):
         for code in _CODES:
             found = replay(adapter, now, spoilt, code)

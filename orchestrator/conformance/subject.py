@@ -1,4 +1,4 @@
-"""What is put to the test: an adapter, how its program is wanted, and within which bounds.
+"""The program under test: its adapter, how it is started, and the limits of its runs.
 
 Pure data; must not start anything.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.agents.adapter import Request
+from runtime.agents.adapter import LaunchRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,11 +35,11 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class AgentUnderTest:
     """The agent program under test."""
 
     adapter: Adapter
-    request: Request = field(default_factory=Request)
+    request: LaunchRequest = field(default_factory=LaunchRequest)
     """How it is wanted; folder and privileges are set by the kit."""
     environ: Mapping[str, str]
     """The variables of the runner, of which the program gets what is allowed."""
@@ -47,4 +47,4 @@ class Subject:
     """The wall clock, for times of day that a program names."""
     bounds: Bounds = field(default_factory=Bounds)
     private: bool = False
-    """Keep the user's own settings of the program out of it, his login too."""
+    """Hide the user's own settings and login of the program from it."""

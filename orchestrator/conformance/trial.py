@@ -12,23 +12,25 @@ import os
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from orchestrator.conformance.feed import PromptPipe
-from orchestrator.conformance.reading import Reading
-from runtime import containment, environment, proctable
+from orchestrator.conformance.prompt_pipe import PromptPipe
+from orchestrator.conformance.trial_log import TrialLog
+from runtime import environment, proc_table
 from runtime.agents.adapter import Target
 from runtime.agents.outcome import Ending
+from runtime.agents.parsing.fields import line_of
 from runtime.process import SpawnOrder, TerminalManager
+from runtime.processes import termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from orchestrator.conformance.subject import Subject
-    from runtime.activity import Activity
+    from orchestrator.conformance.subject import AgentUnderTest
     from runtime.agents.adapter import Launch, Stop
-    from runtime.agents.outcome import Outcome
+    from runtime.agents.outcome import RunOutcome
     from runtime.process import AgentProcess, ProcessExit, StopReport
+    from runtime.processes.activity import Activity
 
 _LOOK = 0.02
 """Seconds between two looks at a run."""
@@ -64,9 +66,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of a run."""
+    """The facts of a run."""
 
-    outcome: Outcome | None
+    outcome: RunOutcome | None
     """None: the parser failed; `problem` says how."""
     problem: str
     exit: ProcessExit | None
@@ -102,7 +104,43 @@ class Ran:
         return "unreadable" if self.outcome is None else str(self.outcome.outcome)
 
 
-async def run(subject: Subject, order: Order) -> Ran:
+def shown(ran: Ran) -> str:
+    """Name the outcome, and why."""
+    if ran.outcome is None or not ran.outcome.detail:
+        return ran.ending
+    return f"{ran.ending} ({line_of(ran.outcome.detail, 200)})"
+
+
+def unfinished(ran: Ran) -> str:
+    """Say why a run is incomplete; '' if it ended by itself and left no process."""
+    if ran.ended_by is not None:
+        return f"it did not end by itself within {ran.seconds:.0f} s"
+    if ran.report.survivors:
+        return f"processes {list(ran.report.survivors)} survived even KILL"
+    return f"its parser failed: {ran.problem}" if ran.outcome is None else ""
+
+
+def facts_of(ran: Ran) -> dict[str, Any]:
+    """Return what every verdict on a run is judged by."""
+    found: dict[str, Any] = {
+        "outcome": ran.ending,
+        "exit_code": ran.code,
+        "run_seconds": round(ran.seconds, 2),
+        "printed_bytes": ran.written,
+        "unread_prompt_bytes": ran.unread,
+        "left_behind": ran.report.left_behind,
+    }
+    if ran.outcome is not None:
+        found |= {
+            "detail": ran.outcome.detail,
+            "tool_calls": ran.outcome.tool_calls,
+            "denied": list(ran.outcome.denied),
+            "cost_usd": ran.outcome.cost_usd,
+        }
+    return found
+
+
+async def run(subject: AgentUnderTest, order: Order) -> Ran:
     """Run the program to its end; SpawnError when it cannot be started."""
     env = order.launch.environment(environment.allowed(order.source), order.source)
     manager = TerminalManager(order.work, environ=env)
@@ -132,7 +170,7 @@ class _Watch:
 
     def __init__(
         self,
-        subject: Subject,
+        subject: AgentUnderTest,
         order: Order,
         manager: TerminalManager,
         process: AgentProcess,
@@ -141,7 +179,7 @@ class _Watch:
         self._subject, self._order = subject, order
         self._manager, self._process, self._pipe = manager, process, pipe
         self._parser = subject.adapter.parser(subject.now, live=False)
-        self._reading = Reading(order.log, self._parser)
+        self._reading = TrialLog(order.log, self._parser)
         self._clock = asyncio.get_running_loop().time
         self._began = self._quiet_since = self._measured_at = self._clock()
         self._seen: Activity | None = None
@@ -155,7 +193,10 @@ class _Watch:
             why = await self._watch()
             ended = self._clock()
             obeyed = why is not None and await self._ask(self._subject.adapter.stop)
-            report = await self._process.stop(0.0) if why and not obeyed else await self._sweep()
+            stopping = why and not obeyed
+            report = await (
+                self._process.stop(0.0) if stopping else self._process.sweep(_SWEEP_GRACE)
+            )
             stop_seconds = self._clock() - ended
             await self._reading.read_out()
             outcome, problem = self._judged(report.exit, why)
@@ -183,7 +224,7 @@ class _Watch:
         until = self._clock() + _PATIENCE
         while not self._process.exit.done() and self._clock() < until:
             found = _environ(self._process.identity.pid)
-            if found is None or proctable.MARK_VARIABLE in found:
+            if found is None or proc_table.MARK_VARIABLE in found:
                 return found
             await asyncio.wait({self._process.exit}, timeout=_MOMENT)
         return None
@@ -240,20 +281,17 @@ class _Watch:
 
     def _send(self, number: signal.Signals, to: Target) -> None:
         pid = self._process.identity.pid
-        row = proctable.read_row(pid)
+        row = proc_table.read_row(pid)
         if row is None or row.start != self._process.identity.start_time:
             return
         if to is Target.PID:
-            containment.send(row, number)
+            termination.send(row, number)
             return
         # It leads its own group and is not reaped before `stop` or `sweep`.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
 
-    async def _sweep(self) -> StopReport:
-        return await self._process.sweep(_SWEEP_GRACE)
-
-    def _judged(self, how: ProcessExit | None, why: Ending | None) -> tuple[Outcome | None, str]:
+    def _judged(self, how: ProcessExit | None, why: Ending | None) -> tuple[RunOutcome | None, str]:
         if self._reading.problem:
             return None, self._reading.problem
         code, number = (None, None) if how is None else (how.code, how.signal)
@@ -274,5 +312,5 @@ def _environ(pid: int) -> dict[str, str] | None:
 
 def _resident() -> int:
     """Return how much memory this process takes, in bytes."""
-    row = proctable.read_row(os.getpid())
+    row = proc_table.read_row(os.getpid())
     return 0 if row is None else row.resident

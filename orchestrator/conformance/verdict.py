@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Mark(StrEnum):
-    """How a case came out."""
+    """The result of a case."""
 
     PASS = "pass"  # noqa: S105  # no password
     FAIL = "fail"
@@ -23,7 +23,7 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CaseVerdict:
     """What one case found."""
 
     mark: Mark
@@ -33,19 +33,19 @@ class Verdict:
     """The facts it was judged by, as JSON values."""
 
 
-def passed(why: str, **evidence: Any) -> Verdict:
+def passed(why: str, **evidence: Any) -> CaseVerdict:
     """Return a pass."""
-    return Verdict(Mark.PASS, why, evidence)
+    return CaseVerdict(Mark.PASS, why, evidence)
 
 
-def failed(why: str, **evidence: Any) -> Verdict:
+def failed(why: str, **evidence: Any) -> CaseVerdict:
     """Return a failure; `why` says what was seen and what is expected."""
-    return Verdict(Mark.FAIL, why, evidence)
+    return CaseVerdict(Mark.FAIL, why, evidence)
 
 
-def not_provoked(why: str, **evidence: Any) -> Verdict:
+def not_provoked(why: str, **evidence: Any) -> CaseVerdict:
     """Return that nothing can be said, and why."""
-    return Verdict(Mark.NOT_PROVOKED, why, evidence)
+    return CaseVerdict(Mark.NOT_PROVOKED, why, evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Result:
     """The verdict of one case, and how long it took."""
 
     case: str
-    verdict: Verdict
+    verdict: CaseVerdict
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConformanceReport:
     """All verdicts on one agent program."""
 
     agent: str
@@ -82,7 +82,7 @@ class Report:
         return not self.count(Mark.FAIL)
 
     def count(self, mark: Mark) -> int:
-        """Count the cases that came out so."""
+        """Count the cases with this result."""
         return sum(each.verdict.mark is mark for each in self.results)
 
     def to_json(self) -> dict[str, Any]:

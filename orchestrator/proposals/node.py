@@ -5,10 +5,10 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from orchestrator.proposals.found import Proposal, table
+from orchestrator.proposals.committed_files import SetupProposal, table
 
 if TYPE_CHECKING:
-    from orchestrator.proposals.found import Found
+    from orchestrator.proposals.committed_files import CommittedFiles
 
 _NO_TEST = "no test specified"
 """What `npm init` writes."""
@@ -50,7 +50,7 @@ _NEW_YARN = _Manager(
 )
 
 
-def propose(found: Found) -> Proposal | None:
+def propose(found: CommittedFiles) -> SetupProposal | None:
     """Propose for the package manager whose lock file is there, else for npm."""
     if "package.json" not in found.names:
         return None
@@ -62,7 +62,7 @@ def propose(found: Found) -> Proposal | None:
         for name in ("package.json", *members)
         for kind in ("dependencies", "devDependencies")
     )
-    return Proposal(
+    return SetupProposal(
         setup=[manager.install] if needed else [],
         verify=_verify(found, package, manager, members),
         needs=[manager.program],
@@ -70,7 +70,7 @@ def propose(found: Found) -> Proposal | None:
     )
 
 
-def _manager(found: Found, package: dict[str, Any]) -> _Manager:
+def _manager(found: CommittedFiles, package: dict[str, Any]) -> _Manager:
     said = str(package.get("packageManager", ""))
     for lock, manager in _BY_LOCK:
         if lock in found.names:
@@ -81,7 +81,7 @@ def _manager(found: Found, package: dict[str, Any]) -> _Manager:
     return _LOOSE
 
 
-def _members(found: Found, package: dict[str, Any]) -> list[str]:
+def _members(found: CommittedFiles, package: dict[str, Any]) -> list[str]:
     """Return the manifests of the packages of a workspace."""
     if not package.get("workspaces") and "pnpm-workspace.yaml" not in found.names:
         return []
@@ -90,7 +90,7 @@ def _members(found: Found, package: dict[str, Any]) -> list[str]:
 
 
 def _verify(
-    found: Found, package: dict[str, Any], manager: _Manager, members: list[str]
+    found: CommittedFiles, package: dict[str, Any], manager: _Manager, members: list[str]
 ) -> list[str]:
     commands = []
     if _script(package, "build") and any(_is_built(found.json(name)) for name in members):

@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from orchestrator.proposals.found import Proposal, table
+from orchestrator.proposals.committed_files import SetupProposal, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from orchestrator.proposals.found import Found
+    from orchestrator.proposals.committed_files import CommittedFiles
 
 _FOR_TESTS = ("test", "tests", "testing", "dev", "develop", "development")
 """Extras and groups that hold what tests need, by their usual names."""
@@ -28,7 +28,7 @@ _PLAIN = "requirements.txt"
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 
 
-def propose(found: Found) -> Proposal | None:
+def propose(found: CommittedFiles) -> SetupProposal | None:
     """Propose for the package manager whose lock file is there, else for pip."""
     if not found.folders_with(*_PROJECT_FILES, _PLAIN, "tox.ini", "pytest.ini", "Pipfile"):
         return None
@@ -36,17 +36,17 @@ def propose(found: Found) -> Proposal | None:
     locked = next((name for name in _LOCKED if name in found.names), "")
     if locked:
         program, command = _LOCKED[locked]
-        return Proposal(setup=[command(found)], verify=verify, needs=[program], makes=_MAKES)
+        return SetupProposal(setup=[command(found)], verify=verify, needs=[program], makes=_MAKES)
     with_pytest = "pytest" in " ".join(verify)
     words = _pip(found, with_pytest=with_pytest)
     if not words and with_pytest and not _has_pytest(found.repo):
         words = ["pytest"]
     if not words:
-        return Proposal(verify=verify, needs=["python3"])
+        return SetupProposal(verify=verify, needs=["python3"])
     pip = ".venv/bin/python -m pip install -q"
     newer = f"{pip} 'pip>=25.1' && " if "--group" in words else ""
     setup = f"python3 -m venv .venv && {newer}{pip} {' '.join(words)}"
-    return Proposal(setup=[setup], verify=verify, needs=["python3"], makes=_MAKES)
+    return SetupProposal(setup=[setup], verify=verify, needs=["python3"], makes=_MAKES)
 
 
 def _has_pytest(repo: Path) -> bool:
@@ -55,7 +55,7 @@ def _has_pytest(repo: Path) -> bool:
     return place is not None and not Path(place).is_relative_to(repo)
 
 
-def _verify(found: Found) -> list[str]:
+def _verify(found: CommittedFiles) -> list[str]:
     tests = [name for name in found.names if _TEST_FILE.search(name)]
     if not tests and found.has("manage.py"):
         return ["python manage.py test"]
@@ -73,11 +73,11 @@ def _verify(found: Found) -> list[str]:
     return [f"pytest -q{mode}"]
 
 
-def _is_several(found: Found) -> bool:
+def _is_several(found: CommittedFiles) -> bool:
     return len(_packages(found)) > 1
 
 
-def _packages(found: Found) -> list[str]:
+def _packages(found: CommittedFiles) -> list[str]:
     """Return the folders that pip can install."""
     return [
         folder
@@ -86,14 +86,14 @@ def _packages(found: Found) -> list[str]:
     ]
 
 
-def _is_package(found: Found, at: str) -> bool:
+def _is_package(found: CommittedFiles, at: str) -> bool:
     if f"{at}setup.py" in found.names or "[metadata]" in found.text(f"{at}setup.cfg"):
         return True
     pyproject = found.toml(f"{at}pyproject.toml")
     return "build-system" in pyproject or "project" in pyproject
 
 
-def _pip(found: Found, *, with_pytest: bool) -> list[str]:
+def _pip(found: CommittedFiles, *, with_pytest: bool) -> list[str]:
     words: list[str] = []
     packages = _packages(found)
     for folder in packages:
@@ -112,8 +112,8 @@ def _pip(found: Found, *, with_pytest: bool) -> list[str]:
     return words
 
 
-def _names_pytest(found: Found, files: list[str]) -> bool:
-    """Tell whether what is installed anyway has pytest in it."""
+def _names_pytest(found: CommittedFiles, files: list[str]) -> bool:
+    """Tell whether the dependencies include pytest already."""
     texts = [found.text(name) for name in files]
     for folder in _packages(found):
         at = "" if folder == "." else f"{folder}/"
@@ -128,7 +128,7 @@ def _names_pytest(found: Found, files: list[str]) -> bool:
     return any(re.search(r"\bpytest\b", text) for text in texts)
 
 
-def _extras(found: Found, folder: str) -> list[str]:
+def _extras(found: CommittedFiles, folder: str) -> list[str]:
     """Return the extras of a package that tests need, by their names."""
     at = "" if folder == "." else f"{folder}/"
     names = table(found.toml(f"{at}pyproject.toml"), "project", "optional-dependencies")
@@ -140,20 +140,20 @@ def _extras(found: Found, folder: str) -> list[str]:
     return [name for name in _FOR_TESTS if name in names]
 
 
-def _groups(found: Found, *, but: str = "") -> list[str]:
+def _groups(found: CommittedFiles, *, but: str = "") -> list[str]:
     groups = found.toml("pyproject.toml").get("dependency-groups")
     names = groups if isinstance(groups, dict) else {}
     return [name for name in _FOR_TESTS if name in names and name != but]
 
 
-def _uv(found: Found) -> str:
+def _uv(found: CommittedFiles) -> str:
     members = table(found.toml("pyproject.toml"), "tool", "uv", "workspace")
     words = ["uv sync --frozen", *(["--all-packages"] if members else [])]
     words += [f"--extra {each}" for each in _extras(found, ".")]
     return " ".join([*words, *(f"--group {each}" for each in _groups(found, but="dev"))])
 
 
-def _poetry(found: Found) -> str:
+def _poetry(found: CommittedFiles) -> str:
     poetry = table(found.toml("pyproject.toml"), "tool", "poetry")
     groups, extras = table(poetry, "group"), table(poetry, "extras")
     wanted = [name for name in _FOR_TESTS if table(groups, name).get("optional") is True]
@@ -163,7 +163,7 @@ def _poetry(found: Found) -> str:
     return " ".join([line, *words])
 
 
-_LOCKED: dict[str, tuple[str, Callable[[Found], str]]] = {
+_LOCKED: dict[str, tuple[str, Callable[[CommittedFiles], str]]] = {
     "uv.lock": ("uv", _uv),
     "poetry.lock": ("poetry", _poetry),
     "pdm.lock": ("pdm", lambda _found: "pdm install --frozen-lockfile"),

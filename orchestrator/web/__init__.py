@@ -1,4 +1,4 @@
-"""The server: the API over the lifecycles of one repository, and the door for webhooks.
+"""The server: the API over the lifecycles of one repository, and the receiver of webhooks.
 
-Must not decide anything about lifecycles; whoever imports this package pays for FastAPI.
+Must not decide anything about lifecycles; importing this package imports FastAPI.
 """

@@ -17,15 +17,13 @@ from starlette.responses import Response
 
 from ci.errors import CIError
 from lifecycle.errors import LifecycleError, PlanError, StoreError, UnknownLifecycleError
-from lifecycle.store.damage import RecordDamagedError
+from lifecycle.store.damaged_records import RecordDamagedError
+from orchestrator.control.people_only import peer_of, refusal
 from orchestrator.errors import OrchestratorError
-from orchestrator.peopleonly import peer_of, refusal
-from orchestrator.version import version
-from orchestrator.web import actions, lifecycles, overview, system
-from orchestrator.web.answers import EVERYWHERE, problem_answer, says_no
-from orchestrator.web.document import document
-from orchestrator.web.guard import Guard
-from orchestrator.web.problems import (
+from orchestrator.version import __version__
+from orchestrator.web.edge.access import Guard
+from orchestrator.web.edge.answers import EVERYWHERE, problem_answer, says_no
+from orchestrator.web.edge.problems import (
     Problem,
     internal,
     invalid,
@@ -33,6 +31,8 @@ from orchestrator.web.problems import (
     store_failed,
     unknown,
 )
+from orchestrator.web.openapi import document
+from orchestrator.web.routes import lifecycle_actions, lifecycles, overview, system
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -40,51 +40,51 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from orchestrator.web.desk import Desk
-    from orchestrator.web.office import Office
+    from orchestrator.runner.server_interface import RunnerPort
+    from orchestrator.web.services import ServerServices
 
 OURS = (LifecycleError, OrchestratorError, RuntimeFault, CIError, RequestValidationError)
 
 
-def guarded(desk: Desk, *, token: str, hosts: Callable[[], Collection[str]]) -> Guard:
+def guarded(services: ServerServices, *, token: str, hosts: Callable[[], Collection[str]]) -> Guard:
     """Return the whole application, behind its guard."""
     guard = Guard(
-        api=api(desk),
-        hooks=desk.hooks,
+        api=api(services),
+        hooks=services.hooks,
         token=token,
         hosts=hosts,
-        report=desk.office.report,
-        insider=partial(_insider, desk.office),
+        report=services.runner.report,
+        insider=partial(_insider, services.runner),
     )
-    desk.turned_away = guard.turned_away
+    services.turned_away = guard.turned_away
     return guard
 
 
-async def _insider(office: Office, order: str, client_port: int, server_port: int) -> str:
-    """Return why an order is refused that comes from inside of an attempt or a gate."""
+async def _insider(runner: RunnerPort, order: str, client_port: int, server_port: int) -> str:
+    """Return why an order from inside an attempt or a gate is refused; empty if it is not."""
     order = "add" if order == "lifecycles" else order
-    whose = await asyncio.to_thread(peer_of, office.repo, client_port, server_port)
+    whose = await asyncio.to_thread(peer_of, runner.repo, client_port, server_port)
     if not whose:
         return ""
     said = refusal(order, whose)
-    await office.audit.record(order, whose, order, "refused", said)
+    await runner.audit.record(order, whose, order, "refused", said)
     return said
 
 
-def api(desk: Desk) -> FastAPI:
+def api(services: ServerServices) -> FastAPI:
     """Return the endpoints, without their guard."""
     app = FastAPI(
         title="Loopwright",
-        version=version(),
+        version=__version__,
         description="The lifecycles of one repository, its agents and its webhooks.",
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    for each in (system, lifecycles, actions, overview):
+    for each in (system, lifecycles, lifecycle_actions, overview):
         # Not included but put together: to include is to make every route once more.
-        app.router.routes.extend(each.router(desk).routes)
+        app.router.routes.extend(each.router(services).routes)
     written = _Written(app)
 
     @app.get(
@@ -106,7 +106,7 @@ def api(desk: Desk) -> FastAPI:
 
 
 class _Written:
-    """The document, made when somebody asks for it."""
+    """The document, made at its first request."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
@@ -132,7 +132,7 @@ async def _defect(request: Request, error: Exception) -> Response:
 
 
 def problem_of(error: Exception) -> Problem:  # noqa: PLR0911  # one line per kind reads best
-    """Return what a client is told about an error of ours."""
+    """Return the answer to a client about an error."""
     match error:
         case Problem():
             return error
@@ -143,11 +143,11 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911  # one line per ki
         case UnknownLifecycleError():
             return unknown(str(error), "GET /api/v1/lifecycles lists all")
         case RecordDamagedError():
-            return Problem(503, "store", str(error), "`loopwright doctor` says how to mend it")
+            return Problem(503, "store", str(error), "`loopwright doctor` says how to repair it")
         case StoreError():
             return store_failed("the records cannot be read or written at present")
         case PlanError():
-            return invalid(str(error), "mend what it names")
+            return invalid(str(error), "fix the field named in the message")
         case _:
             return refused(str(error))
 
@@ -155,7 +155,7 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911  # one line per ki
 def _form(error: RequestValidationError) -> Problem:
     first = error.errors()[0]
     place = ".".join(str(each) for each in first.get("loc", ()))
-    return invalid(f"{place}: {first.get('msg', 'is wrong')}")
+    return invalid(f"{place}: {first.get('msg', 'is invalid')}")
 
 
 def _of_framework(error: HTTPException) -> Problem:
@@ -163,6 +163,6 @@ def _of_framework(error: HTTPException) -> Problem:
     if error.status_code == 404:  # noqa: PLR2004  # not found
         return unknown("there is nothing at this path", "see /openapi.json")
     if error.status_code == 405:  # noqa: PLR2004  # not allowed
-        text = "this path does not know that method"
+        text = "this path does not allow that method"
         return Problem(405, "method", text, "see /openapi.json", headers)
     return Problem(422, "invalid", str(error.detail), "see /openapi.json", headers)

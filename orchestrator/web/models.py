@@ -1,13 +1,13 @@
 """The forms of questions and answers, as /openapi.json tells them.
 
-Requests are checked by them. Answers are not: those are made by `orchestrator.forms`, and a test
-holds the two together.
+Requests are checked by them. Answers are not: each is described by the form that it is made by, of
+which those about a lifecycle stand in `orchestrator.wording`; a test holds the others to it.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 from uuid import UUID  # noqa: TC003  # pydantic reads it at run time
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -15,6 +15,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from lifecycle.machine.states import ALL
 from lifecycle.machine.states import Coarse as CoarseState
 from lifecycle.state_words import RECORD_STATES, meant, spelled
+from orchestrator.wording.json_forms import EntryForm, RecordForm  # noqa: TC001  # hints are read at run time
+from orchestrator.wording.lifecycle_row import LifecycleRow  # noqa: TC001  # as above
 
 Coarse = CoarseState
 StateWord = StrEnum("StateWord", {spelled(word): spelled(word) for word in RECORD_STATES})  # type: ignore[misc]  # made of the one table of words
@@ -38,10 +40,6 @@ class _Asked(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=False)
 
 
-class _Told(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-
 # --- what is asked --------------------------------------------------------------------------
 
 
@@ -59,7 +57,7 @@ class Submission(_Asked):
 
 
 class Nothing(_Asked):
-    """Nothing but how long to wait."""
+    """Only how long to wait."""
 
     wait: Wait = 10.0
 
@@ -68,7 +66,7 @@ class Pause(Nothing):
     """How to pause."""
 
     turns: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        None, description="go on by itself after so many turns of the runner"
+        None, description="continue by itself after so many turns of the runner"
     )
     now: bool = Field(False, description="also freeze the agent's processes")  # noqa: FBT003  # a default
 
@@ -86,15 +84,15 @@ class MaybeSaying(Nothing):
 
 
 class Rejection(Nothing):
-    """Why it is not wanted."""
+    """Why it is rejected."""
 
     why: Text = ""
 
 
-# --- what is told ---------------------------------------------------------------------------
+# --- what is told: each described by its `model_of`, without `Form` ---------------------------
 
 
-class Fault(BaseModel):
+class FaultForm(TypedDict):
     """What went wrong and what to do."""
 
     code: str
@@ -102,141 +100,55 @@ class Fault(BaseModel):
     what_to_do: str
 
 
-class Failure(BaseModel):
-    """Any answer that says no."""
+class FailureForm(TypedDict):
+    """Any answer that refuses a request."""
 
-    error: Fault
-
-
-class Row(_Told):
-    """A lifecycle as `loopwright ps --json` shows it."""
-
-    agent_id: str
-    task_id: str
-    task: str
-    attempt: int
-    retry_count: int
-    spawn_count: int
-    created_at: float
-    updated_at: float
-    tags: list[str]
-    error: str | None
-    cursor: int
-    state: StateWord
-    record_state: Coarse
-    work_state: str
-    since: float
-    waiting_for: str
-    damaged: str = Field(
-        description="what is wrong with a record that cannot be read, of which little else is "
-        "shown; `loopwright doctor` says how to mend it"
-    )
+    error: FaultForm
 
 
-class Rows(BaseModel):
+class RowsForm(TypedDict):
     """A page, the newest first."""
 
-    items: list[Row]
-    next: int | None = Field(description="the cursor of the next page; null after the last")
+    items: list[LifecycleRow]
+    next: int | None
+    """the cursor of the next page; null after the last"""
 
 
-class Record(_Told):
-    """A lifecycle."""
-
-    agent_id: str
-    task_id: str
-    task: str
-    state: StateWord
-    record_state: Coarse
-    work: dict[str, Any] | None
-    created_at: float
-    updated_at: float
-    submission_summary: str | None
-    generated_code: str | None
-    changed_files: list[str] | None
-    error: str | None
-    tags: list[str]
-    facts: dict[str, Any]
-    version: int
-    cursor: int
-
-
-class Attempt(_Told):
-    """One attempt in the ledger."""
-
-    agent_id: str
-    attempt: int
-    outcome: str
-    started_at: float
-    ended_at: float | None
-
-
-class Whole(BaseModel):
-    """All about one lifecycle, as `loopwright show --json` tells it."""
-
-    lifecycle: Record
-    why: str
-    attempts: list[Attempt]
-    pending: list[dict[str, Any]]
-    runner: dict[str, Any] | None
-    files: dict[str, str]
-
-
-class Added(BaseModel):
+class AddedForm(TypedDict):
     """What was added."""
 
-    lifecycle: Record
-    warnings: list[str] = Field(
-        description="budgets that do not hold its program, which does not tell what it uses and "
-        "is exempt; as `loopwright add` says on standard error"
-    )
+    lifecycle: RecordForm
+    warnings: list[str]
+    """budgets that do not hold its program, which does not tell what it uses and is exempt; as
+    `loopwright add` says on standard error"""
 
 
-class Outcome(_Told):
-    """What came of an order."""
+class OutcomeForm(TypedDict):
+    """The outcome of a command."""
 
-    lifecycle: Record
-    changed: bool = Field(description="asking twice changes nothing the second time")
+    lifecycle: RecordForm
+    changed: bool
+    """asking twice changes nothing the second time"""
     text: str
 
 
-class Entry(_Told):
-    """One entry of a journal."""
-
-    seq: int
-    at: float
-    event: dict[str, Any]
-    rule: str
-    before: str
-    after: str
-    late: bool
-
-
-class Entries(BaseModel):
+class EntriesForm(TypedDict):
     """A piece of a journal, in its order."""
 
-    items: list[Entry]
-    next: int | None = Field(description="`after` for the next piece; null after the last")
+    items: list[EntryForm]
+    next: int | None
+    """`after` for the next piece; null after the last"""
 
 
-class Summary(BaseModel):
-    """What an attempt was told, or what the next one will be."""
-
-    agent_id: str
-    attempt: int
-    path: str | None
-    edited: bool
-    text: str
-
-
-class Summaries(BaseModel):
+class SummariesForm(TypedDict):
     """The attempts that have a summary."""
 
     items: list[int]
-    next_attempt: int | None = Field(description="the attempt whose summary can still change")
+    next_attempt: int | None
+    """the attempt whose summary can still change"""
 
 
-class Use(BaseModel):
+class UseForm(TypedDict):
     """What the process tree of an instance uses."""
 
     processes: int
@@ -244,39 +156,39 @@ class Use(BaseModel):
     cpu_seconds: float
 
 
-class Instance(_Told):
+class InstanceForm(TypedDict):
     """An instance, as `loopwright instances --json` tells it."""
 
     instance_id: UUID
     name: str | None
     state: str
-    use: Use | None
+    use: UseForm | None
 
 
-class Instances(BaseModel):
+class InstancesForm(TypedDict):
     """Instances, the newest first."""
 
-    items: list[Instance]
+    items: list[InstanceForm]
 
 
-class LifecycleCounts(BaseModel):
+class LifecycleCountsForm(TypedDict):
     """Lifecycles by their states."""
 
-    by_state: dict[str, int] = Field(description="of those that are not over")
+    by_state: dict[str, int]
+    """of those that are not over"""
     by_work_state: dict[str, int]
-    ended: dict[str, int] = Field(
-        description="accepted, rejected and given up since the runner started"
-    )
+    ended: dict[str, int]
+    """accepted, rejected and given up since the runner started"""
 
 
-class Statistics(BaseModel):
+class StatisticsForm(TypedDict):
     """Everything counted."""
 
-    lifecycles: LifecycleCounts
+    lifecycles: LifecycleCountsForm
     instances: dict[str, Any]
 
 
-class Delivery(_Told):
+class DeliveryForm(TypedDict):
     """A webhook request that was received, without its body."""
 
     cursor: int
@@ -288,14 +200,14 @@ class Delivery(_Told):
     outcome: str
 
 
-class Deliveries(BaseModel):
+class DeliveriesForm(TypedDict):
     """A page, the newest first."""
 
-    items: list[Delivery]
+    items: list[DeliveryForm]
     next: int | None
 
 
-class Received(BaseModel):
+class ReceivedForm(TypedDict):
     """A webhook request is kept, or was known already."""
 
     key: str

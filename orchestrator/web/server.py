@@ -1,4 +1,4 @@
-"""The HTTP server inside a runner's event loop: opened, told where it listens, and gone in time.
+"""The HTTP server inside a runner's event loop: its start, its address and its end.
 
 Owns the socket and the end. Signals are the runner's business; what is answered is the app's.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import uvicorn
 
-from orchestrator.web.doorway import MOST_CONNECTIONS, Doors, Doorway
+from orchestrator.web.edge.connection import MOST_CONNECTIONS, ClientConnection, OpenConnections
 
 if TYPE_CHECKING:
     import socket
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from lifecycle.parts import Report
+    from lifecycle.reporting import Report
 
 GRACE = 1
 """Seconds in which answers under way may be finished."""
 NOISE = ("without completing response", "Invalid HTTP request", "upgrade request", "WebSocket")
-"""What clients can cause at will is no trouble of ours."""
+"""Messages that any client can cause; they are not logged."""
 
 
 class Server:
@@ -42,16 +42,16 @@ class Server:
         *,
         report: Report,
         closing: Callable[[], None] | None = None,
-        doors: Doors | None = None,
+        connections: OpenConnections | None = None,
     ) -> None:
         self._sock = sock
         self._closing = closing
         self._passing = _Passing(report)
-        self.doors = doors or Doors(most=_most_connections())
+        self.connections = connections or OpenConnections(most=_most_connections())
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
-                http=Doorway,
+                http=ClientConnection,
                 loop="none",
                 ws="none",
                 lifespan="off",
@@ -64,7 +64,7 @@ class Server:
                 timeout_graceful_shutdown=GRACE,
             )
         )
-        self._server.server_state = self.doors
+        self._server.server_state = self.connections
         self._serving: asyncio.Task[None] | None = None
 
     @property
@@ -100,10 +100,10 @@ class Server:
             if serving is not None:
                 await serving
         finally:
-            self.doors.abort()
+            self.connections.abort()
             self._sock.close()
             self._passing.end()
-            await self.doors.emptied.wait()
+            await self.connections.emptied.wait()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -120,7 +120,7 @@ class _Uvicorn(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Serve until it is told to leave."""
+        """Serve until it is asked to end."""
         self.listening.set()
         await self.leave.wait()
 

@@ -26,18 +26,18 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class TokenError(OrchestratorError):
-    """There is no token that may be used."""
+    """No token may be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a client must send, and where people find it."""
+    """What a client must send, and where it is kept."""
 
     value: str = field(repr=False)
     path: Path | None = None
     """None when it came from the environment."""
     on_purpose: bool = False
-    """Somebody chose it for this server; only then it may be seen from other machines."""
+    """Chosen by a person for this server; only then other machines may connect."""
 
     @property
     def place(self) -> str:
@@ -91,12 +91,14 @@ def _read(path: Path) -> str:
     except OSError as problem:
         raise TokenError(
             f"the token in {path} cannot be read ({problem.strerror}); it must be a plain file "
-            "of yours; mend that, or name another with --token-file"
+            "of yours; fix that, or name another with --token-file"
         ) from problem
     try:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
-            raise TokenError(f"{path} is no plain file; move it away, and a token is made there")
+            raise TokenError(
+                f"{path} is not a plain file; move it away, and a new token is made there"
+            )
         if found.st_mode & _OTHERS or found.st_uid not in (os.geteuid(), 0):
             raise TokenError(
                 f"others may read the token in {path}: remove it, so that a new one is made, or "
@@ -112,14 +114,14 @@ def _checked(text: str, place: str) -> str:
     usable = text.isascii() and text.isprintable() and " " not in text
     if not usable or not SHORTEST <= len(text) <= LONGEST:
         raise TokenError(
-            f"what {place} holds is no token: it takes {SHORTEST} to {LONGEST} printable ASCII "
-            "characters without blanks, in one line"
+            f"{place} does not hold a valid token: it takes {SHORTEST} to {LONGEST} printable "
+            "ASCII characters without blanks, in one line"
         )
     return text
 
 
 def _make(path: Path) -> str:
-    """Write a fresh token; of several that do so at once, one wins and all have its token."""
+    """Write a fresh token; if several processes do so at once, one wins and all use its token."""
     fresh = path.with_name(f".token.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -138,6 +140,6 @@ def _make(path: Path) -> str:
         return _read(path)
     except OSError as problem:
         raise TokenError(
-            f"no token can be made in {path} ({problem.strerror}); mend that folder, or name "
+            f"no token can be made in {path} ({problem.strerror}); fix that folder, or name "
             "another file with --token-file"
         ) from problem

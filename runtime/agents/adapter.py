@@ -1,7 +1,7 @@
-"""What an adapter is: one agent program as data, and how a process of it is to be started.
+"""What an adapter is: one agent program as data, and how to start a process of it.
 
-Pure: it reads no environment, writes no file and starts nothing. Whoever starts the process writes
-the files, passes and forbids the variables, and hands the prompt over on standard input.
+Pure: it must not read the environment, write files or start anything. The caller writes the files,
+passes and removes the variables, and writes the prompt to standard input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runtime.errors import SpawnError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from runtime.agents.parser import ParserFactory
+    from runtime.agents.parsing.parser import ParserFactory
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
@@ -32,7 +32,7 @@ class McpServer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class LaunchRequest:
     """How one process of an agent program is wanted."""
 
     program: str = ""
@@ -41,9 +41,9 @@ class Request:
     """For the adapter `command` only: the whole command line."""
     model: str = ""
     resume: str = ""
-    """The session to go on with; '' is a fresh one."""
+    """The session to resume; '' starts a new one."""
     session_id: str = ""
-    """The id to give to a fresh session, where the program lets one choose."""
+    """The id for a new session, if the program accepts one."""
     config_folder: str = ""
     """A private folder (mode 0700) for the files of this process; needed where there are any."""
     private_config: bool = False
@@ -53,7 +53,7 @@ class Request:
     max_turns: int | None = None
     mcp: McpServer | None = None
     passes: tuple[str, ...] = ()
-    """Names of variables that the user asked to pass on; only so a key reaches the program."""
+    """Names of variables that the user asked to pass; only these may contain a key."""
     extra: tuple[str, ...] = ()
     """More arguments, of the user."""
 
@@ -76,13 +76,13 @@ class Launch:
     passes: tuple[str, ...] = ()
     """Names of variables of the runner to pass on where they are set."""
     forbids: tuple[str, ...] = ()
-    """Names of variables that must not reach it, whoever set them."""
+    """Names of variables that must not reach it."""
     files: tuple[File, ...] = ()
 
     def environment(
         self, inherited: Mapping[str, str], source: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return the process's variables, from those let through and the runner's own."""
+        """Return the process's variables, from the inherited ones and the runner's own."""
         passed = {name: source[name] for name in self.passes if name in source}
         env = {**inherited, **passed}
         for name in self.forbids:
@@ -92,7 +92,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Arguments that are given only where a value of the request is there, or only where not."""
+    """Arguments that are given only if a field of the request is set, or only if it is not."""
 
     value: str
     argv: tuple[str, ...]
@@ -101,7 +101,7 @@ class When:
 
 Part: TypeAlias = str | When
 SERVER_ARGS = "{server_args}"
-"""Where in the arguments those of the tool server stand."""
+"""Placeholder for the arguments of the tool server."""
 
 
 class McpWay(StrEnum):
@@ -119,7 +119,7 @@ class McpForm:
     way: McpWay
     tool: str
     """With `{server}` and `{tool}`."""
-    argv: Callable[[McpServer, Request], tuple[str, ...]] | None = None
+    argv: Callable[[McpServer, LaunchRequest], tuple[str, ...]] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     """To set beside it."""
 
@@ -137,10 +137,10 @@ class Target(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """How to ask the program to end. After the grace its whole tree is killed, whatever it did."""
+    """How to ask the program to end. After the grace period its whole tree is killed."""
 
     signals: tuple[str, ...] = ("TERM",)
-    """Names, one after the other, each with the whole grace."""
+    """Names, sent one after the other, each with the whole grace period."""
     to: Target = Target.PID
     grace: float = 2.0
 
@@ -153,7 +153,7 @@ class Adapter:
     title: str
     parser: ParserFactory
     tested: tuple[str, ...] = ()
-    """Versions that were driven and whose output is in the tests."""
+    """Versions that were tested and whose output is in the tests."""
     programs: tuple[str, ...] = ()
     """Names to look for on the PATH, the best first."""
     version_argv: tuple[str, ...] = ("--version",)
@@ -168,30 +168,30 @@ class Adapter:
     passes: tuple[str, ...] = ()
     """Variables of its own that it gets from the runner: a login, a folder; never a paid key."""
     keys: tuple[str, ...] = ()
-    """Variables that would change who pays or who is asked: forbidden unless asked for."""
-    files: Callable[[Request], Mapping[str, str]] | None = None
+    """Variables that would change who pays or which server is used: removed unless asked for."""
+    files: Callable[[LaunchRequest], Mapping[str, str]] | None = None
     """Files of the private folder, by their path in it."""
-    settings_env: Callable[[Request], Mapping[str, str]] | None = None
+    settings_env: Callable[[LaunchRequest], Mapping[str, str]] | None = None
     """Variables that hold settings, made for the request."""
     mcp: McpForm | None = None
     hides_git_settings: bool = False
-    """Its tools see neither a person's git settings nor the machine's; only variables tell git who
-    commits."""
+    """Its tools see neither the user's git settings nor the system's; the committer must be set by
+    variables."""
     tells_tokens: bool = False
-    """Whether its runs tell the tokens they used; else no budget of tokens holds it."""
+    """Whether its runs report the tokens they used; else a token budget has no effect."""
     tells_cost: bool = False
-    """Whether they tell what they cost; else a budget of money holds it only by a price."""
+    """Whether they report their cost; else a budget of money needs a price."""
     input_holds_cached: bool = False
-    """Whether the input that it counts holds the tokens out of its cache, too."""
+    """Whether its input tokens include the cached ones."""
     stop: Stop = Stop()
     login: str = ""
-    """What a person does to log in."""
+    """How a person logs in."""
     install: str = ""
-    """What a person does to get it."""
+    """How a person installs it."""
 
 
-def plan(adapter: Adapter, request: Request) -> Launch:
-    """Say how to start a process; SpawnError names what the request lacks or what does not fit."""
+def plan(adapter: Adapter, request: LaunchRequest) -> Launch:
+    """Return how to start a process; SpawnError says what is missing or invalid."""
     _check(adapter, request)
     files = _files(adapter, request)
     values = _values(adapter, request)
@@ -219,16 +219,18 @@ def plan(adapter: Adapter, request: Request) -> Launch:
     )
 
 
-def _check(adapter: Adapter, request: Request) -> None:
+def _check(adapter: Adapter, request: LaunchRequest) -> None:
     if not adapter.programs and not request.command:
-        raise SpawnError(f"The agent {adapter.name} is any program: give its command line.")
+        raise SpawnError(f"The agent {adapter.name} can be any program: give its command line.")
     if adapter.programs and request.command:
         raise SpawnError(
-            f"The agent {adapter.name} makes its own command line; give more arguments as such, "
+            f"The agent {adapter.name} has its own command line; give extra arguments instead, "
             "or use the agent `command`."
         )
     if request.mcp is not None and adapter.mcp is None:
-        raise SpawnError(f"The agent {adapter.name} takes no tool server; leave it to the file.")
+        raise SpawnError(
+            f"The agent {adapter.name} supports no tool server; let it signal by its file."
+        )
     given = (request.program, request.model, request.resume, request.session_id)
     for value in (*given, *request.command, *request.extra):
         if "\0" in value:
@@ -236,18 +238,18 @@ def _check(adapter: Adapter, request: Request) -> None:
     for value in given[1:]:
         if value.startswith("-"):
             raise SpawnError(
-                f"{value!r} is no model or session of {adapter.name}: it is an option."
+                f"{value!r} is not a model or session of {adapter.name}: it looks like an option."
             )
 
 
-def _files(adapter: Adapter, request: Request) -> tuple[File, ...]:
+def _files(adapter: Adapter, request: LaunchRequest) -> tuple[File, ...]:
     wanted = {} if adapter.files is None else adapter.files(request)
     if (wanted or request.private_config) and not request.config_folder:
         raise SpawnError(f"The agent {adapter.name} needs a folder for its settings; name one.")
     return tuple(File(f"{request.config_folder}/{path}", text) for path, text in wanted.items())
 
 
-def _values(adapter: Adapter, request: Request) -> dict[str, str]:
+def _values(adapter: Adapter, request: LaunchRequest) -> dict[str, str]:
     return {
         "program": request.program or (adapter.programs[0] if adapter.programs else ""),
         "model": request.model,
@@ -260,7 +262,7 @@ def _values(adapter: Adapter, request: Request) -> dict[str, str]:
     }
 
 
-def _server_args(adapter: Adapter, request: Request) -> tuple[str, ...]:
+def _server_args(adapter: Adapter, request: LaunchRequest) -> tuple[str, ...]:
     if request.mcp is None or adapter.mcp is None or adapter.mcp.argv is None:
         return ()
     return adapter.mcp.argv(request.mcp, request)

@@ -1,7 +1,7 @@
-"""Which adapters there are: those that ship, and those that installed packages offer.
+"""The available adapters: built-in ones, and those of installed packages.
 
-Owns the list. A package offers adapters by entry points of the group `loopwright.adapters`, each
-leading to an `Adapter`, several of them, or something that returns them when called.
+Owns the list. A package provides adapters by entry points of the group `loopwright.adapters`, each
+an `Adapter`, several of them, or a callable that returns them. It must not start a program.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ ENTRY_POINTS = "loopwright.adapters"
 BUILT_IN = ("claude", "codex", "gemini", "opencode", "copilot", "command")
 
 Complaint: TypeAlias = Callable[[str, str], None]
-"""Is told the name of an entry point, and what is wrong with it."""
+"""Called with the name of an entry point, and what is wrong with it."""
 
 
 def built_in(name: str) -> Adapter:
-    """Return an adapter that ships, without looking at installed packages."""
-    found: Adapter = import_module(f"runtime.agents.{name}").ADAPTER
+    """Return a built-in adapter, without reading installed packages."""
+    found: Adapter = import_module(f"runtime.agents.adapters.{name}").ADAPTER
     return found
 
 
 def adapters(complain: Complaint | None = None) -> Mapping[str, Adapter]:
-    """Return all adapters by name; a broken or doubled offer is complained of and passed by."""
-    from importlib import metadata  # noqa: PLC0415  # slow, and not needed for those that ship
+    """Return all adapters by name; a broken or duplicate one is reported and skipped."""
+    from importlib import metadata  # noqa: PLC0415  # slow, and not needed for built-in ones
 
     known = {name: built_in(name) for name in BUILT_IN}
     for point in metadata.entry_points(group=ENTRY_POINTS):
@@ -41,7 +41,7 @@ def adapters(complain: Complaint | None = None) -> Mapping[str, Adapter]:
 
 
 def adapter(name: str, complain: Complaint | None = None) -> Adapter:
-    """Return the adapter of a name; SpawnError names those there are."""
+    """Return the adapter of a name; SpawnError lists the available ones."""
     if name in BUILT_IN:
         return built_in(name)
     known = adapters(complain)
@@ -53,7 +53,7 @@ def adapter(name: str, complain: Complaint | None = None) -> Adapter:
 def _add(known: dict[str, Adapter], offered: Iterable[Adapter]) -> None:
     for each in offered:
         if each.name in known:
-            raise SpawnError(f"an adapter {each.name!r} is there already; rename it")
+            raise SpawnError(f"there already is an adapter {each.name!r}; rename this one")
         known[each.name] = each
 
 
@@ -62,10 +62,10 @@ def _offered(thing: object) -> Iterable[Adapter]:
         thing = thing()
     offered = [thing] if isinstance(thing, Adapter) else thing
     if not isinstance(offered, Iterable):
-        raise SpawnError(f"{thing!r} is no Adapter")
+        raise SpawnError(f"{thing!r} is not an Adapter")
     checked = []
     for each in offered:
         if not isinstance(each, Adapter):
-            raise SpawnError(f"{each!r} is no Adapter")
+            raise SpawnError(f"{each!r} is not an Adapter")
         checked.append(each)
     return checked

@@ -1,19 +1,20 @@
 """What an agent program reports while it runs, in one form for all programs.
 
-Owns the forms. They hold what was said, judged as little as possible; unknown things stay raw.
+Owns the forms. They must hold what was reported with as little judgement as possible.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from runtime.agents.outcome import HOPELESS, Ending, Scope, Tokens
+if TYPE_CHECKING:
+    from runtime.agents.outcome import Ending, Tokens, UsageScope
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The program works; either field may be ''."""
+    """The program has started to work; either field may be ''."""
 
     session_id: str
     model: str
@@ -25,7 +26,7 @@ class Text:
 
     text: str
     part: bool = False
-    """It goes on where the text before ended."""
+    """It continues the text before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,12 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and money: steps are summed up, a later one of scope run or session replaces.
+    """Tokens and money: steps are added up, a later one of scope run or session replaces.
 
-    One of scope run counts the steps before it, too.
+    One of scope run includes the steps before it.
     """
 
-    scope: Scope
+    scope: UsageScope
     tokens: Tokens | None = None
     cost_usd: float | None = None
 
@@ -70,11 +71,6 @@ class Retry:
     of: int = 0
     """0: it does not say."""
     delay: float | None = None
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether to wait for it is wasted time: the same comes again."""
-        return self.ending in HOPELESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +111,8 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
-    """Something unknown, as it came."""
+class UnknownEvent:
+    """An unknown event, unchanged."""
 
     kind: str
     line: bytes
@@ -133,5 +129,5 @@ Event: TypeAlias = (
     | Limit
     | Finished
     | Failed
-    | Raw
+    | UnknownEvent
 )

@@ -11,19 +11,24 @@ from typing import Any
 
 
 class Ending(StrEnum):
-    """Why an attempt is over."""
+    """Why an attempt is over.
+
+    All but `COMPLETED` are also the machine's; `machine.rules.endings` says what follows from each.
+    """
 
     COMPLETED = "completed"
     """The program ended its turn by itself, and nothing speaks against it."""
     BREAKPOINT = "breakpoint"
     NO_BREAKPOINT = "no_breakpoint"
     """It ended its turn well, but signalled nothing."""
+    INVALID_BREAKPOINT = "invalid_breakpoint"
+    """It signalled, but its signal cannot be read."""
     WAITING = "waiting"
-    """It was over before the work in the background that it wanted to be woken by."""
+    """It ended before the background work that it was waiting for."""
     RATE_LIMIT = "rate_limit"
-    """A limit that passes: requests per minute, or a subscription's window."""
+    """A temporary limit: requests per minute, or a subscription's window."""
     QUOTA = "quota"
-    """What the plan grants for a day or a month is used up."""
+    """The allowance for a day or a month is used up."""
     BILLING = "billing"
     AUTH = "auth"
     OVERLOADED = "overloaded"
@@ -48,10 +53,12 @@ class Ending(StrEnum):
     ENVIRONMENT = "environment"
     """The program or the machine is not fit to run it: not installed, no space, bad settings."""
     ERROR = "error"
-    """It failed, and said nothing that tells why."""
+    """It failed without a known reason."""
+    INTERRUPTED = "interrupted"
+    """Its runner or a person ended it; no program can report that."""
 
 
-class Scope(StrEnum):
+class UsageScope(StrEnum):
     """What a number of tokens or an amount of money counts."""
 
     STEP = "step"
@@ -68,24 +75,28 @@ HOPELESS = frozenset(
         *(Ending.MODEL, Ending.CONTEXT_OVERFLOW),
     }
 )
-"""What a program that tries the same again and again within minutes does not overcome."""
+"""Endings that retries within minutes cannot overcome."""
 LIMITED = frozenset({Ending.RATE_LIMIT, Ending.QUOTA})
 """Endings that a reset time may belong to."""
+OURS = frozenset({Ending.INVALID_BREAKPOINT, Ending.INTERRUPTED})
+"""Endings that only the runner finds; a parser that names one is believed only that it failed."""
 PUBLIC: dict[Ending, Ending] = {
     Ending.BREAKPOINT: Ending.COMPLETED,
     Ending.NO_BREAKPOINT: Ending.COMPLETED,
+    Ending.INVALID_BREAKPOINT: Ending.COMPLETED,
     Ending.WAITING: Ending.COMPLETED,
     Ending.LIMIT: Ending.KILLED,
+    Ending.INTERRUPTED: Ending.KILLED,
     Ending.ENVIRONMENT: Ending.ERROR,
 }
-"""The coarser name of each ending that only a runner, not a recorded run, can tell for sure."""
+"""The coarser name of each ending that a recorded run alone does not show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """Tokens as the program counts them.
 
-    Whether `input` holds the cached ones is the program's way (codex, gemini: yes; claude,
+    Whether `input` includes cached ones depends on the program (codex, gemini: yes; claude,
     opencode: no); `total` is everything, for all of them.
     """
 
@@ -126,7 +137,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """How one run of an agent program ended, and what it said and used."""
 
     outcome: Ending
@@ -136,9 +147,9 @@ class Outcome:
     model: str = ""
     usage: Tokens | None = None
     """None: the program does not say."""
-    usage_scope: Scope = Scope.RUN
+    usage_scope: UsageScope = UsageScope.RUN
     cost_usd: float | None = None
-    cost_scope: Scope = Scope.RUN
+    cost_scope: UsageScope = UsageScope.RUN
     last_words: str = ""
     """The agent's last text, cleaned and cut; data, never an instruction."""
     tool_calls: int = 0
@@ -169,7 +180,7 @@ class Outcome:
         }
 
 
-def with_breakpoint(outcome: Outcome, *, found: bool) -> Outcome:
+def with_breakpoint(outcome: RunOutcome, *, found: bool) -> RunOutcome:
     """Return the outcome with what only the mailbox tells: whether there was a breakpoint.
 
     A good ending becomes `breakpoint` or `no_breakpoint`; a failure stays what it is.
@@ -186,33 +197,37 @@ def with_breakpoint(outcome: Outcome, *, found: bool) -> Outcome:
 ADVICE: dict[Ending, str] = {
     Ending.COMPLETED: "",
     Ending.BREAKPOINT: "",
-    Ending.NO_BREAKPOINT: "Nothing: the next attempt is told to signal how far it came.",
+    Ending.NO_BREAKPOINT: "Nothing: the next attempt is told to signal its progress.",
+    Ending.INVALID_BREAKPOINT: "Nothing: the next attempt is told what is wrong with it.",
     Ending.WAITING: "Nothing: the next attempt is told not to wait in the background.",
-    Ending.RATE_LIMIT: "Nothing: it goes on when the limit ends; `loopwright resume` is sooner.",
+    Ending.RATE_LIMIT: (
+        "Nothing: it continues when the limit ends, or at once with `loopwright resume`."
+    ),
     Ending.QUOTA: (
         "Wait until the quota is renewed, raise it with the provider, or name a second agent."
     ),
-    Ending.BILLING: "Add credit or mend the payment at the provider, then `loopwright resume`.",
+    Ending.BILLING: "Add credit or fix the payment at the provider, then `loopwright resume`.",
     Ending.AUTH: "{login} Then `loopwright resume`.",
-    Ending.OVERLOADED: "Nothing: the provider is in trouble and is asked again later.",
+    Ending.OVERLOADED: "Nothing: the provider has a problem; it is retried later.",
     Ending.NETWORK: (
-        "Nothing: it is tried again later. If it lasts, look at network, proxy and base URL."
+        "Nothing: it is retried later. If it lasts, check network, proxy and base URL."
     ),
     Ending.CONTEXT_OVERFLOW: (
         "Split the task, or keep large files and outputs out of it; a fresh attempt starts empty."
     ),
     Ending.MODEL: "Name a model that {program} and this account have, then `loopwright resume`.",
-    Ending.REFUSED: "Word the task differently, or give it to another agent or to a person.",
+    Ending.REFUSED: "Rephrase the task, or give it to another agent or to a person.",
     Ending.DENIED: "Permit what the agent needs, or run it unattended in isolation.",
     Ending.MAX_TURNS: "Raise the limit on turns, or split the task.",
     Ending.BUDGET: "Raise the budget, or split the task.",
-    Ending.LOOP: "Guide the next attempt: it did the same again and again.",
-    Ending.HANG: "Nothing: the next attempt starts afresh. If it lasts, look at the log.",
+    Ending.LOOP: "Guide the next attempt: it repeated the same steps.",
+    Ending.HANG: "Nothing: the next attempt starts over. If it lasts, read the log.",
     Ending.TIMEOUT: "Raise the time limit, or split the task.",
-    Ending.CRASH: "Look at the log; if it lasts, install another version of {program}.",
+    Ending.CRASH: "Read the log; if it lasts, install another version of {program}.",
     Ending.KILLED: "",
-    Ending.LIMIT: "Raise the limit that ended it, or make the task need less.",
-    Ending.ENVIRONMENT: "Mend what the detail names; `loopwright doctor` checks the machine.",
-    Ending.ERROR: "Look at the log of the attempt.",
+    Ending.LIMIT: "Raise the limit that ended it, or reduce what the task needs.",
+    Ending.ENVIRONMENT: "Fix what the detail names; `loopwright doctor` checks the machine.",
+    Ending.ERROR: "Read the log of the attempt.",
+    Ending.INTERRUPTED: "Nothing: it starts again under the same number.",
 }
-"""What a person does about each ending; `{program}` and `{login}` are filled in by the adapter."""
+"""What a person can do about each ending; `{program}` and `{login}` come from the adapter."""

@@ -1,4 +1,4 @@
-"""An agent that plays a script: what real agents do, and every fault they have.
+"""An agent that plays a script: what real agents do, with all their faults.
 
 `loopwright-agent SCRIPT` reads a JSON script and performs its steps for the present attempt. It
 must start fast and use the standard library only; rarely needed modules are imported where they
@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-from runtime.agents import steps
+from runtime.agents.script import steps
 
 _USAGE = 64
 _INPUT_OUTPUT = 74
@@ -115,7 +115,7 @@ def play(listed: list[tuple[str, steps.Step, dict[str, object]]]) -> None:
 
 def _checked(where: str, listed: object) -> list[tuple[str, steps.Step, dict[str, object]]]:
     if not isinstance(listed, list):
-        raise steps.ScriptError(f"{where}: the steps are no list.")
+        raise steps.ScriptError(f"{where}: the steps must be a list.")
     return [_step(f"{where}, step {number}", step) for number, step in enumerate(listed, 1)]
 
 

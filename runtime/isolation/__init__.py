@@ -1,1 +1,1 @@
-"""Boxes around agent processes: what one sees, writes and reaches, and the proof that it holds."""
+"""Sandboxes for agent processes: what one can see, write and reach, and the proof that it holds."""

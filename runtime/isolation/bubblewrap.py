@@ -1,4 +1,4 @@
-"""Boxes made by bubblewrap: namespaces of their own, a system that cannot be written, no rights.
+"""Sandboxes made by bubblewrap: own namespaces, a read-only system, no privileges.
 
 Pure. It must not start anything or look at the disk.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from runtime.isolation.mounts import TEMPORARY, Kind, mounts
+from runtime.isolation.mounts import TEMPORARY, MountKind, mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from runtime.isolation.box import Box
+    from runtime.isolation.sandbox import Sandbox
 
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
@@ -23,9 +23,9 @@ SYSTEM = (
     *("/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf"),
     *("/run/resolvconf/resolv.conf", "/run/NetworkManager/resolv.conf", "/mnt/wsl/resolv.conf"),
 )
-"""What is there of the system, where it exists. All else must be named to be seen."""
+"""Visible parts of the system, if they exist. All else must be named explicitly."""
 _KERNEL = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "asound", "driver")
-"""Below /proc: root may write these even without any capability, and so leave the box."""
+"""Below /proc: root may write these even without any capability, and so leave the sandbox."""
 _NAMESPACES = (
     *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
     *("--unshare-cgroup-try", "--hostname", "loopwright"),
@@ -51,43 +51,43 @@ SHIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """By name: what makes bubblewrap ignore TERM, and what undoes that for the process inside.
 
-A stop is told to a whole tree. The TERM would end bubblewrap itself first, and its end kills the
-process inside at once, without any grace.
+TERM is sent to a whole tree. It would end bubblewrap itself first, and that kills the process
+inside at once, without any grace.
 """
 
 
 def command_line(
-    command: Sequence[str], cwd: Path, env: Mapping[str, str], box: Box
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], sandbox: Sandbox
 ) -> tuple[str, ...]:
     """Build the whole command line."""
-    ignoring, restoring = SHIELDS[box.shield]
+    ignoring, restoring = SHIELDS[sandbox.shield]
     inside = tuple(command)
     if "=" in inside[0]:
-        # `env` would take it for a variable.
+        # `env` would treat it as a variable.
         inside = ("/bin/sh", "-c", 'exec "$0" "$@"', *inside)
     return (
         *ignoring,
-        box.program or box.engine.command,
-        *box.options,
-        # Never from a thread that ends: the kernel takes its end for that of the runner.
+        sandbox.program or sandbox.engine.command,
+        *sandbox.options,
+        # Never start it from a thread that ends: the kernel treats that as the end of the parent.
         "--die-with-parent",
-        *(() if box.network else ("--unshare-net",)),
-        *(("--dev-bind", "/", "/") if box.whole else _closed(box, env)),
+        *(() if sandbox.network else ("--unshare-net",)),
+        *(("--dev-bind", "/", "/") if sandbox.whole else _closed(sandbox, env)),
         *("--chdir", str(cwd), "--"),
         *restoring,
         *inside,
     )
 
 
-def environment(env: Mapping[str, str], box: Box) -> dict[str, str]:
-    """Adapt the environment: bubblewrap hands its own on, and some of it is not true inside."""
-    if box.whole:
+def environment(env: Mapping[str, str], sandbox: Sandbox) -> dict[str, str]:
+    """Adapt the environment: bubblewrap passes its own on, and some of it is wrong inside."""
+    if sandbox.whole:
         return dict(env)
     inside = {name: value for name, value in env.items() if name not in _HOST_SOCKETS}
     return inside | {name: str(TEMPORARY) for name in _TEMPORARY_NAMES if name in env}
 
 
-def _closed(box: Box, env: Mapping[str, str]) -> Iterator[str]:
+def _closed(sandbox: Sandbox, env: Mapping[str, str]) -> Iterator[str]:
     yield from _NAMESPACES
     yield from ("--new-session", "--cap-drop", "ALL")
     for place in SYSTEM:
@@ -96,11 +96,11 @@ def _closed(box: Box, env: Mapping[str, str]) -> Iterator[str]:
     for name in _KERNEL:
         yield from ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
     yield from ("--dev", "/dev")
-    for path, kind in mounts(box, env):
+    for path, kind in mounts(sandbox, env):
         place = str(path)
-        if kind is Kind.EMPTY:
+        if kind is MountKind.EMPTY:
             yield from ("--tmpfs", place)
-        elif kind is Kind.NOTHING:
+        elif kind is MountKind.NOTHING:
             yield from ("--ro-bind", "/dev/null", place)
         else:
-            yield from ("--ro-bind" if kind is Kind.READ else "--bind", place, place)
+            yield from ("--ro-bind" if kind is MountKind.READ else "--bind", place, place)

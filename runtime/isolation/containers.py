@@ -1,4 +1,4 @@
-"""Boxes made by podman or docker from an image, with every limit and right named.
+"""Sandboxes made by podman or docker from an image, with every limit and right named.
 
 Pure. It must not start anything or look at the disk.
 """
@@ -9,24 +9,24 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from runtime.isolation.box import Engine
-from runtime.isolation.errors import IsolationError
-from runtime.isolation.mounts import TEMPORARY, Kind, mounts
+from runtime.errors import IsolationError
+from runtime.isolation.mounts import TEMPORARY, MountKind, mounts
+from runtime.isolation.sandbox import SandboxEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from runtime.isolation.box import Box
+    from runtime.isolation.sandbox import Sandbox
     from runtime.limits import Limits
 
 NAME_VARIABLE = "LOOPWRIGHT_SPAWN_ID"
 """The variable whose value names the container, so that it is found again."""
 _UNASKED = 4096
-"""Open files and processes where no limit is asked for: podman's own default, without end, needs a
-right that a runner seldom has."""
+"""Default limit on open files and processes: podman's own default, unlimited, needs a privilege
+that a runner seldom has."""
 _CLIENTS_OWN = frozenset({"HOME", "PATH", "XDG_RUNTIME_DIR", "TMPDIR", "TMP", "TEMP"})
-"""Variables that the engine's program reads itself; inside, the image's own hold."""
+"""Variables that the engine's program reads itself; inside, the image's own are used."""
 _FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -34,47 +34,47 @@ def command_line(
     command: Sequence[str],
     cwd: Path,
     env: Mapping[str, str],
-    box: Box,
+    sandbox: Sandbox,
     limits: Limits | None = None,
 ) -> tuple[str, ...]:
     """Build the whole command line."""
-    podman = box.engine is Engine.PODMAN
-    rootfs = podman and box.image.startswith("/")
+    podman = sandbox.engine is SandboxEngine.PODMAN
+    rootfs = podman and sandbox.image.startswith("/")
     return (
-        box.program or box.engine.command,
-        *box.options,
+        sandbox.program or sandbox.engine.command,
+        *sandbox.options,
         *("run", "--rm", "--init", "--interactive", "--name", name(env)),
-        # The output goes to its log by the standard streams; a second copy would have no cap.
+        # The output is logged from the standard streams; a second copy would have no cap.
         *("--log-driver=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"),
-        f"--network={'host' if box.network else 'none'}",
-        *_identity(box),
+        f"--network={'host' if sandbox.network else 'none'}",
+        *_identity(sandbox),
         *((f"--ulimit=nproc={_UNASKED}:{_UNASKED}",) if podman else ()),
         *_limits(limits),
-        *_mounts(box, env),
-        # Only the names: the values are handed over in the environment of the program itself.
+        *_mounts(sandbox, env),
+        # Only the names: the values are passed in the environment of the program itself.
         *(f"--env={each}" for each in sorted(env) if each not in _CLIENTS_OWN),
         *((f"--env=HOME={env['HOME']}",) if "HOME" in env else ()),
         f"--env=TMPDIR={TEMPORARY}",
         *("--workdir", str(cwd)),
-        *(("--rootfs", box.image) if rootfs else ("--pull=never", box.image)),
+        *(("--rootfs", sandbox.image) if rootfs else ("--pull=never", sandbox.image)),
         *_with_own_programs(cwd, env),
         *command,
     )
 
 
 def _with_own_programs(cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Put the programs that lie in the folder itself before those of the image."""
+    """Put the programs of the folder itself before those of the image."""
     own = [each for each in env.get("PATH", "").split(os.pathsep) if each.startswith(f"{cwd}/")]
     if not own:
         return ()
     return ("/bin/sh", "-c", 'PATH="$0:$PATH" exec "$@"', os.pathsep.join(own))
 
 
-def removal(env: Mapping[str, str], box: Box) -> tuple[str, ...]:
-    """Build the command that ends and removes the container, whatever became of its starter."""
-    quietly = ("--time=0", "--ignore") if box.engine is Engine.PODMAN else ()
-    program = box.program or box.engine.command
-    return (program, *box.options, "rm", "--force", *quietly, name(env))
+def removal(env: Mapping[str, str], sandbox: Sandbox) -> tuple[str, ...]:
+    """Build the command that ends and removes the container, even if its client is gone."""
+    quietly = ("--time=0", "--ignore") if sandbox.engine is SandboxEngine.PODMAN else ()
+    program = sandbox.program or sandbox.engine.command
+    return (program, *sandbox.options, "rm", "--force", *quietly, name(env))
 
 
 def name(env: Mapping[str, str]) -> str:
@@ -82,10 +82,10 @@ def name(env: Mapping[str, str]) -> str:
     return "loopwright-" + _FOREIGN.sub("-", env.get(NAME_VARIABLE, "unnamed"))
 
 
-def _identity(box: Box) -> Iterator[str]:
-    """Files in the workspace are to belong to whoever runs this."""
+def _identity(sandbox: Sandbox) -> Iterator[str]:
+    """Make files in the workspace belong to the user of the runner."""
     yield f"--user={os.getuid()}:{os.getgid()}"
-    if box.engine is Engine.PODMAN and os.getuid():
+    if sandbox.engine is SandboxEngine.PODMAN and os.getuid():
         yield "--userns=keep-id"
 
 
@@ -96,7 +96,7 @@ def _limits(limits: Limits | None) -> Iterator[str]:
     if limits is None:
         return
     if limits.memory_mb is not None:
-        # Without the second, as much again may go to swap.
+        # Without the second, as much again may be swapped.
         yield f"--memory={limits.memory_mb}m"
         yield f"--memory-swap={limits.memory_mb}m"
     if limits.cpu_percent is not None:
@@ -105,13 +105,13 @@ def _limits(limits: Limits | None) -> Iterator[str]:
         yield f"--pids-limit={limits.processes}"
 
 
-def _mounts(box: Box, env: Mapping[str, str]) -> Iterator[str]:
-    for path, kind in mounts(box, env):
+def _mounts(sandbox: Sandbox, env: Mapping[str, str]) -> Iterator[str]:
+    for path, kind in mounts(sandbox, env):
         if ":" in str(path):
-            raise IsolationError(f"{box.engine} cannot show {path}: it has a colon. Rename it.")
-        if kind is Kind.EMPTY:
+            raise IsolationError(f"{sandbox.engine} cannot show {path}: it has a colon. Rename it.")
+        if kind is MountKind.EMPTY:
             yield f"--tmpfs={path}:rw,exec,mode=1777"
-        elif kind is Kind.NOTHING:
+        elif kind is MountKind.NOTHING:
             yield f"--volume=/dev/null:{path}:ro"
         else:
-            yield f"--volume={path}:{path}:{'ro' if kind is Kind.READ else 'rw'}"
+            yield f"--volume={path}:{path}:{'ro' if kind is MountKind.READ else 'rw'}"

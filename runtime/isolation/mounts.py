@@ -1,4 +1,4 @@
-"""What is visible where in a box, as one ordered list for every engine.
+"""The mounts of a sandbox, as one ordered list for every engine.
 
 Pure. It must not know how an engine mounts.
 """
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from runtime.isolation.box import Box
+    from runtime.isolation.sandbox import Sandbox
 
 
-class Kind(Enum):
-    """How a place appears inside."""
+class MountKind(Enum):
+    """How a path appears inside."""
 
     EMPTY = auto()
-    """A private empty folder, writable and gone afterwards."""
+    """A private empty folder, writable and removed afterwards."""
     READ = auto()
     WRITE = auto()
     NOTHING = auto()
@@ -27,31 +27,31 @@ class Kind(Enum):
 
 
 class Mount(NamedTuple):
-    """One place of the box."""
+    """One mount of the sandbox."""
 
     path: Path
-    kind: Kind
+    kind: MountKind
 
 
-TEMPORARY = Path("/tmp")  # noqa: S108  # the private one of the box
+TEMPORARY = Path("/tmp")  # noqa: S108  # the private one of the sandbox
 _ROOT = Path("/")
 
 
-def mounts(box: Box, env: Mapping[str, str]) -> tuple[Mount, ...]:
-    """List what to mount, outer places before those within them.
+def mounts(sandbox: Sandbox, env: Mapping[str, str]) -> tuple[Mount, ...]:
+    """List what to mount, parents before children.
 
-    The same place named twice is as open as the last of: empty, readable, login, hidden, writable,
-    workspace, masked.
+    If the same path is named twice, the last of these wins: empty, readable, login, hidden,
+    writable, workspace, masked.
     """
-    found: dict[Path, Kind] = {TEMPORARY: Kind.EMPTY}
-    writable = (*box.writable, box.workspace)
+    found: dict[Path, MountKind] = {TEMPORARY: MountKind.EMPTY}
+    writable = (*sandbox.writable, sandbox.workspace)
     home = Path(env.get("HOME", ""))
     if home.is_absolute() and not any(home.is_relative_to(path) for path in writable):
-        found[home] = Kind.EMPTY
-    found |= dict.fromkeys((*box.readable, *box.login), Kind.READ)
-    found |= dict.fromkeys(box.hidden, Kind.EMPTY)
-    found |= dict.fromkeys(writable, Kind.WRITE)
-    found |= dict.fromkeys(box.masked, Kind.NOTHING)
+        found[home] = MountKind.EMPTY
+    found |= dict.fromkeys((*sandbox.readable, *sandbox.login), MountKind.READ)
+    found |= dict.fromkeys(sandbox.hidden, MountKind.EMPTY)
+    found |= dict.fromkeys(writable, MountKind.WRITE)
+    found |= dict.fromkeys(sandbox.masked, MountKind.NOTHING)
     found.pop(_ROOT, None)
     ordered = sorted(found, key=lambda path: (len(path.parts), path))
     return tuple(Mount(path, found[path]) for path in ordered)

@@ -1,7 +1,7 @@
-"""Which boxes this machine can make, found out by making one; and what to do where it cannot.
+"""Which sandboxes this machine can make, found out by making one, and what to do if it cannot.
 
-Owns the choice of an engine and its refusal. It must not weaken what was asked for unless told to,
-and then it says so.
+Owns the choice of an engine. It must not weaken what was asked for unless that is allowed, and then
+it says so.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.isolation.box import Box, Engine
+from runtime.errors import SandboxUnavailableError
 from runtime.isolation.bubblewrap import SHIELDS
-from runtime.isolation.errors import IsolationUnavailableError
-from runtime.isolation.wrap import wrapped
-from runtime.scratch import scratch
+from runtime.isolation.command_line import wrapped
+from runtime.isolation.sandbox import Sandbox, SandboxEngine
+from runtime.temp_folders import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PATIENCE = 60.0
 _LAST_WORDS = 300
-_RUNTIMES: dict[Engine, tuple[tuple[str, ...], ...]] = {
-    Engine.BUBBLEWRAP: ((),),
+_RUNTIMES: dict[SandboxEngine, tuple[tuple[str, ...], ...]] = {
+    SandboxEngine.BUBBLEWRAP: ((),),
     # crun refuses machines with both versions of control groups, where runc works.
-    Engine.PODMAN: ((), ("--runtime", "runc")),
-    Engine.DOCKER: ((),),
+    SandboxEngine.PODMAN: ((), ("--runtime", "runc")),
+    SandboxEngine.DOCKER: ((),),
 }
 _REMEDIES = (
     ("AppArmor", "let bwrap make user namespaces: an AppArmor profile with `userns,` for it"),
@@ -45,14 +45,14 @@ _REMEDIES = (
     ("no such image", "pull the image first"),
     ("not known", "pull the image first"),
 )
-"""What a failed try says, and what would help."""
+"""Parts of error messages, and what would help."""
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class EngineProbe:
     """Whether an engine works here. Either `program` or `reason` and `remedy` are set."""
 
-    engine: Engine
+    engine: SandboxEngine
     program: str = ""
     options: tuple[str, ...] = ()
     shield: str = "env"
@@ -61,43 +61,43 @@ class Probe:
 
     @property
     def works(self) -> bool:
-        """A box was made and a program ran in it."""
+        """A sandbox was made and a program ran in it."""
         return not self.reason
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What is given: the level, the network, and who makes the box if there is one."""
+class SandboxChoice:
+    """What is provided: the level, the network, and the engine if there is a sandbox."""
 
     level: str
     network: bool
-    engine: Probe | None = None
+    engine: EngineProbe | None = None
     image: str = ""
     weaker: str = ""
-    """What was asked for and is not given, and why; for the audit. Empty when all is given."""
+    """What was asked for and is not provided, and why; for the audit. Empty if all is."""
 
 
 @functools.cache
-def probe(engine: Engine, image: str = "") -> Probe:
-    """Make a box with this engine and run a program in it; done once per process.
+def probe(engine: SandboxEngine, image: str = "") -> EngineProbe:
+    """Make a sandbox with this engine and run a program in it; cached.
 
-    It waits for short commands: on an event loop call it in a thread.
+    Blocks for short commands: on an event loop call it in a thread.
     """
-    if engine is Engine.BUBBLEWRAP and sys.platform != "linux":
-        return Probe(
+    if engine is SandboxEngine.BUBBLEWRAP and sys.platform != "linux":
+        return EngineProbe(
             engine,
             reason="bubblewrap needs Linux",
             remedy="install podman or docker, and set an image",
         )
     program = shutil.which(engine.command)
     if program is None:
-        return Probe(
+        return EngineProbe(
             engine,
             reason=f"there is no {engine.command} on PATH",
             remedy=f"install {engine} (`apt-get install {engine}`, `dnf install {engine}`)",
         )
-    if engine is not Engine.BUBBLEWRAP and not image:
-        return Probe(
+    if engine is not SandboxEngine.BUBBLEWRAP and not image:
+        return EngineProbe(
             engine,
             reason=f"{engine} needs an image, and none is set",
             remedy="set an image that holds the agent's program",
@@ -105,23 +105,25 @@ def probe(engine: Engine, image: str = "") -> Probe:
     return _try_all(engine, program, image)
 
 
-def _try_all(engine: Engine, program: str, image: str) -> Probe:
-    shields = SHIELDS if engine is Engine.BUBBLEWRAP else ("env",)
+def _try_all(engine: SandboxEngine, program: str, image: str) -> EngineProbe:
+    shields = SHIELDS if engine is SandboxEngine.BUBBLEWRAP else ("env",)
     first = ""
     for options in _RUNTIMES[engine]:
         for shield in shields:
             problem = _try(engine, program, image, options, shield)
             if not problem:
-                return Probe(engine, program, options, shield)
+                return EngineProbe(engine, program, options, shield)
             first = first or problem
     remedy = next((text for word, text in _REMEDIES if word in first), "see what it says")
-    return Probe(engine, reason=first, remedy=remedy)
+    return EngineProbe(engine, reason=first, remedy=remedy)
 
 
-def _try(engine: Engine, program: str, image: str, options: tuple[str, ...], shield: str) -> str:
-    """Run `true` in a box; return what went wrong."""
+def _try(
+    engine: SandboxEngine, program: str, image: str, options: tuple[str, ...], shield: str
+) -> str:
+    """Run `true` in a sandbox; return what went wrong."""
     with scratch("probe") as folder:
-        box = Box(
+        sandbox = Sandbox(
             folder,
             engine=engine,
             program=program,
@@ -131,7 +133,7 @@ def _try(engine: Engine, program: str, image: str, options: tuple[str, ...], shi
         )
         environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/")}
         mark = {"LOOPWRIGHT_SPAWN_ID": f"probe-{folder.name}"}
-        line = wrapped(("true",), folder, environ | mark, box)
+        line = wrapped(("true",), folder, environ | mark, sandbox)
         try:
             done = subprocess.run(
                 line.command,
@@ -157,45 +159,45 @@ def choose(  # noqa: PLR0913  # all by name
     level: str,
     *,
     network: bool = True,
-    engine: Engine | None = None,
+    engine: SandboxEngine | None = None,
     image: str = "",
     allow_weaker: bool = False,
-    ask: Callable[[Engine, str], Probe] = probe,
-) -> Choice:
-    """Choose how to give a level and a network; IsolationUnavailableError when that is impossible.
+    ask: Callable[[SandboxEngine, str], EngineProbe] = probe,
+) -> SandboxChoice:
+    """Choose how to provide a level and a network; SandboxUnavailableError if impossible.
 
-    With `allow_weaker` the next weaker is given instead, and `Choice.weaker` tells what and why.
+    With `allow_weaker` the next weaker one is used instead, and `weaker` says what and why.
     """
     if level == "container":
         return _container(network, engine, image, ask, allow_weaker=allow_weaker)
     if network:
-        return Choice(level, network=True)
+        return SandboxChoice(level, network=True)
     if level == "process":
         return _without_network(ask, "", allow_weaker=allow_weaker)
     wanted = f"level {level} without a network"
-    refusal = IsolationUnavailableError(
+    refusal = SandboxUnavailableError(
         wanted, "such an agent is part of the runner and shares its network", "use level process"
     )
     if not allow_weaker:
         raise refusal
-    return Choice(level, network=True, weaker=_given(refusal, "with the network"))
+    return SandboxChoice(level, network=True, weaker=_given(refusal, "with the network"))
 
 
 def _container(
     network: bool,  # noqa: FBT001  # private, as asked for
-    engine: Engine | None,
+    engine: SandboxEngine | None,
     image: str,
-    ask: Callable[[Engine, str], Probe],
+    ask: Callable[[SandboxEngine, str], EngineProbe],
     *,
     allow_weaker: bool,
-) -> Choice:
+) -> SandboxChoice:
     failed = []
-    for each in [engine] if engine else Engine:
+    for each in [engine] if engine else SandboxEngine:
         found = ask(each, image)
         if found.works:
-            return Choice("container", network, found, image)
+            return SandboxChoice("container", network, found, image)
         failed.append(found)
-    refusal = IsolationUnavailableError(
+    refusal = SandboxUnavailableError(
         "level container",
         "; ".join(f"{each.engine}: {each.reason}" for each in failed),
         "; or ".join(dict.fromkeys(each.remedy for each in failed)),
@@ -204,24 +206,22 @@ def _container(
         raise refusal
     given = _given(refusal, "level process")
     if network:
-        return Choice("process", network=True, weaker=given)
+        return SandboxChoice("process", network=True, weaker=given)
     return _without_network(ask, given, allow_weaker=True)
 
 
 def _without_network(
-    ask: Callable[[Engine, str], Probe], given: str, *, allow_weaker: bool
-) -> Choice:
-    found = ask(Engine.BUBBLEWRAP, "")
+    ask: Callable[[SandboxEngine, str], EngineProbe], given: str, *, allow_weaker: bool
+) -> SandboxChoice:
+    found = ask(SandboxEngine.BUBBLEWRAP, "")
     if found.works:
-        return Choice("process", network=False, engine=found, weaker=given)
-    refusal = IsolationUnavailableError(
-        "level process without a network", found.reason, found.remedy
-    )
+        return SandboxChoice("process", network=False, engine=found, weaker=given)
+    refusal = SandboxUnavailableError("level process without a network", found.reason, found.remedy)
     if not allow_weaker:
         raise refusal
     said = _given(refusal, "with the network")
-    return Choice("process", network=True, weaker=" ".join(filter(None, (given, said))))
+    return SandboxChoice("process", network=True, weaker=" ".join(filter(None, (given, said))))
 
 
-def _given(refusal: IsolationUnavailableError, instead: str) -> str:
+def _given(refusal: SandboxUnavailableError, instead: str) -> str:
     return f"{refusal} Given instead: {instead}."

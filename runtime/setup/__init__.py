@@ -1,1 +1,4 @@
-"""Set-up: what makes a folder able to run the task's commands, and what was made there."""
+"""Set-up: prepares a folder for the task's commands, and records what was made there.
+
+Must not judge commits.
+"""

@@ -1,8 +1,8 @@
-"""Copies files of the user's checkout that no commit holds, such as `.env`, to another folder.
+"""Copies files of the user's checkout that are not committed, such as `.env`, to another folder.
 
-It follows no link that an agent may have put there: none below the target, and in the checkout
-none that git tracks. What it copies, a person named; installed packages are never among it unless
-they are named one by one.
+It must not follow a link that an agent may have made: none below the target, and in the checkout
+none that git tracks. It copies only what a person named; installed packages only if they are named
+explicitly.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from runtime.ownership import is_own_file
-from runtime.setup.links import goes_over
+from runtime.git.ownership import is_own_file
+from runtime.git.porcelain import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -23,7 +23,34 @@ if TYPE_CHECKING:
 INCLUDE_FILE = ".worktreeinclude"
 """Lines as in .gitignore; in the top folder of the user's checkout."""
 INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox", "__pycache__"})
-"""Made for the folder where they lie: in another one they lead back to it."""
+"""Bound to the folder they are in: a copy elsewhere would still lead back to it."""
+_MOST_LINKS = 40
+"""Links in one path; the system does not follow more either."""
+
+
+def goes_over(checkout: Path, name: str, tracked: Collection[str]) -> bool:
+    """Tell whether the path to a file of the checkout goes through one of these links."""
+    return bool(tracked) and any(link in tracked for link in _links_to(checkout.resolve(), name))
+
+
+def _links_to(top: Path, name: str) -> Iterator[str]:
+    """Resolve the path to a file; yield the links in it that are inside the folder."""
+    at, ahead, passed = top, list(reversed(Path(name).parts)), 0
+    while ahead and passed <= _MOST_LINKS:
+        part = ahead.pop()
+        if part == os.pardir:
+            at = at.parent
+            continue
+        place = at / part
+        if not place.is_symlink():
+            at = place
+            continue
+        passed += 1
+        if place.is_relative_to(top):
+            yield place.relative_to(top).as_posix()
+        led = place.readlink()
+        at = Path(led.anchor) if led.is_absolute() else at
+        ahead += reversed(led.relative_to(led.anchor).parts)
 
 
 def named(
@@ -32,31 +59,30 @@ def named(
     tracked: Collection[str],
     links: Collection[str] = frozenset(),
 ) -> tuple[str, ...]:
-    """Return the files that the setting `copy` means; a folder stands for all that is in it.
+    """Return the files that the setting `copy` names; a folder means all its files.
 
-    What is only reached over one of these links is not meant.
+    Files behind one of these links are excluded.
     """
     found = {path for pattern in patterns for path in _meant(checkout, pattern, links)}
     return tuple(sorted(path for path in only_files(checkout, found) if path not in tracked))
 
 
 def only_files(checkout: Path, names: Iterable[str]) -> Iterator[str]:
-    """Leave out the runner's own, pipes (they have no end), and links to nothing."""
+    """Leave out the runner's own files, pipes, and dangling links."""
     return (name for name in names if _may_go(name) and (checkout / name).is_file())
 
 
 def included(listed: bytes) -> tuple[str, ...]:
-    """Return what git listed as matched by INCLUDE_FILE, without installed packages."""
-    names = (os.fsdecode(name) for name in listed.split(b"\0") if name)
+    """Return what git listed for INCLUDE_FILE, without installed packages."""
     return tuple(
         name
-        for name in names
+        for name in names_in(listed)
         if not name.endswith("/") and _may_go(name) and INSTALLED.isdisjoint(name.split("/"))
     )
 
 
 def signature(checkout: Path, names: Iterable[str]) -> str:
-    """Return a text that changes when one of the files does."""
+    """Return a text that changes if one of the files does."""
     told = []
     for name in names:
         try:
@@ -82,7 +108,7 @@ def _copy(source: Path, target: Path, name: str) -> None:
     place = target / name
     folders = [target / folder for folder in list(PurePosixPath(name).parents)[-2::-1]]
     if any(folder.is_symlink() for folder in folders):
-        return  # it leads elsewhere: whoever made that link wants no files of ours in it
+        return  # a link may lead anywhere: nothing is copied through it
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = place.with_name(f".{place.name}.{os.getpid()}.new")
     try:
@@ -112,9 +138,9 @@ def _meant(checkout: Path, pattern: str, links: Collection[str]) -> Iterator[str
 def _places(
     checkout: Path, at: Path, parts: Sequence[str], links: Collection[str]
 ) -> Iterator[Path]:
-    """Return what a pattern means below a folder, as `Path.glob` does, but over no such link.
+    """Return the matches of a pattern below a folder, as `Path.glob` does, not following links.
 
-    Not left out afterwards: behind a link there may be a whole disk to look through.
+    Not filtered afterwards: behind a link there may be a whole disk to search.
     """
     if not at.exists() or goes_over(checkout, at.relative_to(checkout).as_posix(), links):
         return

@@ -1,6 +1,6 @@
-"""What git says about commits and folders that are to be set up.
+"""What git says about commits and folders to set up.
 
-The git door of this room: it reads, and changes nothing.
+The only module here that runs git. It must not change anything.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runtime.errors import WorkspaceError
-from runtime.git import Git
-from runtime.gitview import locate
-from runtime.ownership import OWN_FILES_OUT, STATE_FOLDER, registration
+from runtime.git.git import SLOW, Git, pinned_env
+from runtime.git.ownership import OWN_FILES_OUT, STATE_FOLDER, registration
+from runtime.git.porcelain import names_in
+from runtime.git.safe_view import locate
 from runtime.setup.copies import INCLUDE_FILE, INSTALLED, included, only_files
 from runtime.setup.inputs import LIST_TREE, Tree, parse_tree
-from runtime.status import SLOW, Checkout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,10 +25,10 @@ REMEMBERED = 16
 _LINK = b"120000 "
 """How git lists a link."""
 MANY = 200
-"""A folder with more files than this is told as one; with fewer, each of them."""
+"""A folder with more files is named as one; of others each file is named."""
 
 
-class SetupFacts:
+class GitSetupFacts:
     """Answers for one repository."""
 
     def __init__(self, repo: Path, git: Git | None = None) -> None:
@@ -37,7 +37,7 @@ class SetupFacts:
         self._trees: dict[str, Tree] = {}
 
     async def tree(self, commit: str) -> Tree:
-        """Return the files of a commit; asked once."""
+        """Return the files of a commit; cached."""
         found = self._trees.get(commit)
         if found is None:
             listed = await self._git.run(*LIST_TREE, commit, cwd=self._repo, timeout=SLOW)
@@ -47,13 +47,13 @@ class SetupFacts:
         return found
 
     async def shared(self, commit: str, other: str) -> str | None:
-        """Return the newest commit that this one and another build on; None without one."""
+        """Return the merge base of two commits; None without one."""
         asked = ("merge-base", "--end-of-options", commit, other)
         found = await self._git.run(*asked, cwd=self._repo, check=False)
         return found.text or None
 
     async def included(self) -> tuple[str, ...]:
-        """Return what INCLUDE_FILE of the user's checkout names among what no commit holds."""
+        """Return the uncommitted files that INCLUDE_FILE of the user's checkout names."""
         if not (self._repo / INCLUDE_FILE).is_file():
             return ()
         listed = await self._git.run(
@@ -70,18 +70,18 @@ class SetupFacts:
         return frozenset(os.fsdecode(entry.partition(b"\t")[2]) for entry in entries)
 
     async def others(self, folder: Path) -> frozenset[str]:
-        """Return what is in a workspace and not in its index, ignored or not; folders end in /."""
+        """Return the untracked paths of a workspace, ignored or not; folders end in /."""
         git_dir = self._git_dir(folder)
         if git_dir is None:
-            raise WorkspaceError(f"{folder} is no workspace of {self._repo} any more")
+            raise WorkspaceError(f"{folder} is no longer a workspace of {self._repo}")
         listed = await self._git.run(
             "ls-files", "--others", "--directory", "-z", "--", ".", *OWN_FILES_OUT,
-            cwd=folder, env=Checkout(git_dir, folder).env, timeout=SLOW,
+            cwd=folder, env=pinned_env(git_dir, folder), timeout=SLOW,
         )  # fmt: skip
-        return frozenset(os.fsdecode(name) for name in listed.stdout.split(b"\0") if name)
+        return frozenset(names_in(listed.stdout))
 
     def _git_dir(self, folder: Path) -> Path | None:
-        """Return what git knows a workspace by, whatever a `.git` in it says."""
+        """Return the git folder of a workspace, whatever its `.git` says."""
         place = locate(self._repo)
         return None if place is None else registration(place.common_dir.resolve(), folder)
 
@@ -89,8 +89,8 @@ class SetupFacts:
 def name_made(folder: Path, made: Iterable[str]) -> tuple[str, ...]:
     """Name what a set-up made in a workspace.
 
-    What an agent puts beside a few made files is its own work, so these are named one by one; a
-    folder full of packages is named as one.
+    Files that an agent adds next to a few made files are its work, so these are named one by one;
+    a folder full of packages is named as one.
     """
     names: list[str] = []
     for name in sorted(made):

@@ -1,7 +1,7 @@
-"""Patterns of paths, as people write them in settings. Pure.
+"""Patterns of paths in settings. Pure.
 
-`*` and `?` stay within one folder, `**` crosses folders. A pattern without `/` is about the last
-part of a path, wherever it lies.
+`*` and `?` stay within one folder, `**` crosses folders. A pattern without `/` matches the last
+part of a path, in any folder.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Tell whether a path, relative with `/`, is one of those that a pattern means."""
+    """Tell whether a path, relative with `/`, matches a pattern."""
     seen = path if "/" in pattern.removesuffix("/") else path.rpartition("/")[2]
     return _compiled(pattern.removesuffix("/")).fullmatch(seen) is not None
 
 
 def refusal(pattern: str) -> str:
-    """Say why a pattern cannot name files of the checkout; nothing when it can."""
+    """Say why a pattern is not valid; empty if it is."""
     path = PurePosixPath(pattern)
     if not pattern.strip() or path.is_absolute() or ".." in path.parts or "\0" in pattern:
         return f"{pattern!r} is not a path inside the repository; give one relative to its top"

@@ -1,7 +1,7 @@
-"""What the result of the set-up depends on: files of a commit, by the ids that git gives them.
+"""The inputs of the set-up: files of a commit, by their git ids.
 
-Pure. Chooses among the names in a commit's tree; a file in a folder, which an agent may have
-changed, is never asked. It must not run git.
+Pure. Chooses among the names in a commit's tree. It must not run git, nor read files in a folder,
+which an agent may have changed.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 LIST_TREE = ("ls-tree", "-r", "-z", "--full-tree", "--end-of-options")
 
 
-class Kind(NamedTuple):
-    """The files by which one family of package tools knows what to install."""
+class PackageFiles(NamedTuple):
+    """The files from which one family of package tools installs."""
 
     locks: tuple[str, ...]
     manifests: tuple[str, ...]
 
 
 KINDS = (
-    Kind(
+    PackageFiles(
         ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml"),
         ("pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt", "Pipfile"),
     ),
-    Kind(
+    PackageFiles(
         (
             *("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock"),
             *("bun.lock", "bun.lockb"),
         ),
         ("package.json", "pnpm-workspace.yaml"),
     ),
-    Kind(("Cargo.lock",), ("Cargo.toml",)),
-    Kind(("go.sum",), ("go.mod", "go.work")),
-    Kind(("Gemfile.lock",), ("Gemfile", "*.gemspec")),
-    Kind(("composer.lock",), ("composer.json",)),
+    PackageFiles(("Cargo.lock",), ("Cargo.toml",)),
+    PackageFiles(("go.sum",), ("go.mod", "go.work")),
+    PackageFiles(("Gemfile.lock",), ("Gemfile", "*.gemspec")),
+    PackageFiles(("composer.lock",), ("composer.json",)),
 )
 ALWAYS = ("pyproject.toml", "setup.cfg", "setup.py", "package.json")
-"""They name the commands that a package installs, of which a lock file says nothing."""
+"""They name the commands that a package installs, which lock files do not contain."""
 TOOLS = (".python-version", ".nvmrc", ".node-version", ".tool-versions", "rust-toolchain*")
 """These choose the version of a language."""
 _MAKERS = {
@@ -53,7 +53,7 @@ _MAKERS = {
     "just": ("justfile", "Justfile", ".justfile"),
 }
 _INSTALLED = frozenset({"node_modules", ".venv", "venv", "vendor"})
-"""Below these lie the files of other people's packages, also where they are committed."""
+"""Folders with files of third-party packages, committed or not."""
 _WORDS = re.compile(r"[\w./@+-]+")
 
 
@@ -63,19 +63,19 @@ class Tree:
 
     commit: str
     files: Mapping[str, bytes]
-    """Each path, and what git says of it: mode, type and id of its content."""
+    """By path: mode, type and id of its content."""
 
 
 def parse_tree(commit: str, listed: bytes) -> Tree:
-    """Read the output of LIST_TREE."""
+    """Parse the output of LIST_TREE."""
     entries = (entry.partition(b"\t") for entry in listed.split(b"\0") if entry)
     return Tree(commit, {os.fsdecode(path): told for told, _, path in entries})
 
 
 def inputs_of(tree: Tree, commands: Sequence[str], patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the files that decide what the set-up makes, in order.
+    """Return the files that the set-up depends on, sorted.
 
-    What the commands themselves name always counts: a script that they run, a list that they read.
+    Files that the commands name always count: a script they run, a list they read.
     """
     if patterns:
         found = {path for path in tree.files if any(matches(path, each) for each in patterns)}
@@ -85,7 +85,7 @@ def inputs_of(tree: Tree, commands: Sequence[str], patterns: Sequence[str]) -> t
 
 
 def digest(tree: Tree, inputs: Iterable[str], commands: Sequence[str], more: str = "") -> str:
-    """Return a text that is equal as long as the set-up makes the same."""
+    """Return a cache key of the set-up."""
     told = hashlib.sha256()
     for command in commands:
         told.update(command.encode(errors="surrogateescape") + b"\0")
@@ -96,12 +96,12 @@ def digest(tree: Tree, inputs: Iterable[str], commands: Sequence[str], more: str
 
 
 def differing(tree: Tree, other: Tree, inputs: Collection[str]) -> tuple[str, ...]:
-    """Return those of the inputs that are not the same in two commits."""
+    """Return those of the inputs that differ between two commits."""
     return tuple(path for path in sorted(inputs) if tree.files.get(path) != other.files.get(path))
 
 
 def _usual(files: Iterable[str]) -> set[str]:
-    """Choose lock files, and manifests of which a lock file beside or above them says not all."""
+    """Choose lock files, and manifests without a lock file in their folder or above."""
     candidates = [path for path in files if not _INSTALLED.intersection(path.split("/"))]
     found = {path for path in candidates if _is_one_of(path, (*ALWAYS, *TOOLS))}
     for kind in KINDS:
@@ -127,7 +127,7 @@ def _folders(path: str) -> set[str]:
 
 
 def words_of(commands: Iterable[str]) -> set[str]:
-    """Return the words of commands that may be paths, and the files that makers read unnamed."""
+    """Return the words of commands that may be paths, and the default files of build tools."""
     words = {word for command in commands for word in _WORDS.findall(command)}
     return words | {name for word in words for name in _MAKERS.get(word, ())}
 

@@ -1,8 +1,8 @@
-"""Says whether what the set-up made is still as it was made.
+"""Detects whether what the set-up made is unchanged.
 
-Owns the list of files with what the file system says of each, kept in the runner's own folder. A
-change shows by the change time, which no program can set; nothing is read, but for files with
-several names, of which a harmless new one changes that time as well.
+Owns the list of files with their metadata, kept in the runner's own folder. Changes are detected by
+the ctime, which no program can set. Contents are read only of small files and of files with hard
+links, where a new name changes the ctime as well.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from runtime.folders import remove_tree
-from runtime.ownership import make_private
+from runtime.private_files import make_private, write_whole
+from runtime.remove_tree import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
 TICK_NS = 20_000_000
-"""Nanoseconds after which the file system surely gives another change time."""
+"""Nanoseconds after which the file system certainly uses another ctime."""
 
 
 NOTHING = -1
-"""Instead of a number of bytes: no content is read."""
+"""Instead of a number of bytes: read no content."""
 
 
-class Entry(NamedTuple):
-    """One file, link or folder. Of a folder only that it is one: what is in it is listed, too."""
+class ManifestEntry(NamedTuple):
+    """One file, link or folder. Of a folder only its type: its content is listed separately."""
 
     mode: int
     size: int = 0
     inode: int = 0
     changed_ns: int = 0
     content: str = ""
-    """A hash, where the file has other names outside, or is small enough."""
+    """A hash, if the file has hard links or is small enough."""
 
     @property
     def is_folder(self) -> bool:
-        """Tell whether it is a folder and no link to one."""
+        """Tell whether it is a folder, not a link to one."""
         return stat.S_ISDIR(self.mode)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that the set-up made, at the moment when it was finished."""
+    """All that the set-up made, when it was finished."""
 
     taken_ns: int
-    entries: dict[str, Entry]
+    entries: dict[str, ManifestEntry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class Damage:
 def take(
     folder: Path, made: Iterable[str], *, leaving_out: Collection[str] = (), hashed_to: int = 0
 ) -> Manifest:
-    """List what was made; for a thread. Returns only when any later change must show.
+    """List what was made; blocking. Returns only when any later change will be detected.
 
-    Files and folders of the names to leave out are not listed, wherever they lie. Files up to so
-    many bytes count as unchanged also when the same content was written again.
+    Names in `leaving_out` are skipped in any folder. Files of up to `hashed_to` bytes count as
+    unchanged if their content is the same.
     """
     while True:
         found = entries(folder, made, leaving_out=leaving_out, hashed_to=hashed_to)
@@ -82,13 +82,13 @@ def take(
 
 def entries(
     folder: Path, made: Iterable[str], *, leaving_out: Collection[str] = (), hashed_to: int = 0
-) -> dict[str, Entry]:
-    """List what is there at this moment."""
+) -> dict[str, ManifestEntry]:
+    """List what exists now."""
     return dict(_walk(folder, made, frozenset(leaving_out), hashed_to))
 
 
 def is_as_made(folder: Path, name: str, manifest: Manifest) -> bool:
-    """Tell whether a file, or a folder with all that is in it, was made and is unchanged."""
+    """Tell whether a file, or a folder with all its content, was made and is unchanged."""
     path = name.removesuffix("/")
     entry = manifest.entries.get(path)
     if entry is None:
@@ -103,12 +103,12 @@ def is_as_made(folder: Path, name: str, manifest: Manifest) -> bool:
         each: told for each, told in manifest.entries.items() if f"{each}/".startswith(f"{path}/")
     }
     damage = compare(folder, (path,), Manifest(manifest.taken_ns, within))
-    # Git writes the index of a repository also when somebody only looks.
+    # Git also writes the index of a repository on read-only commands.
     return not damage.new and all(each.endswith("/.git/index") for each in damage.changed)
 
 
 def compare(folder: Path, made: Iterable[str], manifest: Manifest) -> Damage:
-    """Say what differs now."""
+    """Return what differs now."""
     if time.time_ns() < manifest.taken_ns:
         return Damage((), ("(the clock was set back)",))
     before = manifest.entries
@@ -125,7 +125,7 @@ def compare(folder: Path, made: Iterable[str], manifest: Manifest) -> Damage:
 
 
 def remove_new(folder: Path, damage: Damage) -> None:
-    """Remove what was not there; the folders first, and all that is in them with them."""
+    """Remove what was added; folders first, with all their content."""
     gone: set[str] = set()
     for path in sorted(damage.new):
         if not any(path.startswith(f"{each}/") for each in gone):
@@ -136,23 +136,23 @@ def remove_new(folder: Path, damage: Damage) -> None:
 def save(file: Path, manifest: Manifest) -> None:
     """Write it whole or not at all."""
     make_private(file.parent)
-    fresh = file.with_name(f"{file.name}.new")
-    fresh.write_text(json.dumps([manifest.taken_ns, manifest.entries]), "ascii")
-    fresh.replace(file)
+    write_whole(file, json.dumps([manifest.taken_ns, manifest.entries]).encode("ascii"))
 
 
 def load(file: Path) -> Manifest | None:
     """Read it; None where it is missing or unreadable."""
     try:
         taken, entries = json.loads(file.read_bytes())
-        return Manifest(int(taken), {path: Entry(*entry) for path, entry in entries.items()})
+        return Manifest(
+            int(taken), {path: ManifestEntry(*entry) for path, entry in entries.items()}
+        )
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 
 
 def _walk(
     folder: Path, made: Iterable[str], out: frozenset[str], hashed_to: int
-) -> Iterator[tuple[str, Entry]]:
+) -> Iterator[tuple[str, ManifestEntry]]:
     for name in made:
         path = name.removesuffix("/")
         try:
@@ -168,7 +168,7 @@ def _walk(
 
 def _inside(
     folder: str, name: str, out: frozenset[str], hashed_to: int
-) -> Iterator[tuple[str, Entry]]:
+) -> Iterator[tuple[str, ManifestEntry]]:
     waiting = [(folder, name)]
     while waiting:
         at, prefix = waiting.pop()
@@ -182,12 +182,12 @@ def _inside(
                     waiting.append((each.path, path))
 
 
-def _entry(path: Path | str, found: os.stat_result, hashed_to: int) -> Entry:
+def _entry(path: Path | str, found: os.stat_result, hashed_to: int) -> ManifestEntry:
     if stat.S_ISDIR(found.st_mode):
-        return Entry(stat.S_IFDIR)
+        return ManifestEntry(stat.S_IFDIR)
     wanted = found.st_size <= hashed_to or (found.st_nlink > 1 and hashed_to != NOTHING)
     hashed = wanted and stat.S_ISREG(found.st_mode)
-    return Entry(
+    return ManifestEntry(
         found.st_mode,
         found.st_size,
         found.st_ino,
@@ -196,12 +196,12 @@ def _entry(path: Path | str, found: os.stat_result, hashed_to: int) -> Entry:
     )
 
 
-def _is_same(path: Path, before: Entry, now: Entry) -> bool:
+def _is_same(path: Path, before: ManifestEntry, now: ManifestEntry) -> bool:
     if now[:4] == before[:4]:
         return True
     if now[:2] != before[:2]:
         return False
-    # Another name of it came or went, or it was written again: only the content tells.
+    # A hard link was added or removed, or it was rewritten: compare the content.
     return bool(before.content) and _hash(path) == before.content
 
 

@@ -14,36 +14,19 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.acceptance.runner_program import rounds  # noqa: E402  # started as a script
-from tests.acceptance.test_sigkill import EXPECTED, PLACES  # noqa: E402  # as above
+from tests.acceptance.test_sigkill import PLACES, wrong  # noqa: E402  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LONGEST_LIFE = 1.0
 MOST_DEATHS = 3
-
-
-def wrong(told: dict[str, Any]) -> str:
-    """Say what is not as it should be after a round."""
-    if told["doubled"]:
-        return "two agents at once"
-    if told["left alive"]:
-        return f"left alive: {told['left alive']}"
-    if told["outcome"] is None:
-        return f"no end, codes {told['codes']}"
-    picture = dict(told["outcome"])
-    result = picture.pop("result")
-    if (result["result_type"], result["spawn_count"]) != ("task_complete", 3) or (
-        picture | {"ledger": [list(row) for row in picture["ledger"]]} != EXPECTED
-    ):
-        return f"another end: {result} {picture}"
-    return ""
 
 
 def places(chance: random.Random, number: int) -> Iterator[str]:

@@ -22,16 +22,16 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci.local import LocalCIProvider
+from ci.local.provider import LocalCIProvider
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Agent, Plan, Task
 from lifecycle.settings import Settings
-from lifecycle.store.sqlite import SqliteStore
-from runtime import proctable
+from lifecycle.store.sqlite.store import SqliteStore
+from runtime import proc_table
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
-from runtime.worktrees_dir import default_worktrees_dir
+from runtime.workspaces.worktrees_dir import default_worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,7 +153,7 @@ class Round:
             "outcome": json.loads(self.outcome.read_text()) if self.outcome.exists() else None,
             "places": json.loads(self.places.read_text()) if self.places.exists() else [],
             "doubled": violations.read_text().split() if violations.exists() else [],
-            "left alive": [pid for pid in proctable.read_table().rows if self._is_here(pid)],
+            "left alive": [pid for pid in proc_table.read_table().rows if self._is_here(pid)],
         }
 
     def _is_here(self, pid: int) -> bool:

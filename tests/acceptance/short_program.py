@@ -13,12 +13,13 @@ import resource
 import signal
 import socket
 import sqlite3
+import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from lifecycle import shortfall
-from orchestrator.cli import boundary
+from lifecycle import shortage_retry
+from orchestrator.cli import error_boundary
 from orchestrator.cli.main import main
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ STARTED = {
     "agent": b"loopwright-agent",
     "git": b"git",
     "gate": b"/bin/sh",
-    "watch": b"watchhost.py",
+    "watch": b"watch_process.py",
 }
 
 
@@ -58,67 +59,49 @@ class Refusals:
 def refuse(place: str, refusals: Refusals) -> None:
     """Put the refusals before the calls of a place."""
     if place in STARTED:
-        _posixsubprocess.fork_exec = _started(STARTED[place], refusals)
-        import subprocess  # noqa: PLC0415  # it keeps a name of its own
-
-        subprocess._fork_exec = _posixsubprocess.fork_exec  # type: ignore[attr-defined]
+        started = _refusing(_posixsubprocess.fork_exec, refusals, _starts(STARTED[place]))
+        _posixsubprocess.fork_exec = started
+        subprocess._fork_exec = started  # type: ignore[attr-defined]  # it keeps a name of its own
     elif place in OPENED:
-        os.open = _opened(OPENED[place], refusals)
+        os.open = _refusing(os.open, refusals, _opens(OPENED[place]))
     elif place == "prompt":
-        os.memfd_create = _made(refusals)
+        os.memfd_create = _refusing(os.memfd_create, refusals, lambda name, *_: name == "prompt")
     elif place == "thread":
-        threading._start_new_thread = _threaded(refusals)  # type: ignore[attr-defined]
+        full = RuntimeError("can't start new thread")
+        real = threading._start_new_thread  # type: ignore[attr-defined]
+        threading._start_new_thread = _refusing(real, refusals, error=full)  # type: ignore[attr-defined]
     elif place == "sqlite":
         sqlite3.connect = _connected(refusals)  # type: ignore[assignment]
     else:
-        socket.socket.accept = _accepted(refusals)  # type: ignore[method-assign]
+        socket.socket.accept = _refusing(socket.socket.accept, refusals)  # type: ignore[method-assign]
 
 
-def _started(program: bytes, refusals: Refusals) -> Callable[..., Any]:
-    real = _posixsubprocess.fork_exec
+def _refusing(
+    real: Callable[..., Any],
+    refusals: Refusals,
+    applies: Callable[..., bool] = lambda *_: True,
+    error: Exception | None = None,
+) -> Callable[..., Any]:
+    """Return a call that fails when it is due, among those that it applies to."""
 
-    def start(args: Any, *more: Any) -> Any:
+    def call(*args: Any, **named: Any) -> Any:
+        if applies(*args) and refusals.due():
+            raise error or refusals.error()
+        return real(*args, **named)
+
+    return call
+
+
+def _starts(program: bytes) -> Callable[..., bool]:
+    def applies(args: Any, *_: Any) -> bool:
         words = b"\0".join(map(os.fsencode, args))
-        named = program in words if program != b"git" else words.startswith(b"git\0")
-        if named and refusals.due():
-            raise refusals.error()
-        return real(args, *more)
+        return program in words if program != b"git" else words.startswith(b"git\0")
 
-    return start
+    return applies
 
 
-def _opened(part: str, refusals: Refusals) -> Callable[..., int]:
-    real = os.open
-
-    def opened(path: Any, *more: Any, **named: Any) -> int:
-        if isinstance(path, (str, os.PathLike)) and part in os.fspath(path) and refusals.due():
-            raise refusals.error()
-        return real(path, *more, **named)
-
-    return opened
-
-
-def _made(refusals: Refusals) -> Callable[..., int]:
-    real = os.memfd_create
-
-    def made(name: str, *more: Any) -> int:
-        if name == "prompt" and refusals.due():
-            raise refusals.error()
-        return real(name, *more)
-
-    return made
-
-
-def _threaded(refusals: Refusals) -> Callable[..., int]:
-    real = threading._start_new_thread  # type: ignore[attr-defined]
-
-    def start(*args: Any) -> int:
-        if refusals.due():
-            raise RuntimeError("can't start new thread")
-        started: int = real(*args)
-        return started
-
-    return start
+def _opens(part: str) -> Callable[..., bool]:
+    return lambda path, *_: isinstance(path, (str, os.PathLike)) and part in os.fspath(path)
 
 
 def _connected(refusals: Refusals) -> Callable[..., sqlite3.Connection]:
@@ -139,19 +122,8 @@ def _connected(refusals: Refusals) -> Callable[..., sqlite3.Connection]:
     return connect
 
 
-def _accepted(refusals: Refusals) -> Callable[..., Any]:
-    real = socket.socket.accept
-
-    def accept(self: socket.socket) -> Any:
-        if refusals.due():
-            raise refusals.error()
-        return real(self)
-
-    return accept
-
-
 if __name__ == "__main__":
     where, which, first, times, *words = sys.argv[1:]
-    shortfall.FIRST = boundary.FIRST = AGAIN
+    shortage_retry.FIRST = error_boundary.FIRST = AGAIN
     refuse(where, Refusals(getattr(errno, which), int(first), int(times)))
     sys.exit(main(words))

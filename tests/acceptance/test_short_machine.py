@@ -8,12 +8,13 @@ import resource
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runtime import proctable
+from runtime import proc_table
 from tests.crowded import limited_user
 from tests.orchestrator.loopkit import BIN, DONE, World, until
 
@@ -90,9 +91,7 @@ def run(world: World) -> Iterator[Any]:
 
 
 def plan(world: World, tasks: int, steps: list[Any]) -> str:
-    command = json.dumps(world.script("agent", steps).split())
-    listed = "\n".join(f'[[tasks]]\nid = "T{number}"' for number in range(tasks))
-    return world.plan(f"[agents.default]\ncommand = {command}\n{listed}\n")
+    return world.plan_of({f"T{number}": steps for number in range(tasks)})
 
 
 def assert_all_complete(ended: dict[str, Any], tasks: int) -> None:
@@ -104,84 +103,67 @@ def assert_all_complete(ended: dict[str, Any], tasks: int) -> None:
 # --- refused at the n-th call -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("place", "number"),
-    [
-        ("agent", "EMFILE"),
-        ("agent", "EAGAIN"),
-        ("gate", "ENOMEM"),
-        ("log", "EMFILE"),
-        ("prompt", "ENFILE"),
-    ],
-)
-def test_a_start_that_is_refused_is_tried_again_until_there_is_room(
-    world: World, run: Any, place: str, number: str
+@dataclass(frozen=True)
+class Refusal:
+    """Which calls of a machine fail, and how many tasks come to their end all the same."""
+
+    place: str
+    number: str
+    first: int = 1
+    times: int = MORE_THAN_FAULTS
+    tasks: int = 1
+    steps: tuple[Any, ...] = ({"commit": "x"}, DONE)
+    served: bool = False
+    says: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.number} from {self.first}"
+
+
+SHORT = "this machine is short of"
+REFUSALS = (
+    *(
+        Refusal(place, number, says=(SHORT, number))
+        for place, number in (
+            *(("agent", "EMFILE"), ("agent", "EAGAIN"), ("gate", "ENOMEM")),
+            *(("log", "EMFILE"), ("prompt", "ENFILE")),
+        )
+    ),
+    Refusal("git", "EMFILE", times=3, tasks=2, says=("(EMFILE)",)),
+    *(
+        Refusal("git", number, first, times=3, tasks=2)
+        for first, number in ((4, "EAGAIN"), (9, "EMFILE"), (16, "ENOMEM"), (25, "ENFILE"))
+    ),
+    # Before any loop: the runner waits, and begins.
+    *(Refusal("thread", "EAGAIN", first, times=2) for first in (1, 2, 3)),
+    Refusal("sqlite", "EMFILE", 1, times=2),
+    Refusal("sqlite", "EMFILE", 2, times=2),
+    Refusal("sqlite", "ENOMEM", 3, times=2),
+    Refusal("lock", "ENFILE", times=2),
+    # Without a watch, breakpoints are seen by polling.
+    *(
+        Refusal("watch", number, times=1000, tasks=2, steps=({"commit": "x"}, DONE, {"sleep": 30}))
+        for number in ("EMFILE", "EAGAIN")
+    ),
+    Refusal(
+        "accept", "EMFILE", times=1000, tasks=2, served=True,
+        steps=({"sleep": 1}, {"commit": "x"}, DONE),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=str)
+def test_what_the_system_refuses_is_tried_again_and_all_tasks_are_done(
+    world: World, run: Any, refusal: Refusal
 ) -> None:
-    words = ("up", plan(world, 1, [{"commit": "x"}, DONE]), "--no-server", "--json")
-    injected = [place, number, "1", str(MORE_THAN_FAULTS)]
     program = [sys.executable, str(ROOT / "tests/acceptance/short_program.py")]
+    injected = [refusal.place, refusal.number, str(refusal.first), str(refusal.times)]
+    server = ("--port", "0") if refusal.served else ("--no-server",)
+    words = ("up", plan(world, refusal.tasks, list(refusal.steps)), *server, "--json")
     ran = run(*program, *injected, *words, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert_all_complete(ran.ends(), 1)
-    assert "this machine is short of" in ran.told
-    assert number in ran.told
-
-
-@pytest.mark.parametrize(
-    ("first", "number"),
-    [(1, "EMFILE"), (4, "EAGAIN"), (9, "EMFILE"), (16, "ENOMEM"), (25, "ENFILE")],
-)
-def test_a_git_that_is_refused_is_tried_again_wherever_it_is(
-    world: World, run: Any, first: int, number: str
-) -> None:
-    words = ("up", plan(world, 2, [{"commit": "x"}, DONE]), "--no-server", "--json")
-    program = [sys.executable, str(ROOT / "tests/acceptance/short_program.py")]
-    injected = ["git", number, str(first), "3"]
-    ran = run(*program, *injected, *words, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert_all_complete(ran.ends(), 2)
-    assert f"({number})" in ran.told or first > 1
-
-
-@pytest.mark.parametrize(
-    ("place", "first", "number"),
-    [
-        ("thread", 1, "EAGAIN"),
-        ("thread", 2, "EAGAIN"),
-        ("thread", 3, "EAGAIN"),
-        ("sqlite", 1, "EMFILE"),
-        ("sqlite", 2, "EMFILE"),
-        ("sqlite", 3, "ENOMEM"),
-        ("lock", 1, "ENFILE"),
-    ],
-)
-def test_a_runner_that_cannot_begin_yet_waits_and_begins(
-    world: World, run: Any, place: str, first: int, number: str
-) -> None:
-    words = ("up", plan(world, 1, [{"commit": "x"}, DONE]), "--no-server", "--json")
-    program = [sys.executable, str(ROOT / "tests/acceptance/short_program.py")]
-    injected = [place, number, str(first), "2"]
-    ran = run(*program, *injected, *words, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert_all_complete(ran.ends(), 1)
+    assert_all_complete(ran.ends(), refusal.tasks)
+    assert [text for text in refusal.says if text not in ran.told] == []
     assert "internal error" not in ran.told
-
-
-@pytest.mark.parametrize("number", ["EMFILE", "EAGAIN"])
-def test_breakpoints_are_seen_by_polling_where_no_watch_can_be_had(
-    world: World, run: Any, number: str
-) -> None:
-    steps = [{"commit": "x"}, DONE, {"sleep": 30}]
-    words = ("up", plan(world, 2, steps), "--no-server", "--json")
-    program = [sys.executable, str(ROOT / "tests/acceptance/short_program.py")]
-    injected = ["watch", number, "1", "1000"]
-    ran = run(*program, *injected, *words, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert_all_complete(ran.ends(), 2)
-
-
-def test_a_connection_that_cannot_be_accepted_stops_nothing(world: World, run: Any) -> None:
-    words = ("up", plan(world, 2, [{"sleep": 1}, {"commit": "x"}, DONE]), "--port", "0", "--json")
-    program = [sys.executable, str(ROOT / "tests/acceptance/short_program.py")]
-    injected = ["accept", "EMFILE", "1", "1000"]
-    ran = run(*program, *injected, *words, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert_all_complete(ran.ends(), 2)
 
 
 # --- limits of the system -----------------------------------------------------------------------
@@ -210,22 +192,22 @@ def test_too_few_descriptors_for_any_runner_are_named_with_what_to_do(world: Wor
     assert "permissions" not in done.stderr
 
 
-def _as_a_user_with(world: World, tasks: int) -> tuple[str, ...]:
-    """Return what begins a command under a limit on processes and threads."""
+def _as_a_user_with(world: World, tasks: int) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return what begins a command under a limit on processes and threads, and its variables."""
     user, prefix = limited_user(world.folder)
-    most = tasks + (0 if prefix else proctable.tasks_of(user))
-    return (*prefix, "prlimit", f"--nproc={most}:", "--")
+    most = tasks + (0 if prefix else proc_table.tasks_of(user))
+    folder = str(world.folder)
+    home = {"HOME": folder, "XDG_STATE_HOME": f"{folder}/state", "TMPDIR": folder}
+    return (*prefix, "prlimit", f"--nproc={most}:", "--"), {**os.environ, **home}
 
 
 @pytest.mark.parametrize("tasks", [10, 24])
 def test_few_processes_and_threads_end_no_task_and_not_the_runner(
     world: World, run: Any, tasks: int
 ) -> None:
-    home = {"HOME": str(world.folder), "XDG_STATE_HOME": str(world.folder / "state")}
     steps = [{"commit": "x"}, DONE, {"sleep": 30}]
     words = ("up", plan(world, 6, steps), "--max-live", "6", "--json")
-    limited = _as_a_user_with(world, tasks)
-    env = {**os.environ, **home, "TMPDIR": str(world.folder)}
+    limited, env = _as_a_user_with(world, tasks)
     ran = run(*limited, str(BIN / "loopwright"), *words, env=env)
     assert_all_complete(ran.ends(), 6)
     assert "internal error" not in ran.told
@@ -235,11 +217,9 @@ def test_few_processes_and_threads_end_no_task_and_not_the_runner(
 def test_a_runner_that_runs_out_of_processes_and_threads_goes_on_when_it_has_some_again(
     world: World, run: Any
 ) -> None:
-    home = {"HOME": str(world.folder), "XDG_STATE_HOME": str(world.folder / "state")}
     steps = [{"sleep": 0.5}, {"commit": "x"}, DONE]
     words = ("up", plan(world, 4, steps), "--max-live", "2", "--no-server", "--json")
-    limited = _as_a_user_with(world, 200)
-    env = {**os.environ, **home, "TMPDIR": str(world.folder)}
+    limited, env = _as_a_user_with(world, 200)
     ran = run(*limited, str(BIN / "loopwright"), *words, env=env)
     until(lambda: "attempt 1 started" in ran.told, "an agent works", PATIENCE)
     limit = ("prlimit", "--pid", str(ran.process.pid))

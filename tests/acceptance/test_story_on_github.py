@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.ci.emulated import emulated
+from tests.ci.github.emulated import emulated
 from tests.ci.ports import git
 
 if TYPE_CHECKING:
-    from tests.ci.emulated import Emulated
+    from tests.ci.github.emulated import Emulated
 
 __all__ = ["emulated"]
 

@@ -12,15 +12,15 @@ import pytest
 
 from ci.errors import UnknownPullRequestError
 from ci.events import EXCERPT_LIMIT, CIEvent, CIEventType
-from ci.interface import PullRequestState, Watch
+from ci.interface import CIWatch, PullRequestState
 from ci.verdict import VerdictStatus
+from tests import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ci.interface import CIProvider, PullRequest
 
 BASE = "main"
+until = waiting.until
 
 
 class World(Protocol):
@@ -42,7 +42,7 @@ class World(Protocol):
         """
         ...
 
-    def release(self) -> None:
+    async def release(self) -> None:
         """Let the held builds go on."""
         ...
 
@@ -55,31 +55,21 @@ class World(Protocol):
         ...
 
 
-async def until(condition: Callable[[], bool], what: str = "the condition") -> None:
-    """Let the loop go round until the condition holds."""
-    try:
-        async with asyncio.timeout(20):
-            while not condition():  # noqa: ASYNC110  # the condition is about many objects
-                await asyncio.sleep(0.005)
-    except TimeoutError:
-        raise AssertionError(f"waited in vain for {what}") from None
-
-
 async def settled(world: World, sha: str) -> VerdictStatus:
     """Wait for the end of the commit's builds."""
     open_still = {VerdictStatus.PENDING, VerdictStatus.NONE}
-    async with asyncio.timeout(20):
-        while True:
-            status = (await world.provider.verdict(sha)).status
-            if status not in open_still:
-                return status
-            await asyncio.sleep(0.005)
+
+    async def ended() -> VerdictStatus | None:
+        status = (await world.provider.verdict(sha)).status
+        return None if status in open_still else status
+
+    return VerdictStatus(await until(ended, f"the end of the builds of {sha}"))
 
 
 async def pushed(world: World, branch: str, sha: str) -> None:
     """Report a commit, and wait for what CI says about it."""
     await world.provider.pushed(branch, sha)
-    world.provider.watch(Watch(key=branch, branch=branch, sha=sha))
+    world.provider.watch(CIWatch(key=branch, branch=branch, sha=sha))
 
 
 async def opened(
@@ -99,7 +89,7 @@ async def opened(
 
 async def follow(world: World, pull: PullRequest, sha: str) -> None:
     """Wait for what becomes of a pull request."""
-    world.provider.watch(Watch(key=pull.branch, branch=pull.branch, sha=sha, number=pull.number))
+    world.provider.watch(CIWatch(key=pull.branch, branch=pull.branch, sha=sha, number=pull.number))
 
 
 def told_of(world: World, pull: PullRequest, kind: CIEventType) -> bool:
@@ -169,7 +159,7 @@ class ProviderContract:
             assert await world.provider.pull_request(ref) == pull
         assert await world.provider.find_pull_request("agent/a") == pull
         assert await world.provider.find_pull_request("agent/b") is None
-        for ref in (pull.number + 1, "no such thing", "https://example.org/pull/1"):
+        for ref in (pull.number + 1, "not found", "https://example.org/pull/1"):
             assert await world.provider.pull_request(ref) is None
 
     async def test_an_open_pull_request_is_adopted(self, world: World) -> None:
@@ -190,7 +180,7 @@ class ProviderContract:
         result = await world.provider.merge(pull.number)
         assert not result.merged
         assert "pending" in result.reason
-        world.release()
+        await world.release()
 
     async def test_another_head_than_expected_refuses_the_merge(self, world: World) -> None:
         pull = await opened(world, "agent/a", text="from a")
@@ -203,7 +193,7 @@ class ProviderContract:
         pull = await opened(world, "agent/a")
         await world.commit("agent/a", outcome="held")
         assert not (await world.provider.merge(pull.number)).merged
-        world.release()
+        await world.release()
 
     async def test_a_green_pull_request_merges_and_merging_twice_is_one_merge(
         self, world: World

@@ -48,13 +48,6 @@ class Merged:
     passing: bool = False
 
 
-@dataclass(frozen=True)
-class Made:
-    target: str
-    commit: str
-    conflicts: tuple[str, ...] = ()
-
-
 class GitRepository:
     """A repository whose branches are never checked out, so that moving them is enough."""
 
@@ -86,25 +79,26 @@ class GitRepository:
         assert theirs is not None
         if expected_head not in {None, theirs}:
             return Merged(merged=False, reason=f"{branch} moved to {theirs}")
-        prepared = await self.prepare(branch, into, message=message)
-        if prepared.conflicts:
-            return Merged(merged=False, conflicts=prepared.conflicts, reason="conflict")
-        return await self.advance(branch, into, target=ours, commit=prepared.commit)
+        target, commit = await self.prepare(branch, into, message=message)
+        if not commit:
+            paths = await self.conflicts(branch, into)
+            return Merged(merged=False, conflicts=paths, reason="conflict")
+        return await self.advance(branch, into, target=target, commit=commit)
 
     async def prepare(
         self, branch: str, into: str, *, message: str, expected_head: str | None = None
-    ) -> Made:
+    ) -> tuple[str, str]:
         ours, theirs = await self.head(into) or "", await self.head(branch) or ""
         assert expected_head in {None, theirs}
         if (await self._git("merge-base", "--is-ancestor", theirs, ours))[0] == 0:
-            return Made(ours, ours)
-        code, out = await self._git("merge-tree", "--write-tree", "--name-only", ours, theirs)
+            return ours, ours
+        code, out = await self._git("merge-tree", "--write-tree", ours, theirs)
         if code:
-            return Made(ours, "", _paths(out))
+            return ours, ""
         tree = out.decode().split("\n")[0]
         parents = ("-p", ours, "-p", theirs)
         _, out = await self._git("commit-tree", tree, *parents, stdin=message.encode())
-        return Made(ours, out.decode().strip())
+        return ours, out.decode().strip()
 
     async def advance(self, branch: str, into: str, *, target: str, commit: str) -> Merged:
         del branch

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import tarfile
 import tempfile
-import time
 from io import BytesIO
 from pathlib import Path
 
 from tests.ci.ports import git
 
 BASE = "main"
-BEGAN = 1_700_000_000.0
 
 
 @functools.cache
@@ -40,16 +37,6 @@ def _begun() -> bytes:
         with tarfile.open(fileobj=packed, mode="w") as tar:
             tar.add(folder, arcname=".")
         return packed.getvalue()
-
-
-def ticking() -> float:
-    """Tell a time of this century that never goes back."""
-    return BEGAN + time.monotonic()
-
-
-async def hurried(seconds: float) -> None:
-    """Sleep as somebody does who is not patient."""
-    await asyncio.sleep(seconds / 100)
 
 
 class Origin:

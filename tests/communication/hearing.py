@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from communication.mailbox import Mailbox, Reading, ReadingKind
-from runtime.proctable import own_children
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from communication.mailbox import Mailbox, MailboxReading, ReadingKind
+from runtime.proc_table import own_children
+from tests import waiting
 
 AGENT = "agent-T001"
-DEADLINE_S = 20.0
+until, DEADLINE_S = waiting.until, waiting.PATIENCE
 
 
 def word(summary: str = "did it", **fields: Any) -> dict[str, Any]:
@@ -35,25 +32,18 @@ def replace(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-def read(path: Path, agent_id: str = AGENT, **expected: str | None) -> Reading:
+def read(path: Path, agent_id: str = AGENT, **expected: str | None) -> MailboxReading:
     """Look at the mailbox once."""
     return Mailbox(path).load().reading(agent_id, **expected)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for the condition, or fail at the deadline."""
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110  # the conditions are not ours to make events of
-            await asyncio.sleep(0.005)
 
 
 class Heard:
     """Collects the readings of one subscription."""
 
     def __init__(self) -> None:
-        self.readings: list[Reading] = []
+        self.readings: list[MailboxReading] = []
 
-    def __call__(self, reading: Reading) -> None:
+    def __call__(self, reading: MailboxReading) -> None:
         self.readings.append(reading)
 
     @property
@@ -73,7 +63,7 @@ class Heard:
 
 def watchers() -> list[int]:
     """List the processes that watch files for this one."""
-    return [pid for pid in own_children() if b"watchhost" in _command(pid)]
+    return [pid for pid in own_children() if b"watch_process" in _command(pid)]
 
 
 def _command(pid: int) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from communication import editing
+from communication import locked_edit
 from communication.errors import MailboxError
 from communication.mailbox import Mailbox, ReadingKind
 from tests.communication.hearing import AGENT, mail, read, word
@@ -43,11 +43,6 @@ sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in childre
 """
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "communications.json"
-
-
 def content(file: Path) -> Any:
     return json.loads(file.read_text())
 
@@ -66,7 +61,7 @@ def test_a_hundred_writer_processes_lose_no_update(file: Path) -> None:
     ]
 
 
-def test_clear_removes_the_word_and_keeps_everything_else(file: Path) -> None:
+def test_clear_removes_the_breakpoint_and_keeps_everything_else(file: Path) -> None:
     others = {"_meta": {"v": 1}, "other": word("theirs"), "note": "free text"}
     file.write_text(json.dumps({**others, AGENT: {**word(), "mission": "all", "x": [1]}}))
     file.chmod(0o640)
@@ -77,7 +72,7 @@ def test_clear_removes_the_word_and_keeps_everything_else(file: Path) -> None:
     assert read(file, "other").kind is ReadingKind.SIGNAL
 
 
-def test_clearing_what_holds_no_word_touches_nothing(file: Path) -> None:
+def test_clearing_what_holds_no_breakpoint_touches_nothing(file: Path) -> None:
     mailbox = Mailbox(file)
     assert mailbox.clear(AGENT) is None
     assert list(file.parent.iterdir()) == []
@@ -139,7 +134,7 @@ def test_a_writer_waits_for_a_foreign_writer_who_is_half_done(file: Path) -> Non
         opened.write(text[20:])
         opened.close()
 
-    timer = threading.Timer(editing.TORN_PATIENCE_S / 4, finish)
+    timer = threading.Timer(locked_edit.TORN_PATIENCE_S / 4, finish)
     timer.start()
     assert Mailbox(file).update(AGENT, lambda entry: entry.update(word())) is None
     timer.join()

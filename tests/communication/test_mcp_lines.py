@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from communication.mcp_lines import Lines, Refusal, TooLong, decoded, identity_of, refusal_line
+from communication.mcp.lines import LineReader, Refusal, TooLong, decoded, identity_of, refusal_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ def lines(tmp_path: Path) -> Callable[[bytes, int], list[bytes | TooLong]]:
         path.write_bytes(raw)
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            source = Lines(descriptor, limit)
+            source = LineReader(descriptor, limit)
             return list(iter(source.read, None))
         finally:
             os.close(descriptor)

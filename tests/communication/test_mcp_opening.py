@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from communication.mcp import serve
-from communication.mcp_lines import Lines
-from communication.mcp_opening import FREE_VERSIONS, VERSIONS, Opening
-from communication.mcp_tools import Toolbox
-from tests.communication.hearing import AGENT
+from communication.mcp.handshake import FREE_VERSIONS, VERSIONS, Opening
+from communication.mcp.lines import LineReader
+from communication.mcp.server import serve
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from communication.mcp.tools import Toolbox
 
     Talk = list[dict[str, Any]]
 
@@ -44,28 +44,16 @@ FREE: Talk = [
 ]
 
 
-@pytest.fixture
-def box(tmp_path: Path) -> Toolbox:
-    return Toolbox(
-        {
-            "LOOPWRIGHT_COMM_FILE": str(tmp_path / "communications.json"),
-            "LOOPWRIGHT_AGENT_ID": AGENT,
-            "LOOPWRIGHT_TASK_ID": "T001",
-            "LOOPWRIGHT_SPAWN_ID": "spawn-7",
-        }
-    )
-
-
-def answers(box: Toolbox, folder: Path, talk: Talk, *, opened: bool) -> tuple[Talk, bool]:
+def answers(tools: Toolbox, folder: Path, talk: Talk, *, opened: bool) -> tuple[Talk, bool]:
     """Return what is answered, and whether the package was needed for it."""
     (folder / "in").write_text("".join(f"{json.dumps(each)}\n" for each in talk))
     stdin = os.open(folder / "in", os.O_RDONLY)
     stdout = os.open(folder / "out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        lines = Lines(stdin)
+        lines = LineReader(stdin)
         said = Opening(lines, stdout, "1.0").run() if opened else []
         if said is not None:
-            serve(box, lines, stdout, version="1.0", said=said)
+            serve(tools, lines, stdout, version="1.0", said=said)
     finally:
         os.close(stdin)
         os.close(stdout)
@@ -75,7 +63,7 @@ def answers(box: Toolbox, folder: Path, talk: Talk, *, opened: bool) -> tuple[Ta
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_first_words_are_those_of_the_package(
-    box: Toolbox, tmp_path: Path, version: str
+    tools: Toolbox, tmp_path: Path, version: str
 ) -> None:
     rich = {
         "capabilities": {"roots": {"listChanged": True}, "elicitation": {}},
@@ -84,18 +72,18 @@ def test_the_first_words_are_those_of_the_package(
     listed = {"jsonrpc": "2.0", "id": "b", "method": "tools/list"}
     noted = ask("c", "tools/list", _meta={"progressToken": 1})
     talk = [hello(version, **rich), BEGUN, listed, noted, ask("d", "ping")]
-    ours, needed = answers(box, tmp_path, talk, opened=True)
-    theirs, _ = answers(box, tmp_path, talk, opened=False)
+    ours, needed = answers(tools, tmp_path, talk, opened=True)
+    theirs, _ = answers(tools, tmp_path, talk, opened=False)
     assert not needed
     assert [each["id"] for each in ours] == [0, "b", "c", "d"]
     assert ours == theirs
 
 
 def test_the_first_words_without_a_greeting_are_those_of_the_package(
-    box: Toolbox, tmp_path: Path
+    tools: Toolbox, tmp_path: Path
 ) -> None:
-    ours, needed = answers(box, tmp_path, FREE, opened=True)
-    theirs, _ = answers(box, tmp_path, FREE, opened=False)
+    ours, needed = answers(tools, tmp_path, FREE, opened=True)
+    theirs, _ = answers(tools, tmp_path, FREE, opened=False)
     assert not needed
     assert [each["id"] for each in ours] == [0, "discover"]
     assert ours == theirs
@@ -130,10 +118,10 @@ ODD: dict[str, Talk] = {
 
 @pytest.mark.parametrize("name", ODD)
 def test_whatever_else_is_said_is_left_to_the_package(
-    box: Toolbox, tmp_path: Path, name: str
+    tools: Toolbox, tmp_path: Path, name: str
 ) -> None:
-    ours, needed = answers(box, tmp_path, ODD[name], opened=True)
-    theirs, _ = answers(box, tmp_path, ODD[name], opened=False)
+    ours, needed = answers(tools, tmp_path, ODD[name], opened=True)
+    theirs, _ = answers(tools, tmp_path, ODD[name], opened=False)
     assert needed
     assert ours == theirs
     assert {str(each["id"]) for each in ours} <= {str(each.get("id")) for each in [*ODD[name], {}]}

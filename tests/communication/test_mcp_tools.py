@@ -11,31 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from communication.errors import SignalError
-from communication.jsonfile import read_object
 from communication.mailbox import ReadingKind
-from communication.mcp_forms import MAX_ITEMS, MAX_TEXT, TOOLS
-from communication.mcp_tools import MAX_REQUESTS, MAX_SUMMARY, Toolbox, passed_on
+from communication.mcp.tool_schema import MAX_ITEMS, MAX_TEXT, TOOLS
+from communication.mcp.tools import MAX_REQUESTS, MAX_SUMMARY, Toolbox, passed_on
+from communication.safe_json import read_object
 from tests.communication.hearing import AGENT, mail, read
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
-    return {
-        "LOOPWRIGHT_COMM_FILE": str(tmp_path / "communications.json"),
-        "LOOPWRIGHT_AGENT_ID": AGENT,
-        "LOOPWRIGHT_TASK_ID": "T001",
-        "LOOPWRIGHT_SPAWN_ID": "spawn-7",
-        "LOOPWRIGHT_ATTEMPT": "3",
-        "LOOPWRIGHT_SUMMARY_FILE": str(tmp_path / "summary.md"),
-    }
-
-
-@pytest.fixture
-def tools(env: dict[str, str]) -> Toolbox:
-    return Toolbox(env)
 
 
 def mailbox(tmp_path: Path) -> dict[str, Any]:
@@ -76,16 +59,6 @@ def test_no_argument_lets_it_speak_for_another(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_second_breakpoint_replaces_the_first_and_counts_on(
-    tools: Toolbox, tmp_path: Path
-) -> None:
-    tools.call("report_breakpoint", {"type": "blocked", "reason": "no key"})
-    assert not tools.call("report_breakpoint", {"type": "task_complete"}).failed
-    said = mailbox(tmp_path)[AGENT]
-    assert (said["lifecycle_state"], said["breakpoint"]["seq"]) == ("complete", 2)
-    assert "reason" not in said["breakpoint"]
-
-
 def test_a_question_is_a_breakpoint(tools: Toolbox, tmp_path: Path) -> None:
     answer = tools.call("ask_question", {"question": "Blue or green?"})
     assert "the next attempt gets the answer" in answer.texts[0]
@@ -99,7 +72,7 @@ def test_progress_replaces_what_is_given_and_keeps_the_rest(tools: Toolbox, tmp_
     tools.call("report_progress", {"working_on": "tests", "done": ["a", "b"], "next": "c"})
     told = {"requests": [{"to": "other", "text": "rename it"}], "done": ["a"], "next": None}
     answer = tools.call("report_progress", told)
-    assert answer.texts == ("Noted: requests, done. Go on with your task.",)
+    assert answer.texts == ("Noted: requests, done. Continue with your task.",)
     found = mailbox(tmp_path)
     assert (found["_meta"], found["other"]) == ({"v": 1}, {"done": ["x"]})
     assert found[AGENT] == {

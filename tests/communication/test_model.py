@@ -6,10 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from pydantic import ValidationError
 
-from communication.model import Breakpoint, BreakpointType, MailboxEntry
-from communication.schema import mailbox_schema
+from communication.model import Breakpoint, BreakpointType, MailboxEntry, mailbox_schema
 
 
 @pytest.mark.parametrize(
@@ -33,14 +31,6 @@ def test_words_that_mean_the_same_fit_together(state: str | None, kind: str) -> 
     entry = MailboxEntry.model_validate({"lifecycle_state": state, "breakpoint": said})
     assert entry.breakpoint is not None
     assert entry.breakpoint.type is BreakpointType(kind)
-
-
-@pytest.mark.parametrize("state", ["running", "working", "blocked", "pr_created", "nonsense"])
-def test_a_state_that_says_something_else_contradicts(state: str) -> None:
-    with pytest.raises(ValidationError, match="does not fit"):
-        MailboxEntry.model_validate(
-            {"lifecycle_state": state, "breakpoint": {"type": "task_complete"}}
-        )
 
 
 def test_one_blocker_may_stand_alone_and_nulls_mean_nothing() -> None:
@@ -91,9 +81,8 @@ def test_the_schema_describes_every_field_and_needs_nothing_but_the_type() -> No
     assert definitions["BreakpointType"]["enum"] == list(BreakpointType)
 
 
-@pytest.mark.parametrize("module", ["communication.signal", "communication.schema"])
-def test_what_agents_start_often_does_not_load_what_it_does_not_need(module: str) -> None:
+def test_what_agents_start_often_does_not_load_what_it_does_not_need() -> None:
     heavy = "{'pydantic', 'watchfiles', 'asyncio', 'dataclasses', 'inspect'}"
-    code = f"import sys, {module}; sys.exit(str({heavy} & set(sys.modules) or ''))"
+    code = f"import sys, communication.signal; sys.exit(str({heavy} & set(sys.modules) or ''))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""

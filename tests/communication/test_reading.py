@@ -34,11 +34,6 @@ DOCUMENTED = """{
 """
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "communications.json"
-
-
 def test_the_documented_form_is_a_signal(file: Path) -> None:
     file.write_text(DOCUMENTED)
     reading = read(file, spawn_id="spawn-1", task_id="T001")
@@ -90,7 +85,7 @@ def test_identities_count_where_they_are_expected_and_given(file: Path) -> None:
     assert "'T001'" in foreign.problem
 
 
-def test_a_late_word_is_stale_even_if_it_is_badly_formed(file: Path) -> None:
+def test_a_late_signal_is_stale_even_if_it_is_malformed(file: Path) -> None:
     file.write_text(
         mail(**{AGENT: {"breakpoint": {"type": "no such type", "spawn_id": "spawn-3"}}})
     )
@@ -99,7 +94,7 @@ def test_a_late_word_is_stale_even_if_it_is_badly_formed(file: Path) -> None:
     assert reading.breakpoint is None
 
 
-def test_the_digest_tells_words_apart_and_nothing_else(file: Path) -> None:
+def test_the_digest_tells_signals_apart_and_nothing_else(file: Path) -> None:
     file.write_text(mail())
     first = read(file)
     file.write_text(mail(**{AGENT: {**word(), "working_on": "more"}, "other": word("x")}))
@@ -175,8 +170,8 @@ CONTENTS: list[tuple[bytes, str]] = [
     (b'{"a": -Infinity}', "-Infinity"),
     (b'{"a": 1e999}', "out of range"),
     (b'{"a": "\\ud800"}', "surrogate"),
-    (b'{"a": 1, "a": 1}', "'a' stands twice"),
-    (b'{"x": {"breakpoint": 1, "breakpoint": 2}}', "'breakpoint' stands twice"),
+    (b'{"a": 1, "a": 1}', "'a' occurs twice"),
+    (b'{"x": {"breakpoint": 1, "breakpoint": 2}}', "'breakpoint' occurs twice"),
     (b"[]", "top level is a list"),
     (b'"task_complete"', "top level is a str"),
     (b"null", "top level is a NoneType"),

@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
-    return {
-        "LOOPWRIGHT_COMM_FILE": str(tmp_path / "communications.json"),
-        "LOOPWRIGHT_AGENT_ID": AGENT,
-        "LOOPWRIGHT_TASK_ID": "T001",
-        "LOOPWRIGHT_SPAWN_ID": "spawn-7",
-    }
-
-
 def test_every_type_is_read_back_as_the_signal_it_was_meant_to_be(env: dict[str, str]) -> None:
     for kind, state in (
         ("task_complete", "complete"),

@@ -14,7 +14,7 @@ import pytest
 from lifecycle.plan import Plan
 from lifecycle.settings import Settings
 from orchestrator.cli.main import COMMANDS
-from orchestrator.fielddocs import field_docs
+from orchestrator.config.field_docs import field_docs
 from runtime.agents.catalogue import BUILT_IN, built_in
 from runtime.agents.outcome import Ending
 from tests.docs.agent_texts import TEXTS, blocks, each_page, quoted
@@ -22,7 +22,7 @@ from tests.docs.agent_texts import TEXTS, blocks, each_page, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from orchestrator.cli.options import Parser
+    from orchestrator.terminal.options import CommandLineParser
 
 VARIABLE = re.compile(r"^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
 SETTING = re.compile(r"^[a-z]+(?:_[a-z]+)+$")
@@ -68,9 +68,9 @@ NOT_SETTINGS = {"is_error", "rate_limit_event"}
 
 
 @each_page
-def test_a_sign_in_for_the_box_is_one_that_the_box_knows(page: str) -> None:
-    known = field_docs(Settings)["box_login"]
-    for name in re.findall(r'box_login = "(\w+)"', TEXTS[page]):
+def test_a_sign_in_for_the_sandbox_is_one_that_the_sandbox_knows(page: str) -> None:
+    known = field_docs(Settings)["sandbox_login"]
+    for name in re.findall(r'sandbox_login = "(\w+)"', TEXTS[page]):
         assert name in known
         assert page in ("README", name)
 
@@ -101,8 +101,8 @@ def test_commands_that_a_page_shows_parse(page: str, words: list[str]) -> None:
     del page
     name, *args = words
     assert name in COMMANDS
-    module = import_module(f"orchestrator.cli.{COMMANDS[name]}")
+    module = import_module(f"orchestrator.cli.commands.{COMMANDS[name]}")
     if not args:
         return
-    parser: Parser = module.parser(name)
+    parser: CommandLineParser = module.parser(name)
     parser.parse_args(args)

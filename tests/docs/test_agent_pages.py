@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lifecycle import programs
+from lifecycle.launch import programs
 from lifecycle.plan import Agent
 from lifecycle.settings import Settings
 from runtime.agents.catalogue import BUILT_IN, built_in
-from runtime.agents.outcome import Ending, Outcome, with_breakpoint
-from tests.agents.recorded import ALL, ran, replay
+from runtime.agents.outcome import Ending, RunOutcome, with_breakpoint
 from tests.docs.agent_texts import FOLDER, PAGES, QUOTED, ROOT, TEXTS, each_adapter
+from tests.runtime.agents.recorded import ALL, ran, replay
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ def test_the_command_line_on_a_page_is_the_one_that_a_loop_starts(
         programs.named(name),
         Agent(agent_id="agent-T001", adapter=name),
         Settings(),
-        programs.Surroundings(),
+        programs.HostEnvironment(),
         config=tmp_path,
         identity={},
     )
@@ -85,7 +85,7 @@ TOLD = {
     "denied": lambda outcome: bool(outcome.denied),
     "resets": lambda outcome: outcome.reset_at is not None,
 }
-UNRECORDED: dict[tuple[str, str], Outcome] = {
+UNRECORDED: dict[tuple[str, str], RunOutcome] = {
     ("codex", "denied"): ran(
         "codex",
         {
@@ -169,7 +169,7 @@ def _failed(message: str) -> dict[str, Any]:
     return {"type": "turn.failed", "error": {"message": message}}
 
 
-CLAIMED: list[tuple[str, str, Outcome]] = [
+CLAIMED: list[tuple[str, str, RunOutcome]] = [
     ("claude", "TERM (exit code 143)", ran("claude", code=143)),
     ("codex", "Quota exceeded.", ran("codex", _failed("Quota exceeded. Check your plan"), code=1)),
     ("codex", "401, 403", ran("codex", _failed("unexpected status 403 Forbidden"), code=1)),
@@ -195,7 +195,7 @@ CLAIMED: list[tuple[str, str, Outcome]] = [
 
 
 @pytest.mark.parametrize(("name", "what", "outcome"), CLAIMED)
-def test_what_a_page_claims_of_an_ending_is_so(name: str, what: str, outcome: Outcome) -> None:
+def test_what_a_page_claims_of_an_ending_is_so(name: str, what: str, outcome: RunOutcome) -> None:
     rows = [names for row, names in endings(name).items() if what in row]
     assert str(outcome.outcome) in set().union(*rows)
 

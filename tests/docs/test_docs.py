@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from communication.mailbox import Document, ReadingKind
 from lifecycle.plan import Plan
 from orchestrator.cli.main import COMMANDS
-from orchestrator.plans import load_plan
+from orchestrator.config.plans import load_plan
 from runtime.agents.catalogue import BUILT_IN, built_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,17 +44,26 @@ def test_the_table_of_settings_is_the_one_of_the_code() -> None:
     assert made["written"](page.read_text("utf-8")) == page.read_text("utf-8"), "run `make docs`"
 
 
+def test_the_readmes_tell_what_the_docstrings_say() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "room_tables.py"))
+    stale = [page for page in made["pages"]() if made["written"](page) != page.read_text("utf-8")]
+    assert stale == [], "run `make docs`"
+
+
 @pytest.mark.parametrize(
     "package", ["lifecycle", "runtime", "ci", "communication", "templates", "orchestrator"]
 )
-def test_the_readme_of_a_package_names_each_of_its_modules(package: str) -> None:
-    said = (ROOT / package / "README.md").read_text("utf-8")
-    missing = [
-        path.name
-        for path in sorted((ROOT / package).glob("*.py"))
-        if path.name != "__init__.py" and path.name not in said
-    ]
-    assert missing == []
+def test_readmes_name_every_file_of_their_rooms_and_nothing_else(package: str) -> None:
+    named = set()
+    for page in (ROOT / package).rglob("README.md"):
+        room = page.parent
+        for line in page.read_text("utf-8").splitlines():
+            if line.startswith("### `"):
+                room = page.parent / line.strip("# `")
+            elif row := re.match(r"\| `([\w.]+\.(?:py|j2))` \|", line):
+                named.add(room / row[1])
+    there = {*(ROOT / package).rglob("*.py"), *(ROOT / package).rglob("*.j2")}
+    assert named == {path for path in there if path.name != "__init__.py"}
 
 
 def test_commands_that_the_pages_show_exist() -> None:
@@ -86,8 +96,6 @@ def test_the_plan_of_the_examples_can_be_run() -> None:
 
 
 def test_the_breakpoint_in_the_readme_is_one() -> None:
-    from communication.mailbox import Document, ReadingKind  # noqa: PLC0415  # only this needs it
-
     block = re.search(
         r"```json\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), flags=re.DOTALL
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from lifecycle.machine import states as st
+from runtime.agents.outcome import Ending
 
 PROCESS = st.Process(pid=1, start_time=1, boot_id="b", spawn_id="s")
-BLOCKED = st.Word(type="blocked", reason="no key", blocked_on=("a key",))
-DONE = st.Word(type="task_complete", summary="all done")
-OUTCOME = st.Outcome(ended=st.Ended.BREAKPOINT, word=DONE)
+BLOCKED = st.Signal(type="blocked", reason="no key", blocked_on=("a key",))
+DONE = st.Signal(type="task_complete", summary="all done")
+OUTCOME = st.AttemptOutcome(ended=Ending.BREAKPOINT, word=DONE)
 WAITS = st.Blocked(since=1.0, until=9e9, word=BLOCKED)
 
 EVERY: tuple[tuple[st.State, str, str], ...] = (

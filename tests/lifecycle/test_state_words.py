@@ -54,7 +54,7 @@ def test_a_word_is_understood_in_each_spelling(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "running", "completed", "awaiting_human", "suspended"])
-def test_what_is_no_word_is_not_guessed_at(text: str) -> None:
+def test_what_is_not_a_word_is_not_guessed_at(text: str) -> None:
     assert meant(text) == ""
 
 

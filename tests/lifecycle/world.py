@@ -11,32 +11,32 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci.local import LocalCIProvider
+from ci.local.provider import LocalCIProvider
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, Plan, Task
 from lifecycle.settings import Settings
-from lifecycle.store.memory import MemoryStore
-from runtime import proctable
+from lifecycle.store.sqlite.store import SqliteStore
+from runtime import proc_table
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
-from runtime.worktrees_dir import default_worktrees_dir
+from runtime.workspaces.worktrees_dir import default_worktrees_dir
+from tests import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from ci.interface import CIProvider
     from lifecycle.machine.events import Event, PersonEvent
     from lifecycle.machine.states import State
-    from lifecycle.parts import News
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
+    from lifecycle.reporting import Committed
     from lifecycle.result import LoopResult
-    from lifecycle.store.port import LifecycleStore
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENT = "agent-T001"
-PATIENCE = 30.0
+until, PATIENCE = waiting.until, waiting.PATIENCE
 SHORT: Mapping[str, Any] = {
     "retry_interval": 0.05,
     "retry_interval_cap": 0.1,
@@ -69,34 +69,25 @@ def git(folder: Path, *args: str) -> str:
     return done.stdout.rstrip("\n")
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition; a test that waits in vain fails."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        await asyncio.sleep(0.005)
-
-
 def rests(pid: int) -> bool:
     """A process that signals stopped has state T; the freezer shows in the way it waits."""
     state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return state in "Tt" or "freez" in Path(f"/proc/{pid}/wchan").read_text()
 
 
-class World:
-    """One user's repository, and the loops that run in it."""
+class Ground:
+    """One user's repository, what a loop in it is set to, and what it tells."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, store: SqliteStore, settings: Mapping[str, Any] = SHORT
+    ) -> None:
         self.folder = folder
         self.repo = folder / "repo"
         self.paths = Paths.of(self.repo)
-        self.store = MemoryStore()
-        self.news: list[News] = []
-        self.settings = dict(SHORT)
+        self.store = store
+        self.settings = dict(settings)
         """Read anew for each decision."""
-        self._scripts = 0
-
-    # --- what a user has ----------------------------------------------------------------------
+        self.news: list[Committed] = []
 
     def git(self, *args: str) -> str:
         return git(self.repo, *args)
@@ -104,6 +95,64 @@ class World:
     @property
     def workspace(self) -> Path:
         return default_worktrees_dir(self.repo) / AGENT
+
+    def task(self, task_id: str = "T001", **more: Any) -> Task:
+        return Task.model_validate({"id": task_id, "title": "Calculator", **more})
+
+    def read_settings(self) -> Settings:
+        return Settings.model_validate(self.settings)
+
+    def loop(
+        self,
+        *,
+        ci: CIProvider | None = None,
+        store: SqliteStore | None = None,
+        comm_file: Path | None = None,
+    ) -> AgentLifecycleLoop:
+        return AgentLifecycleLoop(
+            repo_dir=self.repo,
+            plan=Plan(tasks=(self.task(),)),
+            ci_provider=ci,
+            terminal_manager=TerminalManager(self.repo),
+            branch_manager=BranchManager(self.repo),
+            workspace_manager=WorkspaceManager(self.repo),
+            comm_file_path=comm_file,
+            store=store or self.store,
+            settings=self.read_settings,
+            observers=(self._hear,),
+        )
+
+    def _hear(self, news: Committed) -> None:
+        self.news.append(news)
+
+    async def ask(self, event: type[PersonEvent], **more: Any) -> None:
+        """Ask for something as a person does, and wait until it is answered."""
+        asked: Event = event(at=time.time(), by="Ada", **more)  # noqa: TID251  # people have clocks
+        request = await self.store.ask(AGENT, asked)
+        assert await waiting.answered(self.store, request) == ""
+
+    async def record(self, agent_id: str = AGENT) -> AgentLifecycle:
+        found = await self.store.get(agent_id)
+        assert found is not None
+        return found
+
+    async def work(self) -> State:
+        work = (await self.record()).work
+        assert work is not None
+        return work
+
+    async def attempts(self) -> tuple[AttemptRow, ...]:
+        return await self.store.attempts(AGENT)
+
+
+class World(Ground):
+    """The loops that scripted agents run in."""
+
+    store: SqliteStore
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, SqliteStore.in_memory())
+        self._scripts = 0
 
     def script(self, attempts: list[Step] | dict[int, list[Step]]) -> Path:
         """Write a script; 0 is any attempt that has none of its own."""
@@ -126,37 +175,8 @@ class World:
             env={"PYTHONPATH": str(ROOT), **env},
         )
 
-    def task(self, task_id: str = "T001", **more: Any) -> Task:
-        return Task.model_validate({"id": task_id, "title": "Calculator", **more})
-
-    def read_settings(self) -> Settings:
-        return Settings.model_validate(self.settings)
-
     def ci(self, test_command: str | None = "true", **more: Any) -> LocalCIProvider:
         return LocalCIProvider(self.repo, test_command=test_command, **more)
-
-    def loop(
-        self,
-        *,
-        ci: CIProvider | None = None,
-        store: LifecycleStore | None = None,
-        comm_file: Path | None = None,
-    ) -> AgentLifecycleLoop:
-        return AgentLifecycleLoop(
-            repo_dir=self.repo,
-            plan=Plan(tasks=(self.task(),)),
-            ci_provider=ci,
-            terminal_manager=TerminalManager(self.repo),
-            branch_manager=BranchManager(self.repo),
-            workspace_manager=WorkspaceManager(self.repo),
-            comm_file_path=comm_file,
-            store=store or self.store,
-            settings=self.read_settings,
-            observers=(self._hear,),
-        )
-
-    def _hear(self, news: News) -> None:
-        self.news.append(news)
 
     # --- running ------------------------------------------------------------------------------
 
@@ -199,19 +219,6 @@ class World:
 
     # --- looking ------------------------------------------------------------------------------
 
-    async def record(self, agent_id: str = AGENT) -> AgentLifecycle:
-        found = await self.store.get(agent_id)
-        assert found is not None
-        return found
-
-    async def work(self) -> State:
-        work = (await self.record()).work
-        assert work is not None
-        return work
-
-    async def attempts(self) -> tuple[AttemptRow, ...]:
-        return await self.store.attempts(AGENT)
-
     async def outcomes(self) -> list[str]:
         return [row.outcome for row in await self.attempts()]
 
@@ -235,8 +242,8 @@ class World:
     def marked(self) -> list[str]:
         """Return the marks of living processes of this world's agents."""
         found = []
-        for pid, mark in proctable.read_marks().items():
-            row = proctable.read_row(pid)
+        for pid, mark in proc_table.read_marks().items():
+            row = proc_table.read_row(pid)
             with contextlib.suppress(OSError):
                 where = Path(f"/proc/{pid}/cwd").readlink()
                 ours = where.is_relative_to(self.folder) or self.workspace.parent in where.parents
@@ -273,10 +280,4 @@ class Running:
 
     async def ask(self, event: type[PersonEvent], **more: Any) -> None:
         """Ask for something as a person does, and wait until it is answered."""
-        asked: Event = event(at=time.time(), by="Ada", **more)  # noqa: TID251  # people have clocks
-        request = await self.world.store.ask(AGENT, asked)
-        deadline = time.monotonic() + PATIENCE
-        while (outcome := await self.world.store.request_outcome(request)) is None:
-            assert time.monotonic() < deadline, "nobody answers"
-            await asyncio.sleep(0.005)
-        assert outcome == "", outcome
+        await self.world.ask(event, **more)

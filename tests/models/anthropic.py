@@ -24,31 +24,19 @@ USUAL = {
         "rate_limit_error",
         "This request would exceed your account's rate limit. Please try again later.",
     ),
-    "quota": (
-        400,
-        "invalid_request_error",
-        "Your credit balance is too low to access the Anthropic API.",
-    ),
     "auth": (401, "authentication_error", "invalid x-api-key"),
-    "forbidden": (
-        403,
-        "permission_error",
-        "Your API key does not have permission to use the specified resource.",
-    ),
-    "server_error": (500, "api_error", "Internal server error"),
     "overloaded": (529, "overloaded_error", "Overloaded"),
     "context": (
         400,
         "invalid_request_error",
         "prompt is too long: 250000 tokens > 200000 maximum",
     ),
-    "model": (404, "not_found_error", "model: no-such-model"),
 }
 
 
-def question(path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> Question:
+def question(path: str, body: Mapping[str, Any]) -> Question:
     """Read a request; tools that the provider runs have no schema."""
-    del path, query
+    del path
     tools = tuple(
         Tool(each["name"], each.get("input_schema", {})) for each in body.get("tools", ())
     )
@@ -116,9 +104,7 @@ def _use(use: Use) -> dict[str, Any]:
 
 
 def _stop(telling: Telling) -> str:
-    if telling.ending == "whole":
-        return "tool_use" if telling.uses else "end_turn"
-    return telling.ending
+    return "tool_use" if telling.uses else "end_turn"
 
 
 def _usage(telling: Telling) -> dict[str, Any]:
@@ -133,7 +119,6 @@ def _usage(telling: Telling) -> dict[str, Any]:
 
 def failure(fault: Fault) -> Failure:
     """Write an error instead of an answer; a plan's limit is told by headers alone."""
-    status = fault.status or USUAL[fault.kind][0]
     headers = {} if fault.retry_after is None else pause(fault.retry_after)
     if fault.resets_at is not None and fault.kind == "usage_limit":
         headers |= five_hours(fault.resets_at)
@@ -144,12 +129,7 @@ def failure(fault: Fault) -> Failure:
             "anthropic-ratelimit-requests-remaining": "0",
             "anthropic-ratelimit-requests-reset": resets,
         }
-    return Failure(status, _error(fault), {**headers, **fault.headers})
-
-
-def interruption(fault: Fault) -> bytes:
-    """Write an error as an event of a stream that has begun."""
-    return event(_error(fault), "error")
+    return Failure(USUAL[fault.kind][0], _error(fault), headers)
 
 
 def _error(fault: Fault) -> dict[str, Any]:

@@ -12,14 +12,12 @@ from tests.models.tools import Tool
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.models.script import Fault
-
 failure = openai.failure
 
 
-def question(path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> Question:
+def question(path: str, body: Mapping[str, Any]) -> Question:
     """Read a request."""
-    del path, query
+    del path
     functions = [each["function"] for each in body.get("tools", ())]
     tools = tuple(Tool(each["name"], each.get("parameters", {})) for each in functions)
     return Question(str(body.get("model", "")), bool(body.get("stream")), tools)
@@ -45,9 +43,8 @@ def events(question: Question, telling: Telling) -> list[bytes]:
 
 def _deltas(telling: Telling) -> Iterator[dict[str, Any]]:
     yield {"role": "assistant", "content": ""}
-    name = "refusal" if telling.ending == "refusal" else "content"
     for each in telling.pieces(telling.text):
-        yield {name: each}
+        yield {"content": each}
     for index, call in enumerate(_calls(telling)):
         arguments = call["function"]["arguments"]
         named = {**call["function"], "arguments": ""}
@@ -58,11 +55,10 @@ def _deltas(telling: Telling) -> Iterator[dict[str, Any]]:
 
 def whole(question: Question, telling: Telling) -> Mapping[str, Any]:
     """Write an answer as one document."""
-    refused = telling.ending == "refusal"
     message = {
         "role": "assistant",
-        "content": None if refused else telling.text,
-        "refusal": telling.text if refused else None,
+        "content": telling.text,
+        "refusal": None,
         **({"tool_calls": _calls(telling)} if telling.uses else {}),
     }
     return {
@@ -87,8 +83,6 @@ def _calls(telling: Telling) -> list[dict[str, Any]]:
 
 
 def _finish(telling: Telling) -> str:
-    if telling.ending == "max_tokens":
-        return "length"
     return "tool_calls" if telling.uses else "stop"
 
 
@@ -101,8 +95,3 @@ def _usage(telling: Telling) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": usage.cached},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
-
-
-def interruption(fault: Fault) -> bytes:
-    """Write an error as an event of a stream that has begun."""
-    return event({"error": openai.error(fault)})

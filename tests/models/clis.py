@@ -1,34 +1,18 @@
-"""How a test starts each real coding agent by hand against a scripted model.
+"""How each real coding agent is led to a scripted model, as a user would set it up.
 
-A private home, an empty environment with a made-up key, the prompt on standard input, unattended,
-output into files. Whatever carries the run's mark, or is in its process group, is ended with it.
+An empty environment with a made-up key, unattended, settings in files below a private home.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import time
-import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from runtime import proctable
-from tests.tools.agents.installed import program, search_path
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from tests.models.conversation import Conversation
+    from collections.abc import Mapping
 
 NAMES = ("claude", "codex", "gemini", "opencode")
-PATIENCE = 40.0
-GRACE = 3.0
-"""Seconds in which what is just ending may end."""
 
 
 @dataclass(frozen=True)
@@ -125,125 +109,3 @@ def _opencode(url: str, key: str) -> Order:
             "npm_config_offline": "true",
         },
     )
-
-
-@dataclass
-class Run:
-    """A program that was started, and its output so far."""
-
-    process: subprocess.Popen[bytes]
-    mark: str
-    stdout: Path
-    stderr: Path
-    began: float
-    seconds: float = 0.0
-    """How long it took, once it was waited for."""
-
-    def wait(self, within: float = PATIENCE) -> int:
-        """Return its exit code."""
-        try:
-            code = self.process.wait(within)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"still running after {within} s:\n{self.told()}") from None
-        self.seconds = time.monotonic() - self.began
-        return code
-
-    def events(self) -> list[dict[str, Any]]:
-        """Return what it printed, line by line; lines that are no JSON are left out."""
-        found = []
-        for line in self.stdout.read_text(errors="replace").splitlines():
-            with contextlib.suppress(ValueError):
-                found.append(json.loads(line))
-        return [each for each in found if isinstance(each, dict)]
-
-    def told(self) -> str:
-        """Return the end of all its output, for a failure's message."""
-        return "\n".join(
-            f"--- {each.name}\n{each.read_text(errors='replace')[-2000:]}"
-            for each in (self.stdout, self.stderr)
-        )
-
-    def alive(self) -> dict[int, str]:
-        """Return what carries its mark and still runs, and each one's command."""
-        rows = {pid: proctable.read_row(pid) for pid in _marked(self.mark)}
-        return {pid: _command(pid) for pid, row in rows.items() if row and not row.dead}
-
-    def left(self, within: float = GRACE) -> dict[int, str]:
-        """Return what is still alive after a moment for what is just ending."""
-        deadline = time.monotonic() + within
-        while (found := self.alive()) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return found
-
-
-@contextlib.contextmanager
-def started(  # noqa: PLR0913  # what differs between tests
-    name: str,
-    conversation: Conversation,
-    folder: Path,
-    *,
-    prompt: str = "Do it.",
-    env: Mapping[str, str] | None = None,
-    more: tuple[str, ...] = (),
-) -> Iterator[Run]:
-    """Run a program below the folder, in its `work`; all of it is gone afterwards.
-
-    `env` is added, and an empty value takes a variable out; `more` comes after the flags.
-    """
-    plan = order(name, conversation.url, conversation.key)
-    mark = f"by-hand-{uuid.uuid4()}"
-    home, work, scratch = (folder / each for each in ("home", "work", "tmp"))
-    for each in (home, work, scratch):
-        each.mkdir(parents=True, exist_ok=True)
-    for path, text in plan.files.items():
-        (home / path).parent.mkdir(parents=True, exist_ok=True)
-        (home / path).write_text(text)
-    (folder / "prompt").write_text(prompt)
-    own = {"HOME": str(home), "TMPDIR": str(scratch), "PATH": search_path(), "LANG": "C.UTF-8"}
-    whole = own | dict(plan.env) | dict(env or {}) | {proctable.MARK_VARIABLE: mark}
-    argv = [str(program(name)), *plan.argv[1:-1], *_before(plan.argv, more)]
-    out, err = folder / "stdout", folder / "stderr"
-    with (folder / "prompt").open() as stdin, out.open("wb") as stdout, err.open("wb") as stderr:
-        process = subprocess.Popen(
-            argv,
-            cwd=work,
-            env={key: value for key, value in whole.items() if value},
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
-    run = Run(process, mark, out, err, time.monotonic())
-    try:
-        yield run
-    finally:
-        _end(run)
-
-
-def _before(argv: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    """Put more words before the one that stands for standard input."""
-    return (*more, argv[-1]) if argv[-1] == "-" else (argv[-1], *more)
-
-
-def _end(run: Run) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(run.process.pid, signal.SIGKILL)
-    run.process.wait()
-    deadline = time.monotonic() + GRACE
-    while (alive := run.alive()) and time.monotonic() < deadline:
-        for pid in alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
-
-
-def _marked(mark: str) -> list[int]:
-    return [pid for pid, found in proctable.read_marks().items() if found == mark]
-
-
-def _command(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as stream:  # noqa: PTH123  # as short as it is
-            return stream.read().replace(b"\0", b" ").decode(errors="replace").strip()[:200]
-    except OSError:
-        return ""

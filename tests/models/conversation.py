@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.models.script import Answer, Told, Turn, answer, told
-from tests.models.tools import NotOfferedError, Use, is_search, placed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from tests.models.tools import NotOfferedError, Use, placed
 
 ASIDE = answer("A scripted title")
 """What a program is told that asks beside its work, for a title for instance."""
@@ -24,26 +21,17 @@ class Request:
 
     number: int
     """From 0, of all that came."""
-    method: str
     path: str
     """Without the part that names the script."""
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    credential: str
-    """The header that held the key, or `key` of the query; empty without one."""
     own_key: bool
     """Whether that was this conversation's key."""
-    form: str
-    """anthropic, responses, chat, gemini; empty for anything else."""
     body: Any
-    at: float
-    """Seconds of the monotonic clock."""
     offered: tuple[str, ...] = ()
     """Names of the tools, with the namespace before them."""
     turn: int | None = None
     """Which turn of the script answered; None for what was asked aside."""
     outcome: str = ""
-    """How it went: the answer's status, `cut`, `short` or `abandoned`; empty while it is told."""
+    """How it went: the answer's status, `cut` or `abandoned`; empty while it is told."""
 
     @property
     def words(self) -> str:
@@ -60,8 +48,6 @@ class Conversation:
         url: str,
         turns: tuple[Turn, ...],
         again: Turn | None,
-        *,
-        toolless: bool,
     ) -> None:
         self.identity = identity
         self.url = url
@@ -72,9 +58,7 @@ class Conversation:
         """What could not be played: a tool that was not offered, a script that was over."""
         self._turns = turns
         self._again = again
-        self._toolless = toolless
         self._next = 0
-        self._searched: set[int] = set()
         self._requests: list[Request] = []
         self._changed = threading.Condition()
 
@@ -89,31 +73,13 @@ class Conversation:
         """What was answered by the script, in order."""
         return [each for each in self.requests if each.turn is not None]
 
-    @property
-    def left(self) -> int:
-        """How many turns were not asked for yet."""
-        with self._changed:
-            return max(0, len(self._turns) - self._next)
-
     def wait(self, turns: int, within: float = PATIENCE) -> list[Request]:
         """Wait until so many turns were asked for; blocks, so not for an event loop's thread."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.turns) >= turns, within):
-                raise TimeoutError(f"{turns} turns were not asked for in {within} s; {self._all}")
+                came = [(each.path, each.turn, each.outcome) for each in self._requests]
+                raise TimeoutError(f"{turns} turns were not asked for in {within} s: {came}")
             return self.turns
-
-    def settle(self, within: float = PATIENCE) -> list[Request]:
-        """Wait until nothing is being told, as after the end of a program; blocks like `wait`."""
-        with self._changed:
-            if not self._changed.wait_for(
-                lambda: all(each.outcome for each in self.requests), within
-            ):
-                raise TimeoutError(f"answers were still told after {within} s; {self._all}")
-            return self.requests
-
-    @property
-    def _all(self) -> str:
-        return f"there came {[(each.path, each.turn, each.outcome) for each in self._requests]}"
 
     def end(self, request: Request, outcome: str) -> None:
         """Say how a request went; the first word counts. The server calls this."""
@@ -130,7 +96,7 @@ class Conversation:
 
     def take(self, request: Request, offered: tuple[Any, ...]) -> tuple[Told, list[str | Use]]:
         """Return what to tell now, and its blocks, their tools placed; the server calls this."""
-        if not offered and not self._toolless:
+        if not offered:
             return ASIDE, ["A scripted title"]
         with self._changed:
             number = self._next
@@ -147,12 +113,6 @@ class Conversation:
             ]
         except NotOfferedError as error:
             return self._cannot(str(error))
-        if any(map(is_search, blocks)):
-            if number in self._searched:
-                return self._cannot(f"turn {number}: the search did not bring the tool")
-            self._searched.add(number)
-            with self._changed:
-                self._next, request.turn = number, None
         return telling, blocks
 
     def _turn(self, number: int, request: Request) -> Told:

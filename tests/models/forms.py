@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.models.tools import Tool, Use
 
@@ -34,7 +34,6 @@ class Telling:
     blocks: Sequence[str | Use]
     """Texts and calls."""
     usage: Usage
-    ending: Literal["whole", "max_tokens", "refusal"]
     slow: bool
 
     @property
@@ -64,7 +63,7 @@ class Failure:
 class Form(Protocol):
     """One API; a module is one."""
 
-    def question(self, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> Question:
+    def question(self, path: str, body: Mapping[str, Any]) -> Question:
         """Read a request."""
 
     def events(self, question: Question, telling: Telling) -> list[bytes]:
@@ -75,9 +74,6 @@ class Form(Protocol):
 
     def failure(self, fault: Fault) -> Failure:
         """Write an error instead of an answer."""
-
-    def interruption(self, fault: Fault) -> bytes:
-        """Write an error as an event of a stream that has begun."""
 
 
 def event(body: Mapping[str, Any], name: str = "") -> bytes:

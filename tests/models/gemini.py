@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tests.models.script import Fault
 
 TYPES = "type.googleapis.com/google.rpc"
-ENDINGS = {"whole": "STOP", "max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 USUAL = {
     "rate_limit": (
         429,
@@ -25,25 +24,17 @@ USUAL = {
         "RESOURCE_EXHAUSTED",
         "You exceeded your current quota: requests per day.",
     ),
-    "quota": (
-        429,
-        "RESOURCE_EXHAUSTED",
-        "You exceeded your current quota, please check your plan and billing details.",
-    ),
     "auth": (
         401,
         "UNAUTHENTICATED",
         "Request had invalid authentication credentials. Expected an API key.",
     ),
-    "forbidden": (403, "PERMISSION_DENIED", "The caller does not have permission"),
-    "server_error": (500, "INTERNAL", "An internal error has occurred."),
     "overloaded": (503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
     "context": (
         400,
         "INVALID_ARGUMENT",
         "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
     ),
-    "model": (404, "NOT_FOUND", "models/no-such-model is not found for API version v1beta."),
 }
 QUOTAS = {
     "rate_limit": "GenerateRequestsPerMinutePerProjectPerModel",
@@ -51,9 +42,8 @@ QUOTAS = {
 }
 
 
-def question(path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> Question:
+def question(path: str, body: Mapping[str, Any]) -> Question:
     """Read a request; the model and whether to stream are in its path."""
-    del query
     model, _, action = path.rpartition("/")[2].partition(":")
     declared = [
         each for group in body.get("tools", ()) for each in group.get("functionDeclarations", ())
@@ -69,7 +59,7 @@ def events(question: Question, telling: Telling) -> list[bytes]:
     """Write an answer as a stream."""
     parts = list(_parts(telling, pieces=True)) or [{"text": ""}]
     chunks = [_chunk(question, telling, [each]) for each in parts]
-    chunks[-1]["candidates"][0]["finishReason"] = ENDINGS[telling.ending]
+    chunks[-1]["candidates"][0]["finishReason"] = "STOP"
     chunks[-1]["usageMetadata"] = _usage(telling)
     return [event(each) for each in chunks]
 
@@ -77,7 +67,7 @@ def events(question: Question, telling: Telling) -> list[bytes]:
 def whole(question: Question, telling: Telling) -> Mapping[str, Any]:
     """Write an answer as one document."""
     chunk = _chunk(question, telling, list(_parts(telling, pieces=False)))
-    chunk["candidates"][0]["finishReason"] = ENDINGS[telling.ending]
+    chunk["candidates"][0]["finishReason"] = "STOP"
     return {**chunk, "usageMetadata": _usage(telling)}
 
 
@@ -117,7 +107,7 @@ def failure(fault: Fault) -> Failure:
     """Write an error instead of an answer."""
     body = _error(fault)
     headers = {} if fault.retry_after is None else pause(fault.retry_after)
-    return Failure(body["error"]["code"], body, {**headers, **fault.headers})
+    return Failure(body["error"]["code"], body, headers)
 
 
 def _error(fault: Fault) -> dict[str, Any]:
@@ -132,19 +122,10 @@ def _error(fault: Fault) -> dict[str, Any]:
     if fault.retry_after is not None:
         delay = f"{fault.retry_after:g}s"
         details.append({"@type": f"{TYPES}.RetryInfo", "retryDelay": delay})
-    if (fault.kind, fault.status) == ("auth", 400):
-        # This is how a wrong key is told.
-        name, message = "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."
-        details.append({"@type": f"{TYPES}.ErrorInfo", "reason": "API_KEY_INVALID"})
     error = {
-        "code": fault.status or status,
+        "code": status,
         "message": fault.message or message,
         "status": name,
         **({"details": details} if details else {}),
     }
     return {"error": error}
-
-
-def interruption(fault: Fault) -> bytes:
-    """Write an error as an event of a stream that has begun."""
-    return event(_error(fault))

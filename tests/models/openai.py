@@ -17,29 +17,11 @@ USUAL = {
         "Rate limit reached for requests per min (RPM): Limit 3, Used 3, Requested 1.",
     ),
     "usage_limit": (429, "usage_limit_reached", None, "The usage limit has been reached"),
-    "quota": (
-        429,
-        "insufficient_quota",
-        "insufficient_quota",
-        "You exceeded your current quota, please check your plan and billing details.",
-    ),
     "auth": (
         401,
         "invalid_request_error",
         "invalid_api_key",
         "Incorrect API key provided. You can find your API key in your account settings.",
-    ),
-    "forbidden": (
-        403,
-        "invalid_request_error",
-        "unsupported_country_region_territory",
-        "Country, region, or territory not supported",
-    ),
-    "server_error": (
-        500,
-        "server_error",
-        "server_error",
-        "The server had an error while processing your request. Sorry about that!",
     ),
     "overloaded": (
         503,
@@ -53,25 +35,18 @@ USUAL = {
         "context_length_exceeded",
         "Your input exceeds the context window of this model. Please adjust it and try again.",
     ),
-    "model": (
-        404,
-        "invalid_request_error",
-        "model_not_found",
-        "The model `no-such-model` does not exist or you do not have access to it.",
-    ),
 }
 
 
 def failure(fault: Fault) -> Failure:
     """Write an error instead of an answer."""
-    status = fault.status or USUAL[fault.kind][0]
     headers = {} if fault.retry_after is None else pause(fault.retry_after)
     if fault.retry_after is not None and fault.kind == "rate_limit":
         headers["x-ratelimit-reset-requests"] = f"{fault.retry_after:.0f}s"
-    return Failure(status, {"error": error(fault)}, {**headers, **fault.headers})
+    return Failure(USUAL[fault.kind][0], {"error": _error(fault)}, headers)
 
 
-def error(fault: Fault) -> dict[str, Any]:
+def _error(fault: Fault) -> dict[str, Any]:
     """Write the error itself; only a plan's limit tells when it ends."""
     _, kind, code, message = USUAL[fault.kind]
     told: dict[str, Any] = {

@@ -12,14 +12,12 @@ from tests.models.tools import Tool, Use
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.models.script import Fault
-
 failure = openai.failure
 
 
-def question(path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> Question:
+def question(path: str, body: Mapping[str, Any]) -> Question:
     """Read a request; the tools of an MCP server may come as a namespace."""
-    del path, query
+    del path
     tools = tuple(tool for each in body.get("tools", ()) for tool in _tools(each))
     return Question(str(body.get("model", "")), bool(body.get("stream")), tools)
 
@@ -29,8 +27,6 @@ def _tools(offered: Mapping[str, Any]) -> Iterator[Tool]:
     if kind == "namespace":
         for each in offered["tools"]:
             yield Tool(each["name"], each.get("parameters", {}), str(offered["name"]))
-    elif kind == "custom":
-        yield Tool(offered["name"], freeform=True)
     elif kind == "function":
         yield Tool(offered["name"], offered.get("parameters", {}))
 
@@ -42,7 +38,7 @@ def events(question: Question, telling: Telling) -> list[bytes]:
     for index, item in enumerate(_items(telling)):
         told += _item(index, item, telling)
     end = whole(question, telling)
-    told.append({"type": f"response.{end['status']}", "response": end})
+    told.append({"type": "response.completed", "response": end})
     return [
         event({**each, "sequence_number": number}, str(each["type"]))
         for number, each in enumerate(told)
@@ -56,10 +52,9 @@ def _item(index: int, item: dict[str, Any], telling: Telling) -> Iterator[dict[s
         empty = {**item, "status": "in_progress", "content": []}
         yield {"type": "response.output_item.added", "output_index": index, "item": empty}
         yield {"type": "response.content_part.added", **where, "content_index": 0, "part": part}
-        name = "refusal" if part["type"] == "refusal" else "output_text"
-        for each in telling.pieces(part.get("text", part.get("refusal"))):
+        for each in telling.pieces(part["text"]):
             yield {
-                "type": f"response.{name}.delta",
+                "type": "response.output_text.delta",
                 **where,
                 "content_index": 0,
                 "delta": each,
@@ -71,11 +66,10 @@ def _item(index: int, item: dict[str, Any], telling: Telling) -> Iterator[dict[s
 
 def whole(question: Question, telling: Telling) -> Mapping[str, Any]:
     """Write an answer as one document."""
-    cut = telling.ending == "max_tokens"
     return {
         **_response(question, telling),
-        "status": "incomplete" if cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "status": "completed",
+        "incomplete_details": None,
         "output": list(_items(telling)),
         "usage": _usage(telling),
     }
@@ -96,11 +90,7 @@ def _response(question: Question, telling: Telling) -> dict[str, Any]:
 def _items(telling: Telling) -> Iterator[dict[str, Any]]:
     for number, block in enumerate(telling.blocks):
         if isinstance(block, str):
-            part = (
-                {"type": "refusal", "refusal": block}
-                if telling.ending == "refusal"
-                else {"type": "output_text", "text": block, "annotations": []}
-            )
+            part = {"type": "output_text", "text": block, "annotations": []}
             yield {
                 "id": f"msg_{telling.identity}_{number}",
                 "type": "message",
@@ -114,9 +104,6 @@ def _items(telling: Telling) -> Iterator[dict[str, Any]]:
 
 def _call(use: Use) -> dict[str, Any]:
     call = {"call_id": f"call_{use.identity}", "status": "completed", "name": use.tool.name}
-    if use.tool.freeform:
-        identity = f"ctc_{use.identity}"
-        return {"id": identity, "type": "custom_tool_call", "input": use.text, **call}
     space = {"namespace": use.tool.namespace} if use.tool.namespace else {}
     return {
         "id": f"fc_{use.identity}",
@@ -136,10 +123,3 @@ def _usage(telling: Telling) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.input + usage.output,
     }
-
-
-def interruption(fault: Fault) -> bytes:
-    """Write an error as an event of a stream that has begun."""
-    failed = {"id": "resp_failed", "object": "response", "status": "failed", "output": []}
-    body = {"type": "response.failed", "response": {**failed, "error": openai.error(fault)}}
-    return event(body, "response.failed")

@@ -44,17 +44,6 @@ class Shell:
 
 
 @dataclass(frozen=True)
-class Write:
-    """Call the program's tool that writes a file; without one, its shell.
-
-    Claude wants an absolute path; with Codex the text ends with a new line.
-    """
-
-    path: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Call:
     """Call a tool by name: its own, or the last part of it (`report_breakpoint` of any server)."""
 
@@ -62,18 +51,14 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-Part = Say | Shell | Write | Call
+Part = Say | Shell | Call
 
 Kind = Literal[
     "rate_limit",  # too many requests a minute
     "usage_limit",  # the plan's limit: of five hours, of a week, of a day
-    "quota",  # no money left
     "auth",
-    "forbidden",
-    "server_error",
     "overloaded",
     "context",
-    "model",
 ]
 
 
@@ -82,16 +67,12 @@ class Fault:
     """An error in the API's own form."""
 
     kind: Kind
-    status: int | None = None
-    """Instead of the usual one."""
     retry_after: float | None = None
     """Seconds, as each API says that; None does not say it."""
     resets_at: int | None = None
     """Seconds since the epoch at which a limit ends."""
     message: str | None = None
     """Instead of the usual one."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Beside the usual ones."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +81,10 @@ class Answer:
 
     parts: tuple[Part, ...]
     usage: Usage = field(default_factory=Usage)
-    ending: Literal["whole", "max_tokens", "refusal"] = "whole"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Beside the usual ones: what is left of a limit."""
     every: float = 0.0
     """Seconds before each event; a text is told in small pieces then."""
-    broken: Literal["", "cut", "short", "hang"] | Fault = ""
-    """In the middle of the stream: the connection is lost, the stream ends as if that was all,
-    nothing more comes, or an error comes."""
+    cut: bool = False
+    """The connection is lost in the middle."""
 
 
 @dataclass(frozen=True)
@@ -128,28 +105,19 @@ def told(turn: Turn, request: Request) -> Told:
     """Return what is to be told to this request."""
     if isinstance(turn, Answer | Fault | Hang):
         return turn
-    if isinstance(turn, str | Say | Shell | Write | Call):
+    if isinstance(turn, str | Say | Shell | Call):
         return answer(turn)
     return told(turn(request), request)
 
 
-def five_hours(
-    resets_at: int, *, status: str = "rejected", utilization: float = 1.0, window: str = "five_hour"
-) -> dict[str, str]:
-    """Return the headers of a Claude subscription; `status` is allowed_warning or rejected."""
-    start, short = "anthropic-ratelimit-unified-", {"five_hour": "5h", "seven_day": "7d"}[window]
-    rest = {"surpassed-threshold": "0.9"} if status == "allowed_warning" else {}
+def five_hours(resets_at: int) -> dict[str, str]:
+    """Return the headers of a Claude subscription whose limit of five hours is reached."""
+    start = "anthropic-ratelimit-unified-"
     return {
-        f"{start}status": status,
+        f"{start}status": "rejected",
         f"{start}reset": str(resets_at),
-        f"{start}representative-claim": window,
-        **{
-            f"{start}{short}-{name}": value
-            for name, value in {
-                "status": status,
-                "reset": str(resets_at),
-                "utilization": str(utilization),
-                **rest,
-            }.items()
-        },
+        f"{start}representative-claim": "five_hour",
+        f"{start}5h-status": "rejected",
+        f"{start}5h-reset": str(resets_at),
+        f"{start}5h-utilization": "1.0",
     }

@@ -6,9 +6,9 @@
         assert [each.outcome for each in played.turns] == ["200", "200"]
 
 Speaks Anthropic Messages, OpenAI Responses and Chat Completions, and Gemini, streamed or not. Many
-scripts are played at once, each below a path of its own; a request to the bare address is known by
-its key. A request takes one turn, whichever process sends it, so a script goes on over restarts;
-one that offers no tools is aside and takes none. After the last turn comes `again`, for ever.
+scripts are played at once, each below a path of its own. A request takes one turn, whichever
+process sends it, so a script continues over restarts; one that offers no tools is aside and takes
+none. After the last turn comes `again`, for ever.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ import itertools
 import json
 import socket
 import threading
-import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -37,16 +35,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversation", "ModelServer", "Request", "model_server", "refusing"]
 
-FORMS: dict[str, tuple[str, ModuleType]] = {
-    "/messages": ("anthropic", anthropic),
-    "/responses": ("responses", responses),
-    "/chat/completions": ("chat", chat),
-    ":generateContent": ("gemini", gemini),
-    ":streamGenerateContent": ("gemini", gemini),
+FORMS: dict[str, ModuleType] = {
+    "/messages": anthropic,
+    "/responses": responses,
+    "/chat/completions": chat,
+    ":generateContent": gemini,
+    ":streamGenerateContent": gemini,
 }
 COUNTS = {"/messages/count_tokens": "input_tokens", ":countTokens": "totalTokens"}
 CREDENTIALS = ("x-api-key", "authorization", "x-goog-api-key", "api-key")
-SECRETS = frozenset({*CREDENTIALS, "cookie", "proxy-authorization"})
 TOKENS = 1200
 PATIENCE = 10.0
 
@@ -56,8 +53,6 @@ class ModelServer:
 
     def __init__(self) -> None:
         self.url = ""
-        self.lost: list[str] = []
-        """Paths of what was asked for no script."""
         self._played: dict[str, Conversation] = {}
         self._numbers = itertools.count(1)
         self._thread = threading.Thread(target=self._run, name="model server")
@@ -66,10 +61,10 @@ class ModelServer:
         self._ends: asyncio.Event | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
-    def play(self, *turns: Turn, again: Turn | None = None, toolless: bool = False) -> Conversation:
-        """Begin a script; `toolless` for programs that offer the model no tools."""
+    def play(self, *turns: Turn, again: Turn | None = None) -> Conversation:
+        """Begin a script."""
         identity = str(next(self._numbers))
-        made = Conversation(identity, f"{self.url}/s/{identity}", turns, again, toolless=toolless)
+        made = Conversation(identity, f"{self.url}/s/{identity}", turns, again)
         self._played[identity] = made
         return made
 
@@ -121,24 +116,17 @@ class ModelServer:
     async def _exchange(
         self, arrived: wire.Arrived, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        key, credential = _credential(arrived)
-        conversation, path = self._whose(arrived.path, key)
+        identity, slash, rest = arrived.path.removeprefix("/s/").partition("/")
+        conversation, path = self._played.get(identity), slash + rest
         if conversation is None:
-            self.lost.append(path)
             writer.write(_json(404, {"error": {"message": f"no script is played at {path}"}}))
             return
-        name, form = next((FORMS[end] for end in FORMS if path.endswith(end)), ("", None))
+        form = next((FORMS[end] for end in FORMS if path.endswith(end)), None)
         request = Request(
             number=0,
-            method=arrived.method,
             path=path,
-            query={name: value for name, value in arrived.query.items() if name != "key"},
-            headers={name: each for name, each in arrived.headers.items() if name not in SECRETS},
-            credential=credential,
-            own_key=key == conversation.key,
-            form=name,
+            own_key=_key(arrived) == conversation.key,
             body=_read_json(arrived.body),
-            at=time.monotonic(),
         )
         conversation.record(request)
         if form is None or arrived.method != "POST":
@@ -146,16 +134,9 @@ class ModelServer:
             writer.write(_beside(path))
             return
         telling = _Exchange(cast("Form", form), conversation, request, writer)
-        if not await wire.until_hung_up(telling.tell(arrived.query), reader):
+        if not await wire.until_hung_up(telling.tell(), reader):
             conversation.end(request, "abandoned")
             writer.close()
-
-    def _whose(self, path: str, key: str) -> tuple[Conversation | None, str]:
-        if path.startswith("/s/"):
-            identity, slash, rest = path.removeprefix("/s/").partition("/")
-            return self._played.get(identity), slash + rest
-        owners = (each for each in self._played.values() if each.key == key)
-        return next(owners, None), path
 
 
 class _Exchange:
@@ -173,18 +154,18 @@ class _Exchange:
         self._request = request
         self._writer = writer
 
-    async def tell(self, query: dict[str, str]) -> None:
+    async def tell(self) -> None:
         """Answer; what goes wrong with the script is kept for the test to see."""
         try:
-            await self._tell(query)
+            await self._tell()
         except ConnectionError:
             raise
         except Exception as error:  # a script's functions may raise anything
             self._conversation.note(f"turn {self._request.turn}: {error!r}")
             raise
 
-    async def _tell(self, query: dict[str, str]) -> None:
-        question = self._form.question(self._request.path, query, self._request.body)
+    async def _tell(self) -> None:
+        question = self._form.question(self._request.path, self._request.body)
         self._request.offered = tuple(
             f"{each.namespace}__{each.name}" if each.namespace else each.name
             for each in question.tools
@@ -193,53 +174,34 @@ class _Exchange:
         if isinstance(told, Hang):
             await asyncio.Event().wait()
         elif isinstance(told, Fault):
-            await self._fail(told)
+            failure = self._form.failure(told)
+            self._end(str(failure.status))
+            self._writer.write(_json(failure.status, failure.body, failure.headers))
+            await self._writer.drain()
         else:
             identity = f"{self._conversation.identity}n{self._request.number}"
-            slow = told.every > 0
-            telling = Telling(identity, blocks, told.usage, told.ending, slow)
+            telling = Telling(identity, blocks, told.usage, slow=told.every > 0)
             await (self._stream if question.stream else self._whole)(question, told, telling)
 
-    async def _fail(self, fault: Fault) -> None:
-        failure = self._form.failure(fault)
-        self._end(str(failure.status))
-        self._writer.write(_json(failure.status, failure.body, failure.headers))
-        await self._writer.drain()
-
     async def _whole(self, question: Question, told: Answer, telling: Telling) -> None:
-        if isinstance(told.broken, Fault):
-            await self._fail(told.broken)
-            return
-        await asyncio.sleep(told.every)
-        sent = _json(200, self._form.whole(question, telling), told.headers)
-        # A document that ends too soon can only be one that is cut.
-        told = replace(told, broken="cut") if told.broken == "short" else told
+        sent = _json(200, self._form.whole(question, telling))
         await self._send(told, [sent[: len(sent) // 2], sent[len(sent) // 2 :]], 1)
 
     async def _stream(self, question: Question, told: Answer, telling: Telling) -> None:
         events = self._form.events(question, telling)
-        middle = len(events) // 2
-        if isinstance(told.broken, Fault):
-            events[middle:] = [self._form.interruption(told.broken)]
         kind = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
-        self._writer.write(wire.start(200, {**kind, **told.headers}))
+        self._writer.write(wire.start(200, kind))
         pieces = [wire.chunk(each) for each in events]
         pieces[-1] += wire.chunk(b"")
-        await self._send(told, pieces, middle)
+        await self._send(told, pieces, len(events) // 2)
 
     async def _send(self, told: Answer, pieces: list[bytes], middle: int) -> None:
         for number, piece in enumerate(pieces):
-            if number == middle and told.broken == "hang":
-                await asyncio.Event().wait()
-            if number == middle and told.broken in ("cut", "short"):
-                self._end(str(told.broken))
-                if told.broken == "short":
-                    self._writer.write(wire.chunk(b""))
-                else:
-                    self._writer.close()
+            if number == middle and told.cut:
+                self._end("cut")
+                self._writer.close()
                 return
-            if told.every:
-                await asyncio.sleep(told.every)
+            await asyncio.sleep(told.every)
             if piece is pieces[-1]:
                 # Said before: the program may hang up, or ask on, as soon as it has the last of it.
                 self._end("200")
@@ -250,12 +212,9 @@ class _Exchange:
         self._conversation.end(self._request, outcome)
 
 
-def _credential(arrived: wire.Arrived) -> tuple[str, str]:
-    """Return the key, and where it was."""
-    for name in CREDENTIALS:
-        if name in arrived.headers:
-            return arrived.headers[name].removeprefix("Bearer "), name
-    return arrived.query.get("key", ""), "key" if "key" in arrived.query else ""
+def _key(arrived: wire.Arrived) -> str:
+    found = (arrived.headers[name] for name in CREDENTIALS if name in arrived.headers)
+    return next(found, arrived.query.get("key", "")).removeprefix("Bearer ")
 
 
 def _beside(path: str) -> bytes:

@@ -7,11 +7,10 @@ argument is still called rightly. Must know nothing of how an API writes a call 
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.models.script import Call, Part, Say, Shell, Write
+from tests.models.script import Call, Part, Say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,11 +23,7 @@ SHELLS = (
     "local_shell",
     "run_shell_command",
 )
-WRITERS = ("write", "write_file", "create")
-SEARCHES = ("toolsearch", "tool_search")
 COMMANDS = ("command", "cmd")
-PATHS = ("file_path", "filePath", "path")
-TEXTS = ("content", "contents", "text", "file_text")
 
 
 @dataclass(frozen=True)
@@ -38,8 +33,6 @@ class Tool:
     name: str
     schema: Mapping[str, Any] = field(default_factory=dict)
     namespace: str = ""
-    freeform: bool = False
-    """It takes a text, not arguments."""
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -59,8 +52,6 @@ class Use:
     identity: str
     tool: Tool
     arguments: Mapping[str, Any]
-    text: str = ""
-    """Instead of arguments, for a freeform tool."""
 
 
 class NotOfferedError(Exception):
@@ -74,14 +65,6 @@ def placed(part: Part, offered: Iterable[Tool], identity: str) -> str | Use:
         return part.text
     if isinstance(part, Call):
         return Use(identity, *_called(part, tools.values()))
-    if isinstance(part, Write):
-        for name in WRITERS:
-            if name in tools:
-                wanted = dict.fromkeys(PATHS, part.path) | dict.fromkeys(TEXTS, part.text)
-                return Use(identity, tools[name], _fitted(tools[name], wanted))
-        if "apply_patch" in tools and tools["apply_patch"].freeform:
-            return Use(identity, tools["apply_patch"], {}, _patch(part))
-        part = Shell(f"printf %s {shlex.quote(part.text)} > {shlex.quote(part.path)}")
     return _shell(part.command, tools, identity)
 
 
@@ -100,16 +83,7 @@ def _called(part: Call, tools: Iterable[Tool]) -> tuple[Tool, Mapping[str, Any]]
     for each in tools:
         if each.is_called(part.tool):
             return each, part.arguments
-    for each in tools:
-        # The program offers some of its tools only once the model has looked for them.
-        if each.name.lower() in SEARCHES:
-            return each, _fitted(each, {"query": part.tool, "max_results": 5})
     raise NotOfferedError(f"{part.tool} is not offered, but {sorted(each.name for each in tools)}")
-
-
-def is_search(use: str | Use) -> bool:
-    """Tell whether this only asks for the tool that was to be called."""
-    return isinstance(use, Use) and use.tool.name.lower() in SEARCHES
 
 
 def _fitted(tool: Tool, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,8 +102,3 @@ def _filler(schema: Mapping[str, Any]) -> Any:
     return {"boolean": False, "integer": 1, "number": 1, "array": [], "object": {}}.get(
         kind, "scripted"
     )
-
-
-def _patch(part: Write) -> str:
-    lines = "".join(f"+{line}\n" for line in part.text.splitlines())
-    return f"*** Begin Patch\n*** Add File: {part.path}\n{lines}*** End Patch"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.orchestrator.filled import Cli, build_blank, build_filled
-from tests.orchestrator.loopkit import World
+from tests.orchestrator.loopkit import BIN, World
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 def world(tmp_path: Path) -> World:
     """Return a repository with one commit and quick settings."""
     return World(tmp_path)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder on the PATH for agent programs; no other agent program is there."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{BIN}:/usr/local/bin:/usr/bin:/bin")
+    return folder
 
 
 @pytest.fixture(scope="session")

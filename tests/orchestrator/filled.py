@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lifecycle.engine import Engine
-    from lifecycle.parts import Observer
+    from lifecycle.engine.engine import LocalEngine
 
 DEADLINE = 40.0
 HOSTILE = "red \x1b[31m\u202etxt"
@@ -83,19 +82,16 @@ def make_repository(folder: Path) -> Path:
     return folder.resolve()
 
 
-def loop_of(
-    repo: Path, *, settings: Settings = SETTINGS, observers: tuple[Observer, ...] = ()
-) -> AgentLifecycleLoop:
-    """Return a loop without CI."""
+def loop_of(repo: Path, *, settings: Settings = SETTINGS, **more: Any) -> AgentLifecycleLoop:
+    """Return a loop with the real parts; without CI, if none is given."""
+    parts = {"plan": Plan(tasks=()), "ci_provider": None, **more}
     return AgentLifecycleLoop(
         repo_dir=repo,
-        plan=Plan(tasks=()),
-        ci_provider=None,
         terminal_manager=TerminalManager(repo),
         branch_manager=BranchManager(repo),
         workspace_manager=WorkspaceManager(repo),
         settings=settings,
-        observers=observers,
+        **parts,
     )
 
 
@@ -129,8 +125,8 @@ async def fill(repo: Path) -> None:
             await asyncio.gather(*runs, return_exceptions=True)
 
 
-async def _states(engine: Engine) -> dict[str, str]:
-    page = await engine.parts.store.list()
+async def _states(engine: LocalEngine) -> dict[str, str]:
+    page = await engine.shared.store.list()
     return {record.task_id: type(record.work).__name__ for record in page.records}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -13,17 +14,22 @@ import time
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lifecycle.errors import StoreError
-from lifecycle.store.peek import read_rows
+from lifecycle.paths import Paths
+from lifecycle.store.plain_queries import read_rows
+from lifecycle.store.sqlite.store import SqliteStore
 from orchestrator.cli.main import main
-from runtime.worktrees_dir import default_worktrees_dir
+from runtime.workspaces.worktrees_dir import default_worktrees_dir
+from tests import waiting
+from tests.begun import begun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
-PATIENCE = 20.0
+_T = TypeVar("_T")
+until, PATIENCE = waiting.wait_until, waiting.PATIENCE
 BIN = Path(sys.executable).parent
 SETTINGS = """\
 retry_interval = 0.1
@@ -35,14 +41,14 @@ ASK = {"breakpoint": {"type": "question", "question": "Blue or green?"}}
 BLOCK = {"breakpoint": {"type": "blocked", "reason": "no key", "blocked_on": ["a key"]}}
 
 
-def until(told: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait until something is true, and return it."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        if found := told():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"waited {patience:g} s in vain until {what}")
+def of_store(repo: Path, asked: Callable[[SqliteStore], Awaitable[_T]]) -> _T:
+    """Ask the records of a repository for something, or change them, as a runner could."""
+
+    async def ask() -> _T:
+        async with await SqliteStore.open(Paths.of(repo).database) as store:
+            return await asked(store)
+
+    return asyncio.run(ask())
 
 
 @dataclass(frozen=True)
@@ -59,13 +65,8 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.repo = folder / "repo"
-        self.repo.mkdir()
-        self.git("init", "--quiet", "-b", "main")
-        (self.repo / "README.md").write_text("Hello\n")
-        self.settings(SETTINGS)
-        self.git("add", "-A")
-        self.git("commit", "--quiet", "-m", "First")
+        files = {"README.md": "Hello\n", "loopwright.toml": SETTINGS}
+        self.repo = begun(folder / "repo", files)
 
     def git(self, *args: str) -> str:
         done = subprocess.run(
@@ -89,6 +90,24 @@ class World:
         path = self.folder / name
         path.write_text(text)
         return str(path)
+
+    def plan_of(
+        self,
+        scripts: Mapping[str, object],
+        tasks: Mapping[str, Mapping[str, object]] | None = None,
+        *,
+        name: str = "plan",
+        **more: object,
+    ) -> str:
+        """Write a plan with a task, and an agent of its own, for each script.
+
+        `tasks` has further fields of some tasks, `more` of the plan.
+        """
+        commands = {each: self.script(each, script).split() for each, script in scripts.items()}
+        agents = {each: {"command": command} for each, command in commands.items()}
+        listed = [{"id": each, "agent": each, **(tasks or {}).get(each, {})} for each in scripts]
+        text = json.dumps({**more, "agents": agents, "tasks": listed})
+        return self.plan(text, f"{name}.json")
 
     def call(self, *args: str, code: int | None = 0) -> Done:
         """Run a command to its end, in this process for speed, and check its exit code."""
@@ -203,4 +222,4 @@ class Live:
 
     def says(self, text: str) -> None:
         """Wait until it told something on standard error."""
-        until(lambda: text in self.err, f"{text!r} is told; told is {self.err}")
+        until(lambda: text in self.err, lambda: f"{text!r} is told; told is {self.err}")

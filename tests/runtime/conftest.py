@@ -1,4 +1,4 @@
-"""Fixtures of the runtime tests: real git repositories, cut off from this machine's settings."""
+"""Fixtures of the runtime tests: a stage for processes, and git without this machine's settings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.begun import begun
+from tests.runtime.process_fixtures import Stage, staged
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    """Return a stage for processes, on which nothing may be left."""
+    async with staged(tmp_path) as stage:
+        yield stage
 
 
 @pytest.fixture
@@ -50,14 +60,8 @@ def git_cli(git_home: Path) -> Callable[..., str]:
 @pytest.fixture
 def git_repo(tmp_path: Path, git_cli: Callable[..., str]) -> Path:
     """Return a user's repository with one commit on main and two files."""
-    repo = tmp_path / "repo"
-    repo.mkdir()
-    git_cli(repo, "init", "-q")
-    (repo / "README.md").write_text("hello\n")
-    (repo / "src").mkdir()
-    (repo / "src" / "app.py").write_text("print(1)\n")
-    git_cli(repo, "add", ".")
-    git_cli(repo, "commit", "-qm", "First commit")
+    repo = begun(tmp_path / "repo", {"README.md": "hello\n", "src/app.py": "print(1)\n"})
+    git_cli(repo, "update-index", "-q", "--refresh")
     return repo
 
 

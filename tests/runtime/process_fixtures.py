@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
 import sys
-import time
 import uuid
 from typing import TYPE_CHECKING
 
-from runtime import proctable
+from runtime import proc_table
 from runtime.process import SpawnOrder, TerminalManager
+from tests import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from runtime.process import AgentProcess
 
 GRACE = 0.2
-PATIENCE = 15.0
+until, PATIENCE = waiting.until, waiting.PATIENCE
+DAEMON = """
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open('daemon', 'w').write(f'{os.getpid()}\\n')
+        os.execve('/bin/sleep', ['sleep', '600'], ENVIRON)
+    os._exit(0)
+os.wait()
+"""
+WITH_ENVIRONMENT = DAEMON.replace("ENVIRON", "os.environ")
+WITHOUT_ENVIRONMENT = DAEMON.replace("ENVIRON", "{}")
+LONG = "\nimport time\ntime.sleep(600)\n"
 
 
 class Stage:
@@ -67,16 +79,8 @@ class Stage:
         return int(path.read_text())
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition; a test that waits in vain fails."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        await asyncio.sleep(0.005)
-
-
 def alive(pid: int) -> bool:
-    row = proctable.read_row(pid)
+    row = proc_table.read_row(pid)
     return row is not None and not row.dead
 
 

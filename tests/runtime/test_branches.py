@@ -200,19 +200,6 @@ async def test_merges_at_once_into_one_branch_all_arrive(git_repo: Path, git_cli
     assert len(list((git_repo / "agent").iterdir())) == 5
 
 
-async def test_hooks_do_not_run_in_a_merge(git_repo: Path, git_cli: Cli, tmp_path: Path) -> None:
-    commit_on(git_cli, git_repo, "agent/a", {"new.txt": "1"})
-    for name in ("post-merge", "reference-transaction", "post-checkout"):
-        hook = git_repo / ".git" / "hooks" / name
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
-        hook.chmod(0o755)
-    assert (await BranchManager(git_repo).merge("agent/a", "main", message="m")).merged
-    assert not (tmp_path / "ran").exists()
-    git_cli(git_repo, "branch", "x")
-    assert (tmp_path / "ran").exists()
-
-
 async def test_deleting_is_idempotent_and_spares_what_is_checked_out(
     git_repo: Path, git_cli: Cli
 ) -> None:
@@ -233,11 +220,6 @@ async def test_names_are_names_and_never_options_or_expressions(git_repo: Path) 
     head = await branches.head("main")
     assert head is not None
     assert await branches.commit_exists(head)
-
-
-async def test_changed_between_lists_the_files(git_repo: Path, git_cli: Cli) -> None:
-    head = commit_on(git_cli, git_repo, "agent/a", {"new.txt": "1", "src/app.py": "2"})
-    assert await BranchManager(git_repo).changed_between("main", head) == ("new.txt", "src/app.py")
 
 
 @pytest.mark.usefixtures("git_home")

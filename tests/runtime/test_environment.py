@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from runtime.code_origin.working_trees import Trees
 from runtime.commands import CommandRunner
 from runtime.environment import at_home_in, cleared
 from runtime.process import SpawnOrder, TerminalManager
-from runtime.right_code.trees import Trees
 
 
 def program(folder: Path, name: str, said: str) -> Path:

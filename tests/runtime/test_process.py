@@ -13,20 +13,13 @@ from typing import TYPE_CHECKING, Never
 
 import pytest
 
-from runtime import proctable
+from runtime import proc_table
 from runtime.errors import ShortageError, SpawnError
 from runtime.process import ProcessExit, TerminalManager
-from tests.runtime.process_fixtures import GRACE, Stage, staged, until
+from tests.runtime.process_fixtures import GRACE, Stage, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
-
-
-@pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with staged(tmp_path) as stage:
-        yield stage
 
 
 DUMP = "import json, os; json.dump(dict(os.environ), open('env.json', 'w'))"
@@ -45,10 +38,6 @@ async def test_an_agent_that_ends_before_reading_a_huge_prompt_disturbs_nothing(
     stage.prompt.write_bytes(b"x" * (1 << 20))
     process = await stage.sh("exit 3")
     assert (await process.sweep(GRACE)).exit == ProcessExit(3, None)
-
-
-async def test_exit_code_is_reported(stage: Stage) -> None:
-    assert await (await stage.sh("exit 41")).wait() == ProcessExit(41, None)
 
 
 async def test_a_signal_that_ended_the_process_is_reported(stage: Stage) -> None:
@@ -113,6 +102,7 @@ async def test_nothing_of_the_runners_environment_passes_but_the_allow_list(
         "HTTPS_PROXY": "http://proxy:3128",
         "LOOPWRIGHT_TASK_ID": "T001",
         "LOOPWRIGHT_SPAWN_ID": order.spawn_id,
+        "LOOPWRIGHT_MACHINE_ID": terminals.machine,
     }
 
 
@@ -123,23 +113,11 @@ async def test_no_descriptor_of_the_runner_reaches_the_child(stage: Stage) -> No
     assert "secret" not in stage.log.read_text()
 
 
-async def test_a_command_that_does_not_exist_is_refused_with_what_to_do(stage: Stage) -> None:
-    with pytest.raises(SpawnError, match=r"no-such-agent was not found .* Install it"):
-        await stage.terminals.spawn(stage.order("no-such-agent"))
-
-
-async def test_a_command_that_is_not_executable_is_refused(stage: Stage) -> None:
-    program = stage.folder / "agent"
-    program.write_text("#!/bin/sh\n")
-    with pytest.raises(SpawnError, match=r"may not be executed. .*chmod"):
-        await stage.terminals.spawn(stage.order("./agent"))
-
-
 async def test_a_script_without_a_first_line_is_refused(stage: Stage) -> None:
     program = stage.folder / "agent"
     program.write_text("echo hello\n")
     program.chmod(0o755)
-    with pytest.raises(SpawnError, match="first line name a shell"):
+    with pytest.raises(SpawnError, match="first line"):
         await stage.terminals.spawn(stage.order("./agent"))
 
 
@@ -164,7 +142,7 @@ async def test_a_process_that_cannot_be_identified_is_ended_and_not_left_unknown
         started.append(pid)
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(proctable, "start_of", refused)
+    monkeypatch.setattr(proc_table, "start_of", refused)
     with pytest.raises(ShortageError, match="EMFILE"):
         await stage.sh("sleep 600")
     assert len(started) == 1
@@ -180,12 +158,12 @@ async def test_an_empty_command_is_refused(stage: Stage) -> None:
 async def test_the_identity_names_the_process_beyond_doubt(stage: Stage) -> None:
     process = await stage.sh("exec sleep 60")
     identity = process.identity
-    row = proctable.read_row(identity.pid)
+    row = proc_table.read_row(identity.pid)
     assert row is not None
     assert identity.start_time == row.start > 0
-    assert identity.boot_id == proctable.boot_id() != ""
+    assert identity.boot_id == proc_table.boot_id() != ""
     assert identity.mark == process.order.spawn_id
-    await until(lambda: proctable.read_mark(identity.pid) == identity.mark)
+    await until(lambda: proc_table.read_mark(identity.pid) == identity.mark)
     await process.stop(GRACE)
 
 
@@ -221,7 +199,7 @@ async def test_fifty_processes_at_once_each_report_their_own_exit(stage: Stage) 
 async def test_nothing_is_left_of_processes_that_ended(stage: Stage) -> None:
     def resources() -> tuple[int, list[int], int]:
         descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # a count
-        return descriptors, sorted(proctable.own_children()), threading.active_count()
+        return descriptors, sorted(proc_table.own_children()), threading.active_count()
 
     await (await stage.sh("true")).sweep(GRACE)  # the loop's own descriptors are there by now
     before = resources()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runtime.errors import GitError, ShortageError, SpawnError
-from runtime.gitcall import GitCall
+from runtime.git.command import GitCall
 from runtime.shortage import said_by_program, shortage_of
 
 if TYPE_CHECKING:

@@ -17,10 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lifecycle.plan import Agent, Task
-from lifecycle.settings import Settings
-from runtime.masking import Masker
-from tests.orchestrator.filled import loop_of
+from runtime.masking.masker import Masker
 from tests.orchestrator.loopkit import World, until
 
 if TYPE_CHECKING:
@@ -249,25 +246,3 @@ def test_the_search_finds_every_form_that_it_looks_for(tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"a " + whole + b" b")
         assert name in written(tmp_path)["file"]
         assert found_in(masker.mask_bytes(b"a " + whole + b" b")) == set(), name
-
-
-async def test_without_masking_the_same_search_finds_them(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The attack: the same loop with a masker that learns nothing."""
-    monkeypatch.setattr(Masker, "learn", lambda *_: None)
-    for name, value in environment().items():
-        monkeypatch.setenv(name, value)
-    command = tuple(world.script("bare", story()["attempts"]["default"]).split())
-    agent = Agent(agent_id="agent-T001", command=command, env={"PLAN_TOKEN": GIVEN})
-    task = Task(id="T001", title=f"use {FORGE}", verify=(f"echo {FORGE}; exit 1",))
-    short = Settings(max_retries=1, retry_interval=0.01, baseline=False, pass_env=("MODEL_KEY",))
-    result = await loop_of(world.repo, settings=short).run_agent_loop(agent, task)
-    assert result.result_type == "max_retries"
-    leaks = written(world.repo / ".loopwright")
-    assert leaks["logs/agent-T001/1.log"] >= {
-        f"{name} {form}"
-        for name in ("MODEL_KEY", "PLAN_TOKEN", "GITHUB_TOKEN")
-        for form in ("plain", "json", "json in json", "quoted", "base64 after two")
-    }
-    assert any("GITHUB_TOKEN plain" in found for path, found in leaks.items() if "state.db" in path)

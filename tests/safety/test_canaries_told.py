@@ -16,30 +16,32 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from ci.events import CIEvent, CIEventType, Detail
-from ci.merging import Rules
-from ci.remote import RemoteProvider
-from lifecycle.joints import surroundings
+from ci.events import Check, CheckState, CIEvent, CIEventType
+from ci.forge.merge_rules import Rules
+from ci.forge.provider import RemoteProvider
+from lifecycle.clock import SystemClock
+from lifecycle.engine.ci_ports import provider_ports
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.machine import events as on
-from lifecycle.masking import masked
+from lifecycle.mask_values import masked
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, Plan, Task
+from lifecycle.services import MachineServices, SharedServices
 from lifecycle.settings import Settings
-from lifecycle.store.memory import MemoryStore
-from lifecycle.store.sqlite import SqliteStore
+from lifecycle.store.sqlite.store import SqliteStore
 from runtime.branches import BranchManager
-from runtime.masking import Masker
+from runtime.masking.masker import Masker
 from runtime.process import TerminalManager
-from runtime.remotes import GitRemote
+from runtime.remote.remote import GitRemote
 from runtime.workspace import WorkspaceManager
-from tests.ci.gitea_world import gitea_world
+from tests.ci.forge.remote_world import no_header
+from tests.ci.gitea.gitea_world import GiteaWorld
 from tests.ci.ports import IDENTITY, git
-from tests.ci.remote_world import no_header
 from tests.lifecycle import reporting
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from tests.ci.gitea_world import GiteaWorld
+    from lifecycle.record import AgentLifecycle
 
 ROOT = Path(__file__).parents[2]
 AGENT, OTHER = "agent-T001", "agent-T002"
@@ -106,7 +108,7 @@ class Told:
 
     def __init__(self, served: GiteaWorld, folder: Path, store: SqliteStore) -> None:
         self.served, self.folder, self.store = served, folder, store
-        self.paths = Paths.of(served.repo)
+        self.paths = Paths.of(served.origin.repo)
         self.agent = Agent(
             agent_id=AGENT,
             adapter="claude",
@@ -120,32 +122,31 @@ class Told:
             tags=(canary("tag"),),
             base="main",
         )
-        terminals = TerminalManager(served.repo)
+        terminals = TerminalManager(served.origin.repo)
         self.masker = terminals.masker
         self.loop = AgentLifecycleLoop(
-            repo_dir=served.repo,
+            repo_dir=served.origin.repo,
             plan=Plan(tasks=(self.task,)),
             ci_provider=RemoteProvider(served.forge, rules=Rules, header=no_header),
             terminal_manager=terminals,
-            branch_manager=BranchManager(served.repo),
-            workspace_manager=WorkspaceManager(served.repo),
+            branch_manager=BranchManager(served.origin.repo),
+            workspace_manager=WorkspaceManager(served.origin.repo),
             store=store,
             settings=Settings(
                 retry_interval=0.01, stop_grace=0.3, baseline=False, max_retries=5,
                 breakpoint_check_interval=0.1, tool_server="off",
             ),
-            remote=GitRemote(served.repo, url=str(served.bare), environ=IDENTITY),
+            remote=GitRemote(served.origin.repo, url=str(served.origin.bare), environ=IDENTITY),
         )  # fmt: skip
 
     async def comes_to(self, *states: str) -> Any:
         """Wait until it is in one of these work states."""
-        deadline = time.monotonic() + 5
-        while True:
+
+        async def there() -> AgentLifecycle | None:
             record = await self.store.get(AGENT)
-            if record is not None and type(record.work).__name__ in states:
-                return record
-            assert time.monotonic() < deadline, f"{states}, not {record and record.work}"
-            await asyncio.sleep(0.01)
+            return record if record and type(record.work).__name__ in states else None
+
+        return await until(there, f"it is {states}")
 
     async def ask(self, event: type[on.PersonEvent], **more: Any) -> None:
         asked = event(at=time.time(), by="Ada", **more)  # noqa: TID251  # people have clocks
@@ -194,32 +195,30 @@ class Told:
         await self.comes_to("AwaitingHuman", "Blocked")
 
     async def attempt(self, number: int) -> None:
-        deadline = time.monotonic() + 5
-        while not any(row.attempt >= number for row in await self.store.attempts(AGENT)):
-            assert time.monotonic() < deadline, (
-                number,
-                [(e.before, str(e.event)[:150]) for e in await self.store.journal(AGENT)][-6:],
-            )
-            await asyncio.sleep(0.01)
+        async def made() -> bool:
+            return any(row.attempt >= number for row in await self.store.attempts(AGENT))
+
+        await until(made, f"attempt {number} is made")
 
     async def opened(self) -> tuple[int, str]:
         """Wait for the pull request at the forge."""
-        deadline = time.monotonic() + 5
-        while not self.served.served.pulls:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
+
+        async def known() -> bool:
+            return (await self.comes_to("PrPending")).work.number is not None
+
+        await until(known, "it knows its pull request")
         number, pull = next(iter(self.served.served.pulls.items()))
-        while (await self.comes_to("PrPending")).work.number is None:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
         return number, pull.head
 
     async def hears(self, kind: CIEventType, number: int, head: str) -> None:
         remark = kind is CIEventType.PR_CHANGES_REQUESTED
         names = ("file of a remark", "remark", "page of a remark")
         title, text, page = names if remark else ("check", "log of a check", "page of a check")
-        detail = Detail(
-            title=canary(title), text=canary(text), url=f"https://ci.example/{canary(page)}"
+        detail = Check(
+            name=canary(title),
+            state=CheckState.FAILED,
+            excerpt=canary(text),
+            url=f"https://ci.example/{canary(page)}",
         )
         heard = CIEvent(
             type=kind, event_id=f"{kind} {number}", at=time.time(),  # noqa: TID251  # as a provider
@@ -264,10 +263,10 @@ async def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, set
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    async with gitea_world(tmp_path / "served") as served:
-        git(served.repo, "config", "user.name", "Ada")
-        git(served.repo, "config", "user.email", "ada@example.org")
-        paths = Paths.of(served.repo)
+    async with GiteaWorld.running(tmp_path / "served") as served:
+        git(served.origin.repo, "config", "user.name", "Ada")
+        git(served.origin.repo, "config", "user.email", "ada@example.org")
+        paths = Paths.of(served.origin.repo)
         paths.root.mkdir(exist_ok=True)
         async with await SqliteStore.open(paths.database) as store:
             scene = Told(served, tmp_path, store)
@@ -299,13 +298,18 @@ async def test_what_a_provider_keeps_for_itself_is_masked_too(
     tmp_path: Path, masker: Masker
 ) -> None:
     """Its memory of reviews, checks and events is written before a lifecycle hears of them."""
-    store, nothing = MemoryStore(), cast("Any", None)
-    kept = surroundings(
-        branches=nothing, checkouts=nothing, commands=nothing, store=store, now=time.time,  # noqa: TID251  # its own
-        folder=tmp_path, terminals=nothing, call_at=nothing, remote=None,
-        other_code=lambda _folder, _commands: (), masker=masker,
-        made=lambda _folder: (),
-    ).documents  # fmt: skip
+    store, clock, nothing = SqliteStore.in_memory(), SystemClock(), cast("Any", None)
+    shared = SharedServices(
+        store=store, clock=clock, settings=Settings, masker=masker,
+        accounts=nothing, slots=nothing, base_commits=nothing,
+    )  # fmt: skip
+    machine = MachineServices(
+        shared=shared, repo=tmp_path, paths=Paths.of(tmp_path),
+        workspaces=nothing, terminals=nothing, branches=nothing, checkouts=nothing,
+        commands=nothing, setup_facts=nothing, ports=nothing, watcher=nothing,
+        builder=nothing, sandbox=nothing,
+    )  # fmt: skip
+    kept = provider_ports(machine, remote=None).documents
     await kept.put("memory", "1", {"reviews": [{"body": f"mind {canary('remark')}", "number": 7}]})
     told = "***KEY***" if masker else canary("remark")
     assert await kept.all("memory") == {"1": {"reviews": [{"body": f"mind {told}", "number": 7}]}}

@@ -12,24 +12,23 @@ from random import Random
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from communication.mailbox import Mailbox
-from lifecycle.context import (
-    Answer,
+from lifecycle.context.facts import (
+    AnswerFact,
     Blocker,
     CIFacts,
-    Commit,
+    CommitFact,
     Communications,
-    ContextBuilder,
-    ContextSnapshot,
     FailedCheck,
-    FileChange,
+    FileChangeFact,
     GateResult,
     Guidance,
     LedgerEntry,
-    Outcome,
-    PullRequest,
-    Remark,
-    Request,
+    OutcomeFact,
+    PullRequestFact,
+    RemarkFact,
+    RequestFact,
 )
+from lifecycle.context.snapshot import ContextBuilder, ContextSnapshot
 from lifecycle.machine import events as on
 from lifecycle.machine.policy import Policy
 from lifecycle.machine.states import About, Gate
@@ -38,12 +37,12 @@ from lifecycle.paths import Paths
 from lifecycle.plan import Task
 from lifecycle.record import AgentLifecycle
 from lifecycle.settings import Settings
-from lifecycle.store.memory import MemoryStore
-from orchestrator.summaries import Shown, Summaries
-from runtime.masking import Masker
+from lifecycle.store.sqlite.store import SqliteStore
+from orchestrator.control.summaries import ShownSummary, Summaries
+from runtime.masking.masker import Masker
 from templates.fence import disarmed, fence, unmarked
 from templates.renderer import Renderer
-from tests.machine import playbook
+from tests.lifecycle.machine import playbook
 from tests.safety.corpus import HOSTILE
 
 if TYPE_CHECKING:
@@ -128,9 +127,9 @@ def everywhere(text: str, **more: Any) -> ContextSnapshot:
         agent_id="agent-T001",
         captured_at=100.0,
         attempt=3,
-        recent_commits=[Commit(sha="1234567890ab", subject=names["subject"])],
-        changed_files=[FileChange(path=names["path"], kind="M")],
-        dirty_files=[FileChange(path=names["path"])],
+        recent_commits=[CommitFact(sha="1234567890ab", subject=names["subject"])],
+        changed_files=[FileChangeFact(path=names["path"], kind="M")],
+        dirty_files=[FileChangeFact(path=names["path"])],
         branch="agent/T001",
         blockers=[Blocker(what=told, since=1.0, cleared=True, how=told)],
         communications=Communications(
@@ -138,22 +137,22 @@ def everywhere(text: str, **more: Any) -> ContextSnapshot:
             working_on=told,
             done=told,
             next=told,
-            requests=(Request(sender="agent-T002", text=told),),
-            deliveries=(Request(sender="agent-T002", text=told, original=told),),
+            requests=(RequestFact(sender="agent-T002", text=told),),
+            deliveries=(RequestFact(sender="agent-T002", text=told, original=told),),
         ),
         retry_count=1,
         spawn_count=3,
-        last_outcome=Outcome(kind="gate_failed", text=told, evidence=told),
+        last_outcome=OutcomeFact(kind="gate_failed", text=told, evidence=told),
         gates=(GateResult(command="make test", ok=False, code=1, excerpt=told),),
         flagged_files=[told],
         ci=CIFacts(
             status="red",
             sha="12ab",
             failed=(FailedCheck(name=told, summary=told, excerpt=told, url=told),),
-            pr=PullRequest(url=told, number=4, state="open"),
+            pr=PullRequestFact(url=told, number=4, state="open"),
         ),
-        remarks=[Remark(where=told, excerpt=told, url=told)],
-        answer=Answer(answer="Blue", question=told, by="ann"),
+        remarks=[RemarkFact(where=told, excerpt=told, url=told)],
+        answer=AnswerFact(answer="Blue", question=told, by="ann"),
         guidance=[Guidance(text="Use tabs", by="ann")],
         last_words=told,
         ledger=[
@@ -213,10 +212,10 @@ def test_the_difference_of_two_summaries_is_what_they_tell_and_no_marker(tmp_pat
     paths[0].parent.mkdir(parents=True)
     for path, page in zip(paths, pages.values(), strict=True):
         path.write_text(page)
-    known = Summaries(tmp_path, MemoryStore(), record, Settings(), Masker())
+    known = Summaries(tmp_path, SqliteStore.in_memory(), record, Settings(), Masker())
 
     def compared(number: int) -> str:
-        shown = Shown(attempt=number, text=pages[number], path=None, edited=False)
+        shown = ShownSummary(attempt=number, text=pages[number], path=None, edited=False)
         return known.compare(shown)[1]
 
     assert compared(2) == ""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lifecycle.case import facts_of
 from lifecycle.errors import PlanError
-from lifecycle.masking import refuse_markers
+from lifecycle.mask_values import refuse_markers
 from lifecycle.plan import Agent, Task
 from lifecycle.settings import Settings
-from runtime.masking import Masker
+from lifecycle.working_copy import facts_of
+from runtime.masking.masker import Masker
 from tests.orchestrator.filled import loop_of
 from tests.orchestrator.loopkit import DONE, World
 
@@ -48,18 +48,6 @@ async def test_with_its_plan_a_command_runs_with_the_secret_in_it(world: World) 
     result = await loop_of(world.repo, settings=SHORT).run_agent_loop(agent_of(world), task)
     assert result.result_type == "task_complete"
     assert done.read_text() == f"{SECRET}\n"
-
-
-async def test_a_shell_would_run_the_marker(world: World) -> None:
-    """The attack: as a command it means something else, and may succeed."""
-    done = world.folder / "done"
-    _, task = as_kept(agent_of(world), Task(id="T001", verify=(f"echo {SECRET} > {done}",)))
-    assert task.verify == (f"echo {MARKER} > {done}",)
-    given = Task(id="T001", title="x", verify=tuple(each.replace("*", "_") for each in task.verify))
-    agent = agent_of(world)
-    result = await loop_of(world.repo, settings=SHORT).run_agent_loop(agent, given)
-    assert result.result_type == "task_complete"
-    assert done.read_text() == "___API_TOKEN___\n"
 
 
 @pytest.mark.parametrize("where", ["gate", "program"])

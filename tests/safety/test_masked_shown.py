@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lifecycle.audit import Audit
-from lifecycle.context import ContextBuilder
+from lifecycle.context.snapshot import ContextBuilder
 from lifecycle.plan import Agent, Task
 from lifecycle.settings import Settings
-from lifecycle.store.audit_trail import MemoryTrail
-from lifecycle.store.memory import MemoryStore
-from orchestrator.retelling import Retelling
-from orchestrator.settingtrail import SEEN, SettingTrail
+from lifecycle.store.sqlite.store import SqliteStore
+from orchestrator.runner.settings_audit import SEEN, SettingsAudit
+from orchestrator.wording.program_output import ReadableOutput
 from runtime.agents.catalogue import built_in
-from runtime.masking import Masker
+from runtime.masking.masker import Masker
 from templates.renderer import Renderer
 from tests.lifecycle import reporting
 from tests.orchestrator.filled import loop_of
@@ -155,7 +154,7 @@ BEGIN = b'{"type":"system","subtype":"init","session_id":"s","model":"m"}\n'
 def test_words_that_only_the_end_of_a_turn_reports_are_told(
     lines: list[bytes], told: list[str]
 ) -> None:
-    retelling = Retelling(built_in("claude"), lambda: 0.0)
+    retelling = ReadableOutput(built_in("claude"), lambda: 0.0)
     text = "".join(map(retelling.take, lines)) + retelling.end()
     assert text.splitlines() == told
 
@@ -167,12 +166,21 @@ class Held:
     """A trail of settings, and all that is kept of it."""
 
     def __init__(self) -> None:
-        self.store, self.trail, self.masker = MemoryStore(), MemoryTrail(), Masker()
+        self.store, self.masker = SqliteStore.in_memory(), Masker()
+        self.trail = self.store.trail
         self.settings = Settings()
 
-    def trail_of(self) -> SettingTrail:
+    def trail_of(self) -> SettingsAudit:
         audit = Audit(self.trail, now=lambda: 1.0, masker=self.masker)
-        return SettingTrail(audit, self.store, lambda: self.settings, by="ada", masker=self.masker)
+        return SettingsAudit(
+            audit,
+            self.store,
+            lambda: self.settings,
+            by="ada",
+            masker=self.masker,
+            now=float,
+            tell=lambda _: None,
+        )
 
     async def kept(self) -> tuple[dict[str, Any], list[str]]:
         entries = [entry.details for entry in await self.trail.entries()]

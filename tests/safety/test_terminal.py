@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lifecycle.masking import HIDDEN, masked, with_secrets, without_secrets
+from lifecycle.mask_values import HIDDEN, masked, with_secrets, without_secrets
 from lifecycle.plan import Agent, Task
 from lifecycle.settings import Settings
 from orchestrator.cli.main import main
-from orchestrator.view import PlainView
+from orchestrator.wording.live_view import PlainView
 from runtime.errors import SpawnError
-from runtime.masking import Masker
+from runtime.masking.masker import Masker
 from tests.orchestrator.filled import loop_of
 from tests.orchestrator.loopkit import World
 from tests.safety.corpus import HOSTILE

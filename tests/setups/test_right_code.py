@@ -139,13 +139,14 @@ def test_an_editable_install_outside_is_refused_before_the_first_attempt(person:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("person", ["src layout, editable", "npm workspace"], indirect=True)
-def test_a_box_runs_what_the_process_level_runs(person: Person) -> None:
+def test_a_sandbox_runs_what_the_process_level_runs(person: Person) -> None:
     if not gives(isolation="container"):
         return
     # Where the script of the agent, its program and the package managers lie.
     opened = [person.agent().split()[-1], str(ROOT), *person.env["PATH"].split(os.pathsep)[:2]]
     tools = Path(shutil.which("npm", path=person.env["PATH"]) or "").resolve().parents[2]
     outcomes, told = person.runs(
-        LOOPWRIGHT_ISOLATION="container", LOOPWRIGHT_BOX_READABLE="\n".join([*opened, str(tools)])
+        LOOPWRIGHT_ISOLATION="container",
+        LOOPWRIGHT_SANDBOX_READABLE="\n".join([*opened, str(tools)]),
     )
     assert outcomes == ["gate_failed", "task_complete"], told

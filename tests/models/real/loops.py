@@ -12,22 +12,16 @@ import json
 import re
 import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.loop import AgentLifecycleLoop
-from lifecycle.paths import Paths
-from lifecycle.plan import Agent, Plan, Task
-from lifecycle.settings import Settings
-from lifecycle.store.sqlite import SqliteStore
-from orchestrator.why import View, why
-from runtime import proctable
-from runtime.branches import BranchManager
-from runtime.process import TerminalManager
-from runtime.workspace import WorkspaceManager
-from runtime.worktrees_dir import default_worktrees_dir
-from tests.lifecycle.world import git
+from lifecycle.plan import Agent, Task
+from lifecycle.store.sqlite.store import SqliteStore
+from orchestrator.wording.why import why
+from orchestrator.wording.why_facts import WhyContext
+from runtime import proc_table
+from tests.begun import begun
+from tests.lifecycle.world import AGENT, Ground
 from tests.models.clis import order
 from tests.models.script import Say
 from tests.tools.agents.installed import search_path
@@ -35,17 +29,11 @@ from tests.tools.agents.installed import search_path
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from ci.local import LocalCIProvider
-    from lifecycle.machine.events import PersonEvent
-    from lifecycle.machine.states import State
-    from lifecycle.parts import News
-    from lifecycle.record import AgentLifecycle, AttemptRow
+    from ci.local.provider import LocalCIProvider
     from lifecycle.result import LoopResult
-    from lifecycle.store.port import LifecycleStore
     from tests.models.conversation import Conversation, Request
     from tests.models.script import Turn
 
-AGENT = "agent-T001"
 PATIENCE = 110.0
 PROGRAMS: Mapping[str, str] = {
     "claude": "claude",
@@ -103,77 +91,35 @@ class ByAttempt:
         return turns[len(asked) - 1] if len(asked) <= len(turns) else Say("I am done.")
 
 
-@dataclass
-class Real:
+class Real(Ground):
     """One user's repository, the program that works there, and eyes to watch it."""
 
-    name: str
-    folder: Path
-    played: Conversation
-    store: LifecycleStore
-    settings: dict[str, Any]
-    env: dict[str, str]
-    args: tuple[str, ...]
-    files: Mapping[str, str]
-    news: list[News] = field(default_factory=list)
-    _run: asyncio.Task[LoopResult] | None = None
-
-    @property
-    def repo(self) -> Path:
-        return self.folder / "repo"
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
-
-    @property
-    def paths(self) -> Paths:
-        return Paths.of(self.repo)
-
-    @property
-    def workspace(self) -> Path:
-        return default_worktrees_dir(self.repo) / AGENT
-
-    def read_settings(self) -> Settings:
-        return Settings.model_validate(self.settings)
+    def __init__(  # noqa: PLR0913  # what a test may change
+        self,
+        name: str,
+        folder: Path,
+        played: Conversation,
+        *,
+        store: SqliteStore,
+        settings: Mapping[str, Any],
+        env: dict[str, str],
+        args: tuple[str, ...],
+        files: Mapping[str, str],
+    ) -> None:
+        super().__init__(folder, store, settings)
+        self.name, self.played = name, played
+        self.env, self.args, self.files = env, args, files
+        self.home = folder / "home"
+        self._run: asyncio.Task[LoopResult] | None = None
 
     def agent(self) -> Agent:
         return Agent(
             agent_id=AGENT, adapter=PROGRAMS[self.name], args=self.args, env=dict(self.env)
         )
 
-    def task(self, **more: Any) -> Task:
-        return Task.model_validate({"id": "T001", "title": "Calculator", **more})
-
-    async def ask(self, event: type[PersonEvent], **more: Any) -> None:
-        """Ask for something as a person does, and wait until it is answered."""
-        asked: Any = event(at=time.time(), by="Ada", **more)  # noqa: TID251  # people have clocks
-        request = await self.store.ask(AGENT, asked)
-        deadline = time.monotonic() + PATIENCE
-        while (outcome := await self.store.request_outcome(request)) is None:
-            assert time.monotonic() < deadline, "nobody answers"
-            await asyncio.sleep(0.01)
-        assert outcome == "", outcome
-
-    def loop(self, ci: LocalCIProvider | None = None) -> AgentLifecycleLoop:
-        return AgentLifecycleLoop(
-            repo_dir=self.repo,
-            plan=Plan(tasks=(self.task(),)),
-            ci_provider=ci,
-            terminal_manager=TerminalManager(self.repo),
-            branch_manager=BranchManager(self.repo),
-            workspace_manager=WorkspaceManager(self.repo),
-            store=self.store,
-            settings=self.read_settings,
-            observers=(self._hear,),
-        )
-
-    def _hear(self, news: News) -> None:
-        self.news.append(news)
-
     async def run(self, task: Task | None = None, ci: LocalCIProvider | None = None) -> LoopResult:
         """Run the loop to its end."""
-        loop = self.loop(ci)
+        loop = self.loop(ci=ci)
         run = loop.run_agent_loop(self.agent(), task or self.task())
         return await asyncio.wait_for(run, PATIENCE)
 
@@ -191,13 +137,10 @@ class Real:
 
     # --- looking ------------------------------------------------------------------------------
 
-    def git(self, *args: str) -> str:
-        return git(self.repo, *args)
-
     async def until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + PATIENCE
         while not condition():
-            assert time.monotonic() < deadline, f"waited in vain; {self.told()}"
+            assert time.monotonic() < deadline, f"waited too long; {self.told()}"
             if self._run is not None and self._run.done() and not condition():
                 raise AssertionError(f"the loop ended: {self._run.result()}; {self.told()}")
             await asyncio.sleep(0.01)
@@ -206,22 +149,9 @@ class Real:
         """Tell whether the first attempt is over and what follows from it is decided."""
         return any(each.before == "Capturing" != each.after for each in self.news)
 
-    async def record(self) -> AgentLifecycle:
-        found = await self.store.get(AGENT)
-        assert found is not None
-        return found
-
-    async def work(self) -> State:
-        work = (await self.record()).work
-        assert work is not None
-        return work
-
-    async def attempts(self) -> tuple[AttemptRow, ...]:
-        return await self.store.attempts(AGENT)
-
     async def why(self) -> str:
         """Return what `loopwright show --why` says."""
-        view = View(
+        view = WhyContext(
             journal=await self.store.journal(AGENT),
             now=time.time(),  # noqa: TID251  # people have clocks
             when=lambda at: f"{at:.1f}",
@@ -237,8 +167,8 @@ class Real:
     def alive(self) -> list[str]:
         """Return the commands of living processes that began below this folder or at work."""
         found, places = [], (self.folder, self.workspace)
-        for pid in proctable.read_marks():
-            row = proctable.read_row(pid)
+        for pid in proc_table.read_marks():
+            row = proc_table.read_row(pid)
             with contextlib.suppress(OSError):
                 where = Path(f"/proc/{pid}/cwd").readlink()
                 if row and not row.dead and any(map(where.is_relative_to, places)):
@@ -272,12 +202,12 @@ async def real_loop(  # noqa: PLR0913  # what differs between tests
     settled = _settings_of(name, known.env, known.argv, known.files)
     files = {**settled, **PERSONAL, **PROFILE, **(files or {})}
     repo, home, scratch = (folder / each for each in ("repo", "home", "tmp"))
-    for each in (repo, home, scratch):
-        each.mkdir()
+    begun(repo, {"a.txt": "a\n", **INSTRUCTIONS})
+    home.mkdir()
+    scratch.mkdir()
     for path, text in files.items():
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text(text)
-    _commit(repo)
     mine = {
         "HOME": str(home),
         "TMPDIR": str(scratch),
@@ -292,11 +222,11 @@ async def real_loop(  # noqa: PLR0913  # what differs between tests
             name,
             folder,
             played,
-            store,
-            dict(SETTINGS) | settings,
-            {key: value for key, value in whole.items() if value},
-            args,
-            files,
+            store=store,
+            settings=dict(SETTINGS) | settings,
+            env={key: value for key, value in whole.items() if value},
+            args=args,
+            files=files,
         )
         yield real
         left = real.alive()
@@ -317,12 +247,3 @@ def _settings_of(
         settings = "\n".join(word for word in argv if word.startswith("model_provider"))
         found[".codex/config.toml"] = f"{settings}\n{found['.codex/config.toml']}"
     return found
-
-
-def _commit(repo: Path) -> None:
-    git(repo, "init", "-q", "-b", "main")
-    for name, text in {"a.txt": "a\n", **INSTRUCTIONS}.items():
-        (repo / name).write_text(text)
-    git(repo, "add", ".")
-    who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
-    git(repo, *who, "commit", "-qm", "first")

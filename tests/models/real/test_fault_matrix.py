@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lifecycle import monitor
+from lifecycle.attempt import output_monitor
 from lifecycle.machine.events import StopRequested
 from lifecycle.machine.states import BackingOff, Completed, Reason, Rejected, State, Suspended
 from tests.models.clis import NAMES
@@ -80,7 +80,7 @@ async def test_a_fault_is_called_by_its_name_and_paid_by_the_right_one(
 ) -> None:
     row = ROWS[name][case]
     for constant, seconds in row.patience.items():
-        monkeypatch.setattr(monitor, constant, seconds)
+        monkeypatch.setattr(output_monitor, constant, seconds)
     denied = case == "denied"
     turn = ByAttempt({1: TRIES}) if denied else _turn(row)
     played = model_server.play(again=turn)
@@ -111,7 +111,7 @@ async def _as_expected(real: Real, row: Row) -> None:
     assert counted == dict.fromkeys(counted, 0) | ({paid: 1} if paid else {})
     _waits_as_expected(work, row, attempt.ended_at or 0.0)
     if paid == Pays.NOBODY:
-        assert "of what only you can mend" in seen
+        assert "of something that only you can fix" in seen
     else:
         assert seen.startswith("Waiting until")
         assert f"{1 if paid == Pays.RETRY else 0} of 3 retries used" in seen
@@ -146,7 +146,7 @@ async def test_it_goes_on_by_itself_when_a_limit_is_over(
     played = model_server.play(again=ByAttempt({1: limits.get(name, Fault("rate_limit")), 2: DONE}))
     env = _signed_in(name, "limit_with_reset", played)
     if name == "opencode":
-        monkeypatch.setattr(monitor, "HOPELESS_AFTER", 2.0)
+        monkeypatch.setattr(output_monitor, "HOPELESS_AFTER", 2.0)
     settings: dict[str, Any] = {"limit_interval": 0.2, "limit_margin": 0.2}
     async with real_loop(name, tmp_path, played, env={**ALL, **env}, **settings) as real:
         result = await real.run()

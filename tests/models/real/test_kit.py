@@ -15,9 +15,9 @@ import pytest
 from orchestrator.conformance import prompts
 from orchestrator.conformance.cases import CASES
 from orchestrator.conformance.kit import conduct
-from orchestrator.conformance.subject import Bounds, Subject
+from orchestrator.conformance.subject import AgentUnderTest, Bounds
 from orchestrator.conformance.verdict import Mark
-from runtime.agents.adapter import Request as Wanted
+from runtime.agents.adapter import LaunchRequest as Wanted
 from runtime.agents.catalogue import built_in
 from tests.models.clis import NAMES, order
 from tests.models.script import Say, Shell, answer
@@ -84,7 +84,7 @@ COMMANDS: Mapping[str, str] = {
 }
 
 
-def _subject(name: str, played: Conversation, home: Path) -> Subject:
+def _subject(name: str, played: Conversation, home: Path) -> AgentUnderTest:
     by_hand = order(name, played.url, played.key)
     files = dict(by_hand.files)
     own = {key: value for key, value in by_hand.env.items() if key != "OPENCODE_CONFIG_CONTENT"}
@@ -97,7 +97,7 @@ def _subject(name: str, played: Conversation, home: Path) -> Subject:
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text(text)
     path = f"{search_path()}:{Path(sys.executable).parent}"
-    return Subject(
+    return AgentUnderTest(
         adapter=built_in(name),
         request=Wanted(program=str(program(name)), model=MODELS.get(name, ""), passes=tuple(own)),
         environ={"HOME": str(home), "TMPDIR": str(home), "PATH": path, "LANG": "C.UTF-8", **own},

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci.local import LocalCIProvider
-from lifecycle.machine.states import Ended
+from ci.local.provider import LocalCIProvider
+from communication.mcp.tools import SERVER
 from lifecycle.result import LoopResult, LoopResultType
+from runtime.agents.catalogue import built_in
+from runtime.agents.outcome import Ending
+from tests.lifecycle.world import AGENT
 from tests.models.clis import NAMES
-from tests.models.real.loops import AGENT, PROGRAMS, ByAttempt, Real, real_loop
+from tests.models.real.loops import PROGRAMS, ByAttempt, Real, real_loop
 from tests.models.script import Call, Say, Shell
 
 if TYPE_CHECKING:
@@ -42,11 +45,13 @@ BY_FILE: Mapping[int, Sequence[Turn]] = {
 BY_TOOL: Mapping[int, Sequence[Turn]] = {
     1: (
         Shell(_commit("one.txt")),
+        Call("report_breakpoint", {"type": "blocked"}),
         Call("report_breakpoint", {"type": "blocked", "blocked_on": ["ci"], "reason": "needs CI"}),
         Say(LAST_WORDS[1]),
     ),
     2: (
         Shell(_commit("two.txt")),
+        Call("get_context"),
         Call("report_breakpoint", {"type": "pr_created", "summary": "two files"}),
         Say(LAST_WORDS[2]),
     ),
@@ -81,7 +86,15 @@ async def test_a_whole_loop_by_tool(model_server: ModelServer, tmp_path: Path, n
     model, own = ByAttempt(BY_TOOL), name == "gemini"
     settings: dict[str, Any] = {"tool_server": "on", "private_config": own}
     async with real_loop(name, tmp_path, model_server.play(again=model), **settings) as real:
-        await _whole_loop(real, model, turns=(3, 3, 2))
+        await _whole_loop(real, model, turns=(4, 4, 2))
+    form = built_in(name).mcp
+    assert form is not None
+    offered = {each.replace(".", "__") for each in model.asked[1][0].offered}
+    assert form.tool_name(SERVER, "report_breakpoint") in offered
+    assert "set 'blocked_on'" in model.asked[1][2].words
+    assert "Stop now" in model.asked[1][3].words
+    before, after = (each.words.count("needs CI") for each in model.asked[2][1:3])
+    assert after > before, "what the tool tells of the past came to the model"
 
 
 async def _whole_loop(real: Real, model: ByAttempt, turns: tuple[int, ...]) -> None:
@@ -96,6 +109,7 @@ async def _whole_loop(real: Real, model: ByAttempt, turns: tuple[int, ...]) -> N
         spawn_count=3,
     ), real.told()
     assert real.played.problems == []
+    assert all(each.own_key for each in real.played.requests)
     await _ledger_is_right(real, turns)
     _prompts_were_read(model, turns)
     # Both files came to the user's branch with the pull request, and nothing else did.
@@ -115,7 +129,7 @@ async def _ledger_is_right(real: Real, turns: tuple[int, ...]) -> None:
         report = row.report
         assert report is not None
         assert (row.error, row.program, row.swept) == ("", PROGRAMS[real.name], 0)
-        assert report.ended is Ended.BREAKPOINT
+        assert report.ended is Ending.BREAKPOINT
         assert report.model.startswith(MODELS[real.name])
         assert report.session_id
         assert report.tool_calls == asked - 1

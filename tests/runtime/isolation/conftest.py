@@ -1,4 +1,4 @@
-"""An agent's workspace in a real repository, and the box around it."""
+"""An agent's workspace in a real repository, and the sandbox around it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.isolation.around import Opened, Place, around
-from runtime.worktrees_dir import claim, default_worktrees_dir
+from runtime.isolation.workspace_sandbox import OpenedPaths, SandboxPaths, around
+from runtime.workspaces.worktrees_dir import claim, default_worktrees_dir
 from tests.runtime.isolation.inside import given
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runtime.isolation.box import Box
+    from runtime.isolation.sandbox import Sandbox
 
 IDENTITY = {
     f"GIT_{role}_{part}": value
@@ -24,7 +24,7 @@ IDENTITY = {
 }
 
 
-CLOSED = Opened()
+CLOSED = OpenedPaths()
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Site:
     other: Path
 
     @property
-    def place(self) -> Place:
-        return Place(self.own, self.repo / ".loopwright", self.home, self.repo / ".git")
+    def place(self) -> SandboxPaths:
+        return SandboxPaths(self.own, self.repo / ".loopwright", self.home, self.repo / ".git")
 
-    def box(self, opened: Opened = CLOSED, *, network: bool = False) -> Box | None:
-        """Return the box of one's own workspace; None where this machine has none."""
+    def sandbox(self, opened: OpenedPaths = CLOSED, *, network: bool = False) -> Sandbox | None:
+        """Return the sandbox of one's own workspace; None where this machine has none."""
         choice = given(network=network)
         if choice is None:
             return None

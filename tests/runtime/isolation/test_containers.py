@@ -1,4 +1,4 @@
-"""A box made by podman for real, from a root folder with little more than a shell in it."""
+"""A sandbox made by podman for real, from a root folder with little more than a shell in it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.isolation.box import Box, Engine
+from runtime.isolation.command_line import wrapped
 from runtime.isolation.probe import probe
-from runtime.isolation.wrap import wrapped
+from runtime.isolation.sandbox import Sandbox, SandboxEngine
 from runtime.limits import Limits
 from tests.runtime.isolation.inside import PATIENCE
 from tests.runtime.isolation.test_end import POLITE, heard
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runtime.isolation.wrap import Wrapped
+    from runtime.isolation.command_line import CommandLine
 
 PROGRAMS = ("/bin/sh", "/bin/true", "/bin/cat", "/bin/ls", "/bin/sleep")
 
@@ -42,34 +42,34 @@ def fill(root: Path) -> None:
 
 
 @pytest.fixture
-def contained(tmp_path: Path) -> Iterator[Box | None]:
-    """Return a box of podman; where none can be made, see to it that the reason is told."""
+def contained(tmp_path: Path) -> Iterator[Sandbox | None]:
+    """Return a sandbox of podman; where none can be made, see to it that the reason is told."""
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     fill(root)
     workspace.mkdir()
-    found = probe.__wrapped__(Engine.PODMAN, str(root))
+    found = probe.__wrapped__(SandboxEngine.PODMAN, str(root))
     if not found.works:
         assert found.reason
         assert found.remedy
         yield None
         return
-    yield Box(
+    yield Sandbox(
         workspace,
-        engine=Engine.PODMAN,
+        engine=SandboxEngine.PODMAN,
         program=found.program,
         options=found.options,
         image=str(root),
     )
 
 
-def line_for(box: Box, script: str, limits: Limits | None = None) -> Wrapped:
+def line_for(sandbox: Sandbox, script: str, limits: Limits | None = None) -> CommandLine:
     spawn = f"test-{uuid.uuid4().hex}"
     env = {"HOME": "/root", "NOTE": "a note", "LOOPWRIGHT_SPAWN_ID": spawn}
     env["PATH"] = os.environ["PATH"]
-    return wrapped(("/bin/sh", "-c", script), box.workspace, env, box, limits)
+    return wrapped(("/bin/sh", "-c", script), sandbox.workspace, env, sandbox, limits)
 
 
-def said(line: Wrapped) -> str:
+def said(line: CommandLine) -> str:
     done = subprocess.run(
         line.command,
         env=line.env,
@@ -83,7 +83,7 @@ def said(line: Wrapped) -> str:
     return done.stdout
 
 
-def clean_up(line: Wrapped) -> str:
+def clean_up(line: CommandLine) -> str:
     """Remove the container, and tell what is left of it."""
     subprocess.run(line.cleanup, env=line.env, capture_output=True, check=True, timeout=PATIENCE)
     name = line.cleanup[-1]
@@ -91,7 +91,7 @@ def clean_up(line: Wrapped) -> str:
     return subprocess.run(listing, env=line.env, capture_output=True, text=True, check=True).stdout
 
 
-def test_a_container_holds_its_claims(contained: Box | None) -> None:
+def test_a_container_holds_its_claims(contained: Sandbox | None) -> None:
     if contained is None:
         return
     script = (
@@ -109,9 +109,9 @@ def test_a_container_holds_its_claims(contained: Box | None) -> None:
     assert (contained.workspace / "f").stat().st_uid == os.getuid()
 
 
-def told_to_end(box: Box) -> tuple[str, int]:
+def told_to_end(sandbox: Sandbox) -> tuple[str, int]:
     """Tell a container that has begun to end; return its last word and its exit."""
-    line = line_for(box, POLITE)
+    line = line_for(sandbox, POLITE)
     with subprocess.Popen(line.command, env=line.env, stdout=subprocess.PIPE, text=True) as polite:
         assert heard(polite) == "up"
         polite.terminate()
@@ -121,7 +121,7 @@ def told_to_end(box: Box) -> tuple[str, int]:
 
 
 def test_a_container_ends_when_told_and_is_removed_when_its_starter_was_killed(
-    contained: Box | None,
+    contained: Sandbox | None,
 ) -> None:
     if contained is None:
         return

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from runtime.setup.copies import copy_in, named, signature
-from runtime.setup.facts import SetupFacts
+from runtime.setup.facts import GitSetupFacts
 from tests.lifecycle.world import git
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def test_no_folder_behind_a_link_that_git_tracks_is_looked_through(tmp_path: Pat
     os.utime(disk, (0, 1))
     for pattern in ("packages/*/**/.env", "packages/*", "packages", "packages/**/.env"):
         assert named(repo, [pattern], (), {"packages/lnk"}) == both
-    assert disk.stat().st_atime == 0, "whoever lists a folder leaves a later time"
+    assert disk.stat().st_atime == 0, "listing a folder leaves a later time"
     (repo / "own").symlink_to(disk)
     assert named(repo, ["own/**/.env"], (), {"packages/lnk"}) == ("own/deep/.env",)
 
@@ -111,7 +111,7 @@ async def test_the_include_file_names_what_no_commit_holds(tmp_path: Path) -> No
     (repo / ".gitignore").write_text(".env\n.venv\nnode_modules\n")
     git(repo, "add", "tracked.env", ".gitignore")
     git(repo, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "one")
-    facts = SetupFacts(repo)
+    facts = GitSetupFacts(repo)
     assert await facts.included() == ()
     (repo / ".worktreeinclude").write_text("# secrets\n*.env\n.env\n!skip.env\n.venv\n")
     assert await facts.included() == (".env", "app/.env")

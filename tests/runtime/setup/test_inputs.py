@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.setup.facts import SetupFacts
+from runtime.setup.facts import GitSetupFacts
 from runtime.setup.globs import matches, refusal
 from runtime.setup.inputs import Tree, digest, inputs_of
 from tests.lifecycle.world import git
@@ -106,9 +106,9 @@ async def test_a_commit_is_asked_and_not_the_files(tmp_path: Path) -> None:
     who = ("-c", "user.name=A", "-c", "user.email=a@b")
     git(tmp_path, *who, "commit", "-qm", "one")
     head = git(tmp_path, "rev-parse", "HEAD")
-    facts = SetupFacts(tmp_path)
+    facts = GitSetupFacts(tmp_path)
     before = await facts.tree(head)
     (tmp_path / "uv.lock").write_text("2")
     (tmp_path / ".git" / "index").unlink()
-    assert (await SetupFacts(tmp_path).tree(head)).files == before.files
+    assert (await GitSetupFacts(tmp_path).tree(head)).files == before.files
     assert inputs_of(before, ["uv sync"], ()) == ("uv.lock",)

@@ -10,16 +10,12 @@ packages pin theirs, so that all that is run has one version; only what would bu
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from tests.tools import npm_tools
-from tests.tools.npm_tools import NpmError, node
+from tests.tools.npm_tools import NpmError, cached, node, npm
 
 HERE = Path(__file__).parent
 PACKAGES = HERE / "package.json"
@@ -27,23 +23,13 @@ NAMES = ("claude", "codex", "gemini", "opencode")
 LINKED = ("@anthropic-ai/claude-code", "opencode-ai")
 """Packages whose scripts must run, as they put the native program where npm's link points."""
 FLAGS = ("--no-audit", "--no-fund", "--no-progress", "--no-package-lock")
-PATIENCE = 300
-"""Seconds that npm may take."""
-CACHE = npm_tools._cache()
-"""Found when this is imported, as tests get a home of their own."""
+FOLDER = f"agents-{hashlib.sha256(PACKAGES.read_bytes()).hexdigest()[:16]}"
+"""Of the cache."""
 
 
 def installed() -> Path:
     """Return the folder with `node_modules`, after installing it if it is not there."""
-    folder = CACHE / f"agents-{hashlib.sha256(PACKAGES.read_bytes()).hexdigest()[:16]}"
-    if folder.is_dir():
-        return folder
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "agents.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.is_dir():
-            _install(folder)
-    return folder
+    return cached(FOLDER, _install)
 
 
 def program(name: str) -> Path:
@@ -55,44 +41,14 @@ def program(name: str) -> Path:
 
 def search_path() -> str:
     """Return a PATH that finds all of them, the Node they need, and the system's shell."""
-    return os.pathsep.join([str(installed() / "node_modules" / ".bin"), *_beside_them()])
-
-
-def _beside_them() -> list[str]:
-    return [str(node().parent), *os.defpath.split(os.pathsep)]
+    found = (installed() / "node_modules" / ".bin", node().parent)
+    return os.pathsep.join([*map(str, found), *os.defpath.split(os.pathsep)])
 
 
 def _install(folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="installing-") as scratch:
-        made = Path(scratch) / "agents"
-        made.mkdir()
-        (made / PACKAGES.name).write_bytes(PACKAGES.read_bytes())
-        _npm(made, "install", "--ignore-scripts", *FLAGS)
-        _npm(made, "rebuild", "--ignore-scripts=false", "--offline", *LINKED)
-        # All at once: whoever sees the folder sees it whole.
-        made.rename(folder)
-
-
-def _npm(where: Path, *words: str) -> None:
-    npm = node().parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    try:
-        done = subprocess.run(
-            [node(), npm, *words],
-            cwd=where,
-            env={**os.environ, "PATH": os.pathsep.join(_beside_them())},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise NpmError(f"`npm {words[0]}` in {where} took more than {PATIENCE} s") from None
-    if done.returncode:
-        raise NpmError(
-            f"`npm {words[0]}` for {PACKAGES} failed with {done.returncode}; is the npm registry "
-            f"reachable? It said:\n{(done.stdout + done.stderr)[-2000:]}"
-        )
+    (folder / PACKAGES.name).write_bytes(PACKAGES.read_bytes())
+    npm(folder, "install", "--ignore-scripts", *FLAGS)
+    npm(folder, "rebuild", "--ignore-scripts=false", "--offline", *LINKED)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Several providers as one."""

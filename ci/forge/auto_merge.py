@@ -1,0 +1,76 @@
+"""Merging a pull request automatically: only where nothing speaks against it.
+
+Owns re-checking everything right before the merge, and the extra conditions of automatic merges.
+The conditions of every merge are in `ci.forge.merge_rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ci.errors import ForbiddenError, RefusedError
+from ci.forge.merge_rules import objection
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ci.forge.merge_rules import Rules
+    from ci.forge.protocol import Forge, ForgePull, Reviews
+    from ci.forge.triage import CheckTriage
+    from ci.interface import CIWatch
+    from ci.ports import MergeObjection
+    from ci.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class AutoMerge:
+    """Automatic merges on one forge."""
+
+    forge: Forge
+    triage: CheckTriage
+    rules: Callable[[], Rules]
+    now: Callable[[], float]
+    comes_along: MergeObjection
+    against: Callable[[str, str], Awaitable[str]] | None = None
+    """Returns why a head must not be merged into a base automatically, or nothing."""
+
+    async def merge(
+        self, watch: CIWatch, pull: ForgePull, verdict: Verdict, reviews: Reviews
+    ) -> tuple[bool, str]:
+        """Merge if enabled and nothing speaks against it; return whether, and why not."""
+        if pull.queued:
+            return False, "; it is in the merge queue"
+        if not self.rules().auto_merge:
+            return False, ""
+        against = self._against(watch, pull, verdict, reviews)
+        if not against and self.against is not None:
+            against = await self.against(pull.base, pull.head_sha)
+        if not against:
+            # Cached facts may be old: everything is checked again right now.
+            found = await self.forge.pull(pull.number)
+            if found is None:
+                return False, ""
+            checks = await self.triage.checks(found.head_sha)
+            verdict = self.triage.verdict(found.head_sha, checks)
+            against = self._against(watch, found, verdict, await self.forge.reviews(found))
+            against = against or await self.comes_along(pull.branch, watch.sha, pull.base)
+        if against:
+            return False, f"; not merged yet: {against}"
+        try:
+            result = await self.forge.merge(
+                pull, sha=watch.sha, method=self.rules().merge_method, message=""
+            )
+        except (RefusedError, ForbiddenError) as refusal:
+            return False, f"; not merged yet: {refusal}"
+        return result.merged, "" if result.merged else f"; not merged yet: {result.reason}"
+
+    def _against(self, watch: CIWatch, pull: ForgePull, verdict: Verdict, reviews: Reviews) -> str:
+        """Return why it must not be merged automatically; stricter than for a person."""
+        if pull.head_sha != watch.sha:
+            return f"its head {pull.head_sha[:12]} is not a commit of this agent"
+        if pull.mergeable is None:
+            return "the forge has not computed yet whether it can be merged"
+        if self.now() < self.triage.grace_end(pull.head_sha):
+            return "more checks may still begin"
+        return objection(pull, verdict, reviews, self.rules(), sha=watch.sha)

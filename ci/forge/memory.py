@@ -1,0 +1,141 @@
+"""What a provider remembers about a forge between two requests, also across a restart.
+
+Owns the documents of `ci.forge.provider` and their form. Decides nothing: losing any of it costs a
+repeated request or event, never data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ci.ports import Documents
+
+FORGOTTEN_AFTER = 30 * 86_400.0
+HEADS_KEPT = 50
+"""Earlier heads of a branch that are remembered as ours."""
+
+
+class Memory:
+    """Documents in four collections, read once and written through."""
+
+    def __init__(self, name: str, now: Callable[[], float]) -> None:
+        self._name = name
+        self._now = now
+        self._documents: Documents | None = None
+        self._collections: dict[str, dict[str, dict[str, Any]]] = {}
+
+    async def open(self, documents: Documents) -> None:
+        """Read the documents, and delete old ones."""
+        self._documents = documents
+        for kind in ("heads", "seen", "told", "waits"):
+            self._collections[kind] = dict(await documents.all(self._collection(kind)))
+        oldest = self._now() - FORGOTTEN_AFTER
+        for kind in ("heads", "seen", "told"):
+            for key, body in tuple(self._collections[kind].items()):
+                if float(body.get("at", 0.0)) < oldest:
+                    await self._forget(kind, key)
+        for key in tuple(self._collections["waits"]):
+            # Whatever still waits registers again.
+            await self._forget("waits", key)
+
+    # --- heads to be pushed ----------------------------------------------------------------
+
+    def wanted(self, branch: str) -> str:
+        """Return the commit to be pushed to the branch; empty if there is none."""
+        return str(self._body("heads", branch).get("sha", ""))
+
+    def there(self, branch: str) -> str | None:
+        """Return the last known remote head of the branch."""
+        return self._body("heads", branch).get("there")
+
+    def ours(self, branch: str, sha: str) -> bool:
+        """Return whether this was a head of the branch pushed by us."""
+        body = self._body("heads", branch)
+        return sha == body.get("sha") or sha in body.get("before", ())
+
+    async def want(self, branch: str, sha: str) -> None:
+        """Record a new head; the same again changes nothing."""
+        body = self._body("heads", branch)
+        if body.get("sha") != sha:
+            before = [*body.get("before", ()), *filter(None, [body.get("sha")])][-HEADS_KEPT:]
+            await self._keep("heads", branch, {**body, "sha": sha, "before": before})
+        await self.saw(sha)
+
+    async def pushed(self, branch: str, sha: str) -> None:
+        """Record the remote head of the branch."""
+        await self._keep("heads", branch, {**self._body("heads", branch), "there": sha})
+
+    # --- commits ------------------------------------------------------------------------------
+
+    def since(self, sha: str) -> float:
+        """Return when the commit was first seen."""
+        return float(self._body("seen", sha).get("at", self._now()))
+
+    async def saw(self, sha: str) -> None:
+        """Record when the commit was first seen."""
+        if sha and not self._body("seen", sha):
+            await self._keep("seen", sha, {})
+
+    def rerun(self, sha: str) -> tuple[float, tuple[str, ...]] | None:
+        """Return when failed checks of the commit were rerun, and which."""
+        found = self._body("seen", sha).get("rerun")
+        return None if found is None else (float(found["at"]), tuple(found["refs"]))
+
+    async def ran_again(self, sha: str, refs: Sequence[str]) -> None:
+        """Record that failed checks were rerun, so that they are not run a third time."""
+        rerun = {"at": self._now(), "refs": list(refs)}
+        await self._keep("seen", sha, {**self._body("seen", sha), "rerun": rerun})
+
+    # --- remarks ------------------------------------------------------------------------------
+
+    def told(self, number: int) -> frozenset[str]:
+        """Return the keys of the comments that were published already."""
+        return frozenset(self._body("told", str(number)).get("remarks", ()))
+
+    async def tell(self, number: int, keys: Sequence[str]) -> None:
+        """Record these comments as published."""
+        known = sorted({*self.told(number), *keys})
+        await self._keep("told", str(number), {"remarks": known})
+
+    async def untell(self, number: int, keys: Sequence[str]) -> None:
+        """Remove these from the published ones, so that they count as new again."""
+        left = sorted(self.told(number) - set(keys))
+        await self._keep("told", str(number), {"remarks": left})
+
+    # --- the status of each wait, for people --------------------------------------------------
+
+    async def stands(self, key: str, text: str, *, trouble: bool, next_try: float | None) -> None:
+        """Record the status of a wait; written only when it changes."""
+        body = self._body("waits", key)
+        fresh = {"place": self._name, "text": text, "trouble": trouble, "next_try": next_try}
+        if body.get("text") == text and body.get("trouble") == trouble and not next_try:
+            return
+        since = body.get("since") if body.get("text") == text else None
+        await self._keep("waits", key, {**fresh, "since": since or self._now()})
+
+    async def over(self, key: str) -> None:
+        """Delete the status of a wait."""
+        if self._body("waits", key):
+            await self._forget("waits", key)
+
+    # --- documents ----------------------------------------------------------------------------
+
+    def _collection(self, kind: str) -> str:
+        return "ci.waits" if kind == "waits" else f"ci.{self._name}.{kind}"
+
+    def _body(self, kind: str, key: str) -> dict[str, Any]:
+        return self._collections.get(kind, {}).get(key, {})
+
+    async def _keep(self, kind: str, key: str, body: dict[str, Any]) -> None:
+        body.setdefault("at", self._now())
+        self._collections.setdefault(kind, {})[key] = body
+        if self._documents is not None:
+            await self._documents.put(self._collection(kind), key, body)
+
+    async def _forget(self, kind: str, key: str) -> None:
+        self._collections[kind].pop(key, None)
+        if self._documents is not None:
+            await self._documents.delete(self._collection(kind), key)

@@ -1,0 +1,78 @@
+"""Whether Loopwright may merge a pull request: one reason against it is enough. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ci.interface import PullRequestState
+from ci.verdict import VerdictStatus
+
+if TYPE_CHECKING:
+    from ci.forge.protocol import ForgePull, Reviews
+    from ci.verdict import Verdict
+
+PASSING_HINDRANCES = frozenset({"", "unstable", "has_hooks"})
+"""States in which the forge would merge anyway: optional checks, its own hooks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The settings of providers, as read once."""
+
+    require_ci: bool = True
+    """A commit without any check is not green."""
+    checks_grace: float = 120.0
+    """Seconds for which a commit without checks may still get some."""
+    auto_merge: bool = False
+    merge_method: str = "merge"
+    required_reviews: int = 0
+    review_authors: tuple[str, ...] = ()
+    """Whose comments count; empty: everybody who may write to the repository."""
+    wake_on_comments: bool = False
+    rerun_red: bool = False
+    wake_on_base_red: bool = True
+    labels: tuple[str, ...] = ()
+
+
+def objection(
+    pull: ForgePull, verdict: Verdict, reviews: Reviews, rules: Rules, *, sha: str | None = None
+) -> str:
+    """Return why it must not be merged now; empty if it may.
+
+    `sha` is the commit that was reviewed; any other head is refused.
+    """
+    name = f"pull request {pull.number}"
+    wanted = set(reviews.changes_wanted_by)
+    missing = rules.required_reviews - len(set(reviews.approved_by) - wanted)
+    against = (
+        (pull.state is not PullRequestState.OPEN, f"{name} is {pull.state}: open a new one"),
+        (
+            sha is not None and pull.head_sha != sha,
+            f"the head of {name} is {pull.head_sha}, not {sha}: look at it again",
+        ),
+        (verdict.sha != pull.head_sha, f"the verdict is on {verdict.sha}, not on {pull.head_sha}"),
+        (pull.draft, f"{name} is a draft: mark it as ready first"),
+        (pull.mergeable is False, f"{name} conflicts with {pull.base}: merge {pull.base} into it"),
+        (
+            verdict.status not in _allowed(rules),
+            f"{name} is {verdict.status}, not green: {verdict.summary}",
+        ),
+        (bool(wanted), f"{_named(wanted)} asked for changes in {name}"),
+        (missing > 0, f"{name} lacks {missing} of {rules.required_reviews} required approvals"),
+        (
+            pull.hindrance not in PASSING_HINDRANCES,
+            f"the forge does not let {name} be merged now: {pull.hindrance}",
+        ),
+    )
+    return next((text for holds, text in against if holds), "")
+
+
+def _allowed(rules: Rules) -> tuple[VerdictStatus, ...]:
+    if rules.require_ci:
+        return (VerdictStatus.GREEN,)
+    return (VerdictStatus.GREEN, VerdictStatus.NONE)
+
+
+def _named(names: set[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,150 @@
+"""What one forge (GitHub, GitLab, Gitea) can answer and do: the thin side of a provider.
+
+Owns the protocol and the plain forms of answers. A forge keeps no state and decides nothing:
+verdicts, polling and events belong to `ci.forge.provider`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ci.events import ReviewComment  # noqa: TC001  # pydantic reads the annotation at run time
+from ci.interface import PullRequestState  # noqa: TC001  # as above
+from ci.json_model import JsonModel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ci.events import Check
+    from ci.http.client import RateBudget
+    from ci.interface import MergeResult
+
+
+class ForgePull(JsonModel):
+    """A pull or merge request as the forge shows it."""
+
+    number: int
+    url: str
+    branch: str
+    base: str
+    head_sha: str
+    base_sha: str = ""
+    title: str = ""
+    body: str = ""
+    state: PullRequestState
+    draft: bool = False
+    mergeable: bool | None = None
+    """Whether it merges without conflict; None while the forge has not computed it."""
+    hindrance: str = ""
+    """Why the forge would refuse to merge now, in its own word: blocked, behind, draft."""
+    queued: bool = False
+    """It is in the forge's merge queue."""
+    merge_commit: str | None = None
+    ours: bool = True
+    """Its branch belongs to this repository, not to a fork."""
+    created_at: float
+    updated_at: float
+
+
+class Reviews(JsonModel):
+    """What reviewers said so far."""
+
+    approved_by: tuple[str, ...] = ()
+    """Whose newest review approves the current head."""
+    changes_wanted_by: tuple[str, ...] = ()
+    """Whose newest review requests changes."""
+    remarks: tuple[ReviewComment, ...] = ()
+
+
+class Access(JsonModel):
+    """Whether the forge can be used as it is set up; for `doctor`."""
+
+    who: str
+    """The user or app that we are there."""
+    can_read: bool
+    can_write: bool
+    problem: str = ""
+    """What is missing and how to fix it."""
+
+
+class Forge(Protocol):
+    """One repository on one forge. Every method may raise `ForgeError`."""
+
+    name: str
+    """As in the registry, `ci.forge_registry.FORGES`."""
+    place: str
+    """The repository for people: `github.com/owner/name`."""
+
+    @property
+    def budget(self) -> RateBudget:
+        """The remaining rate limit."""
+        ...
+
+    async def checks(self, sha: str) -> tuple[Check, ...]:
+        """Return all checks and statuses of exactly this commit, the newest of each name."""
+        ...
+
+    async def explain(self, sha: str, check: Check) -> Check:
+        """Return the check with the failed job and step named and an excerpt of its log."""
+        ...
+
+    async def rerun(self, sha: str, checks: Sequence[Check]) -> bool:
+        """Rerun failed checks; return whether the forge does so."""
+        ...
+
+    async def head(self, branch: str) -> str | None:
+        """Return the newest remote commit of a branch; None if there is no such branch."""
+        ...
+
+    async def default_branch(self) -> str:
+        """Return the branch that pull requests go into by default."""
+        ...
+
+    async def open_pulls(self) -> tuple[ForgePull, ...]:
+        """Return the open pull requests; `mergeable` need not be known."""
+        ...
+
+    async def pull(self, number: int) -> ForgePull | None:
+        """Return one pull request with all details."""
+        ...
+
+    async def find_pull(self, branch: str) -> ForgePull | None:
+        """Return the newest open pull request of a branch of this repository, else its newest."""
+        ...
+
+    def number_of(self, ref: str) -> int | None:
+        """Return the number that a url of this repository, `#3` or `!3` names; None if none."""
+        ...
+
+    async def create_pull(
+        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
+    ) -> ForgePull:
+        """Open a pull request, or return the one that is already open for the branch."""
+        ...
+
+    async def reviews(self, pull: ForgePull) -> Reviews:
+        """Return what reviewers said, the oldest first."""
+        ...
+
+    async def merge(self, pull: ForgePull, *, sha: str, method: str, message: str) -> MergeResult:
+        """Merge exactly this commit, or put it in the forge's merge queue, or return why not.
+
+        While the forge is still computing whether it merges, this retries for a short time.
+        """
+        ...
+
+    async def close_pull(self, number: int) -> None:
+        """Close without merging."""
+        ...
+
+    async def comment(self, number: int, text: str) -> None:
+        """Write a comment."""
+        ...
+
+    async def access(self) -> Access:
+        """Return what the token allows."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...

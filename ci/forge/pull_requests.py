@@ -1,0 +1,157 @@
+"""Pull requests on a forge, as callers need them: find, open, merge, close.
+
+Owns that only reviewed commits are merged, and that a refusal names its reason. The conditions of a
+merge are in `ci.forge.merge_rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ci.errors import RefusedError, UnknownPullRequestError
+from ci.forge.merge_rules import objection
+from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequest, PullRequestState
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ci.events import CIEvent
+    from ci.forge.events import ForgeEvents
+    from ci.forge.git_sync import GitSync
+    from ci.forge.merge_rules import Rules
+    from ci.forge.protocol import Forge, ForgePull
+    from ci.forge.triage import CheckTriage
+    from ci.ports import MergeObjection, Repository
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequests:
+    """The pull requests of one repository."""
+
+    forge: Forge
+    triage: CheckTriage
+    git_sync: GitSync
+    repository: Repository
+    events: ForgeEvents
+    rules: Callable[[], Rules]
+    publish: Callable[[CIEvent], Awaitable[None]]
+    comes_along: MergeObjection
+    wait_for: Callable[[int], str]
+    """Returns the name of the wait for a pull request, so that its end is published once."""
+
+    async def by_reference(self, ref: str | int) -> PullRequest | None:
+        """Find one: its number, `#3`, or its url."""
+        number = ref if isinstance(ref, int) else self.forge.number_of(ref.strip())
+        found = await self.forge.pull(number) if number is not None else None
+        # A fork may have a branch of the same name, which is not ours.
+        return None if found is None or not found.ours else await self._shown(found)
+
+    async def of_branch(self, branch: str) -> PullRequest | None:
+        """Find the newest open one of a branch, else its newest."""
+        found = await self.forge.find_pull(branch)
+        return None if found is None else await self._shown(found)
+
+    async def create(self, *, branch: str, base: str, title: str, body: str) -> PullRequest:
+        """Open one for a branch that is pushed, or return the one that is open."""
+        made = await self.forge.create_pull(
+            branch=branch,
+            base=base or await self.forge.default_branch(),
+            title=title,
+            body=body,
+            labels=self.rules().labels,
+        )
+        await self.publish(self.events.created(made))
+        return await self._shown(made)
+
+    async def merge(
+        self, number: int, *, expected_sha: str | None, terms: MergeTerms = USUAL_TERMS
+    ) -> MergeResult:
+        """Merge exactly the reviewed commit, if nothing speaks against it."""
+        pull = await self._known(number)
+        if pull.state is PullRequestState.MERGED and expected_sha in {None, pull.head_sha}:
+            return await self._merged(pull)
+        # A push that failed earlier is made now.
+        await self.git_sync.push_missing(pull.branch)
+        pull = await self._known(number)
+        verdict = self.triage.verdict(pull.head_sha, await self.triage.checks(pull.head_sha))
+        reviews, rules = await self.forge.reviews(pull), self.rules()
+        against = await self._unpushed(pull) or objection(
+            pull, verdict, reviews, rules, sha=expected_sha
+        )
+        if not against and not terms.along:
+            against = await self.comes_along(pull.branch, pull.head_sha, pull.base)
+        if against:
+            return await self._refused(pull, against)
+        try:
+            result = await self.forge.merge(
+                pull, sha=pull.head_sha, method=rules.merge_method, message=""
+            )
+        except RefusedError as refusal:
+            return await self._refused(pull, str(refusal))
+        if not result.merged:
+            return await self._refused(pull, result.reason)
+        await self._merged(await self._known(number))
+        return result
+
+    async def _merged(self, pull: ForgePull) -> MergeResult:
+        """Publish the merge, and fast-forward the local base."""
+        note = await self.git_sync.follow_base(pull.base)
+        await self.publish(self.events.merged(pull, note, wait=self.wait_for(pull.number)))
+        return MergeResult(merged=True, commit=pull.merge_commit)
+
+    async def _refused(self, pull: ForgePull, reason: str) -> MergeResult:
+        """Return why, with the files of a conflict, which a forge detects late."""
+        now = await self._known(pull.number)
+        if now.state is PullRequestState.OPEN and now.mergeable is False:
+            files = await self.git_sync.conflicts(pull.branch, pull.base)
+            reason = f"{reason} (both changed {', '.join(files)})"
+        return MergeResult(merged=False, reason=reason)
+
+    async def close(self, number: int) -> PullRequest:
+        """Close without merging; does nothing if it is closed or merged."""
+        pull = await self._known(number)
+        if pull.state is PullRequestState.OPEN:
+            await self.forge.close_pull(number)
+            pull = await self._known(number)
+            await self.publish(self.events.closed(pull))
+        return await self._shown(pull)
+
+    async def _unpushed(self, pull: ForgePull) -> str:
+        """Return why not, if the local branch has commits that the pull request lacks."""
+        here = await self.repository.head(pull.branch)
+        if here is None or here == pull.head_sha or pull.state is not PullRequestState.OPEN:
+            return ""
+        if await self.git_sync.is_behind(pull.branch, here, pull.head_sha):
+            return ""
+        return (
+            f"{pull.branch} here is at {here}, pull request {pull.number} at {pull.head_sha}: the "
+            "local commits are not pushed yet"
+        )
+
+    async def _known(self, number: int) -> ForgePull:
+        found = await self.forge.pull(number)
+        if found is None:
+            raise UnknownPullRequestError(f"{self.forge.place} has no pull request {number}")
+        return found
+
+    async def _shown(self, pull: ForgePull) -> PullRequest:
+        verdict = self.triage.verdict(pull.head_sha, await self.triage.checks(pull.head_sha))
+        conflicts: tuple[str, ...] = ()
+        if pull.mergeable is False and pull.state is PullRequestState.OPEN:
+            conflicts = await self.git_sync.conflicts(pull.branch, pull.base)
+        return PullRequest(
+            number=pull.number,
+            url=pull.url,
+            branch=pull.branch,
+            base=pull.base,
+            head_sha=pull.head_sha,
+            title=pull.title,
+            body=pull.body,
+            state=pull.state,
+            conflicts=conflicts,
+            checks=verdict.status,
+            merge_commit=pull.merge_commit,
+            created_at=pull.created_at,
+            updated_at=pull.updated_at,
+        )

@@ -1,0 +1,176 @@
+"""What the forges share: how a repository is reached over REST, and the common requests.
+
+Must not know any forge's addresses or words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ci.errors import RefusedError
+from ci.forge.json_fields import text
+from ci.http.client import HttpClient
+from ci.interface import PullRequestState
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from ci.forge.protocol import ForgePull
+    from ci.http.circuit_breaker import CircuitBreakers
+    from ci.http.client import RateBudget, Response
+
+_NUMBER = re.compile(r"[#!]?(\d{1,12})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How one repository on a forge is reached."""
+
+    repo: str
+    """owner/name, or more groups before the name."""
+    api: str
+    web_url: str
+    """Where the pages are: https://github.com."""
+    sign: Callable[[], Awaitable[Mapping[str, str]]]
+    """Signs each request; no other part sees a token."""
+    now: Callable[[], float]
+    renew: Callable[[], bool] | None = None
+    """Called when a token was refused; returns whether another one may be available."""
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    breakers: CircuitBreakers | None = None
+    timeout: float = 20.0
+
+    @property
+    def page(self) -> str:
+        """The repository's own page."""
+        return f"{self.web_url.rstrip('/')}/{self.repo}"
+
+    @property
+    def place(self) -> str:
+        """The repository for people: `github.com/owner/name`."""
+        return self.page.partition("://")[2]
+
+    def client(self, advice: str) -> HttpClient:
+        """Create a client; `advice` says what to do about a bad token."""
+        return HttpClient(
+            self.api.rstrip("/"),
+            sign=self.sign,
+            now=self.now,
+            advice=advice,
+            breakers=self.breakers,
+            timeout=self.timeout,
+        )
+
+
+class Client(Protocol):
+    """The client that a forge uses."""
+
+    @property
+    def budget(self) -> RateBudget:
+        """The remaining rate limit."""
+        ...
+
+    async def get(self, path: str) -> Response:
+        """Send a conditional GET."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...
+
+
+class RestForge:
+    """One repository; subclasses add the requests that differ between forges."""
+
+    def __init__(
+        self, connection: Connection, client: Client, *, at: str, pages: Sequence[str]
+    ) -> None:
+        """`at` is the repository's path in the API, `pages` are those of its pull requests."""
+        self.place = connection.place
+        self._client = client
+        self._at = at
+        self._pages = tuple(f"{connection.page}/{each}/".lower() for each in pages)
+
+    @property
+    def budget(self) -> RateBudget:
+        """The remaining rate limit."""
+        return self._client.budget
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._client.aclose()
+
+    async def default_branch(self) -> str:
+        """Return the branch that pull requests go into by default."""
+        return text((await self._client.get(self._at)).body, "default_branch") or "main"
+
+    def number_of(self, ref: str) -> int | None:
+        """Read `3`, `#3`, `!3` or a url of a pull request of this repository."""
+        ref = ref.strip()
+        for page in self._pages:
+            if ref.lower().startswith(page):
+                ref = re.split(r"[/?#]", ref[len(page) :], maxsplit=1)[0]
+                break
+        plain = _NUMBER.fullmatch(ref)
+        return int(plain[1]) if plain is not None else None
+
+    async def pull(self, number: int) -> ForgePull | None:
+        """Return one pull request with all details."""
+        raise NotImplementedError
+
+    async def find_pull(self, branch: str) -> ForgePull | None:
+        """Return the newest open pull request of a branch of this repository, else its newest."""
+        raise NotImplementedError
+
+    async def create_pull(
+        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
+    ) -> ForgePull:
+        """Open a pull request, or adopt the one that is open for the branch."""
+        adopted = await self._open_one(branch)
+        if adopted is not None:
+            return adopted
+        try:
+            return await self._create(branch, base, title, body, labels)
+        except RefusedError:
+            # Somebody may have opened one in between.
+            adopted = await self._open_one(branch)
+            if adopted is None:
+                raise
+            return adopted
+
+    async def close_pull(self, number: int) -> None:
+        """Close without merging; one that is closed or merged stays so."""
+        try:
+            await self._close(number)
+        except RefusedError:
+            seen = await self.pull(number)
+            if seen is None or seen.state is PullRequestState.OPEN:
+                raise
+
+    async def _create(
+        self, branch: str, base: str, title: str, body: str, labels: Sequence[str]
+    ) -> ForgePull:
+        raise NotImplementedError
+
+    async def _close(self, number: int) -> None:
+        raise NotImplementedError
+
+    async def _open_one(self, branch: str) -> ForgePull | None:
+        found = await self.find_pull(branch)
+        return found if found is not None and found.state is PullRequestState.OPEN else None
+
+    async def _there(self) -> None:
+        # What we may not see is also "not found": only if the repository is found, it is gone.
+        await self._client.get(self._at)
+
+
+def newest(pulls: Iterable[ForgePull], branch: str) -> int | None:
+    """Return the number of the newest open pull request of a branch, else of its newest."""
+    return max(
+        ((pull.state is PullRequestState.OPEN, pull.number) for pull in pulls
+         if pull.branch == branch and pull.ours),
+        default=(False, None),
+    )[1]  # fmt: skip

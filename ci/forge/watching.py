@@ -1,0 +1,352 @@
+"""Checks what is watched on a forge and publishes what changed; one round for many waits.
+
+Owns what is checked and in which order. When to check is decided in `ci.forge.poller`, the verdict
+in `ci.forge.triage`, the form of events in `ci.forge.events`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ci.errors import ForgeError, GarbledError, MissingError, RefusedError
+from ci.forge.auto_merge import AutoMerge
+from ci.forge.events import JudgedCommit
+from ci.forge.poller import RECONCILE, PollResult
+from ci.forge.reviews import ReviewTracker
+from ci.interface import PullRequestState, Trouble
+from ci.verdict import VerdictStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ci.events import Check, CIEvent
+    from ci.forge.events import ForgeEvents
+    from ci.forge.git_sync import GitSync
+    from ci.forge.memory import Memory
+    from ci.forge.merge_rules import Rules
+    from ci.forge.protocol import Forge, ForgePull
+    from ci.forge.triage import CheckTriage
+    from ci.interface import CIWatch
+    from ci.ports import MergeObjection
+    from ci.verdict import Verdict
+
+OF_ONE = (MissingError, RefusedError, GarbledError)
+"""Errors that concern one wait only."""
+CATCHES_UP_WITHIN = 120.0
+"""Seconds in which a forge registers a push; later, somebody has reset the branch."""
+UNSURE_LOOKS = 3
+"""Consecutive polls for which a forge may compute whether a pull request merges."""
+YOUNG_FOR = 300.0
+LIST_EVERY_YOUNG = 8.0
+LIST_EVERY = 50.0
+"""Seconds for which the list of open pull requests is reused."""
+
+
+@dataclass(slots=True)
+class WatchState:
+    """What is known of one watch, so that unchanged things cost no request."""
+
+    begun: float
+    reviewing: ReviewTracker
+    pull: ForgePull | None = None
+    looked_at: float = 0.0
+    """When the pull request was last fetched by itself."""
+    verdict: Verdict | None = None
+    checks: tuple[Check, ...] = ()
+    judged_at: float = 0.0
+    green: tuple[Check, ...] = ()
+    """The checks that were published as green."""
+    red: tuple[Check, ...] = ()
+    """The checks that were published as red."""
+    unsure: int = 0
+    """Consecutive polls in which the forge had not computed whether it merges."""
+    behind_since: float | None = None
+    """Since when the forge shows a head of ours that is not the newest."""
+    over: bool = False
+    """It is merged or closed, and will not change."""
+
+
+@dataclass(slots=True)
+class ForgeWatcher:
+    """The watches on one forge."""
+
+    forge: Forge
+    triage: CheckTriage
+    memory: Memory
+    events: ForgeEvents
+    git_sync: GitSync
+    rules: Callable[[], Rules]
+    now: Callable[[], float]
+    publish: Callable[[CIEvent], Awaitable[None]]
+    comes_along: MergeObjection
+    against: Callable[[str, str], Awaitable[str]] | None = None
+    watches: dict[str, CIWatch] = field(default_factory=dict)
+    trouble: Trouble | None = None
+    _auto_merge: AutoMerge = field(init=False)
+    _known: dict[str, WatchState] = field(default_factory=dict)
+    _list: dict[int, ForgePull] = field(default_factory=dict)
+    _listed_at: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self._auto_merge = AutoMerge(
+            self.forge, self.triage, self.rules, self.now, self.comes_along, self.against
+        )
+
+    def begin(self, watch: CIWatch) -> None:
+        """Add a watch, with nothing known yet."""
+        self.watches[watch.key] = watch
+        reviewing = ReviewTracker(
+            self.forge, self.memory, self.events, self.rules, self.now, self.publish
+        )
+        self._known[watch.key] = WatchState(begun=self.now(), reviewing=reviewing)
+
+    def end(self, key: str) -> None:
+        """Remove a watch."""
+        self.watches.pop(key, None)
+        self._known.pop(key, None)
+
+    async def round(self, keys: Mapping[str, bool]) -> Mapping[str, PollResult]:
+        """Check each of these; True where cached facts must not be used."""
+        answers: dict[str, PollResult] = {}
+        try:
+            await self._list_if_needed(keys)
+            for key, uncached in keys.items():
+                answers[key] = await self._look_safely(key, uncached=uncached)
+        except ForgeError as error:
+            rest = tuple(key for key in keys if key not in answers)
+            return {**answers, **await self._nobody_answers(rest, error)}
+        self.trouble = None
+        return answers
+
+    async def _look_safely(self, key: str, *, uncached: bool) -> PollResult:
+        watch = self.watches.get(key)
+        if watch is None:
+            return PollResult(rests=True)
+        try:
+            return await self._look(watch, uncached=uncached)
+        except OF_ONE as error:
+            await self.memory.stands(key, str(error), trouble=True, next_try=error.retry_at)
+            return PollResult(not_before=error.retry_at)
+
+    async def _nobody_answers(
+        self, keys: tuple[str, ...], error: ForgeError
+    ) -> dict[str, PollResult]:
+        since = self.now() if self.trouble is None else self.trouble.since
+        self.trouble = Trouble(
+            place=self.forge.place, text=str(error), since=since, next_try=error.retry_at
+        )
+        for key in keys:
+            await self.memory.stands(key, str(error), trouble=True, next_try=error.retry_at)
+        return dict.fromkeys(keys, PollResult(not_before=error.retry_at))
+
+    async def _list_if_needed(self, keys: Mapping[str, bool]) -> None:
+        """Fetch the list of open pull requests once for all; most need no request of their own."""
+        now = self.now()
+        known = [
+            self._known[key]
+            for key, uncached in keys.items()
+            if not uncached and key in self.watches and self.watches[key].number is not None
+        ]
+        if not known:
+            return
+        young = any(now < each.begun + YOUNG_FOR for each in known)
+        if now >= self._listed_at + (LIST_EVERY_YOUNG if young else LIST_EVERY):
+            self._list = {pull.number: pull for pull in await self.forge.open_pulls()}
+            self._listed_at = now
+
+    async def _look(self, watch: CIWatch, *, uncached: bool) -> PollResult:
+        known = self._known[watch.key]
+        if known.over and not uncached:
+            return PollResult(rests=True)
+        owed = await self.git_sync.push_missing(watch.branch)
+        if watch.number is not None:
+            return await self._look_for_pull(watch, watch.number, known, owed, uncached=uncached)
+        if owed:
+            await self.memory.stands(watch.key, owed, trouble=True, next_try=None)
+            return PollResult()
+        return await self._look_at_commit(watch, known)
+
+    async def _look_for_pull(
+        self, watch: CIWatch, number: int, known: WatchState, owed: str, *, uncached: bool
+    ) -> PollResult:
+        before = known.pull
+        pull = await self._pull(number, known, uncached=uncached)
+        if pull is None:
+            text = f"{self.forge.place} no longer knows pull request {number}"
+            await self.memory.stands(watch.key, text, trouble=True, next_try=None)
+            return PollResult()
+        known.pull = pull
+        if pull.state is not PullRequestState.OPEN:
+            known.over = True
+            return await self._tell_end(watch, pull)
+        if owed:
+            return await self._tell_owed(watch, pull, owed)
+        return await self._look_at_pull(watch, known, pull, uncached=uncached or pull is not before)
+
+    async def _tell_owed(self, watch: CIWatch, pull: ForgePull, owed: str) -> PollResult:
+        """Report why a push fails; an agent can merge what somebody else pushed."""
+        await self.memory.stands(watch.key, owed, trouble=True, next_try=None)
+        foreign = await self.git_sync.foreign(watch.branch)
+        key = f"push:{foreign}"
+        if foreign and key not in self.memory.told(pull.number):
+            await self.publish(self.events.pushed_by_others(pull, foreign, at=self.now()))
+            await self.memory.tell(pull.number, [key])
+        return PollResult()
+
+    # --- a commit -----------------------------------------------------------------------------
+
+    async def _look_at_commit(self, watch: CIWatch, known: WatchState) -> PollResult:
+        judged = JudgedCommit(watch.sha, watch.branch, await self.triage.checks(watch.sha))
+        verdict = self.triage.verdict(watch.sha, judged.checks)
+        text = await self._tell_verdict(judged, verdict, known)
+        await self._stands(watch, f"CI of {watch.sha[:12]} is {verdict.status}: {text}")
+        waits = verdict.status is VerdictStatus.PENDING
+        return PollResult(rests=not waits, again_at=self._grace_end(verdict))
+
+    def _is_green(self, verdict: Verdict) -> bool:
+        unchecked = verdict.status is VerdictStatus.NONE and not self.rules().require_ci
+        return verdict.status is VerdictStatus.GREEN or unchecked
+
+    async def _tell_verdict(self, judged: JudgedCommit, verdict: Verdict, known: WatchState) -> str:
+        """Publish a final verdict; return a text for people."""
+        if verdict.status is VerdictStatus.RED:
+            known.green = ()
+            return await self._tell_red(judged, verdict, known)
+        known.red = ()
+        text = verdict.summary
+        if not self._is_green(verdict):
+            return text
+        if judged.checks and known.green == judged.checks:
+            return text
+        known.green = judged.checks
+        if verdict.status is VerdictStatus.NONE:
+            text = "no check ran on it, which counts as green here (require_ci = false)"
+        elif self.triage.ran_again(judged.sha):
+            text = f"{text}; it was red first and passed when it was rerun"
+        await self.publish(self.events.green(judged, text, at=self.now()))
+        return text
+
+    async def _tell_red(self, judged: JudgedCommit, verdict: Verdict, known: WatchState) -> str:
+        """Publish that it is red, unless a rerun or the settings speak against it."""
+        if known.red == judged.checks:
+            return verdict.summary
+        second = await self.triage.second_chance(judged.sha, judged.checks)
+        if second is not None:
+            return second.summary
+        base = judged.pull.base if judged.pull else ""
+        finding = await self.triage.understand(judged.sha, judged.checks, base=base)
+        if finding.of_the_base and not self.rules().wake_on_base_red:
+            return f"{finding.text} Nobody is woken for it (wake_on_base_red = false)."
+        if judged.of_others and await self.git_sync.foreign(judged.branch):
+            text = (
+                f"Somebody else pushed {judged.sha[:12]}, which is here as refs/loopwright/remote/"
+                f"{judged.branch}: merge it first. {finding.text}"
+            )
+            finding = replace(finding, text=text)
+        await self.publish(self.events.red(judged, finding, at=self.now()))
+        known.red = judged.checks
+        return finding.text
+
+    def _grace_end(self, verdict: Verdict) -> float | None:
+        waits = verdict.status is VerdictStatus.PENDING
+        end = self.triage.grace_end(verdict.sha)
+        return end if waits and end > self.now() else None
+
+    # --- a pull request -----------------------------------------------------------------------
+
+    async def _pull(self, number: int, known: WatchState, *, uncached: bool) -> ForgePull | None:
+        """Return it; fetched by itself only where the list shows a change or lacks details."""
+        before, shown, now = known.pull, self._list.get(number), self.now()
+        if (
+            not uncached
+            and before is not None
+            and shown is not None
+            and _print(shown) == _print(before)
+            and (before.mergeable is not None or known.unsure > UNSURE_LOOKS)
+            and now < known.looked_at + RECONCILE
+        ):
+            return before
+        known.looked_at = now
+        found = await self.forge.pull(number)
+        known.unsure = known.unsure + 1 if found is not None and found.mergeable is None else 0
+        return found
+
+    async def _look_at_pull(
+        self, watch: CIWatch, known: WatchState, pull: ForgePull, *, uncached: bool
+    ) -> PollResult:
+        foreign = pull.head_sha != watch.sha
+        if foreign and self.memory.ours(watch.branch, pull.head_sha):
+            return await self._wait_for_push(watch, known)
+        known.behind_since = None
+        wait = _wait(watch)
+        if pull.mergeable is False:
+            note = await self.git_sync.base_for_merging(pull.base)
+            event = self.events.conflict(pull, note, at=self.now(), wait=wait, of_others=foreign)
+            await self.publish(event)
+            await self._stands(watch, event.summary)
+            return PollResult()
+        verdict = await self._verdict(known, pull, uncached=uncached)
+        judged = JudgedCommit(pull.head_sha, pull.branch, known.checks, pull, wait, foreign)
+        text = f"{pull.url} is open; {await self._tell_verdict(judged, verdict, known)}"
+        reviews = await known.reviewing.tell(pull, uncached=uncached)
+        if reviews.changes_wanted_by:
+            text += f"; changes are wanted by {', '.join(reviews.changes_wanted_by)}"
+        merged, note = await self._auto_merge.merge(watch, pull, verdict, reviews)
+        if merged:
+            known.pull = None  # the list may still show it as it was
+        await self._stands(watch, text + note)
+        return PollResult(news=merged, again_at=self.now() if merged else self._grace_end(verdict))
+
+    async def _wait_for_push(self, watch: CIWatch, known: WatchState) -> PollResult:
+        """Wait until the forge shows what was pushed; an older head of ours never counts."""
+        if known.behind_since is None:
+            known.behind_since = self.now()
+        if self.now() > known.behind_since + CATCHES_UP_WITHIN:
+            known.behind_since = None
+            await self.git_sync.look_again(watch.branch)
+        await self._stands(watch, f"{self.forge.place} has not registered the push yet")
+        return PollResult(news=True)
+
+    async def _verdict(self, known: WatchState, pull: ForgePull, *, uncached: bool) -> Verdict:
+        """Judge the head; a final green verdict is fetched again only rarely."""
+        before, now = known.verdict, self.now()
+        if (
+            not uncached
+            and before is not None
+            and before.sha == pull.head_sha
+            and before.status is VerdictStatus.GREEN
+            and now >= self.triage.grace_end(pull.head_sha)
+            and now < known.judged_at + RECONCILE
+        ):
+            return before
+        known.checks, known.judged_at = await self.triage.checks(pull.head_sha), now
+        known.verdict = self.triage.verdict(pull.head_sha, known.checks)
+        return known.verdict
+
+    def wait_for(self, number: int) -> str:
+        """Return the name of the wait for a pull request, so that its end is published once."""
+        waits = (_wait(watch) for watch in self.watches.values() if watch.number == number)
+        return next(waits, "")
+
+    async def _tell_end(self, watch: CIWatch, pull: ForgePull) -> PollResult:
+        if pull.state is PullRequestState.MERGED:
+            note = await self.git_sync.follow_base(pull.base)
+            event = self.events.merged(pull, note, wait=_wait(watch))
+        else:
+            event = self.events.closed(pull, wait=_wait(watch))
+        await self.publish(event)
+        await self._stands(watch, event.summary)
+        return PollResult(rests=True)
+
+    async def _stands(self, watch: CIWatch, text: str) -> None:
+        await self.memory.stands(watch.key, text, trouble=False, next_try=None)
+
+
+def _wait(watch: CIWatch) -> str:
+    return f":{watch.since:.3f}" if watch.since else ""
+
+
+def _print(pull: ForgePull) -> tuple[object, ...]:
+    """Return a fingerprint of what the list shows."""
+    return (pull.state, pull.head_sha, pull.base_sha, pull.draft, pull.updated_at)

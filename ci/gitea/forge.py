@@ -1,0 +1,192 @@
+"""Gitea and Forgejo: one repository as `ci.forge.protocol.Forge`, over the REST API v1.
+
+Owns the address of each request. Must not decide what a verdict is or when to poll, or see a token:
+`sign` signs each request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
+from ci.forge.json_fields import flag, needed_text, number, text
+from ci.forge.protocol import Access
+from ci.forge.rest import RestForge
+from ci.gitea.actions import explained
+from ci.gitea.merging import GiteaMerging
+from ci.gitea.payloads import branch_of, checks_of, of_this_repository, pull_of
+from ci.gitea.reviews import GiteaReviews
+from ci.interface import PullRequestState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ci.events import Check
+    from ci.forge.protocol import ForgePull, Reviews
+    from ci.forge.rest import Connection
+    from ci.interface import MergeResult
+
+ADVICE = (
+    "set LOOPWRIGHT_GITEA_TOKEN to an access token that may read and write the repository and its "
+    "issues and read the user (write:repository, write:issue, read:user)"
+)
+SETTLES = 5.0
+"""Seconds in which a server computes whether something merges; until then it says no."""
+CLOSED_LOOKED_AT = 200
+"""Closed pull requests that are searched for that of a branch."""
+LABEL_COLOUR = "#ededed"
+_PAGE: Mapping[str, str | int] = {"limit": 50}
+
+
+class GiteaForge(RestForge):
+    """One repository on Gitea or Forgejo; it has no rate limit by default."""
+
+    name = "gitea"
+
+    def __init__(self, connection: Connection) -> None:
+        self._http = connection.client(ADVICE)
+        self._now = connection.now
+        self._host = connection.web_url.rstrip("/")
+        at = f"/repos/{quote(connection.repo)}"
+        super().__init__(connection, self._http, at=at, pages=("pulls",))
+        owner = connection.repo.partition("/")[0]
+        self._reviews = GiteaReviews(self._http, at, owner=owner, now=connection.now)
+        self._merging = GiteaMerging(self._http, at, look=self.pull, sleep=connection.sleep)
+        self._refusing: dict[int, tuple[tuple[str, str], float]] = {}
+        """Since when the server says that a pull request with this head and base does not merge."""
+
+    async def checks(self, sha: str) -> tuple[Check, ...]:
+        """Return the newest status of each context of exactly this commit."""
+        path = f"{self._at}/commits/{quote(sha, safe='')}/statuses"
+        try:
+            statuses = await self._http.get_all(path, params=_PAGE)
+        except MissingError:
+            await self._there()
+            return ()
+        return checks_of(statuses, web_url=self._host)
+
+    async def explain(self, sha: str, check: Check) -> Check:
+        """Name the failed step of a run of the server's own Actions and fetch its log."""
+        return await explained(self._http, self._at, sha, check)
+
+    async def rerun(self, sha: str, checks: Sequence[Check]) -> bool:
+        """Do nothing: not every server can rerun checks."""
+        del sha, checks
+        return False
+
+    async def head(self, branch: str) -> str | None:
+        """Return the newest remote commit of a branch."""
+        try:
+            answer = await self._http.get(f"{self._at}/branches/{quote(branch, safe='')}")
+        except MissingError:
+            await self._there()
+            return None
+        return text(answer.body, "commit", "id") or None
+
+    async def open_pulls(self) -> tuple[ForgePull, ...]:
+        """Return the open pull requests of branches of this repository, the newest first."""
+        return await self._pulls("open", most=1000)
+
+    async def pull(self, number: int) -> ForgePull | None:
+        """Return one pull request."""
+        try:
+            answer = await self._http.get(f"{self._at}/pulls/{number}")
+        except MissingError:
+            await self._there()
+            return None
+        return self._judged(pull_of(answer.body), text(answer.body, "base", "sha"))
+
+    async def find_pull(self, branch: str) -> ForgePull | None:
+        """Return the newest open pull request of a branch of this repository, else its newest."""
+        for state, most in (("open", 1000), ("closed", CLOSED_LOOKED_AT)):
+            numbers = [
+                pull.number for pull in await self._pulls(state, most=most) if pull.branch == branch
+            ]
+            if numbers:
+                return await self.pull(max(numbers))
+        return None
+
+    async def _create(
+        self, branch: str, base: str, title: str, body: str, labels: Sequence[str]
+    ) -> ForgePull:
+        order: dict[str, Any] = {"head": branch, "base": base, "title": title, "body": body}
+        if labels:
+            order["labels"] = await self._label_ids(labels)
+        answer = await self._http.send("POST", f"{self._at}/pulls", json=order)
+        return self._judged(pull_of(answer.body), text(answer.body, "base", "sha"))
+
+    async def reviews(self, pull: ForgePull) -> Reviews:
+        """Return the reviews; only those of people who may write count."""
+        return await self._reviews.reviews(pull)
+
+    async def merge(self, pull: ForgePull, *, sha: str, method: str, message: str) -> MergeResult:
+        """Merge exactly this commit, or return why not."""
+        return await self._merging.merge(pull, sha=sha, method=method, message=message)
+
+    async def _close(self, number: int) -> None:
+        await self._http.send("PATCH", f"{self._at}/pulls/{number}", json={"state": "closed"})
+
+    async def comment(self, number: int, text: str) -> None:
+        """Write a comment under the pull request."""
+        path = f"{self._at}/issues/{number}/comments"
+        await self._http.send("POST", path, json={"body": text})
+
+    async def access(self) -> Access:
+        """Return who we are and what we may do."""
+        who = "the token"
+        try:
+            who = await self._who()
+            repo = (await self._http.get(self._at)).body
+        except UnauthorizedError as error:
+            return Access(who="nobody", can_read=False, can_write=False, problem=str(error))
+        except (MissingError, ForbiddenError):
+            problem = f"{who} cannot see {self.place}: {ADVICE}"
+            return Access(who=who, can_read=False, can_write=False, problem=problem)
+        can_write = flag(repo, "permissions", "push")
+        problem = f"{who} may not write to {self.place}: add it there as a collaborator who may"
+        problem = "" if can_write else problem
+        return Access(who=who, can_read=True, can_write=can_write, problem=problem)
+
+    def _judged(self, pull: ForgePull, base: str) -> ForgePull:
+        """Treat a fresh "does not merge" as unknown: the server may not have computed it yet."""
+        if pull.mergeable is not False or pull.state is not PullRequestState.OPEN:
+            self._refusing.pop(pull.number, None)
+            return pull
+        about = (pull.head_sha, base)
+        known = self._refusing.get(pull.number)
+        if known is None or known[0] != about:
+            known = self._refusing[pull.number] = (about, self._now())
+        settled = self._now() >= known[1] + SETTLES and not pull.draft
+        return pull if settled else pull.model_copy(update={"mergeable": None})
+
+    async def _pulls(self, state: str, *, most: int) -> tuple[ForgePull, ...]:
+        told = await self._http.get_all(
+            f"{self._at}/pulls",
+            params={**_PAGE, "state": state, "sort": "recentupdate"},
+            most=most,
+        )
+        ours = [row for row in told if of_this_repository(row) and branch_of(row)]
+        pulls = [pull_of(row).model_copy(update={"mergeable": None}) for row in ours]
+        return tuple(sorted(pulls, key=lambda pull: -pull.number))
+
+    async def _label_ids(self, labels: Sequence[str]) -> list[int]:
+        """Return the ids of labels, made where there are none; labels are optional."""
+        try:
+            told = await self._http.get_all(f"{self._at}/labels", params=_PAGE)
+            known = {text(row, "name"): number(row, "id") for row in told}
+            for name in dict.fromkeys(labels):
+                if name not in known:
+                    order = {"name": name, "color": LABEL_COLOUR}
+                    made = await self._http.send("POST", f"{self._at}/labels", json=order)
+                    known[name] = number(made.body, "id")
+        except (ForbiddenError, MissingError, RefusedError):
+            return []
+        return [found for name in labels if (found := known.get(name)) is not None]
+
+    async def _who(self) -> str:
+        try:
+            return needed_text("the user", (await self._http.get("/user")).body, "login")
+        except (ForbiddenError, MissingError):
+            # A token may be limited to the repository.
+            return "the token"

@@ -1,0 +1,135 @@
+"""Reviews of a pull request on Gitea or Forgejo.
+
+Owns fetching them and whose review counts. Treats every text as data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ci.errors import ForbiddenError, MissingError, UnauthorizedError
+from ci.forge.json_fields import flag, number, rows, text
+from ci.forge.protocol import Reviews
+from ci.gitea.payloads import (
+    UNSAID,
+    author_of,
+    newest_sides,
+    remark_of_comment,
+    remark_of_line,
+    remark_of_review,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ci.events import ReviewComment
+    from ci.forge.protocol import ForgePull
+    from ci.http.client import HttpClient
+
+TRUST_LASTS = 600.0
+"""Seconds for which a person's permission is cached."""
+_WRITERS = frozenset({"write", "admin", "owner"})
+_PAGE = {"limit": 50}
+
+
+class GiteaReviews:
+    """The reviews of one repository's pull requests."""
+
+    def __init__(self, http: HttpClient, at: str, *, owner: str, now: Callable[[], float]) -> None:
+        self._http = http
+        self._at = at
+        self._owner = owner.lower()
+        self._now = now
+        self._writers: dict[str, tuple[float, bool]] = {}
+        self._me: tuple[str | None] | None = None
+
+    async def reviews(self, pull: ForgePull) -> Reviews:
+        """Return what was said, the oldest first; only those who may write decide anything."""
+        path = f"{self._at}/pulls/{pull.number}/reviews"
+        given = [row for row in await self._all(path) if text(row, "state") not in UNSAID]
+        sides = {
+            who: review
+            for who, review in newest_sides(given).items()
+            if await self._trusted(who, given)
+        }
+        wanting = {who for who, row in sides.items() if text(row, "state") == "REQUEST_CHANGES"}
+        me = await self._our_name()
+        remarks = [
+            remark_of_comment(
+                row,
+                trusted=await self._trusted(author_of(row), given),
+                own=author_of(row).lower() == me,
+            )
+            for row in await self._all(f"{self._at}/issues/{pull.number}/comments")
+        ]
+        for review in given:
+            remarks += await self._remarks(path, review, given, wanting)
+        return Reviews(
+            approved_by=tuple(
+                sorted(
+                    who
+                    for who, row in sides.items()
+                    if text(row, "state") == "APPROVED" and _of_head(row, pull)
+                )
+            ),
+            changes_wanted_by=tuple(sorted(wanting)),
+            remarks=tuple(sorted(remarks, key=lambda remark: (remark.at, remark.key))),
+        )
+
+    async def _remarks(
+        self, path: str, review: dict[str, Any], given: Iterable[dict[str, Any]], wanting: set[str]
+    ) -> list[ReviewComment]:
+        who = author_of(review)
+        trusted = await self._trusted(who, given)
+        own = who.lower() == await self._our_name()
+        wants = (
+            who in wanting
+            and text(review, "state") == "REQUEST_CHANGES"
+            and not flag(review, "dismissed")
+        )
+        said = []
+        if text(review, "body") or wants:
+            said.append(remark_of_review(review, trusted=trusted, wants=wants, own=own))
+        # An old server does not say how many there are.
+        if number(review, "comments_count") != 0:
+            lines = await self._all(f"{path}/{number(review, 'id')}/comments")
+            said += [remark_of_line(row, trusted=trusted, wants=wants, own=own) for row in lines]
+        return said
+
+    async def _our_name(self) -> str | None:
+        if self._me is None:
+            try:
+                login = text((await self._http.get("/user")).body, "login")
+            except (MissingError, ForbiddenError, UnauthorizedError):
+                # A token may be limited to the repository.
+                login = ""
+            self._me = (login.lower() or None,)
+        return self._me[0]
+
+    async def _trusted(self, who: str, reviews: Iterable[dict[str, Any]]) -> bool:
+        if not who:
+            return False
+        if who.lower() == self._owner:
+            return True
+        known = self._writers.get(who)
+        if known is not None and self._now() < known[0] + TRUST_LASTS:
+            return known[1]
+        path = f"{self._at}/collaborators/{quote(who, safe='')}/permission"
+        try:
+            writes = text((await self._http.get(path)).body, "permission") in _WRITERS
+        except ForbiddenError:
+            # Only administrators may ask; but reviews of people who may write are marked.
+            return any(author_of(row) == who and flag(row, "official") for row in reviews)
+        except MissingError:
+            writes = False
+        self._writers[who] = (self._now(), writes)
+        return writes
+
+    async def _all(self, path: str) -> list[dict[str, Any]]:
+        return rows({"rows": await self._http.get_all(path, params=_PAGE)}, "rows")
+
+
+def _of_head(review: object, pull: ForgePull) -> bool:
+    looked_at = text(review, "commit_id")
+    return not flag(review, "stale") and looked_at in {"", pull.head_sha}

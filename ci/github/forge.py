@@ -1,0 +1,232 @@
+"""GitHub, on github.com or Enterprise: one repository as `ci.forge.protocol.Forge`, over REST.
+
+Owns the address of each request. Must not decide what a verdict is or when to poll, store anything
+that GitHub can return again, or see a token: `sign` signs each request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ci.errors import ForbiddenError, MissingError, RefusedError
+from ci.forge.json_fields import ParseCache, flag, number, text
+from ci.forge.protocol import Access
+from ci.forge.rest import RestForge, newest
+from ci.github.client import GitHubClient, Identity
+from ci.github.failures import explained
+from ci.github.merging import GitHubMerging
+from ci.github.payloads import checks_of, pull_of
+from ci.github.reviews import reviews_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ci.events import Check
+    from ci.forge.protocol import ForgePull, Reviews
+    from ci.forge.rest import Connection
+    from ci.interface import MergeResult
+
+UNKNOWN_COMMIT = 422
+"""What GitHub answers when there is no such commit, or no head of that name."""
+EMPTY_REPOSITORY = 409
+
+_APP = "a GitHub App"
+_PAGE: Mapping[str, str | int] = {"per_page": 100}
+
+
+class GitHubForge(RestForge):
+    """One repository on GitHub."""
+
+    name = "github"
+
+    def __init__(self, connection: Connection) -> None:
+        self._api = GitHubClient(connection)
+        self._owner = connection.repo.partition("/")[0]
+        repo = quote(connection.repo)
+        super().__init__(connection, self._api, at=f"/repos/{repo}", pages=("pull",))
+        self._listed: ParseCache[ForgePull] = ParseCache(pull_of)
+        self._identity = Identity(self._api)
+        self._merging = GitHubMerging(
+            self._api, repo=repo, now=connection.now, sleep=connection.sleep, look=self.pull
+        )
+
+    async def checks(self, sha: str) -> tuple[Check, ...]:
+        """Return check runs and commit statuses of exactly this commit, joined by name.
+
+        GitHub's own summary of statuses is useless: it stays pending where there are none.
+        """
+        commit = f"{self._at}/commits/{quote(sha)}"
+        try:
+            runs = await self._api.get_all(
+                f"{commit}/check-runs", key="check_runs", params={**_PAGE, "filter": "latest"}
+            )
+        except (MissingError, RefusedError) as error:
+            await self._missing(error)
+            return ()
+        try:
+            statuses = await self._api.get_all(f"{commit}/status", key="statuses", params=_PAGE)
+        except MissingError:
+            # The commit exists, as its check runs were returned: there are no statuses.
+            statuses = []
+        return checks_of(runs, statuses)
+
+    async def explain(self, sha: str, check: Check) -> Check:
+        """Name the failed step of an Actions job and fetch the end of its log."""
+        del sha
+        return await explained(self._api, self._at, check)
+
+    async def rerun(self, sha: str, checks: Sequence[Check]) -> bool:
+        """Rerun failed jobs or check runs; nothing is started if one of them cannot be rerun."""
+        del sha
+        wanted: list[str] = []
+        try:
+            for check in checks:
+                kind, _, identity = check.ref.partition(":")
+                if kind == "check":
+                    wanted.append(f"{self._at}/check-runs/{identity}/rerequest")
+                elif kind == "job":
+                    run = await self._run_of(identity)
+                    wanted.append(f"{self._at}/actions/runs/{run}/rerun-failed-jobs")
+                else:
+                    return False
+            for address in dict.fromkeys(wanted):
+                await self._api.send("POST", address)
+        except (ForbiddenError, MissingError, RefusedError):
+            return False
+        return bool(wanted)
+
+    async def head(self, branch: str) -> str | None:
+        """Return the newest commit of a branch on GitHub."""
+        try:
+            answer = await self._api.get(f"{self._at}/git/ref/heads/{quote(branch)}")
+        except MissingError as error:
+            await self._missing(error)
+            return None
+        except RefusedError as error:
+            if error.status != EMPTY_REPOSITORY:
+                raise
+            return None
+        # For a mere prefix of branch names GitHub returns a list of these.
+        return text(answer.body, "object", "sha") or None
+
+    async def open_pulls(self) -> tuple[ForgePull, ...]:
+        """Return the open pull requests, the newest first; those of forks as well."""
+        bodies = await self._api.get_all(f"{self._at}/pulls", params={**_PAGE, "state": "open"})
+        return self._listed.of(bodies)
+
+    async def pull(self, number: int) -> ForgePull | None:
+        """Return one pull request; the request makes GitHub compute whether it merges."""
+        try:
+            answer = await self._api.get(f"{self._at}/pulls/{number}")
+        except MissingError as error:
+            await self._missing(error)
+            return None
+        return pull_of(answer.body, queued=await self._merging.queued(answer.body))
+
+    async def find_pull(self, branch: str) -> ForgePull | None:
+        """Return the newest open pull request of a branch of this repository, else its newest."""
+        bodies = await self._api.get_all(
+            f"{self._at}/pulls",
+            params={**_PAGE, "state": "all", "head": f"{self._owner}:{branch}"},
+        )
+        number = newest(map(pull_of, bodies), branch)
+        return None if number is None else await self.pull(number)
+
+    async def create_pull(
+        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
+    ) -> ForgePull:
+        """Open a pull request; GitHub itself refuses a second one, and the first is adopted."""
+        try:
+            answer = await self._api.send(
+                "POST",
+                f"{self._at}/pulls",
+                json={"title": title, "head": branch, "base": base, "body": body},
+            )
+            pull = pull_of(answer.body)
+        except RefusedError:
+            adopted = await self._open_one(branch)
+            if adopted is None:
+                raise
+            pull = adopted
+        await self._label(pull.number, labels)
+        return pull
+
+    async def reviews(self, pull: ForgePull) -> Reviews:
+        """Return the reviews; only those of people of the repository count."""
+        at = f"{self._at}/pulls/{pull.number}"
+        return reviews_of(
+            pull.head_sha,
+            await self._api.get_all(f"{at}/reviews", params=_PAGE),
+            await self._api.get_all(f"{at}/comments", params=_PAGE),
+            await self._api.get_all(f"{self._at}/issues/{pull.number}/comments", params=_PAGE),
+            me=await self._identity.name(),
+        )
+
+    async def merge(self, pull: ForgePull, *, sha: str, method: str, message: str) -> MergeResult:
+        """Merge exactly this commit, or put it in the merge queue, or return why not."""
+        return await self._merging.merge(pull, sha=sha, method=method, message=message)
+
+    async def _close(self, number: int) -> None:
+        await self._api.send("PATCH", f"{self._at}/pulls/{number}", json={"state": "closed"})
+
+    async def comment(self, number: int, text: str) -> None:
+        """Write a comment under the pull request."""
+        await self._api.send("POST", f"{self._at}/issues/{number}/comments", json={"body": text})
+
+    async def access(self) -> Access:
+        """Return who we are and what we may do."""
+        who, scopes = await self._who()
+        try:
+            repo = (await self._api.get(self._at)).body
+        except (MissingError, ForbiddenError):
+            return Access(
+                who=who,
+                can_read=False,
+                can_write=False,
+                problem=f"{who} cannot see {self.place}: give the token access to this repository "
+                "(fine-grained: pull requests and contents to write, checks, statuses and actions "
+                "to read; classic: the scope repo)",
+            )
+        # The permissions of an App are not part of the repository's answer.
+        can_write = flag(repo, "permissions", "push") or who == _APP
+        problem = ""
+        if scopes is not None and not {"repo", "public_repo"} & scopes:
+            can_write, problem = False, f"the token of {who} lacks the scope repo: add it"
+        elif not can_write:
+            problem = f"{who} may not write to {self.place}: ask for the role Write there"
+        return Access(who=who, can_read=True, can_write=can_write, problem=problem)
+
+    async def _who(self) -> tuple[str, set[str] | None]:
+        """Return our name and the scopes of a classic token; None where there are no scopes."""
+        try:
+            answer = await self._api.get("/user")
+        except (ForbiddenError, MissingError):
+            # An installation of a GitHub App is no user.
+            return _APP, None
+        scopes = answer.headers.get("x-oauth-scopes")
+        names = {each.strip() for each in (scopes or "").split(",")} - {""}
+        return text(answer.body, "login") or "somebody", names or None
+
+    async def _label(self, number: int, labels: Sequence[str]) -> None:
+        if labels:
+            try:
+                await self._api.send(
+                    "POST", f"{self._at}/issues/{number}/labels", json={"labels": list(labels)}
+                )
+            except (ForbiddenError, MissingError, RefusedError):
+                # A label is optional: the pull request matters.
+                return
+
+    async def _run_of(self, identity: str) -> int:
+        job, _, run = identity.partition(":")
+        if run:
+            return int(run)
+        answer = await self._api.get(f"{self._at}/actions/jobs/{job}")
+        return number(answer.body, "run_id") or 0
+
+    async def _missing(self, error: MissingError | RefusedError) -> None:
+        """Raise it, unless it only means that something in the repository does not exist."""
+        if isinstance(error, RefusedError) and error.status != UNKNOWN_COMMIT:
+            raise error
+        await self._there()

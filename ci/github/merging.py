@@ -1,0 +1,163 @@
+"""Merging on GitHub: at once, or through the merge queue that the base branch requires.
+
+Owns GitHub's ways to refuse a merge and how often to retry. Must not decide whether a merge is
+right: the caller has checked the verdict.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ci.errors import ForbiddenError, MissingError, RefusedError
+from ci.forge.json_fields import at, flag, rows, text
+from ci.interface import MergeResult, PullRequestState
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ci.errors import ForgeError
+    from ci.forge.protocol import ForgePull
+    from ci.github.client import GitHubClient
+    from ci.http.client import Response
+
+PATIENCE = (1.0, 2.0, 3.0, 4.0, 5.0)
+"""Seconds before each retry while GitHub computes whether it merges."""
+RULES_HOLD = 600.0
+"""Seconds for which the answer whether a branch has a merge queue is cached."""
+
+_REFUSALS = (RefusedError, ForbiddenError, MissingError)
+"""Errors that concern this merge only: GitHub forbids changes of workflows this way."""
+_MOVED = 409
+_FOR_A_MOMENT = ("not mergeable", "try the merge again", "try again")
+"""Texts of refusals that also occur while GitHub is still computing."""
+_IN_QUEUE = "in the merge queue"
+_STANDING = """query($owner: String!, $name: String!, $number: Int!) {
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) { mergeQueueEntry { id } } }
+}"""
+_ENQUEUE = """mutation($pull: ID!, $sha: GitObjectID!) {
+  enqueuePullRequest(input: {pullRequestId: $pull, expectedHeadOid: $sha}) {
+    mergeQueueEntry { id }
+  }
+}"""
+
+
+class GitHubMerging:
+    """Merges pull requests of one repository."""
+
+    def __init__(
+        self,
+        api: GitHubClient,
+        *,
+        repo: str,
+        now: Callable[[], float],
+        sleep: Callable[[float], Awaitable[object]],
+        look: Callable[[int], Awaitable[ForgePull | None]],
+    ) -> None:
+        self._api = api
+        self._repo = repo
+        self._now = now
+        self._sleep = sleep
+        self._look = look
+        self._queues: dict[str, tuple[bool, float]] = {}
+        """By base branch: whether it has a merge queue, and until when that is cached."""
+
+    async def merge(self, pull: ForgePull, *, sha: str, method: str, message: str) -> MergeResult:
+        """Merge exactly this commit, or put it in the queue, or say why not."""
+        if await self._has_queue(pull.base):
+            return await self._enqueue(pull, sha)
+        title, _, rest = message.partition("\n")
+        wanted = {"sha": sha, "merge_method": method}
+        if title.strip():
+            wanted |= {"commit_title": title.strip(), "commit_message": rest.strip()}
+        address = f"/repos/{self._repo}/pulls/{pull.number}/merge"
+        for wait in PATIENCE:
+            try:
+                return _done(await self._api.send("PUT", address, json=wanted))
+            except _REFUSALS as error:
+                seen = await self._look(pull.number)
+                if not _passes(seen, sha, error):
+                    return _refused(seen, sha, str(error))
+            await self._sleep(wait)
+        try:
+            return _done(await self._api.send("PUT", address, json=wanted))
+        except _REFUSALS as error:
+            return _refused(await self._look(pull.number), sha, str(error))
+
+    async def queued(self, body: object) -> bool:
+        """Return whether the pull request is in the merge queue of its base."""
+        if text(body, "state") != "open" or not await self._has_queue(text(body, "base", "ref")):
+            return False
+        owner, _, name = self._repo.partition("/")
+        try:
+            told = await self._api.graphql(
+                _STANDING, owner=owner, name=name, number=int(at(body, "number"))
+            )
+        except (ForbiddenError, MissingError, RefusedError):
+            return False
+        entry = at(told, "data", "repository", "pullRequest", "mergeQueueEntry")
+        return isinstance(entry, dict)
+
+    async def _enqueue(self, pull: ForgePull, sha: str) -> MergeResult:
+        body = (await self._api.get(f"/repos/{self._repo}/pulls/{pull.number}")).body
+        try:
+            await self._api.graphql(_ENQUEUE, pull=text(body, "node_id"), sha=sha)
+        except _REFUSALS as error:
+            seen = await self._look(pull.number)
+            if seen is not None and seen.state is PullRequestState.MERGED:
+                return MergeResult(merged=True, commit=seen.merge_commit)
+            if seen is None or not seen.queued:
+                return MergeResult(merged=False, reason=str(error))
+        return MergeResult(merged=False, reason=_IN_QUEUE)
+
+    async def _has_queue(self, base: str) -> bool:
+        known, until = self._queues.get(base, (False, 0.0))
+        if self._now() >= until:
+            known = await self._ask_for_queue(base)
+            self._queues[base] = known, self._now() + RULES_HOLD
+        return known
+
+    async def _ask_for_queue(self, base: str) -> bool:
+        try:
+            answer = await self._api.get(f"/repos/{self._repo}/rules/branches/{quote(base)}")
+        except (ForbiddenError, MissingError, RefusedError):
+            # Older Enterprise servers know neither rules nor queues.
+            return False
+        return any(text(rule, "type") == "merge_queue" for rule in rows({"": answer.body}, ""))
+
+
+def _done(answer: Response) -> MergeResult:
+    if flag(answer.body, "merged"):
+        return MergeResult(merged=True, commit=text(answer.body, "sha") or None)
+    return MergeResult(merged=False, reason=text(answer.body, "message"))
+
+
+def _passes(seen: ForgePull | None, sha: str, error: ForgeError) -> bool:
+    """Return whether a refusal may be temporary; missing permissions are not."""
+    if not isinstance(error, RefusedError):
+        return False
+    if seen is None or seen.state is not PullRequestState.OPEN or seen.head_sha != sha:
+        return False
+    if seen.mergeable is False or seen.hindrance:
+        return False
+    words = str(error).lower()
+    return (
+        seen.mergeable is None
+        or error.status == _MOVED
+        or any(each in words for each in _FOR_A_MOMENT)
+    )
+
+
+def _refused(seen: ForgePull | None, sha: str, said: str) -> MergeResult:
+    if seen is not None and seen.state is PullRequestState.MERGED:
+        return MergeResult(merged=True, commit=seen.merge_commit)
+    reason = said
+    if seen is None or seen.state is PullRequestState.CLOSED:
+        reason = "the pull request is closed"
+    elif seen.head_sha != sha:
+        reason = f"{seen.branch} is at {seen.head_sha} there"
+    elif seen.mergeable is False:
+        reason = f"it conflicts with {seen.base}"
+    elif seen.hindrance:
+        reason = f"{said} ({seen.hindrance})"
+    return MergeResult(merged=False, reason=reason)

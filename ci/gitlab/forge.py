@@ -1,0 +1,173 @@
+"""GitLab, on gitlab.com or one's own: one project as `ci.forge.protocol.Forge`, over REST API v4.
+
+Owns the address of each request. Must not decide what a verdict is or when to poll, store anything
+that GitLab can return again, or see a token: `sign` signs each request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
+from ci.forge.json_fields import at, needed_text, text
+from ci.forge.protocol import Access
+from ci.forge.rest import RestForge, newest
+from ci.gitlab.checks import GitLabChecks
+from ci.gitlab.merging import GitLabMerging
+from ci.gitlab.payloads import may_write, of_this_project, pull_of
+from ci.gitlab.reviews import GitLabReviews
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ci.events import Check
+    from ci.forge.protocol import ForgePull, Reviews
+    from ci.forge.rest import Connection
+    from ci.interface import MergeResult
+
+ADVICE = (
+    "set LOOPWRIGHT_GITLAB_TOKEN to a personal, group or project access token with the scope api, "
+    "of a user with the role Developer or more"
+)
+_PAGE: Mapping[str, str | int] = {"per_page": 100}
+
+
+class GitLabForge(RestForge):
+    """One project on GitLab."""
+
+    name = "gitlab"
+
+    def __init__(self, connection: Connection) -> None:
+        self._http = connection.client(ADVICE)
+        # To GitLab the whole path is one id.
+        at = f"/projects/{quote(connection.repo, safe='')}"
+        super().__init__(
+            connection, self._http, at=at, pages=("-/merge_requests", "merge_requests")
+        )
+        self._checks = GitLabChecks(self._http, at)
+        self._reviews = GitLabReviews(self._http, at, now=connection.now)
+        self._merging = GitLabMerging(self._http, at, look=self.pull, sleep=connection.sleep)
+
+    async def checks(self, sha: str) -> tuple[Check, ...]:
+        """Return jobs of the current pipelines and outside statuses of exactly this commit."""
+        return await self._checks.checks(sha)
+
+    async def explain(self, sha: str, check: Check) -> Check:
+        """Name the stage and the reason of a failed job and fetch the end of its log."""
+        del sha
+        return await self._checks.explain(check)
+
+    async def rerun(self, sha: str, checks: Sequence[Check]) -> bool:
+        """Rerun failed jobs."""
+        del sha
+        return await self._checks.rerun(checks)
+
+    async def head(self, branch: str) -> str | None:
+        """Return the newest commit of a branch on GitLab."""
+        path = f"{self._at}/repository/branches/{quote(branch, safe='')}"
+        try:
+            answer = await self._http.get(path)
+        except MissingError:
+            await self._there()
+            return None
+        return text(answer.body, "commit", "id") or None
+
+    async def open_pulls(self) -> tuple[ForgePull, ...]:
+        """Return the open merge requests of branches of this project, the newest first."""
+        return await self._pulls({"state": "opened"})
+
+    async def pull(self, number: int) -> ForgePull | None:
+        """Return one merge request; the request makes GitLab compute whether it merges."""
+        try:
+            answer = await self._http.get(f"{self._at}/merge_requests/{number}")
+        except MissingError:
+            await self._there()
+            return None
+        return pull_of(answer.body)
+
+    async def find_pull(self, branch: str) -> ForgePull | None:
+        """Return the newest open merge request of a branch of this project, else its newest."""
+        found = await self._pulls({"source_branch": branch, "state": "all"})
+        number = newest(found, branch)
+        return None if number is None else await self.pull(number)
+
+    async def _create(
+        self, branch: str, base: str, title: str, body: str, labels: Sequence[str]
+    ) -> ForgePull:
+        answer = await self._http.send(
+            "POST",
+            f"{self._at}/merge_requests",
+            json={
+                "source_branch": branch,
+                "target_branch": base,
+                "title": title,
+                "description": body,
+                **({"labels": ",".join(labels)} if labels else {}),
+            },
+        )
+        return pull_of(answer.body)
+
+    async def reviews(self, pull: ForgePull) -> Reviews:
+        """Return the reviews; only those of people of the project count."""
+        return await self._reviews.reviews(pull)
+
+    async def merge(self, pull: ForgePull, *, sha: str, method: str, message: str) -> MergeResult:
+        """Merge exactly this commit, or return why not."""
+        return await self._merging.merge(pull, sha=sha, method=method, message=message)
+
+    async def _close(self, number: int) -> None:
+        path = f"{self._at}/merge_requests/{number}"
+        await self._http.send("PUT", path, json={"state_event": "close"})
+
+    async def comment(self, number: int, text: str) -> None:
+        """Write a comment under the merge request."""
+        path = f"{self._at}/merge_requests/{number}/notes"
+        await self._http.send("POST", path, json={"body": text})
+
+    async def access(self) -> Access:
+        """Return who we are and what we may do."""
+        who = "the token"
+        try:
+            who = await self._who()
+            project = (await self._http.get(self._at)).body
+        except UnauthorizedError as error:
+            return _no_access("nobody", str(error))
+        except (MissingError, ForbiddenError):
+            return _no_access(who, f"{who} cannot see {self.place}: {ADVICE}")
+        scopes = await self._scopes()
+        roles = (at(project, "permissions", name) for name in ("project_access", "group_access"))
+        can_write, problem = any(may_write(role) for role in roles), ""
+        if scopes is not None and "api" not in scopes:
+            shown = ", ".join(sorted(scopes)) or "none"
+            can_write, problem = False, f"the token lacks the scope api (it has {shown}): {ADVICE}"
+        elif not can_write:
+            problem = f"{who} may not write to {self.place}: give it the role Developer there"
+        return Access(who=who, can_read=True, can_write=can_write, problem=problem)
+
+    async def _pulls(self, params: Mapping[str, str | int]) -> tuple[ForgePull, ...]:
+        told = await self._http.get_all(
+            f"{self._at}/merge_requests",
+            params={**_PAGE, "order_by": "created_at", "sort": "desc", **params},
+        )
+        return tuple(pull_of(row) for row in told if of_this_project(row))
+
+    async def _who(self) -> str:
+        try:
+            return needed_text("the user", (await self._http.get("/user")).body, "username")
+        except (ForbiddenError, MissingError):
+            # The token of a job belongs to no user.
+            return "the token"
+
+    async def _scopes(self) -> set[str] | None:
+        """Return the scopes of the token; None if its kind does not reveal them."""
+        try:
+            told: Any = (await self._http.get("/personal_access_tokens/self")).body
+        except (ForbiddenError, MissingError, RefusedError, UnauthorizedError):
+            return None
+        scopes = at(told, "scopes")
+        return {str(each) for each in scopes} if isinstance(scopes, list) else None
+
+
+def _no_access(who: str, problem: str) -> Access:
+    return Access(who=who, can_read=False, can_write=False, problem=problem)

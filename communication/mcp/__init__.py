@@ -1,0 +1,1 @@
+"""The mailbox as an MCP server. Must not decide what counts as a signal."""

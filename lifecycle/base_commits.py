@@ -1,0 +1,123 @@
+"""Where a task starts from: on top of the work it depends on, accepted or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import Accepted, Completed, State
+from lifecycle.record import Filter
+from lifecycle.store.damaged_records import RecordDamagedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lifecycle.plan import Task
+    from lifecycle.ports import Branches
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.store.sqlite.store import SqliteStore
+
+
+@dataclass(frozen=True, slots=True)
+class StartingPoint:
+    """Where a task starts from."""
+
+    commit: str | None
+    """A branch or a commit; None for the user's present one."""
+    merge: tuple[str, ...] = ()
+    """Heads of dependencies that do not go together with it."""
+    conflicts: tuple[str, ...] = ()
+    """The files in which they do not."""
+    why: str = ""
+
+
+class BaseCommits:
+    """Finds the commits to start from in the lifecycles of other tasks."""
+
+    def __init__(self, store: SqliteStore, branches: Branches) -> None:
+        self._store = store
+        self._branches = branches
+
+    async def of_task(self, task_id: str) -> AgentLifecycle | None:
+        """Return the newest lifecycle of a task; RecordDamagedError when it cannot be read.
+
+        With an older one, or none, others would start without its work.
+        """
+        page = await self._store.list(Filter(task_id=task_id), limit=1)
+        for damaged in page.damaged:
+            raise RecordDamagedError(damaged)
+        return page.records[0] if page.records else None
+
+    async def start_of(self, task: Task) -> StartingPoint:
+        """Return where to start from.
+
+        Work of dependencies that is completed but not accepted yet is built upon; several of them
+        are joined first, as far as they go together.
+        """
+        heads: list[str] = []
+        for wanted in task.dependencies:
+            record = await self.of_task(wanted)
+            if record is not None and isinstance(record.work, Completed) and record.work.head:
+                heads.append(record.work.head)
+        if not heads:
+            return StartingPoint(task.base)
+        message = f"Join the bases of {task.id}"
+        start, why = heads[0], ""
+        apart: list[str] = []
+        files: list[str] = []
+        for head in heads[1:]:
+            joined = await self._branches.join((start, head), message=message)
+            if joined.commit is not None:
+                start = joined.commit
+                continue
+            apart.append(head)
+            files += joined.conflicts
+            why = why or joined.reason
+        return StartingPoint(start, tuple(apart), tuple(dict.fromkeys(files)), why)
+
+    async def work_of(self, task_id: str, into: str) -> str:
+        """Return the commit that brings the work of a completed task; nothing if there is none.
+
+        Where only the branch that it was merged into can tell, the newest commit of that.
+        """
+        record = await self.of_task(task_id)
+        match record.work if record is not None else None:
+            case Completed(head=head):
+                return head
+            case Accepted(commit=commit) if await self._branches.commit_exists(commit):
+                return commit
+            case _:
+                return (await self._branches.head(into) if into else None) or ""
+
+    async def target_of(self, task: Task) -> str:
+        """Return the branch that the work on top of other work goes into at the end."""
+        if task.base is not None:
+            # Nothing can be merged into a commit.
+            return task.base if await self._branches.head(task.base) is not None else ""
+        for wanted in task.dependencies:
+            record = await self.of_task(wanted)
+            if record is not None and record.facts.get("base_branch"):
+                return str(record.facts["base_branch"])
+        return ""
+
+    async def unaccepted(self, wanting: Iterable[str], into: str) -> tuple[AgentLifecycle, ...]:
+        """Return those of these tasks whose work is completed, and not accepted or in a branch."""
+        found = []
+        for wanted in wanting:
+            record = await self.of_task(wanted)
+            if record is None or not isinstance(record.work, Completed):
+                continue
+            if not await self._branches.history.holds(into, record.work.head):
+                found.append(record)
+        return tuple(found)
+
+
+def needs(dependencies: Iterable[str], state: State | None) -> tuple[str, ...]:
+    """Return the tasks that a lifecycle depends on, by its plan or as its agent said."""
+    said = state.tally.depends_on if state is not None else ()
+    return tuple(dict.fromkeys((*dependencies, *said)))
+
+
+def is_done(state: State | None) -> bool:
+    """Tell whether others may build on this."""
+    return isinstance(state, (Completed, Accepted))

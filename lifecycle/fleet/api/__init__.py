@@ -1,0 +1,1 @@
+"""The public types of the fleet: options, queries, instances, events, quotas."""

@@ -1,0 +1,1 @@
+"""What an instance runs as: a program, a coroutine in this process, or a thread."""

@@ -1,0 +1,5 @@
+"""Creates, restarts, suspends and terminates instances, and accounts for each."""
+
+from lifecycle.fleet.spawner.spawner import AgentSpawner
+
+__all__ = ["AgentSpawner"]

@@ -1,0 +1,285 @@
+"""Rules of what an attempt left: its snapshot, then its verify commands. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import circuit_breaker
+from lifecycle.machine import effects as do
+from lifecycle.machine.rules import blocks
+from lifecycle.machine.rules.attempt import snapshot
+from lifecycle.machine.rules.endings import settle, without_streaks
+from lifecycle.machine.states import (
+    About,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Capturing,
+    Completed,
+    PrPending,
+    Reason,
+    S,
+    Signal,
+    Verifying,
+    Wanted,
+    counted,
+)
+from lifecycle.machine.step import (
+    Step,
+    fail,
+    land,
+    no_retry_left,
+    open_breaker,
+    reject,
+    resolved,
+    retries_used_up,
+    troubled,
+    untroubled,
+)
+from lifecycle.machine.values import changed
+from runtime.agents.outcome import Ending
+
+if TYPE_CHECKING:
+    from lifecycle.machine import events as on
+    from lifecycle.machine.policy import Policy
+    from lifecycle.machine.states import Tally
+
+DELIVERS = ("task_complete", "pr_created")
+"""Breakpoints that hand over the agent's branch."""
+
+
+def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
+    """Decide what the attempt's end means."""
+    tally = _looked_at(state, event, policy)
+    outcome = state.outcome
+    if outcome.ended is Ending.INTERRUPTED:
+        again = changed(tally, interruptions=tally.interruptions + 1)
+        # Approved: a review was for this very attempt, which keeps its number.
+        back = BackingOff(tally=again, until=event.at, why=f"interrupted: {outcome.text}",
+                          approved=True)  # fmt: skip
+        return land(back, event.at)
+    word = outcome.word
+    over = _over(changed(state, tally=tally))
+    if word is not None and word.type in DELIVERS and event.elsewhere:
+        text = f"the work is on {event.elsewhere}; only what is committed there counts"
+        return fail(over, event.at, policy, "off_branch", text)
+    if word is not None and word.type == "task_complete" and _may_verify(state, event, policy):
+        verifying = Verifying(
+            tally=tally, word=word, head=event.head, changed_files=event.changed_files
+        )
+        return Step(verifying, (do.RunGates(attempt=tally.attempt, head=event.head),))
+    if word is None:
+        return settle(over, event.at, policy, outcome)
+    return _follow(over, word, event, policy)
+
+
+def _looked_at(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Tally:
+    """Note what the attempt changed, whether it said anything new, and which streaks are over."""
+    before, outcome = state.tally, state.outcome
+    known = bool(before.tree)
+    moved = bool(event.commits) or (event.tree != before.tree if known else bool(event.dirty))
+    words = _words_of(outcome.word)
+    tally = changed(
+        before,
+        tree=event.tree,
+        moved=moved,
+        said=words or before.said,
+        said_new=bool(words) and words != before.said,
+        signature="" if moved else before.signature,
+        faults=0,
+        shortages=0,
+    )
+    if moved:
+        tally = circuit_breaker.moved_on(tally, policy)
+    return tally if outcome.ended is Ending.INTERRUPTED else without_streaks(tally, outcome.ended)
+
+
+def _words_of(word: Signal | None) -> str:
+    if word is None:
+        return ""
+    said = word.summary or word.question or word.reason
+    return f"{word.type} {' '.join(word.blocked_on)} {said}"[:300]
+
+
+def _over(state: S) -> S:
+    """Count the attempt as over: whatever still speaks of it is late from now on."""
+    return counted(state, attempt=state.tally.attempt + 1)
+
+
+def _may_verify(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> bool:
+    return policy.has_gates and not event.dirty and state.tally.wanted is not Wanted.REJECT
+
+
+def _follow(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> Step:
+    match word.type:
+        case "task_complete":
+            return _complete_ungated(state, word, event, policy)
+        case "blocked":
+            return _block(state, word, event, policy)
+        case "pr_created":
+            return _await_merge(state, word, event, policy)
+        case _:
+            tally = changed(_without_stuck(state.tally, policy), blocked_on="")
+            human = AwaitingHuman(
+                tally=tally,
+                about=About.QUESTION,
+                text=word.question or word.summary or word.reason,
+                since=event.at,
+                until=event.at + policy.blocked_timeout,
+            )
+            return land(human, event.at)
+
+
+def _without_stuck(tally: Tally, policy: Policy) -> Tally:
+    """Count what was said for the first time as progress; not of work that a verdict follows."""
+    return circuit_breaker.moved_on(tally, policy) if tally.said_new else tally
+
+
+def _complete_ungated(
+    state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy
+) -> Step:
+    if event.dirty:
+        shown = ", ".join(event.dirty[:5]) + (" ..." if len(event.dirty) > 5 else "")  # noqa: PLR2004  # a line's worth
+        text = f"the agent says it is done, but these files are not committed: {shown}"
+        return fail(state, event.at, policy, "gate_failed", text)
+    completed = Completed(
+        tally=state.tally, summary=word.summary, head=event.head, changed_files=event.changed_files
+    )
+    return _complete(completed, event.at)
+
+
+def _block(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> Step:
+    tally, word = blocks.understood(state.tally, word, event)
+    human = blocks.on_done_work(tally, word, event)
+    if human is not None:
+        return land(human, event.at)
+    state = changed(state, tally=tally)
+    thing = ", ".join(sorted(word.blocked_on)) or word.reason or "something it did not name"
+    again = thing == state.tally.blocked_on
+    tally = changed(_without_stuck(state.tally, policy), blocked_on=thing)
+    if again:
+        if retries_used_up(tally, policy):
+            last = f"the last attempt blocked once more on: {thing}"
+            return no_retry_left(changed(state, tally=tally), policy, last)
+        tally = changed(tally, retry_count=tally.retry_count + 1)
+        if not (tally.moved or tally.said_new):
+            tally = changed(tally, stuck=tally.stuck + 1)
+        if circuit_breaker.is_stuck(tally, policy):
+            return open_breaker(
+                changed(state, tally=tally), event.at, policy, f"blocked once more on: {thing}"
+            )
+    blocked = Blocked(
+        tally=tally,
+        since=event.at,
+        until=event.at + policy.blocked_timeout,
+        word=word,
+        head=event.head,
+    )
+    return land(
+        blocked,
+        event.at,
+        do.PublishBranch(head=event.head),
+        do.LookAtBlockers(blocked_on=word.blocked_on, head=event.head),
+    )
+
+
+def _await_merge(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> Step:
+    pending = PrPending(
+        tally=changed(resolved(state.tally), blocked_on=""),
+        since=event.at,
+        until=event.at + policy.pr_merge_timeout,
+        word=word,
+        url=word.pr_url,
+        head=event.head,
+    )
+    return land(
+        pending,
+        event.at,
+        do.PublishBranch(head=event.head),
+        do.OpenPullRequest(url=word.pr_url, summary=word.summary),
+    )
+
+
+def no_snapshot(state: Capturing, event: on.SnapshotFailed, policy: Policy) -> Step:
+    """Try again later: what the agent said must not be lost with a failing disk."""
+    tally, pause = troubled(state.tally, event.fault, policy)
+    if tally.faults > policy.max_faults:
+        text = f"{tally.faults} times in a row the work could not be captured: {event.text}"
+        return reject(changed(state, tally=tally), Reason.ENVIRONMENT, text)
+    return Step(changed(state, tally=tally, again_at=event.at + pause))
+
+
+def capture_again(state: Capturing, event: on.DeadlinePassed, policy: Policy) -> Step:
+    """Take the snapshot once more."""
+    del policy
+    if state.again_at is None or event.at < state.again_at:
+        return Step(state, late=True)
+    return Step(changed(state, again_at=None), (snapshot(state),))
+
+
+def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
+    """Complete on green; wake a fresh attempt with the failing output on red."""
+    if event.asks:
+        return _ask_about_setup(state, event, policy)
+    if event.problem:
+        if state.tally.wanted is Wanted.REJECT:
+            return land(state, event.at)
+        tally, pause = troubled(state.tally, event.fault, policy)
+        if tally.faults > policy.max_faults:
+            text = f"{tally.faults} times in a row the gates could not be run: {event.problem}"
+            return reject(changed(state, tally=tally), Reason.ENVIRONMENT, text)
+        return Step(changed(state, tally=tally, again_at=event.at + pause))
+    state = _over(state)
+    red = [gate for gate in event.gates if not gate.ok]
+    if red:
+        text = "; ".join(f"`{gate.command}` {gate.end}" for gate in red)
+        if event.as_before:
+            text += ", as before any work"
+        state = changed(state, tally=circuit_breaker.judged_red(state.tally, event.digest))
+        return fail(state, event.at, policy, "gate_failed", text, lines=event.lines)
+    completed = Completed(
+        tally=untroubled(changed(state.tally, same_gate="", same_gates=0, open_since=None)),
+        summary=state.word.summary,
+        head=state.head,
+        changed_files=state.changed_files,
+        flagged=event.flagged,
+        notes=event.notes,
+        passed=tuple(gate.command for gate in event.gates),
+    )
+    return _complete(completed, event.at)
+
+
+def _ask_about_setup(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
+    """Wait for a person: the set-up that the change wants needs more than the agent has."""
+    human = AwaitingHuman(
+        tally=untroubled(state.tally),
+        about=About.SETUP,
+        text=event.asks,
+        since=event.at,
+        until=event.at + policy.blocked_timeout,
+        head=state.head,
+        verify=changed(state, again_at=None),
+    )
+    return land(human, event.at)
+
+
+def verify_again(state: Verifying, event: on.DeadlinePassed, policy: Policy) -> Step:
+    """Run the gates once more."""
+    del policy
+    if state.again_at is None or event.at < state.again_at:
+        return Step(state, late=True)
+    order = do.RunGates(attempt=state.tally.attempt, head=state.head)
+    return Step(changed(state, again_at=None), (order,))
+
+
+def _complete(completed: Completed, at: float) -> Step:
+    """Come to rest; there is nothing left that a pause could hold."""
+    if completed.tally.wanted is Wanted.REJECT:
+        return land(completed, at)
+    before = completed.tally.merge_head
+    tally = resolved(completed.tally)
+    tally = changed(tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="", blocked_on="")
+    return Step(
+        changed(completed, tally=tally, resolves=before if before != completed.head else ""),
+        (do.PublishBranch(head=completed.head),),
+    )

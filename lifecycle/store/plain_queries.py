@@ -1,0 +1,204 @@
+"""Reads records quickly, for commands that only list them.
+
+Reads the database beside its writer, and imports almost nothing. Must not import the other modules
+of this package: importing them would take longer than such a command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.errors import StoreDamagedError, StoreError, StoreFromNewerVersionError
+from lifecycle.store.reading import InvalidText, fetch, is_read_only, on_read_only, open_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+KNOWN_SCHEMA = 7
+"""The schema version whose columns are named here; a test compares it with the migrations."""
+_COLUMNS = (
+    "cursor",
+    "agent_id",
+    "task_id",
+    "coarse",
+    "created_at",
+    "updated_at",
+    "work_kind",
+    "attempt",
+    "retry_count",
+    "spawn_count",
+    "task",
+    "error",
+    "tags",
+    "work",
+    "facts",
+)
+_SPENDING = (
+    *("agent_id", "birth", "attempt", "task_id", "plan", "at", "program", "model"),
+    *("tokens", "input_tokens", "output_tokens", "cached_tokens", "cost_usd"),
+    "seconds",
+)
+_FORMS: dict[str, type] = {"tags": list, "work": dict, "facts": dict}
+
+
+def read_rows(  # noqa: PLR0913  # all but the path by name
+    path: Path,
+    *,
+    states: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    task_id: str | None = None,
+    agent_id: str | None = None,
+    before: int | None = None,
+    limit: int = 1000,
+) -> list[dict[str, Any]]:
+    """Return lifecycles as plain values, newest first; `work` and `facts` as stored, decoded.
+
+    `before` is the cursor of the last row that was seen already.
+
+    `damaged` says what is wrong with a record that cannot be read, else it is empty. Only
+    obvious damage is found: the store itself may refuse more.
+    """
+    conditions, values = ["1"], list[Any]()
+    for column, value in (("task_id", task_id), ("agent_id", agent_id)):
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    if before is not None:
+        conditions.append("cursor < ?")
+        values.append(before)
+    if states:
+        # Not by its index: the rows would have to be sorted, and each be read for that.
+        conditions.append(f"+coarse IN ({', '.join('?' * len(states))})")
+        values.extend(states)
+    for tag in tags:
+        conditions.append("cursor IN (SELECT cursor FROM tags WHERE tag = ?)")
+        values.append(tag)
+    query = (
+        f"SELECT {', '.join(_COLUMNS)} FROM lifecycles WHERE {' AND '.join(conditions)} "  # noqa: S608  # our own text
+        "ORDER BY cursor DESC LIMIT ?"
+    )
+    return [_plain(row) for row in _fetch(path, query, (*values, limit))]
+
+
+def read_program(path: Path, agent_id: str, attempt: int) -> str:
+    """Return which agent program an attempt was; '' for a command, or one that is not known."""
+    query = "SELECT program FROM attempts WHERE agent_id = ? AND attempt = ?"
+    rows = _fetch(path, query, (agent_id, attempt))
+    return str(rows[0][0]) if rows else ""
+
+
+def read_spending(path: Path) -> list[dict[str, Any]]:
+    """Return what attempts used as plain values, the oldest first; a cost may be None."""
+    query = f"SELECT {', '.join(_SPENDING)} FROM spending ORDER BY at, agent_id, attempt"  # noqa: S608  # our own text
+    return [dict(zip(_SPENDING, row, strict=True)) for row in _fetch(path, query, ())]
+
+
+def read_facts(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Return agent, birth, coarse state and facts of all lifecycles, the latest moved last.
+
+    Facts that cannot be read are empty.
+    """
+    query = "SELECT agent_id, birth, coarse, facts FROM lifecycles ORDER BY updated_at, cursor"
+    rows = _fetch(path, query, ())
+    return [(*row[:3], _decoded("facts", row[3])[0] or {}) for row in rows]
+
+
+def read_documents(path: Path, collection: str) -> dict[str, dict[str, Any]]:
+    """Return the documents of a collection by key; none where there are no records yet.
+
+    Their table has had one form from the first version on, so any version's is read.
+    """
+    if not path.exists():
+        return {}
+    there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'documents'"
+    if not _fetch(path, there, (), any_version=True):
+        return {}
+    query = "SELECT key, body FROM documents WHERE collection = ? ORDER BY ord"
+    rows = _fetch(path, query, (collection,), any_version=True)
+    return {str(key): body for key, text in rows if isinstance(body := json.loads(text), dict)}
+
+
+def _fetch(
+    path: Path, query: str, values: tuple[Any, ...], *, any_version: bool = False
+) -> list[tuple[Any, ...]]:
+    if not path.exists():
+        hint = "start a loop first"
+        if os.environ.get("LOOPWRIGHT_SPAWN_ID"):
+            hint = "the records cannot be seen from inside the sandbox"
+        raise StoreError(f"there are no records: {path} does not exist; {hint}")
+    try:
+        with closing(open_reader(path, patience=5.0)) as connection:
+            if any_version or _is_present_version(connection, path):
+                return fetch(connection, query, values)
+            with closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
+                connection.backup(copy)
+                _migrate(copy)
+                return fetch(copy, query, values)
+    except sqlite3.DatabaseError as problem:
+        if getattr(problem, "sqlite_errorcode", 0) & 0xFF in (
+            sqlite3.SQLITE_CORRUPT,
+            sqlite3.SQLITE_NOTADB,
+        ):
+            raise StoreDamagedError(
+                f"{path} is damaged ({problem}) and was left as it is; "
+                "the next loop that starts sets it aside"
+            ) from problem
+        if is_read_only(path):
+            raise StoreError(on_read_only(path)) from problem
+        raise StoreError(
+            f"{path} cannot be read ({problem}); check its permissions and the disk"
+        ) from problem
+
+
+def _migrate(copy: sqlite3.Connection) -> None:
+    """Migrate a copy of older records; the next loop upgrades the file."""
+    from lifecycle.store.sqlite.file import bring_up_to_date  # noqa: PLC0415  # rare, and heavy
+
+    bring_up_to_date(copy)
+
+
+def _is_present_version(connection: sqlite3.Connection, path: Path) -> bool:
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found > KNOWN_SCHEMA:
+        raise StoreFromNewerVersionError(
+            f"{path} has schema version {found}, written by a newer Loopwright; this one knows "
+            f"versions up to {KNOWN_SCHEMA}. Upgrade Loopwright"
+        )
+    if found < 1:
+        raise StoreError(
+            f"{path} holds no records of Loopwright (schema version {found}) and was left as it "
+            "is; put a backup in its place, or move the file away and start again"
+        )
+    return bool(found == KNOWN_SCHEMA)
+
+
+def _plain(row: tuple[Any, ...]) -> dict[str, Any]:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    problems = [
+        f"invalid UTF-8 in {name}" for name in _COLUMNS if type(values[name]) is InvalidText
+    ]
+    for name in _FORMS:
+        values[name], problem = _decoded(name, values[name])
+        problems += [problem] if problem else []
+    values["tags"] = values["tags"] or []
+    if values["work"] is not None and values["work"].get("kind") != values["work_kind"]:
+        problems.append("its state is named differently in two places")
+    return {**values, "damaged": "; ".join(problems)}
+
+
+def _decoded(name: str, text: str | None) -> tuple[Any, str]:
+    """Return the value of a column that holds JSON, and what is wrong with it."""
+    if text is None or type(text) is InvalidText:
+        return None, ""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        return None, f"{name} is not valid JSON: {problem}"
+    if not isinstance(value, _FORMS[name]):
+        return None, f"{name} is not a {_FORMS[name].__name__}"
+    return value, ""

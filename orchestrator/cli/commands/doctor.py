@@ -1,0 +1,119 @@
+"""`loopwright doctor`: checks machine and repository, and says how to fix what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.config.settings import explain_settings, load_settings
+from orchestrator.doctor.agents import agents
+from orchestrator.doctor.code_origin import right_code
+from orchestrator.doctor.isolation import isolation
+from orchestrator.doctor.machine import BAD, WARN, Diagnosis, machine
+from orchestrator.doctor.providers import providers
+from orchestrator.doctor.repository import repository
+from orchestrator.errors import ConfigError
+from orchestrator.runner.providers import ProviderInputs
+from orchestrator.terminal import exits
+from orchestrator.terminal.options import CommandLineParser, UsageError, find_repo
+from orchestrator.terminal.text import coloured, now, one_line, paint, say, tell, to_json
+from runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
+
+
+def parser(name: str) -> CommandLineParser:
+    """Return the options."""
+    made = (
+        CommandLineParser(
+            name,
+            "Check machine and repository; each line says what was found and how to fix it.",
+            example=f"loopwright {name}\nloopwright {name} --isolation",
+            more="Exit code: 0 if nothing is bad (warnings do not count), else 2.",
+        )
+        .with_json("print one JSON object: checks, and settings with their sources")
+        .with_repo()
+    )
+    made.add_argument(
+        "--isolation",
+        action="store_true",
+        help="instead check which isolation this machine provides, by attacks inside and outside",
+    )
+    return made
+
+
+def run(name: str, args: list[str]) -> int:
+    """Check."""
+    options = parser(name).parse_args(args)
+    repo, outside = _repository(options.repo)
+    checks = list(isolation()) if options.isolation else _all(repo, outside)
+    bad = sum(check.level == BAD for check in checks)
+    if options.json:
+        say(to_json({"checks": [asdict(check) for check in checks], "settings": _settings(repo)}))
+    else:
+        _print(checks)
+        warned = sum(check.level == WARN for check in checks)
+        tell(f"{len(checks)} checks: {bad} bad, {warned} to look at")
+    return exits.USAGE if bad else exits.COMPLETE
+
+
+def _all(repo: Path | None, outside: str) -> list[Diagnosis]:
+    present = now()
+    checks = list(machine(present, repo or Path.cwd()))
+    if repo is not None:
+        checks += repository(repo, environ=os.environ, now=present)
+        checks += _outside(repo)
+    else:
+        checks.append(Diagnosis(WARN, "repository", outside, "change into one, or give --repo DIR"))
+    return checks
+
+
+def _outside(repo: Path) -> list[Diagnosis]:
+    try:
+        settings = load_settings(repo, environ=os.environ)
+    except ConfigError:
+        # What is wrong with the settings is told by their own check.
+        return []
+    checks = list(agents(repo, settings, os.environ))
+    with contextlib.suppress(RuntimeFault):
+        checks += right_code(repo, settings, os.environ)
+    # What is wrong with the repository is told by its own check, too.
+    with contextlib.suppress(ConfigError, RuntimeFault):
+        checks += providers(ProviderInputs(repo, lambda: settings, os.environ, now))
+    return checks
+
+
+def _repository(given: str | None) -> tuple[Path | None, str]:
+    """Return the repository; a machine can be checked outside of any."""
+    try:
+        return find_repo(given), ""
+    except UsageError as problem:
+        if given is not None:
+            raise
+        return None, str(problem).partition(";")[0]
+
+
+def _settings(repo: Path | None) -> list[dict[str, Any]]:
+    if repo is None:
+        return []
+    try:
+        return [asdict(row) for row in explain_settings(repo, environ=os.environ)]
+    except ConfigError:
+        # The check says what is wrong; there are no settings to show.
+        return []
+
+
+def _print(checks: list[Diagnosis]) -> None:
+    wanted = coloured(sys.stdout, os.environ)
+    margin = max(len(check.what) for check in checks)
+    for check in checks:
+        level = paint(f"{check.level:<4}", _COLOURS[check.level], wanted=wanted)
+        mend = f" — {one_line(check.mend)}" if check.mend else ""
+        say(f"{level}  {check.what:<{margin}}  {one_line(check.found)}{mend}")

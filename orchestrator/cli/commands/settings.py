@@ -1,0 +1,109 @@
+"""`loopwright settings`: every setting and its origin, and what of them waits for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import TYPE_CHECKING
+
+from orchestrator.control import approve_settings
+from orchestrator.control.people_only import require_person
+from orchestrator.terminal.options import CommandLineParser, find_repo, split_positional, user
+from orchestrator.terminal.text import one_line, say, table, tell, to_json
+
+if TYPE_CHECKING:
+    from orchestrator.approval.approvals import Approvals
+    from orchestrator.config.settings import SettingRow
+
+HEADS = ("SETTING", "VALUE", "FROM")
+_MORE = """\
+loopwright settings approve [--by NAME] [--json]   put the changes that agents made into force
+
+What an agent changed of the settings that restrict it (in loopwright.toml, in [tool.loopwright] of
+pyproject.toml, in the plan, or in a file that a setting names) is not in force before that."""
+
+
+def parser(name: str) -> CommandLineParser:
+    """Return the options of listing; `approve` has its own."""
+    return (
+        CommandLineParser(
+            name,
+            "List every setting with its value and origin, and the changes that wait.",
+            example=f"loopwright {name}\nloopwright {name} approve",
+            more=_MORE,
+        )
+        .with_json()
+        .with_repo()
+    )
+
+
+def run(name: str, args: list[str]) -> int:
+    """List, or approve."""
+    word, rest = split_positional(args, ("approve",))
+    if word:
+        return _approve(rest)
+    options = parser(name).parse_args(args)
+    rows, approvals = approve_settings.read(find_repo(options.repo), os.environ)
+    if options.json:
+        settings = [{"name": row.name, "value": row.value, "source": row.source} for row in rows]
+        held = [each.to_json() for each in approvals.held.values()]
+        say(to_json({"settings": settings, "held": held}))
+    else:
+        _print(rows, approvals)
+    return 0
+
+
+def _approve(args: list[str]) -> int:
+    made = CommandLineParser(
+        "settings approve",
+        "Put the changes that agents made to the settings that restrict them into force.",
+        example="loopwright settings approve --by Ada",
+    )
+    made.with_by()
+    options = made.with_json("print what was approved as JSON").with_repo().parse_args(args)
+    repo = find_repo(options.repo)
+    require_person(repo, "settings approve")
+    _, approvals = approve_settings.read(repo, os.environ)
+    waited = list(approvals.held.values())
+    if waited:
+        asyncio.run(approve_settings.approve(repo, approvals, options.by or user()))
+    if options.json:
+        say(to_json({"approved": [each.to_json() for each in waited]}))
+        return 0
+    for each in waited:
+        say(one_line(f"{each.name}: {_change(each.approved, each.value)}"))
+    if waited:
+        tell("Approved; a live runner uses it from its next attempt on.")
+    else:
+        say("No change by an agent waits for approval.")
+    return 0
+
+
+def _print(rows: list[SettingRow], approvals: Approvals) -> None:
+    say(table(HEADS, [(row.name, _shown(row.value), row.source) for row in rows]))
+    for each in approvals.held.values():
+        place = each.cell.rpartition("#")[0]
+        change = _change(each.approved, each.value)
+        say(
+            one_line(
+                f"Waits: {each.name} in {place}, changed by the work of {each.agent_id}: {change}"
+            )
+        )
+    if approvals.held:
+        tell("Look at these changes; `loopwright settings approve` puts them into force.")
+
+
+def _change(before: object, after: object) -> str:
+    if isinstance(before, list) and before and isinstance(after, list) and _is_text(after):
+        return "another content"
+    return f"{_shown(before)} becomes {_shown(after)}"
+
+
+def _is_text(value: list[object]) -> bool:
+    digits = 16
+    return all(isinstance(each, str) and len(each) == digits for each in value)
+
+
+def _shown(value: object) -> str:
+    return "(not set)" if value is None else json.dumps(value, default=str)

@@ -1,0 +1,139 @@
+"""`loopwright up`: one loop per task of a plan, or all unfinished lifecycles, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lifecycle.errors import PlanError
+from orchestrator.cli import run_loops
+from orchestrator.cli.loop_options import isolation, with_looping, with_stay
+from orchestrator.config import plans
+from orchestrator.control.approve_settings import keep, told
+from orchestrator.errors import OrchestratorError
+from orchestrator.runner import job_selection
+from orchestrator.terminal.options import (
+    CommandLineParser,
+    UsageError,
+    count,
+    find_repo,
+    positive,
+    user,
+)
+from orchestrator.terminal.text import say, tell, to_json
+from orchestrator.web.bound_server import BoundServer, bind, with_server
+from orchestrator.web.token import VARIABLE, find_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lifecycle.engine.engine import LocalEngine
+    from orchestrator.cli.run_loops import CommandContext
+    from orchestrator.runner.workload import Workload
+
+MOST_PORT = 65_535
+_MORE = """\
+Without PLAN it takes loopwright.plan.toml or loopwright.plan.json of the repository, if there is
+one, and continues every lifecycle that is not finished. What a person paused or stopped stays
+so; `loopwright resume AGENT` starts it again while this runs. Meanwhile the API is served as by
+`loopwright serve`; its address and the place of its token are printed on standard error.
+
+On a terminal it waits for people. Where neither standard input nor standard error is one it ends
+when all that is left waits for people (--stay waits there, too).
+
+Exit code, the worst of all loops in this order: 130/143 ended by a signal, 1 internal error, 6
+failed for good, 5 out of retries, 3 blocked, waiting for a person, held by one or with a damaged
+record, 4 still waits for a pull request, 0 all complete. 2 for a plan that cannot be run, 75 when
+another runner is at work here."""
+
+
+def parser(name: str) -> CommandLineParser:
+    """Return the options."""
+    made = CommandLineParser(
+        name,
+        "Run one loop per task of a plan, honouring its dependencies.",
+        example="loopwright up plan.toml --max-live 2\nloopwright up",
+        more=_MORE,
+    )
+    made.add_argument("plan", nargs="?", metavar="PLAN", help="a .toml or .json file of tasks")
+    made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
+    made.add_argument("--port", type=count, metavar="P", help="of the API; 0 picks a free one")
+    made.add_argument("--no-server", action="store_true", help="serve no API")
+    with_stay(with_looping(made))
+    return made.with_json("print the LoopResult objects at the end").with_repo()
+
+
+def run(name: str, args: list[str]) -> int:
+    """Run them all."""
+    options = parser(name).parse_args(args)
+    confined = isolation(options.isolation, allow_weaker=options.allow_weaker)
+    if options.port is not None and (options.no_server or options.port > MOST_PORT):
+        raise UsageError(f"--port goes up to {MOST_PORT}, and not with --no-server")
+    repo = find_repo(options.repo)
+    context = run_loops.CommandContext.of(
+        repo, max_live_agents=options.max_live, stay_for_people=options.stay, **confined
+    )
+    path = Path(options.plan) if options.plan is not None else plans.find_plan(repo)
+    approvals = context.settings.approvals
+    try:
+        plan = plans.load_plan(path, approvals) if path is not None else None
+        for task in plan.tasks if plan is not None else ():
+            # Who has no agent is refused before anything starts.
+            plans.agent_for(task, plan, context.settings())
+    except PlanError as problem:
+        if not approvals.held:
+            raise
+        asyncio.run(keep(repo, context.environ, approvals, user()))
+        raise PlanError(f"{problem}. {told(approvals)}") from problem
+
+    async def work(engine: LocalEngine) -> Workload:
+        everything = options.plan is None
+        front = None if options.no_server else _front(context, options.port, tell)
+        settings = context.settings()
+        planned = job_selection.planned(engine, plan, settings, everything=everything, tell=tell)
+        return await with_server(front, planned)
+
+    ending = asyncio.run(
+        run_loops.loop_through(
+            context, work, who="loopwright up", plain=options.plain, revives=True
+        )
+    )
+    if options.json:
+        results = [result.to_json() for _, result in sorted(ending.results.items())]
+        held = [record.agent_id for record in ending.held]
+        damaged, code = [each.agent_id for each in ending.damaged], ending.exit_code
+        say(to_json({"results": results, "held": held, "damaged": damaged, "exit_code": code}))
+    elif not (ending.results or ending.held or ending.damaged or ending.signal_code):
+        tell(
+            "Nothing to do: no PLAN was given, there is no loopwright.plan.toml or .json in "
+            f"{repo}, and no lifecycle is unfinished."
+            if plan is None
+            else "Nothing to do: the plan is finished, and no lifecycle is unfinished."
+        )
+    else:
+        run_loops.tell_ending(ending, context)
+    return ending.exit_code
+
+
+def _front(
+    context: CommandContext, port: int | None, tell: Callable[[str], None]
+) -> BoundServer | None:
+    """Return the server to run beside the loops; the loops do not depend on it."""
+    settings = context.settings()
+    host, wanted = settings.host, port if port is not None else settings.port
+    try:
+        # Taken out, so that nothing that is started here inherits it.
+        token = find_token(
+            context.environ, repo=context.repo, variable=os.environ.pop(VARIABLE, "")
+        )
+        sock = bind(host, wanted, token, any_port=port is None)
+    except OrchestratorError as problem:
+        if port is not None:
+            raise
+        tell(f"No API is served: {problem}")
+        return None
+    if sock.getsockname()[1] != wanted and wanted:
+        tell(f"Port {wanted} is in use, perhaps by another runner; another one is taken.")
+    return BoundServer(sock, host, token, stays=False)

@@ -1,0 +1,1 @@
+"""Settings and plans: where each value comes from, and what is wrong with it."""

@@ -1,0 +1,1 @@
+"""What a command does to a lifecycle, whether its runner is alive or not."""

@@ -1,0 +1,90 @@
+"""What `loopwright settings` does: reads all that holds agents, and takes over what waits."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lifecycle.audit import Audit
+from lifecycle.clock import SystemClock
+from lifecycle.errors import PlanError
+from lifecycle.paths import Paths
+from orchestrator.approval.agent_commits import APPROVE, named
+from orchestrator.approval.approvals import Approvals
+from orchestrator.approval.records import PROPOSED
+from orchestrator.approval.restricting_values import PLAN_FILES, WHOLE, name_of
+from orchestrator.config.known_secrets import masker_of
+from orchestrator.config.plans import load_plan
+from orchestrator.config.settings import explain_settings
+from orchestrator.control.open_store import store_of
+from orchestrator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from orchestrator.config.settings import SettingRow
+
+
+def read(repo: Path, environ: Mapping[str, str]) -> tuple[list[SettingRow], Approvals]:
+    """Return every setting, and what of settings, plans and named files waits."""
+    approvals = Approvals(repo)
+    rows = explain_settings(repo, environ=environ, approvals=approvals)
+    plans = [repo / file for file in (*PLAN_FILES, *approvals.plans_known())]
+    for path in dict.fromkeys(plans):
+        with suppress(PlanError):  # one that cannot be read is refused by who runs it
+            if path.is_file():
+                load_plan(path, approvals)
+    return rows, approvals
+
+
+def waiting(repo: Path, environ: Mapping[str, str]) -> str:
+    """Say in one line what waits for a person; nothing when nothing does."""
+    try:
+        _, approvals = read(repo, environ)
+    except ConfigError:
+        return ""  # the command that runs something reports it
+    return told(approvals)
+
+
+def told(approvals: Approvals) -> str:
+    """Say in one line what of a reading waits; nothing when nothing does."""
+    if not approvals.held:
+        return ""
+    return f"Not in force yet, because an agent changed it: {named(approvals.held)}; {APPROVE}"
+
+
+async def note(repo: Path, environ: Mapping[str, str], by: str) -> None:
+    """Record what counts and what waits before something is merged, if no runner has done so."""
+    if not Paths.of(repo).database.exists():
+        return
+    with suppress(ConfigError):  # it is merged all the same; a runner reports it
+        _, approvals = read(repo, environ)
+        if approvals.first or approvals.held:
+            await keep(repo, environ, approvals, by)
+
+
+async def keep(repo: Path, environ: Mapping[str, str], approvals: Approvals, by: str) -> None:
+    """Record what counts in a reading, and what waits."""
+    async with store_of(repo) as store:
+        now, masker = SystemClock().now(), masker_of(environ)
+        await approvals.keep(store, by=by, at=now, masker=masker)
+
+
+async def approve(repo: Path, approvals: Approvals, by: str) -> None:
+    """Take over what waits."""
+    masker, now = masker_of(os.environ), SystemClock().now
+    async with store_of(repo) as store:
+        await approvals.keep(store, by=by, at=now(), masker=masker, waiting=True)
+        files = {name_of(cell)[0] for cell in approvals.held}
+        for key, body in (await store.all(PROPOSED)).items():
+            file, name = name_of(str(body.get("cell", "")))
+            if name == WHOLE and file in files:  # now a person knows what the file holds
+                await store.put(PROPOSED, key, {**body, "settled": True})
+        audit = Audit(store.trail, now=now, masker=masker)
+        for each in approvals.held.values():
+            change = each.to_json()
+            details = {"file": change["file"], "from": change["approved"], "to": change["value"]}
+            why = f"in {change['file']}, by the work of {each.agent_id}"
+            await audit.record("setting", by, each.name, "approved", why, details=details)

@@ -1,0 +1,202 @@
+"""What attempts used, added up as people ask for it, and how much of each budget is left.
+
+Works on rows of `lifecycle.store.plain_queries`. A cost that no program reported is unknown, and
+never counts as zero.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.machine.budget import HOUR, UNITS, Budget
+from lifecycle.record import LOOSE
+from orchestrator.errors import OrchestratorError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import tzinfo
+
+Rows = list[dict[str, Any]]
+Facts = list[tuple[str, str, str, dict[str, Any]]]
+
+UNKNOWN = "unknown"
+_SPAN = re.compile(r"([1-9][0-9]{0,4})([hd])")
+_OVER = "accepted"
+"""The coarse state of a lifecycle whose budget does not matter any more."""
+
+
+class SinceError(OrchestratorError):
+    """A text does not name an instant."""
+
+
+@dataclass(slots=True)
+class UsageLine:
+    """What attempts of one kind used together."""
+
+    name: str
+    attempts: int = 0
+    tokens: int = 0
+    with_tokens: int = 0
+    """Attempts that reported tokens."""
+    cost_usd: float = 0.0
+    """Of those whose cost is known."""
+    with_cost: int = 0
+    seconds: float = 0.0
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Count an attempt in."""
+        self.attempts += 1
+        self.tokens += row["tokens"]
+        self.with_tokens += row["tokens"] > 0
+        self.cost_usd += row["cost_usd"] or 0.0
+        self.with_cost += row["cost_usd"] is not None
+        self.seconds += row["seconds"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; an unknown cost is null."""
+        return {
+            "name": self.name,
+            "attempts": self.attempts,
+            "tokens": self.tokens,
+            "attempts_with_tokens": self.with_tokens,
+            "cost_usd": self.cost_usd if self.with_cost else None,
+            "attempts_with_cost": self.with_cost,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetPart:
+    """One limit of a budget, and how much of it is used."""
+
+    scope: str
+    """lifecycle, plan or day."""
+    name: str
+    """Of which one."""
+    what: str
+    """tokens, usd, hours or attempts."""
+    budget: float
+    used: float
+    """As far as programs reported it."""
+    exact: bool
+    """False where attempts did not report what they used: more may be used than is known."""
+
+    @property
+    def left(self) -> float:
+        """How much there is at most."""
+        return max(0.0, self.budget - self.used)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "scope": self.scope,
+            "name": self.name,
+            "what": self.what,
+            "budget": self.budget,
+            "used": self.used,
+            "left": self.left,
+            "exact": self.exact,
+        }
+
+
+def instant_of(text: str, now: float, zone: tzinfo | None = None) -> float:
+    """Return the instant of `12h`, `7d` (this day and six before it) or a date."""
+    if found := _SPAN.fullmatch(text):
+        number, unit = int(found[1]), found[2]
+        if unit == "h":
+            return now - number * HOUR
+        return _start(_day(now, zone) - timedelta(days=number - 1), zone)
+    try:
+        return _start(date.fromisoformat(text), zone)
+    except (ValueError, OverflowError, OSError) as problem:
+        raise SinceError(
+            f"--since {text!r} is not a valid time; use days (7d), hours (12h) or a date "
+            "(2027-01-31)"
+        ) from problem
+
+
+def grouped(rows: Rows, by: str, zone: tzinfo | None = None) -> list[UsageLine]:
+    """Add rows up: days in their order, others by what was used most lately first."""
+    lines: dict[str, UsageLine] = {}
+    for row in rows if by == "day" else reversed(rows):
+        name = _name(row, by, zone)
+        lines.setdefault(name, UsageLine(name)).add(row)
+    return list(lines.values())
+
+
+def total(rows: Rows) -> UsageLine:
+    """Add up all."""
+    made = UsageLine("total")
+    for row in rows:
+        made.add(row)
+    return made
+
+
+def budgets(
+    rows: Rows, facts: Facts, limits: Mapping[str, Any], now: float, zone: tzinfo | None = None
+) -> list[BudgetPart]:
+    """Return every limit that holds now: of this day, of each plan, of each lifecycle at hand.
+
+    `limits` are those of the settings, by their names there.
+    """
+    today = _day(now, zone)
+    start = _start(today, zone)
+    end = _start(today + timedelta(days=1), zone)
+    of_day = total([row for row in rows if start <= row["at"] < end])
+    parts = list(_parts("day", str(today), _budget(None, limits, "day_"), of_day))
+    plans = {line.name: line for line in grouped(rows, "plan", zone)}
+    marks: dict[str, dict[str, Any]] = {name: {} for name in plans if name != UNKNOWN}
+    for _, _, _, known in facts:
+        mark = known.get("plan") or {}
+        marks[mark.get("name", LOOSE)] = mark
+    for name, mark in sorted(marks.items()):
+        budget = _budget(mark.get("budget"), limits, "plan_")
+        parts += _parts("plan", name, budget, plans.get(name) or UsageLine(name))
+    lives: dict[tuple[str, str], UsageLine] = {}
+    for row in rows:
+        key = row["agent_id"], row["birth"]
+        lives.setdefault(key, UsageLine(row["agent_id"])).add(row)
+    for agent_id, birth, state, known in sorted(facts, key=lambda each: each[0]):
+        if state != _OVER:
+            budget = _budget(known.get("task", {}).get("budget"), limits, "")
+            line = lives.get((agent_id, birth)) or UsageLine(agent_id)
+            parts += _parts("lifecycle", agent_id, budget, line)
+    return parts
+
+
+def _budget(own: dict[str, Any] | None, limits: Mapping[str, Any], prefix: str) -> Budget:
+    return Budget.of(own or {}, {unit: limits.get(f"{prefix}budget_{unit}") for unit in UNITS})
+
+
+def _parts(scope: str, name: str, budget: Budget, line: UsageLine) -> Iterator[BudgetPart]:
+    hours = None if budget.seconds is None else budget.seconds / HOUR
+    given: Iterable[tuple[str, float | None, float, bool]] = (
+        ("tokens", budget.tokens, line.tokens, line.with_tokens == line.attempts),
+        ("usd", budget.cost_usd, line.cost_usd, line.with_cost == line.attempts),
+        ("hours", hours, line.seconds / HOUR, True),
+        ("attempts", budget.attempts, line.attempts, True),
+    )
+    for what, limit, used, exact in given:
+        if limit is not None:
+            yield BudgetPart(
+                scope=scope, name=name, what=what, budget=limit, used=used, exact=exact
+            )
+
+
+def _name(row: dict[str, Any], by: str, zone: tzinfo | None) -> str:
+    if by == "day":
+        return str(_day(row["at"], zone))
+    if by == "agent":
+        return str(row["agent_id"])
+    return str(row[by] or (LOOSE if by == "plan" else UNKNOWN))
+
+
+def _day(at: float, zone: tzinfo | None) -> date:
+    return datetime.fromtimestamp(at, tz=zone).date()
+
+
+def _start(day: date, zone: tzinfo | None) -> float:
+    return datetime.combine(day, time.min, tzinfo=zone).timestamp()

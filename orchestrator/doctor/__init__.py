@@ -1,0 +1,1 @@
+"""Finds what would prevent a run, before it starts. Changes nothing."""

@@ -1,0 +1,4 @@
+"""Loops in one process: started, supervised, ended.
+
+Must not decide for a lifecycle.
+"""

@@ -1,0 +1,158 @@
+"""Adds a task to a repository, whether a runner is alive or not.
+
+The limits are those of `LifecycleManager`; what is written is started by the live runner, or by
+the next one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lifecycle.admission.unenforceable_budgets import require_counted
+from lifecycle.audit import Audit
+from lifecycle.errors import LifecycleError, PlanError
+from lifecycle.fleet.manager import LifecycleValidator, Population, free_name
+from lifecycle.machine import events as on
+from lifecycle.machine.states import Completed, Queued
+from lifecycle.mask_values import masked, refuse_markers
+from lifecycle.paths import Paths
+from lifecycle.plan import Agent, checked_name, default_agent_id
+from lifecycle.record import AgentLifecycle
+from lifecycle.store.lost_records import refuse_lost
+from lifecycle.store.sqlite.store import SqliteStore
+from lifecycle.working_copy import facts_of
+from orchestrator.config.known_secrets import masker_of
+from orchestrator.config.plans import chosen_agent, task_of
+from orchestrator.control import requests
+from orchestrator.control.open_store import runner_of
+from orchestrator.runner.job_selection import free_task_id, names, startable, startable_from
+from runtime.branches import BranchManager
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lifecycle.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """One more task, as it was typed."""
+
+    text: str
+    name: str | None = None
+    """Of the agent; by default after the task."""
+    adapter: str | None = None
+    command: str | None = None
+    verify: tuple[str, ...] = ()
+    base: str | None = None
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A lifecycle that was added, and what runs it."""
+
+    agent_id: str
+    task_id: str
+    runner: str
+    """What runs the repository at the moment; empty if nothing does."""
+
+
+async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
+    """Add a lifecycle to a repository; `loopwright up`, now or later, runs it."""
+    paths = Paths.of(repo)
+    paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    await refuse_lost(paths.database, BranchManager(repo).agents)
+    async with await SqliteStore.open(paths.database) as store:
+        masker = masker_of(os.environ, settings.pass_env)
+        audit = Audit(store.trail, now=requests.now, masker=masker)
+        record = await add_recorded(store, audit, repo, addition, settings)
+        runner = runner_of(repo)
+        if runner is not None:
+            # It changes nothing, but makes a live runner start it.
+            event = on.ResumeRequested(at=requests.now(), by=addition.by)
+            await store.ask(record.agent_id, event)
+        who = "" if runner is None else str(runner.get("who") or "another runner")
+        return Added(record.agent_id, record.task_id, who)
+
+
+async def add_recorded(
+    store: SqliteStore, audit: Audit, repo: Path, addition: Addition, settings: Settings
+) -> AgentLifecycle:
+    """Write the record of an addition, and in the audit who asked for it and what was decided."""
+    by, name = addition.by or "somebody", addition.name or addition.text
+    if addition.base is not None:
+        await startable_from(repo, addition.base)
+    try:
+        with _add_alone(Paths.of(repo).root):
+            record = await _added_as(store, addition, settings)
+    except LifecycleError as refusal:
+        await audit.record("add", by, name, "refused", str(refusal))
+        raise
+    await audit.record("add", by, record.agent_id, "done", record.task)
+    return record
+
+
+async def _added_as(store: SqliteStore, addition: Addition, settings: Settings) -> AgentLifecycle:
+    """Write the record of an addition."""
+    masker = masker_of(os.environ, settings.pass_env)
+    addition = masked(addition, masker)
+    taken, members = await _population(store)
+    task_id = await free_task_id(store)
+    name = addition.name or default_agent_id(task_id)
+    try:
+        checked_name(name)
+    except ValueError as problem:
+        raise PlanError(f"--name {problem}") from problem
+    agent = chosen_agent(task_id, settings, adapter=addition.adapter, command=addition.command)
+    # Whoever takes it up has nothing but the record: a literal secret is not in it.
+    refuse_markers("the command of the agent", masked(agent.command, masker))
+    refuse_markers("--verify", addition.verify)
+    startable(agent)
+    require_counted(agent, settings)
+    found = LifecycleValidator().validate_add(name, {}, members)
+    if not found.valid:
+        raise LifecycleError(
+            f"{name} was not added: {found.reason}; `loopwright reject AGENT` removes one"
+        )
+    resolved = free_name(name, taken)  # those that are over are on record still
+    task = task_of(addition.text, task_id, verify=addition.verify, base=addition.base)
+    agent = Agent.model_validate({**agent.model_dump(), "agent_id": resolved})
+    return await store.create(
+        AgentLifecycle(
+            agent_id=resolved,
+            task=task.title,
+            task_id=task.id,
+            created_at=requests.now(),
+            facts=facts_of(task, agent, masker),
+            work=Queued(),
+        )
+    )
+
+
+async def _population(store: SqliteStore) -> tuple[set[str], Population[Agent]]:
+    """Return all names on record, and those that are members still."""
+    taken, members = set[str](), Population[Agent]()
+    for pair in await names(store):
+        taken.update(pair)
+    for record in await store.unfinished():
+        if not isinstance(record.work, Completed):
+            with suppress(KeyError, ValueError):  # one whose facts are damaged stops no addition
+                members.agents[record.agent_id] = Agent.model_validate(record.facts["agent"])
+    return taken, members
+
+
+@contextmanager
+def _add_alone(folder: Path) -> Iterator[None]:
+    """Let one command add at a time: the count must still be true when the record is written."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,149 @@
+"""The runner's own log: one JSON object per line in `.loopwright/runner.log`.
+
+Owns the file, its cap and the names of its events. Logging never stops a loop: what cannot be
+written is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.machine import events as on
+from lifecycle.reporting import is_warning
+from orchestrator.terminal.text import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from lifecycle.reporting import Committed
+    from runtime.masking.masker import Masker
+
+NAME = "runner.log"
+CAP = 5 * 1024 * 1024
+"""Bytes of the log; one older log of the same size is kept beside it."""
+OPERATIONS: dict[type[on.Event], str] = {
+    on.PauseRequested: "pause_agent",
+    on.ResumeRequested: "resume_agent",
+    on.StopRequested: "stop_agent",
+    on.Unblocked: "unblock_agent",
+    on.Answered: "answer_agent",
+    on.Guided: "guide_agent",
+    on.SummaryApproved: "approve_summary",
+    on.AcceptRequested: "accept_agent",
+    on.RejectRequested: "reject_agent",
+}
+_WITH_TURNS = (on.PauseRequested, on.ResumeRequested)
+"""Reported with the present turn where turns are counted."""
+
+
+class RunnerLog:
+    """Writes the log of one runner; `report` and `observer` plug into the loop's parts."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now: Callable[[], float],
+        cap: int = CAP,
+        masker: Masker | None = None,
+    ) -> None:
+        import structlog  # noqa: PLC0415  # only a runner logs, and each `X --help` would pay
+
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._now = now
+        self._file = _CappedFile(folder / NAME, cap, masker)
+        self._log: Any = structlog.wrap_logger(
+            self._file,
+            processors=[
+                structlog.processors.add_log_level,
+                self._stamped,
+                structlog.processors.JSONRenderer(default=str),
+            ],
+            wrapper_class=structlog.BoundLogger,
+        )
+
+    def report(self, event: str, /, **fields: object) -> None:
+        """Log an event with its fields."""
+        if is_warning(event):
+            self._log.warning(event, **fields)
+        else:
+            self._log.info(event, **fields)
+
+    def observer(self, news: Committed) -> None:
+        """Log a committed decision: who was asked what, who started, whose state changed."""
+        fact = news.fact
+        if isinstance(fact, on.PersonEvent) and not isinstance(fact, _WITH_TURNS):
+            operation = OPERATIONS[type(fact)]
+            self.report(
+                "lifecycle_operation", operation=operation, agent_name=news.agent_id, by=fact.by
+            )
+        if isinstance(fact, on.AgentSpawned):
+            self.report(
+                "agent_spawned",
+                agent_id=news.agent_id,
+                attempt=fact.attempt,
+                pid=fact.process.pid,
+                spawn_id=fact.process.spawn_id,
+            )
+        if news.before != news.after:
+            self.report(
+                "agent_state_changed",
+                agent_id=news.agent_id,
+                previous_state=news.before,
+                new_state=news.after,
+                reason=news.event,
+            )
+
+    def close(self) -> None:
+        """Close the file; what is reported later is dropped."""
+        self._file.close()
+
+    def _stamped(self, _logger: Any, _method: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        first = {"timestamp": stamp(self._now()), "level": event["level"], "event": event["event"]}
+        return {**first, **event}
+
+
+class _CappedFile:
+    """A logger for structlog that appends lines and rotates a full file."""
+
+    def __init__(self, path: Path, cap: int, masker: Masker | None) -> None:
+        self._path, self._cap, self._masker = path, cap, masker
+        self._descriptor: int | None = self._open()
+
+    def msg(self, message: str) -> None:
+        """Append a line."""
+        if self._descriptor is None:
+            return
+        if self._masker is not None:
+            message = self._masker.mask(message)
+        line = message.encode("utf-8", errors="backslashreplace") + b"\n"
+        try:
+            if os.fstat(self._descriptor).st_size + len(line) > self._cap:
+                self._rotate(self._descriptor)
+            os.write(self._descriptor, line)
+        except OSError:
+            # A full disk must not stop a loop; the loop has its own way to say so.
+            return
+
+    info = warning = error = msg
+
+    def close(self) -> None:
+        """Close; harmless when called again."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _rotate(self, full: int) -> None:
+        """Continue in a new file; while none can be made, in the full one."""
+        with suppress(OSError):
+            with suppress(FileNotFoundError):
+                self._path.replace(self._path.with_name(f"{NAME}.1"))
+            self._descriptor = self._open()
+            os.close(full)
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(self._path, flags, 0o600)

@@ -1,0 +1,112 @@
+"""What a runner is to do, how it ended, and its exit code: values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import Reason
+from lifecycle.result import LoopResult, LoopResultType
+from orchestrator.terminal import exits
+
+if TYPE_CHECKING:
+    from lifecycle.plan import Agent, Task
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.store.damaged_records import Damaged
+    from orchestrator.runner.server_interface import Beside
+
+WORST_FIRST = (
+    exits.INTERNAL_ERROR,
+    exits.FAILED,
+    exits.LIMIT_REACHED,
+    exits.BLOCKED,
+    exits.WAITING_OUTSIDE,
+    exits.COMPLETE,
+)
+"""Of several loops the first of these codes counts; a signal comes before all."""
+
+_CODES = {
+    LoopResultType.TASK_COMPLETE: exits.COMPLETE,
+    LoopResultType.BLOCKED: exits.BLOCKED,
+    LoopResultType.PR_CREATED: exits.WAITING_OUTSIDE,
+    LoopResultType.MAX_RETRIES: exits.LIMIT_REACHED,
+    LoopResultType.ERROR: exits.FAILED,
+    # Without a signal a loop is shut down only by a person who stopped or paused it.
+    LoopResultType.SHUTDOWN: exits.BLOCKED,
+}
+
+
+_LIMITS = (f"{Reason.BUDGET} ", f"{Reason.USAGE_LIMIT}: ")
+"""How errors begin that are about a limit that a person can raise, or that passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One loop to run."""
+
+    agent: Agent
+    task: Task
+    resume: bool = True
+    """Whether a paused one continues at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What to run, and which lifecycles a person holds."""
+
+    jobs: tuple[Job, ...]
+    held: tuple[AgentLifecycle, ...] = ()
+    beside: Beside | None = None
+    """What runs beside the loops; it may keep the runner alive when none is left."""
+    damaged: tuple[Damaged, ...] = ()
+    """Lifecycles that cannot be run: their records are unreadable."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether the runner waits for more when no loop is left."""
+        return self.beside is not None and self.beside.stays
+
+
+@dataclass(slots=True)
+class RunResult:
+    """The results of one call of `run` or `up`."""
+
+    results: dict[str, LoopResult] = field(default_factory=dict)
+    """By agent. A runner that stays keeps none: there may be any number, and the store has them."""
+    codes: dict[str, int] = field(default_factory=dict)
+    """The exit code of each loop, by agent, unless it completed."""
+    records: dict[str, AgentLifecycle] = field(default_factory=dict)
+    """Read from the store at the end."""
+    held: tuple[AgentLifecycle, ...] = ()
+    damaged: tuple[Damaged, ...] = ()
+    defects: dict[str, str] = field(default_factory=dict)
+    signal_code: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        if self.signal_code:
+            return self.signal_code
+        codes = set(self.codes.values())
+        if self.held or self.damaged:
+            codes.add(exits.BLOCKED)
+        if self.defects:
+            codes.add(exits.INTERNAL_ERROR)
+        return next((code for code in WORST_FIRST if code in codes), exits.COMPLETE)
+
+    def settled(self, agent_id: str, result: LoopResult, *, kept: bool) -> None:
+        """Record how a loop ended, in place of its earlier end."""
+        code = code_of(result)
+        if code == exits.COMPLETE:
+            self.codes.pop(agent_id, None)
+        else:
+            self.codes[agent_id] = code
+        if kept:
+            self.results[agent_id] = result
+
+
+def code_of(result: LoopResult) -> int:
+    """Return the exit code of one loop."""
+    if result.result_type is LoopResultType.ERROR and (result.error or "").startswith(_LIMITS):
+        return exits.LIMIT_REACHED
+    return _CODES[result.result_type]

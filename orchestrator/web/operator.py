@@ -1,0 +1,106 @@
+"""What is asked of lifecycles over HTTP, carried out in the runner's own process.
+
+The rules and words are those of the commands. There must be no second store on the database in this
+process: closing one takes the file locks of all others with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from lifecycle.errors import LifecycleError
+from lifecycle.mask_values import masked
+from lifecycle.plan import Agent
+from orchestrator.control.commands import (
+    RUNS_ALL,
+    lacks_words,
+    left_behind,
+    settled_after,
+    took_effect,
+)
+from orchestrator.control.outcomes import CommandEffect, outcome_of, refusal_of
+from orchestrator.control.requests import LOOK_EVERY, UnansweredError
+from orchestrator.runner.add_task import add_recorded
+from orchestrator.runner.preflight import exempted
+from orchestrator.terminal import exits
+from orchestrator.web.edge.problems import refused, unknown
+
+if TYPE_CHECKING:
+    from lifecycle.machine.events import PersonEvent
+    from lifecycle.record import AgentLifecycle
+    from orchestrator.control.commands import OperatorCommand
+    from orchestrator.control.outcomes import OperatorOutcome
+    from orchestrator.runner.add_task import Addition
+    from orchestrator.runner.server_interface import RunnerPort
+
+
+async def found(runner: RunnerPort, agent_id: str) -> AgentLifecycle:
+    """Return a lifecycle, or say that there is none."""
+    record = await runner.store.get(agent_id)
+    if record is None:
+        raise unknown(f"there is no lifecycle {agent_id!r}", "GET /api/v1/lifecycles lists all")
+    return record
+
+
+async def steer(runner: RunnerPort, command: OperatorCommand) -> OperatorOutcome:
+    """Ask, wait for what follows, and put it into words; a Problem tells a refusal."""
+    before = await found(runner, command.agent_id)
+    event = command.event(runner.now())
+    try:
+        lacks_words(command, before)
+        await _send(runner, command, event)
+        record = await settled_after(runner.store, command, event)
+        changed = await took_effect(runner.store, command.agent_id, event)
+        left = await left_behind(runner.store, command.agent_id) if changed else ""
+        outcome = await outcome_of(
+            CommandEffect(
+                repo=runner.repo,
+                verb=command.verb,
+                before=before,
+                record=record,
+                changed=changed,
+                who=RUNS_ALL[1],
+                runs=True,
+                left=left,
+                now=command.now,
+            )
+        )
+    except UnansweredError:
+        raise
+    except LifecycleError as refusal:
+        present = await runner.store.get(command.agent_id) or before
+        raise refused(str(refusal_of(command.verb, present, refusal))) from refusal
+    if outcome.exit_code != exits.COMPLETE:
+        raise refused(outcome.text, outcome.hint)
+    return outcome
+
+
+async def add(runner: RunnerPort, addition: Addition) -> tuple[AgentLifecycle, list[str]]:
+    """Add a lifecycle and start it; also returns warnings of budgets that cannot limit it."""
+    settings, engine = runner.settings(), runner.engine
+    async with runner.adding:
+        record = await add_recorded(runner.store, runner.audit, runner.repo, addition, settings)
+    warnings = list(exempted(Agent.model_validate(record.facts["agent"]), settings))
+    for text in warnings:
+        runner.report("budget_unheld", agent_id=record.agent_id, reason=text)
+    if engine.revive is not None:
+        engine.revive(record)
+    return record, warnings
+
+
+async def _send(runner: RunnerPort, command: OperatorCommand, event: PersonEvent) -> None:
+    """Leave the request for the runner, and wait until it is decided."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + command.wait_s
+    event = masked(event, runner.engine.shared.masker)
+    request = await runner.store.ask(command.agent_id, event)
+    while (problem := await runner.store.request_outcome(request)) is None:
+        if clock() > end:
+            raise UnansweredError(
+                f"it was not decided within {command.wait_s:g} s; the request stays, and is "
+                "carried out as soon as the runner gets to it"
+            )
+        await asyncio.sleep(LOOK_EVERY)
+    if problem:
+        raise LifecycleError(problem)

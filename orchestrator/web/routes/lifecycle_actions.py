@@ -1,0 +1,166 @@
+"""Changing lifecycles: adding one, and what a person may ask of one.
+
+What each order means is `orchestrator.control.commands`'s and the machine's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Header, Path
+from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
+
+from orchestrator.control.commands import OperatorCommand
+from orchestrator.control.requests import UnansweredError
+from orchestrator.runner.add_task import Addition
+from orchestrator.runner.server_interface import API
+from orchestrator.web import models
+from orchestrator.web import operator as people
+from orchestrator.web.edge.answers import CHANGING, PREFIX, json_answer, says_no
+from orchestrator.web.operator import found
+from orchestrator.wording.json_forms import record_form
+from orchestrator.wording.json_schemas import model_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from orchestrator.control.outcomes import OperatorOutcome
+    from orchestrator.runner.server_interface import RunnerPort
+    from orchestrator.web.services import ServerServices
+
+LONGEST_NAME = 80
+RESERVED = frozenset(("run", "runner", "shutdown", "population", "auto-resume"))
+"""Names under which the runner itself acts."""
+_IN_RECORD = ("agent_id", "command", "state", "record_state")
+
+Id = Annotated[str, Path(description="the agent's id")]
+Actor = Annotated[
+    str,
+    Header(
+        alias="X-Loopwright-Actor",
+        max_length=1000,
+        description="who asks, for the audit; by default api",
+    ),
+]
+
+
+def router(services: ServerServices) -> APIRouter:
+    """Return the endpoints."""
+    made = APIRouter(prefix=PREFIX, responses=says_no(*CHANGING))
+    _adding(made, services.runner)
+    _holding(made, services.runner)
+    _speaking(made, services.runner)
+    _judging(made, services.runner)
+    return made
+
+
+def actor_of(given: str) -> str:
+    """Return who asks, for the audit: one short line, never a name of the runner itself."""
+    said = " ".join("".join(char if char.isprintable() else " " for char in given).split())
+    said = said[:LONGEST_NAME].strip()
+    return API if not said or said.lower() in RESERVED else said
+
+
+def _adding(made: APIRouter, runner: RunnerPort) -> None:
+    @made.post(
+        "/lifecycles",
+        status_code=201,
+        response_model=model_of(models.AddedForm),
+        summary="Add a task with an agent of its own; it starts as soon as a slot is free",
+    )
+    async def add(asked: models.Submission, actor: Actor = "") -> Response:
+        addition = Addition(
+            text=asked.text.strip(),
+            name=asked.name,
+            adapter=asked.agent,
+            command=asked.command,
+            verify=tuple(asked.verify),
+            base=asked.base,
+            by=actor_of(actor),
+        )
+        record, warnings = await people.add(runner, addition)
+        return json_answer({"lifecycle": record_form(record, runs=True), "warnings": warnings}, 201)
+
+
+def _holding(made: APIRouter, runner: RunnerPort) -> None:
+    @made.post(**_order("pause", "Start no new attempt after the present one"))
+    async def pause(agent_id: Id, asked: models.Pause, actor: Actor = "") -> Response:
+        command = OperatorCommand(
+            verb="pause",
+            agent_id=agent_id,
+            by=actor_of(actor),
+            wait_s=asked.wait,
+            now=asked.now,
+            turns=asked.turns or 0,
+        )
+        return await _told(runner, agent_id, people.steer(runner, command))
+
+    @made.post(**_order("resume", "Continue a paused, stopped or given-up lifecycle"))
+    async def resume(agent_id: Id, asked: models.Nothing, actor: Actor = "") -> Response:
+        return await _steered(runner, "resume", agent_id, asked, actor)
+
+    @made.post(**_order("stop", "End the present attempt now, keep its work, and hold"))
+    async def stop(agent_id: Id, asked: models.Nothing, actor: Actor = "") -> Response:
+        return await _steered(runner, "stop", agent_id, asked, actor)
+
+
+def _speaking(made: APIRouter, runner: RunnerPort) -> None:
+    @made.post(**_order("guide", "Tell the next attempt something"))
+    async def guide(agent_id: Id, asked: models.Saying, actor: Actor = "") -> Response:
+        return await _steered(runner, "guide", agent_id, asked, actor, asked.text)
+
+    @made.post(**_order("unblock", "Say that what it waits for is settled"))
+    async def unblock(agent_id: Id, asked: models.MaybeSaying, actor: Actor = "") -> Response:
+        return await _steered(runner, "unblock", agent_id, asked, actor, asked.text)
+
+    @made.post(**_order("answer", "Answer the agent's question"))
+    async def answer(agent_id: Id, asked: models.Saying, actor: Actor = "") -> Response:
+        return await _steered(runner, "answer", agent_id, asked, actor, asked.text)
+
+
+def _judging(made: APIRouter, runner: RunnerPort) -> None:
+    @made.post(**_order("accept", "Merge completed work into its base"))
+    async def accept(agent_id: Id, asked: models.Nothing, actor: Actor = "") -> Response:
+        return await _steered(runner, "accept", agent_id, asked, actor)
+
+    @made.post(**_order("reject", "End a lifecycle; its work stays under a saved ref"))
+    async def reject(agent_id: Id, asked: models.Rejection, actor: Actor = "") -> Response:
+        return await _steered(runner, "reject", agent_id, asked, actor, asked.why)
+
+
+def _order(verb: str, summary: str) -> dict[str, Any]:
+    return {
+        "path": f"/lifecycles/{{agent_id}}/{verb}",
+        "response_model": model_of(models.OutcomeForm),
+        "responses": {
+            202: {
+                "model": model_of(models.OutcomeForm),
+                "description": "asked for, and not decided in time",
+            },
+            **says_no(404),
+        },
+        "summary": summary,
+    }
+
+
+async def _steered(  # noqa: PLR0913, PLR0917  # as the endpoints have them
+    runner: RunnerPort, verb: str, agent_id: str, asked: models.Nothing, actor: str, text: str = ""
+) -> Response:
+    command = OperatorCommand(
+        verb=verb, agent_id=agent_id, text=text.strip(), by=actor_of(actor), wait_s=asked.wait
+    )
+    return await _told(runner, agent_id, people.steer(runner, command))
+
+
+async def _told(
+    runner: RunnerPort, agent_id: str, steering: Awaitable[OperatorOutcome]
+) -> Response:
+    try:
+        outcome = await steering
+    except UnansweredError as late:
+        record = await found(runner, agent_id)
+        told = {"lifecycle": record_form(record, runs=True), "changed": False, "text": str(late)}
+        return json_answer(told, 202)
+    record = await found(runner, agent_id)
+    told = {key: value for key, value in outcome.to_json().items() if key not in _IN_RECORD}
+    return json_answer({"lifecycle": record_form(record, runs=True), **told})

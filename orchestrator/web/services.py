@@ -1,0 +1,81 @@
+"""What the endpoints of one server work with, made once and closed together.
+
+Must not answer anything.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from typing import TYPE_CHECKING, Self
+
+from lifecycle.fleet.api.registry import AgentRegistry
+from lifecycle.fleet.spawner.spawner import AgentSpawner
+from orchestrator.web.edge.problems import busy
+from orchestrator.web.edge.webhooks import Hooks
+from orchestrator.web.live.counters import LifecycleCounters
+from orchestrator.web.live.hub import StreamHub
+from orchestrator.web.live.store_probe import StoreProbe
+from orchestrator.web.live.streams import Stream, Streams
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from starlette.responses import Response
+
+    from orchestrator.runner.server_interface import RunnerPort
+
+MOST_STREAMS = 100
+
+
+class ServerServices:
+    """The parts behind the endpoints; `async with` listens to the engine."""
+
+    def __init__(self, runner: RunnerPort, *, most_streams: int = MOST_STREAMS) -> None:
+        self.runner = runner
+        self.hub = StreamHub()
+        self.streams = Streams(runner.store, self.hub, secrets.token_hex(4))
+        self.most_streams = most_streams
+        self.spawner = AgentSpawner(
+            runner.store,
+            AgentRegistry(),
+            clock=runner.engine.shared.clock,
+            audit=runner.audit,
+            report=runner.report,
+        )
+        self.counters = LifecycleCounters(runner.engine, self.spawner.metrics)
+        self.probe = StoreProbe(runner.store)
+        self.hooks = Hooks(runner.receiver, report=runner.report)
+        self.turned_away: Counter[str] = Counter()
+        """Requests that the guard refused, by why."""
+        self.leaving = False
+        """Whether the server is shutting down."""
+
+    async def __aenter__(self) -> Self:
+        """Listen."""
+        self.runner.engine.shared.observers.append(self.hub.news)
+        await self.counters.begin()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Listen no more."""
+        self.leave()
+        self.counters.end()
+        observers = self.runner.engine.shared.observers
+        if self.hub.news in observers:
+            observers.remove(self.hub.news)
+        await self.probe.aclose()
+        await self.spawner.aclose()
+
+    def stream(self, pieces: AsyncGenerator[bytes]) -> Response:
+        """Return a stream, unless there are too many."""
+        if self.hub.listeners >= self.most_streams:
+            raise busy(f"{self.hub.listeners} streams are open")
+        if self.leaving:
+            raise busy("the server is shutting down")
+        return Stream(pieces)
+
+    def leave(self) -> None:
+        """End the streams; from now on `/readyz` says not ready."""
+        self.leaving = True
+        self.hub.close()

@@ -1,0 +1,63 @@
+"""A lifecycle as lists show it: the one row behind `ps`, its JSON, the API and their schemas.
+
+Made of the columns that `lifecycle.store.plain_queries` reads; a record is turned into columns
+first (`json_forms.columns_of`). Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+
+from lifecycle.state_words import NEEDS_YOU, spelled, word_of
+from orchestrator.terminal.text import span
+from orchestrator.wording.states import UNREADABLE, since, waiting_for
+
+if TYPE_CHECKING:
+    from orchestrator.wording.json_types import RecordState, StateWord, WorkState
+
+    Columns = dict[str, Any]
+
+
+class LifecycleRow(TypedDict):
+    """A lifecycle as `loopwright ps --json` shows it."""
+
+    agent_id: str
+    task_id: str
+    task: str
+    attempt: int
+    retry_count: int
+    spawn_count: int
+    created_at: float
+    updated_at: float
+    tags: list[str]
+    error: str | None
+    cursor: int
+    damaged: str
+    """what is wrong with a record that cannot be read, of which little else is shown; `loopwright
+    doctor` says how to repair it"""
+    state: StateWord
+    record_state: RecordState
+    work_state: WorkState
+    since: float
+    waiting_for: str
+
+
+def row_of(columns: Columns, present: float, *, runs: bool = True) -> LifecycleRow:
+    """Return the row of a lifecycle; `runs` tells whether a runner is alive."""
+    kind, work, damaged = columns["work_kind"], columns["work"], columns["damaged"]
+    as_they_are = LifecycleRow.__annotations__.keys() & columns.keys()
+    told = {name: columns[name] for name in as_they_are} | {
+        "state": spelled(word_in(columns, runs=runs)),
+        "record_state": columns["coarse"],
+        "work_state": kind,
+        "since": since(work, columns["updated_at"]),
+        "waiting_for": UNREADABLE if damaged else waiting_for(kind, work, present, span, runs=runs),
+    }
+    return cast("LifecycleRow", {name: told[name] for name in LifecycleRow.__annotations__})
+
+
+def word_in(columns: Columns, *, runs: bool) -> str:
+    """Return the word for the state."""
+    if columns["damaged"]:
+        return NEEDS_YOU
+    return word_of(columns["work_kind"], columns["work"], columns["coarse"], runs=runs)

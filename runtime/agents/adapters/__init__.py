@@ -1,0 +1,1 @@
+"""One module per agent program: its command line and its output format."""

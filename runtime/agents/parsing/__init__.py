@@ -1,0 +1,4 @@
+"""Parses what agent programs print: lines, errors, reset times, totals.
+
+Must not start programs.
+"""

@@ -1,0 +1,1 @@
+"""Attacks on our own sandbox, to prove what it holds."""

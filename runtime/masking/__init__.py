@@ -1,0 +1,1 @@
+"""Redacts secrets from everything that is kept or shown."""

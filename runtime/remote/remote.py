@@ -1,0 +1,349 @@
+"""The remote repository: push, fetch, and fast-forward of the local branch.
+
+Owns every git command that connects to another repository. It must connect only to the given
+address, whatever the repository's configuration says, and not run anything that a repository names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from runtime.branches import BranchManager
+from runtime.errors import BranchError, GitError, RepositoryError, RuntimeFault
+from runtime.git.git import NOT_A_REPOSITORY, Git, set_over
+from runtime.git.ownership import REMOTE_REFS, STATE_FOLDER
+from runtime.git.porcelain import SHA
+from runtime.git.safe_view import locate, read_small
+from runtime.remote.address import NO_ADDRESS, Address, understood
+from runtime.remote.errors import Status, cleaned, explained, pushed, secrets_of
+from runtime.workspaces.status import Checkout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from runtime.git.command import GitResult
+    from runtime.git.safe_view import RepositoryLocation
+    from runtime.remote.address import Address
+
+
+_SSH = (
+    "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ControlMaster=no -o PermitLocalCommand=no"
+)
+_PROXIES = frozenset({"https_proxy", "all_proxy", "no_proxy"})
+_TRUST = {
+    "SSL_CERT_FILE": "GIT_SSL_CAINFO",
+    "SSL_CERT_DIR": "GIT_SSL_CAPATH",
+    "GIT_SSL_CAINFO": "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH": "GIT_SSL_CAPATH",
+}
+_SETTINGS = (
+    # A header would be sent to the target of a redirect, too.
+    ("http.followRedirects", "false"),
+    # For alternates git would run another git, with the configuration of their repository.
+    ("core.alternateRefsCommand", "true"),
+)
+ITSELF = (
+    "the remote {url} is this repository itself, and its hooks would run: `git remote set-url` "
+    "to another one, and start the runner again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """One connection to another repository."""
+
+    url: str
+    place: RepositoryLocation
+    env: Mapping[str, str]
+    secrets: tuple[str, ...]
+    """What must not appear in any text."""
+
+    def tell(self, what: str, result: GitResult, status: Status | None = None) -> str:
+        """Say what the remote refused, and why."""
+        summary = "" if status is None else status.summary
+        return f"{self.url} {what}: {explained(result.stderr, self.secrets, summary)}"
+
+
+def plan_trip(
+    address: Address,
+    place: RepositoryLocation,
+    header: Mapping[str, str],
+    environ: Mapping[str, str],
+) -> Trip:
+    """Return the connection; RepositoryError if it must not be used."""
+    if address.path is not None and _is_itself(address.path, place):
+        raise RepositoryError(ITSELF.format(url=address.url))
+    lines = address.header_lines(header)
+    # In the environment: other users can see arguments, and a file would remain.
+    settings = [*_SETTINGS, *((f"http.{address.origin}.extraHeader", line) for line in lines)]
+    env = {
+        # Without a checkout, so that none of its files has an effect.
+        "GIT_DIR": str(place.common_dir),
+        "GIT_ALLOW_PROTOCOL": address.scheme,
+        **set_over(settings),
+    }
+    return Trip(address.url, place, env | _means(address, environ), secrets_of(lines))
+
+
+def _means(address: Address, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the user that are needed to connect."""
+    if address.scheme == "ssh":
+        means = {"GIT_SSH_COMMAND": _SSH, "GIT_SSH_VARIANT": "ssh", "SSH_ASKPASS_REQUIRE": "never"}
+        return means | {key: environ[key] for key in ("SSH_AUTH_SOCK",) if key in environ}
+    if not address.origin:
+        return {}
+    trust = {own: environ[name] for name, own in _TRUST.items() if environ.get(name)}
+    # Plain http, with its credentials, stays on this machine.
+    far = address.scheme == "https"
+    proxies = {key: value for key, value in environ.items() if far and key.lower() in _PROXIES}
+    # A .netrc would add other credentials.
+    return {"HOME": os.devnull} | trust | proxies
+
+
+def _is_itself(path: Path, place: RepositoryLocation) -> bool:
+    ours = os.path.realpath(place.common_dir)
+    for there in (path, path.with_name(f"{path.name}.git")):
+        found = locate(there) if there.exists() else None
+        if found is not None and os.path.realpath(found.common_dir) == ours:
+            return True
+    return False
+
+
+TIMEOUT = 120.0
+_OLDEST = (2, 32)
+_HEADS = "refs/heads/"
+_PUSH = (
+    "push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed",
+    "--recurse-submodules=no",
+)  # fmt: skip
+_FETCH = (
+    "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
+    "--no-auto-maintenance",
+)  # fmt: skip
+BEATEN = (
+    "{branch} at {url} {now}, {before}: somebody else changed it. Nothing was changed: {sha} is "
+    "still to be pushed. Review the change there, rebase the work on it, and push again"
+)
+LED_AWAY = (
+    "{folder} is or lies behind a symbolic link, so fetched refs would be written elsewhere: "
+    "remove it, and find out who created it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PushOutcome:
+    """Whether the remote branch is at the commit now; if not, why, and what to do."""
+
+    done: bool
+    reason: str
+
+
+def url_of(repo: Path, name: str = "origin", *, git: Git | None = None) -> str | None:
+    """Read the address of a remote from the repository's configuration; None if it has none.
+
+    Read it once, before any agent runs: agents can change it. It may contain a password.
+    """
+    place = locate(repo)
+    if place is None:
+        raise RepositoryError(NOT_A_REPOSITORY.format(path=repo))
+    return (git or Git()).view_blocking(place).remotes.get(name)
+
+
+class GitRemote:
+    """One remote of one repository, at a fixed address."""
+
+    def __init__(  # noqa: PLR0913  # each is one fact of where and how
+        self,
+        repo: Path,
+        *,
+        name: str = "origin",
+        url: str | None,
+        environ: Mapping[str, str],
+        git: Git | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """An unsupported address is reported by the methods that need it, not here."""
+        self._repo = repo.resolve()
+        self._git = git or Git(environ, home=self._repo / STATE_FOLDER / "git")
+        self._environ = dict(environ)
+        self._timeout = timeout
+        self._branches = _Branches(self._repo, git=self._git)
+        self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._address: Address | None = None
+        self._unfit = NO_ADDRESS.format(name=name)
+        if url is not None:
+            try:
+                self._address = understood(url, self._repo)
+            except RepositoryError as error:
+                self._unfit = str(error)
+
+    async def push(
+        self, branch: str, sha: str, *, expected: str | None, header: Mapping[str, str]
+    ) -> PushOutcome:
+        """Set the remote branch to the commit, if it is at `expected` (None: does not exist).
+
+        If it is there already, that counts as done. `header` holds authorization for https.
+        """
+        try:
+            trip = self._trip(header)
+            await self._require_sane(branch, sha, expected)
+            ref, lease = _HEADS + branch, f"{_HEADS}{branch}:{expected or ''}"
+            words = (f"--force-with-lease={lease}", "--end-of-options", trip.url, f"{sha}:{ref}")
+            result = await self._go(trip, *_PUSH, *words)
+            status = pushed(result.text, ref)
+            if result.code == 0 and status.is_there:
+                return PushOutcome(done=True, reason="")
+            if status.is_stale:
+                return await self._beaten(trip, branch, sha, expected)
+        except RuntimeFault as error:
+            return PushOutcome(done=False, reason=str(error))
+        return PushOutcome(done=False, reason=trip.tell(f"does not take {branch}", result, status))
+
+    async def fetch(self, branch: str, *, header: Mapping[str, str]) -> str | None:
+        """Fetch the branch's newest commit and return it; None if there is no such branch.
+
+        It is kept under `refs/loopwright/remote/<branch>`; nothing else changes locally. Any other
+        failure is a RuntimeFault.
+        """
+        trip = self._trip(header)
+        await self._require_sane(branch)
+        kept = REMOTE_REFS + branch
+        words = ("--end-of-options", trip.url, f"+{_HEADS}{branch}:{kept}")
+        async with self._fetching.setdefault(branch, asyncio.Lock()):
+            _clear(trip.place.common_dir, kept)
+            result = await self._go(trip, *_FETCH, *words)
+            if _is_missing(result):
+                return None
+            if result.code != 0 and await self._made_room(kept):
+                result = await self._go(trip, *_FETCH, *words)
+            if result.code != 0:
+                raise GitError(trip.tell(f"does not give {branch}", result), code=result.code)
+            found = await self._git.run("show-ref", "--verify", "--hash", kept, cwd=self._repo)
+        return found.text
+
+    async def follow(self, branch: str, sha: str) -> bool:
+        """Fast-forward the local branch to the commit; whether it contains it now.
+
+        A branch with commits of its own, or with uncommitted changes in its checkout, stays as it
+        is.
+        """
+        # If git fails, the branch stays where it is.
+        with suppress(RuntimeFault):
+            return await self._branches.forward(branch, sha)
+        return False
+
+    async def holds(self, commit: str, other: str) -> bool:
+        """Tell whether a commit has the other among its ancestors; both are local."""
+        return await self._branches.holds(commit, other)
+
+    def _trip(self, header: Mapping[str, str]) -> Trip:
+        if self._address is None:
+            raise RepositoryError(self._unfit)
+        place = locate(self._repo)
+        if place is None:
+            raise RepositoryError(NOT_A_REPOSITORY.format(path=self._repo))
+        return plan_trip(self._address, place, header, self._environ)
+
+    async def _go(self, trip: Trip, *args: str) -> GitResult:
+        await self._git.require(_OLDEST, f"git {args[0]}", cwd=self._repo)
+        try:
+            return await self._git.run(
+                *args, cwd=self._repo, env=trip.env, check=False, timeout=self._timeout
+            )
+        except GitError as error:
+            words = cleaned(str(error).partition("\nby hand: ")[0], trip.secrets)
+        if "did not end within" in words:
+            words += " Check whether the host answers; it is safe to retry"
+        # Not from within the handler: the first error may contain the token.
+        raise GitError(f"{trip.url}: {words}")
+
+    async def _beaten(self, trip: Trip, branch: str, sha: str, expected: str | None) -> PushOutcome:
+        """Say where the remote branch is, as it is not at the expected commit."""
+        ref = _HEADS + branch
+        listed = await self._go(trip, "ls-remote", "--refs", "--end-of-options", trip.url, ref)
+        lines = (line.partition("\t") for line in listed.text.splitlines())
+        tip = {name: tip for tip, _, name in lines}.get(ref)
+        if tip == sha:
+            return PushOutcome(done=True, reason="")
+        now = f"is at {tip}"
+        if tip is None:
+            now = "is elsewhere" if listed.code else "is not there any more"
+        before = f"and was last at {expected}" if expected else "and was not there before"
+        reason = BEATEN.format(branch=branch, url=trip.url, now=now, before=before, sha=sha)
+        return PushOutcome(done=False, reason=reason)
+
+    async def _require_sane(self, branch: str, *commits: str | None) -> None:
+        asked = ("check-ref-format", _HEADS + branch)
+        valid = await self._git.run(*asked, cwd=self._repo, check=False)
+        if valid.code != 0 or branch.startswith("-"):
+            raise BranchError(f"{branch!r} is not a valid branch name")
+        for commit in commits:
+            if commit is not None and not SHA.fullmatch(commit):
+                raise BranchError(f"{commit!r} is not a full commit id")
+        if commits and commits[0] and not await self._branches.commit_exists(commits[0]):
+            raise BranchError(f"there is no commit {commits[0]} in {self._repo} to push")
+
+    async def _made_room(self, kept: str) -> bool:
+        """Delete refs of removed branches that conflict: `a` and `a/b` cannot both exist."""
+        listed = await self._git.run(
+            "for-each-ref", "--format=%(refname)", REMOTE_REFS, cwd=self._repo
+        )
+        in_the_way = [
+            ref
+            for ref in listed.text.splitlines()
+            if kept.startswith(f"{ref}/") or ref.startswith(f"{kept}/")
+        ]
+        for ref in in_the_way:
+            await self._git.run("update-ref", "--no-deref", "-d", ref, cwd=self._repo)
+        return bool(in_the_way)
+
+
+class _Branches(BranchManager):
+    """Moves branches forward."""
+
+    async def forward(self, branch: str, sha: str) -> bool:
+        """Fast-forward it to a commit; whether it contains the commit now."""
+        async with self._merging:
+            head = await self.head(branch)
+            if head is None or not await self.commit_exists(sha):
+                return False
+            if await self._contains(head, sha):
+                return True
+            if not await self._contains(sha, head) or await self._is_dirty(branch):
+                return False
+            return not await self._advance(branch, head, sha)
+
+    async def holds(self, commit: str, other: str) -> bool:
+        """Tell whether a commit has the other among its ancestors."""
+        both = await self.commit_exists(commit) and await self.commit_exists(other)
+        return both and await self._contains(commit, other)
+
+    async def _is_dirty(self, branch: str) -> bool:
+        place = self._checked_out_at(branch)
+        if place is None or place.root is None:
+            return False
+        asked = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+        env = Checkout(place.git_dir, place.root).env
+        return bool((await self._git.run(*asked, cwd=place.root, env=env)).stdout)
+
+
+def _is_missing(result: GitResult) -> bool:
+    return result.code != 0 and "couldn't find remote ref" in result.stderr
+
+
+def _clear(common_dir: Path, kept: str) -> None:
+    """Remove a lock or link that a killed git or an agent left in place of the ref."""
+    path = (common_dir / "refs").resolve() / kept.removeprefix("refs/")
+    if path.parent.resolve() != path.parent:
+        raise GitError(LED_AWAY.format(folder=path.parent))
+    with suppress(OSError):
+        path.with_name(f"{path.name}.lock").unlink()
+    if path.is_symlink() or (read_small(path) or b"").startswith(b"ref:"):
+        # git would follow it, and change another branch.
+        path.unlink(missing_ok=True)

@@ -1,0 +1,136 @@
+"""What every served forge shares: people, tokens, pull requests that follow a real repository.
+
+Owns who may ask, one request at a time, pages of lists, ids and times. How a forge calls things,
+and its own rules, are in that forge's folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
+
+from tests.ci.forge_server import Reply, answers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.ci.forge_server import Asked, ForgeServer
+    from tests.ci.served_git import Origin
+
+
+class Refusal(Exception):  # noqa: N818  # an answer, no fault
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(kw_only=True)
+class Pull:
+    """A pull request, as far as all forges have the same."""
+
+    number: int
+    branch: str
+    base: str
+    title: str
+    body: str
+    created: float
+    author: Any
+    state: str
+    head: str = ""
+    updated: float = 0.0
+    head_repo: int | None = 5
+    """The repository of its branch; ours is 5."""
+    looked: tuple[str, str] = ("", "")
+    """The head and the base that the server has compared, to know whether it merges."""
+
+
+P = TypeVar("P", bound=Pull)
+
+
+class ServedForge(Generic[P]):
+    """One repository's state, and the answers of a `ForgeServer` about it.
+
+    What a test wants otherwise is an attribute here, or a route of its own.
+    """
+
+    pages: tuple[str, int, int]
+    """The name of a page's size in a query, its usual size and its greatest."""
+    tags = False
+    """Answers carry an ETag."""
+
+    def __init__(self, server: ForgeServer, origin: Origin, now: Callable[[], float]) -> None:
+        self.server = server
+        self.url = server.url
+        self.origin = origin
+        self.now = now
+        self.tokens: dict[str, Any] = {}
+        self.scopes: set[str] = set()
+        self.pulls: dict[int, P] = {}
+        self.statuses: list[dict[str, Any]] = []
+        self._me: Any = None
+        self._ids = 100
+        self._one_by_one = asyncio.Lock()
+        for method, path, handler in self.routes():
+            server.route(method, path, self._guarded(handler))
+
+    def routes(self) -> list[tuple[str, str, Callable[[Asked], Any]]]:
+        """Return what is answered: a reply, or JSON."""
+        raise NotImplementedError
+
+    def sign_in(self, asked: Asked) -> None:
+        """Refuse a request that this token may not make; set who asks."""
+        raise NotImplementedError
+
+    def refresh(self) -> None:
+        """Notice what was pushed."""
+        raise NotImplementedError
+
+    def _guarded(self, handler: Callable[[Asked], Any]) -> Callable[[Asked], Any]:
+        def answer(asked: Asked) -> Reply:
+            try:
+                self.sign_in(asked)
+                self.refresh()
+                body = handler(asked)
+            except Refusal as refusal:
+                return answers({"message": str(refusal)}, status=refusal.status)
+            if isinstance(body, Reply):
+                return body
+            return self.page(asked, body) if isinstance(body, list) else self._told(body)
+
+        async def aside(asked: Asked) -> Reply:
+            async with self._one_by_one:
+                return await asyncio.to_thread(answer, asked)
+
+        return aside
+
+    def page(self, asked: Asked, rows: list[Any], key: str = "") -> Reply:
+        """Answer with one page of a list, which stands under `key` if there is one."""
+        name, usual, most = self.pages
+        size = min(int(asked.query.get(name, usual)), most)
+        number = int(asked.query.get("page", "1"))
+        headers = {}
+        if number * size < len(rows):
+            query = {**asked.query, "page": number + 1, name: size}
+            tail = "&".join(f"{each}={quote(str(value))}" for each, value in query.items())
+            headers["link"] = f'<{self.url}{asked.path}?{tail}>; rel="next"'
+        part = rows[(number - 1) * size : number * size]
+        return self._told({key: part} if key else part, headers)
+
+    def _told(self, body: Any, headers: dict[str, str] | None = None) -> Reply:
+        reply = answers(body, headers=headers)
+        if not self.tags:
+            return reply
+        tag = hashlib.sha256(reply.body).hexdigest()[:32]
+        return replace(reply, headers={**reply.headers, "etag": f'W/"{tag}"'})
+
+    def new_id(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    def time(self, instant: float | None = None) -> str:
+        found = datetime.fromtimestamp(self.now() if instant is None else instant, UTC)
+        return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")

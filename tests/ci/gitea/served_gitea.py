@@ -1,0 +1,222 @@
+"""A small Gitea that keeps what it is told, over real HTTP and a real git repository.
+
+Written from the pages of docs.gitea.com: "API Usage" (authentication, pagination), the API
+reference's groups "repository" (statuses, pulls, reviews, branches, labels, actions), "issue"
+(comments) and "user", "Webhooks", and from Forgejo's "API usage". It sends no ETag and no rate
+headers, as they do.
+
+A pull request does not merge while the server has not looked at its present head and base, which
+begins when somebody asks; a merge in that time is 405 "Please try again later".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from tests.ci.forge.served_forge import Refusal
+from tests.ci.forge_server import Reply, answers, text
+from tests.ci.gitea.served_gitea_state import REPO, GiteaState, Pull
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.ci.forge_server import Asked, ForgeServer
+    from tests.ci.served_git import Origin
+
+TOKEN = "token-of-agent"  # noqa: S105  # it opens nothing but this server
+API = "/api/v1"
+R = f"{API}/repos/{{owner}}/{{name}}"
+PULL = f"{R}/pulls/{{number}}"
+
+
+class ServedGitea(GiteaState):
+    """One repository's state, and the answers of a `ForgeServer` about it."""
+
+    pages = ("limit", 30, 50)
+
+    def __init__(self, server: ForgeServer, origin: Origin, now: Callable[[], float]) -> None:
+        super().__init__(server, origin, now)
+        self.tokens = {TOKEN: "agent"}
+        self.scopes = {"read", "write"}
+        self.styles = {"merge", "squash", "rebase"}
+        self.refuses_merges = ""
+        """What a merge is refused with (405) by a rule of the branch."""
+
+    def routes(self) -> list[tuple[str, str, Callable[[Asked], Any]]]:
+        return [
+            ("GET", f"{API}/user", lambda _: self.user(self._me)),
+            ("GET", R, self._repository),
+            ("GET", f"{R}/branches/{{branch}}", self._branch),
+            ("GET", f"{R}/commits/{{sha}}/statuses", self._list_statuses),
+            ("GET", f"{R}/collaborators/{{user}}/permission", self._permission),
+            ("GET", f"{R}/labels", lambda _: self.labels),
+            ("POST", f"{R}/labels", self._label),
+            ("GET", f"{R}/actions/runs", self._list_runs),
+            ("GET", f"{R}/actions/runs/{{run}}/jobs", self._list_jobs),
+            ("GET", f"{R}/actions/jobs/{{job}}/logs", self._log),
+            ("GET", f"{R}/pulls", self._list),
+            ("POST", f"{R}/pulls", self._create),
+            ("GET", PULL, lambda asked: self.shown(self._pull(asked), looks=True)),
+            ("PATCH", PULL, self._change),
+            ("POST", f"{PULL}/merge", self._merge),
+            ("GET", f"{PULL}/reviews", lambda asked: self._pull(asked).reviews),
+            ("GET", f"{PULL}/reviews/{{review}}/comments", self._lines),
+            ("GET", f"{R}/issues/{{number}}/comments", lambda asked: self._pull(asked).comments),
+            ("POST", f"{R}/issues/{{number}}/comments", self._comment),
+        ]
+
+    def sign_in(self, asked: Asked) -> None:
+        scheme, _, token = asked.headers.get("authorization", "").partition(" ")
+        if scheme not in {"token", "Bearer"} or token not in self.tokens:
+            raise Refusal(401, "user does not exist [uid: 0, name: ]")
+        self._me = self.tokens[token]
+        if "name" in asked.names and f"{asked.names['owner']}/{asked.names['name']}" != REPO:
+            raise Refusal(404, "The target couldn't be found.")
+        if asked.method != "GET" and "write" not in self.scopes:
+            raise Refusal(
+                403,
+                "token does not have at least one of required scope(s): [write:repository]",
+            )
+
+    def _repository(self, _: Asked) -> dict[str, Any]:
+        role = self.people[self._me]
+        may = {"admin": role == "admin", "push": role in {"admin", "write"}, "pull": True}
+        return {"id": 5, "full_name": REPO, "default_branch": "main", "permissions": may}
+
+    def _branch(self, asked: Asked) -> dict[str, Any]:
+        name = unquote(asked.names["branch"])
+        head = self.origin.head(name)
+        if head is None:
+            raise Refusal(404, f"branch does not exist [name: {name}]")
+        return {"name": name, "commit": {"id": head}}
+
+    def _list_statuses(self, asked: Asked) -> list[dict[str, Any]]:
+        sha = asked.names["sha"]
+        if not self.origin.known(sha):
+            raise Refusal(404, f"object does not exist [id: {sha}, rel_path: ]")
+        return [row for row in reversed(self.statuses) if row["sha"] == sha]
+
+    def _permission(self, asked: Asked) -> dict[str, Any]:
+        who = unquote(asked.names["user"])
+        if self.people[self._me] != "admin" and self._me != who:
+            told = (
+                "Only admins can query all permissions, repo admins can query all repo permissions"
+            )
+            raise Refusal(403, told)
+        if who not in self.people:
+            raise Refusal(404, "user does not exist")
+        return {"permission": self.people[who], "user": self.user(who)}
+
+    def _label(self, asked: Asked) -> Reply:
+        body = asked.json()
+        self.labels.append({"id": self.new_id(), "name": body["name"], "color": body["color"]})
+        return answers(self.labels[-1], status=201)
+
+    def _list_runs(self, asked: Asked) -> Reply:
+        sha = asked.query.get("head_sha")
+        rows = [row for row in self.runs if sha in {None, row["head_sha"]}]
+        return self.page(asked, rows, "workflow_runs")
+
+    def _list_jobs(self, asked: Asked) -> Reply:
+        rows = [row for row in self.jobs if str(row["run_id"]) == asked.names["run"]]
+        return self.page(asked, rows, "jobs")
+
+    def _log(self, asked: Asked) -> Reply:
+        log = self.logs.get(int(asked.names["job"]))
+        if log is None:
+            raise Refusal(404, "logs have been cleaned up")
+        return text(log)
+
+    def _pull(self, asked: Asked) -> Pull:
+        pull = self.pulls.get(int(asked.names["number"]))
+        if pull is None:
+            raise Refusal(404, "pull request does not exist")
+        return pull
+
+    def _list(self, asked: Asked) -> list[dict[str, Any]]:
+        state = asked.query.get("state", "open")
+        found = [pull for pull in self.pulls.values() if state in {"all", pull.state}]
+        return [self.shown(pull) for pull in sorted(found, key=lambda each: -each.updated)]
+
+    def _create(self, asked: Asked) -> Reply:
+        body = asked.json()
+        branch, base = body["head"], body["base"]
+        if self.origin.head(branch) is None or self.origin.head(base) is None:
+            raise Refusal(404, "The target couldn't be found.")
+        for pull in self.pulls.values():
+            if (pull.branch, pull.base, pull.state) == (branch, base, "open"):
+                told = "pull request already exists for these targets [id: 1, issue_id: 1, ...]"
+                raise Refusal(409, told)
+        number, now = len(self.pulls) + 1, self.now()
+        self.pulls[number] = Pull(
+            number=number, branch=branch, base=base, title=body["title"], body=body["body"],
+            labels=body.get("labels") or [], created=now, author=self._me, updated=now,
+        )  # fmt: skip
+        self.refresh()
+        return answers(self.shown(self.pulls[number], looks=True), status=201)
+
+    def _change(self, asked: Asked) -> Reply:
+        pull = self._pull(asked)
+        if asked.json().get("state") == "closed":
+            if pull.merged:
+                raise Refusal(
+                    412, "cannot change state of this pull request, it was already merged"
+                )
+            if pull.state == "open":
+                pull.state, pull.ended = "closed", self.now()
+        return answers(self.shown(pull), status=201)
+
+    def _merge(self, asked: Asked) -> Reply:
+        pull, body = self._pull(asked), asked.json()
+        if pull.state != "open":
+            raise Refusal(405 if pull.merged else 404, "")
+        if self.people[self._me] not in {"admin", "write"}:
+            raise Refusal(405, "User not allowed to merge PR")
+        if self.draft(pull):
+            raise Refusal(405, "Work in progress PRs cannot be merged")
+        if not self.merges(pull, looks=True):
+            raise Refusal(405, "Please try again later")
+        if self.refuses_merges:
+            raise Refusal(405, self.refuses_merges)
+        if body["Do"] not in self.styles:
+            raise Refusal(405, f"{body['Do']} is not allowed an allowed merge style for this repo")
+        if body.get("head_commit_id") not in {None, "", pull.head}:
+            raise Refusal(409, "head out of date")
+        message = "\n\n".join(
+            filter(None, (body.get("MergeTitleField"), body.get("MergeMessageField")))
+        )
+        message = message or f"Merge pull request '{pull.title}'"
+        pull.merged = self.origin.merge(pull.base, pull.head, message, method=body["Do"])
+        pull.state, pull.ended = "closed", self.now()
+        return Reply(200)
+
+    def _lines(self, asked: Asked) -> list[dict[str, Any]]:
+        for review in self._pull(asked).reviews:
+            if str(review["id"]) == asked.names["review"]:
+                return list(review["comments"])
+        raise Refusal(404, "review does not exist")
+
+    def _comment(self, asked: Asked) -> Reply:
+        number = self._pull(asked).number
+        return answers(self.comment(number, self._me, asked.json()["body"]), status=201)
+
+    def shown(self, pull: Pull, *, looks: bool = False) -> dict[str, Any]:
+        gone = self.origin.head(pull.branch) is None
+        ended = self.time(pull.ended) if pull.ended else None
+        return {
+            "id": 1000 + pull.number, "number": pull.number, "title": pull.title,
+            "body": pull.body, "state": pull.state, "draft": self.draft(pull),
+            "user": self.user(pull.author), "html_url": f"{self.html()}/pulls/{pull.number}",
+            "mergeable": pull.state == "open" and self.merges(pull, looks=looks),
+            "merged": bool(pull.merged), "merge_commit_sha": pull.merged or None,
+            "merged_at": ended if pull.merged else None, "closed_at": ended,
+            "merge_base": self.origin.merge_base(pull.base_sha, pull.head),
+            "base": {"label": pull.base, "ref": pull.base, "sha": pull.base_sha, "repo_id": 5},
+            "head": {
+                "label": pull.branch, "sha": pull.head,
+                "ref": f"refs/pull/{pull.number}/head" if gone else pull.branch,
+                "repo_id": pull.head_repo,
+            },
+            "created_at": self.time(pull.created), "updated_at": self.time(pull.updated),
+        }  # fmt: skip

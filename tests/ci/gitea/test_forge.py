@@ -1,0 +1,78 @@
+"""The Gitea forge against a served Gitea over real git: pull requests, access and odd answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci.events import Check, CheckState
+from ci.interface import PullRequestState
+from tests.ci.forge_server import answers, fails
+from tests.ci.gitea.served_gitea_state import REPO
+from tests.ci.served_git import BASE
+
+if TYPE_CHECKING:
+    from tests.ci.gitea.gitea_world import GiteaWorld
+
+PASSED, FAILED, PENDING = CheckState.PASSED, CheckState.FAILED, CheckState.PENDING
+
+
+async def test_labels_are_put_on_and_made_where_there_are_none(world: GiteaWorld) -> None:
+    await world.commit("agent/a")
+    pull = await world.forge.create_pull(
+        branch="agent/a", base=BASE, title="T", body="", labels=("bug", "loop", "loop")
+    )
+    assert pull.url == f"{world.server.url}/{REPO}/pulls/1"
+    assert pull.mergeable is None
+    named = {row["id"]: row["name"] for row in world.served.labels}
+    assert {named[key] for key in world.served.pulls[1].labels} == {"bug", "loop"}
+
+
+async def test_labels_that_may_not_be_made_hold_nothing_up(world: GiteaWorld) -> None:
+    await world.commit("agent/a")
+    world.server.route("POST", f"{world.at}/labels", fails(403))
+    pull = await world.forge.create_pull(
+        branch="agent/a", base=BASE, title="T", body="", labels=("new",)
+    )
+    assert (pull.number, world.served.pulls[1].labels) == (1, [])
+
+
+async def test_closing_what_is_merged_changes_nothing(world: GiteaWorld) -> None:
+    pull = await world.opened()
+    await world.merge(pull.number)
+    await world.forge.close_pull(pull.number)
+    assert (await world.pull(pull.number)).state is PullRequestState.MERGED
+
+
+async def test_a_merged_pull_request_keeps_its_branch_when_that_is_gone(world: GiteaWorld) -> None:
+    pull = await world.opened()
+    made = await world.merge(pull.number)
+    world.origin.delete("agent/a")
+    found = await world.forge.find_pull("agent/a")
+    assert found is not None
+    assert (found.branch, found.state) == ("agent/a", PullRequestState.MERGED)
+    assert found.ours
+    assert found.merge_commit == made
+
+
+async def test_access_says_what_is_missing(world: GiteaWorld) -> None:
+    world.served.people["agent"] = "read"
+    access = await world.forge.access()
+    assert not access.can_write
+    assert "may not write" in access.problem
+    world.server.route("GET", "/api/v1/user", fails(403))
+    assert (await world.forge.access()).who == "the token"
+
+
+async def test_odd_statuses_are_no_crash(world: GiteaWorld) -> None:
+    sha = await world.commit("agent/a")
+    odd = answers([None, 7, "x", {}, {"id": "5", "context": 3, "status": ["success"]}])
+    world.server.route("GET", f"{world.at}/commits/{sha}/statuses", odd)
+    found = await world.forge.checks(sha)
+    assert [(check.name, check.state) for check in found] == [("default", PENDING)]
+
+
+async def test_the_server_sets_no_limits(world: GiteaWorld) -> None:
+    await world.forge.default_branch()
+    assert (world.forge.budget.limit, world.forge.budget.remaining) == (None, None)
+    assert world.forge.place == f"{world.server.url.removeprefix('http://')}/{REPO}"
+    assert not await world.forge.rerun("f" * 40, [Check(name="x", state=FAILED)])

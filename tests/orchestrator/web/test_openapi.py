@@ -1,0 +1,170 @@
+"""/openapi.json is true to every answer, whatever is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.orchestrator.loopkit import ASK
+from tests.orchestrator.web.edge.test_webhooks import receiver
+from tests.orchestrator.web.webkit import TOKEN, Options, Site, site
+
+DEEP = "LOOPWRIGHT_HYPOTHESIS"
+"""Set to `deep`, many more requests are made."""
+ACTIONS = ("pause", "resume", "stop", "guide", "unblock", "answer", "accept", "reject")
+PLACES = ("/lifecycles", "/instances", "/statistics", "/deliveries", "/events")
+SHORT_WAIT, LONGEST_WAIT = 1, 60
+HELD = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    response_headers_conformance,
+    negative_data_rejection,
+]
+
+
+async def document(found: Site) -> dict[str, Any]:
+    made: dict[str, Any] = (await found.client.get("/openapi.json")).json()
+    return made
+
+
+async def test_every_endpoint_is_described_and_says_what_goes_wrong(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        made = await document(found)
+        paths = made["paths"]
+        for verb in ACTIONS:
+            operation = paths[f"/api/v1/lifecycles/{{agent_id}}/{verb}"]["post"]
+            assert operation["requestBody"]["required"]
+            assert {"200", "202", "401", "403", "404", "409", "413", "415", "422"} <= set(
+                operation["responses"]
+            )
+        for path in (
+            "/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/hooks/{provider}",
+            "/api/v1/lifecycles", "/api/v1/lifecycles/{agent_id}", "/api/v1/events",
+            "/api/v1/lifecycles/{agent_id}/events", "/api/v1/lifecycles/{agent_id}/summaries",
+            "/api/v1/lifecycles/{agent_id}/summaries/{attempt}", "/api/v1/instances",
+            "/api/v1/lifecycles/{agent_id}/attempts/{attempt}/log", "/api/v1/statistics",
+            "/api/v1/deliveries",
+        ):  # fmt: skip
+            assert paths[path]
+        for operations in paths.values():
+            for operation in operations.values():
+                for status, told in operation["responses"].items():
+                    if int(status) >= 400 and status != "503":
+                        form = told["content"]["application/json"]["schema"]
+                        assert form == {"$ref": "#/components/schemas/Failure"}
+
+
+async def test_the_page_about_the_api_names_each_endpoint_and_no_other(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "api.md").read_text("utf-8")
+    async with site(tmp_path) as found:
+        served = {path.removeprefix("/api/v1") for path in (await document(found))["paths"]}
+    rows = [line for line in text.splitlines() if line.startswith(("| `GET /", "| `POST /"))]
+    named = set[str]()
+    for word in re.findall(r"/[a-z{][^`, ]*", "".join(row.split("|")[1] for row in rows)):
+        path = word if word.startswith(PLACES) else f"/lifecycles/{{id}}{word}"
+        verbs = ACTIONS if "ACTION" in path else ("",)
+        named |= {path.replace("ACTION", verb) for verb in verbs}
+    spelled = {path.replace("{agent_id}", "{id}").replace("{attempt}", "{n}") for path in served}
+    assert named == {path for path in spelled if path.startswith(PLACES)}
+
+
+def profile(examples: int) -> settings:
+    """Return how many requests of a kind are made: few, and the same each time, or many."""
+    deep = os.environ.get(DEEP) == "deep"
+    return settings(
+        max_examples=examples * 50 if deep else examples,
+        deadline=None,
+        derandomize=not deep,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+class Asker:
+    """Asks everything that a document describes, in right and wrong ways."""
+
+    def __init__(self, url: str, session: requests.Session) -> None:
+        self.url, self.session = url, session
+        self.count = 0
+
+    def ask_all(self, made: dict[str, Any]) -> None:
+        for found in schemathesis.openapi.from_dict(made).get_all_operations():
+            assert isinstance(found, Ok)
+            for mode in GenerationMode:
+                for agent in ("", "asks") if "{agent_id}" in found.ok().path else ("",):
+                    with contextlib.suppress(Unsatisfiable):
+                        # There is no wrong way to ask for what takes nothing.
+                        self.ask(found.ok().as_strategy(generation_mode=mode), agent)
+
+    def ask(self, strategy: Any, agent: str) -> None:
+        @profile(1 if agent else 3)
+        @given(case=strategy)
+        def ask(case: Any) -> None:
+            self.count += 1
+            if agent:
+                case.path_parameters = {**case.path_parameters, "agent_id": agent}
+                _at_once(case.body)
+            _harmless(case.body)
+            case.call_and_validate(
+                base_url=self.url,
+                headers={"authorization": f"Bearer {TOKEN}"},
+                session=self.session,
+                checks=HELD,
+            )
+
+        ask()
+
+
+def _at_once(body: object) -> None:
+    """Let no valid order wait for its effect for long: it may take a minute, and tells no more."""
+    if isinstance(body, dict):
+        given = body.setdefault("wait", SHORT_WAIT)
+        if isinstance(given, (int, float)) and SHORT_WAIT < given <= LONGEST_WAIT:
+            body["wait"] = SHORT_WAIT
+
+
+def _harmless(body: object) -> None:
+    """Let nothing that was made up be run."""
+    if isinstance(body, dict):
+        body.pop("command", None)
+        body.pop("verify", None)
+
+
+@pytest.mark.timeout(240)
+async def test_nothing_that_is_asked_leads_to_an_answer_that_is_not_described(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path, Options(receiver=receiver)) as found:
+        found.world.settings('command = ["true"]\nretry_interval = 600\n')
+        await found.add("asks", [ASK])
+        await found.comes_to("AwaitingHuman", "asks")
+        made = await document(found)
+        with requests.Session() as session:
+            session.trust_env = False
+            asker = Asker(found.server.url, session)
+            await asyncio.to_thread(asker.ask_all, made)
+        assert asker.count > 100
+        assert not [each for each in found.reports if each[0] == "api_request_failed"]
