@@ -67,7 +67,7 @@ def stop(seconds: int) -> str:
 
 def denied() -> str:
     """Return the request for a tool that is not permitted."""
-    return _shell(f"echo made > {PROBE}", "If that is not permitted, say so and stop")
+    return _shell(f"touch {PROBE}", "If that is not permitted, say so and stop")
 
 
 def leftovers(seconds: int) -> str:

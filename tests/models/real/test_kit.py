@@ -20,6 +20,7 @@ from orchestrator.conformance.verdict import Mark
 from runtime.agents.adapter import LaunchRequest as Wanted
 from runtime.agents.catalogue import built_in
 from tests.models.clis import NAMES, order
+from tests.models.real.faults import DENYING
 from tests.models.script import Say, Shell, answer
 from tests.tools.agents.installed import program, search_path
 
@@ -34,8 +35,8 @@ BOUNDS = Bounds(timeout=60, idle=6)
 MODELS = {"codex": "gpt-5.1-codex", "gemini": "gemini-2.5-pro", "opencode": "scripted/m1"}
 NOT_PROVOKED = {
     "claude": frozenset[str](),
-    # Its sandbox refuses without a word; its model is set in a file, which no variable overrules.
-    "codex": frozenset({"denied", "hang", "config"}),
+    # Its model is set in a file, which no variable overrules.
+    "codex": frozenset({"hang", "config"}),
     # It does not offer its shell at all.
     "gemini": frozenset({"denied"}),
     # The settings of this test permit everything; it has no variable for a model's address.
@@ -86,7 +87,7 @@ COMMANDS: Mapping[str, str] = {
 
 def _subject(name: str, played: Conversation, home: Path) -> AgentUnderTest:
     by_hand = order(name, played.url, played.key)
-    files = dict(by_hand.files)
+    files = {**by_hand.files, **DENYING[name]}
     own = {key: value for key, value in by_hand.env.items() if key != "OPENCODE_CONFIG_CONTENT"}
     if name == "opencode":
         files[".config/opencode/opencode.json"] = by_hand.env["OPENCODE_CONFIG_CONTENT"]
