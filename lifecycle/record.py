@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 from lifecycle.machine.budget import Spent
 from lifecycle.machine.effects import Effect  # noqa: TC001  # json_form reads annotations
 from lifecycle.machine.events import AgentReport, Event, PersonEvent
-from lifecycle.machine.states import Coarse, State, coarse
+from lifecycle.machine.states import AgentState as AgentState  # noqa: PLC0414  # belongs to the record
+from lifecycle.machine.states import State, coarse
 
 LOOSE = "run"
 """The name of the plan to which all tasks belong that came with none."""
-AgentState = Coarse
-"""queued, running, completed, rejected, accepted."""
 
 
 @dataclass(slots=True, kw_only=True)

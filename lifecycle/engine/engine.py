@@ -32,7 +32,7 @@ from lifecycle.machine.rules.blocks import waits_for
 from lifecycle.machine.states import (
     Accepted,
     AwaitingHuman,
-    Coarse,
+    AgentState,
     Completed,
     Reason,
     Rejected,
@@ -296,7 +296,7 @@ class LocalEngine:
         if not isinstance(record.work, Accepted):
             return
         event = on.AlongAccepted(at=self.shared.clock.now(), agent_id=record.agent_id)
-        async for other in self.shared.store.every(Filter(states=(Coarse.COMPLETED,))):
+        async for other in self.shared.store.every(Filter(states=(AgentState.COMPLETED,))):
             if isinstance(other.work, Completed) and record.agent_id in other.work.along:
                 with self._claim(other.agent_id) as free:
                     if not free:
@@ -362,7 +362,7 @@ class LocalEngine:
         """Take up what had been given up because this task did not complete before."""
         if self.revive is None:
             return
-        async for record in self.shared.store.every(Filter(states=(Coarse.RUNNING,))):
+        async for record in self.shared.store.every(Filter(states=(AgentState.RUNNING,))):
             given_up = waited_for(record.work, task_id) and record.agent_id not in self._owners
             if given_up and self.revive is not None:
                 self.revive(record)

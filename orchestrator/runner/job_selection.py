@@ -15,7 +15,7 @@ from lifecycle.base_commits import is_done
 from lifecycle.engine.retention import RETIRED
 from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.launch.programs import programs_of
-from lifecycle.machine.states import Coarse, Completed, Suspended
+from lifecycle.machine.states import AgentState, Completed, Suspended
 from lifecycle.plan import Allowance, PlanMark, Task, default_agent_id, plan_of
 from lifecycle.record import Filter
 from lifecycle.store.damaged_records import RecordDamagedError, damage_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lifecycle.store.damaged_records import Damaged
     from lifecycle.store.sqlite.store import SqliteStore
 
-_NOT_OVER = (Coarse.QUEUED, Coarse.RUNNING, Coarse.COMPLETED)
+_NOT_OVER = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ async def requested(
     if is_done(known.work):
         again = known.agent_id if isinstance(known.work, Completed) else ""
         tell(done_before(task.id, request.options(), again))
-    if known.state in (Coarse.QUEUED, Coarse.RUNNING):
+    if known.state in (AgentState.QUEUED, AgentState.RUNNING):
         tell(f"continuing task {task.id}, which was started before")
     if not is_done(known.work):
         _within_budgets(engine, (Job(agent, task),), (known,), settings, tell)

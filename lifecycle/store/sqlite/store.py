@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lifecycle.clock import SystemClock
 from lifecycle.json_form import encode
-from lifecycle.machine.states import Coarse
+from lifecycle.machine.states import AgentState
 from lifecycle.record import Filter, Outline, Reply
 from lifecycle.store.damaged_records import as_page, record_of, sift
 from lifecycle.store.reading import fetch
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from lifecycle.store.damaged_records import Damaged, Listed, Sifted
     from lifecycle.store.sqlite.driver import Driver
 
-_AT_REST = (Coarse.ACCEPTED, Coarse.REJECTED, Coarse.COMPLETED)
+_AT_REST = (AgentState.ACCEPTED, AgentState.REJECTED, AgentState.COMPLETED)
 
 
 class SqliteStore(SqliteSpendings):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.fleet.spawner import metrics as names
 from lifecycle.machine import events as on
-from lifecycle.machine.states import TERMINAL, WAITS, Coarse, Completed, Suspended
+from lifecycle.machine.states import TERMINAL, WAITS, AgentState, Completed, Suspended
 from lifecycle.record import Filter
 from lifecycle.state_words import spelled, word_of, word_on
 from runtime.agents.outcome import Ending
@@ -56,11 +56,11 @@ class LifecycleCounters:
         """Learn what is there, then listen."""
         self._engine.shared.observers.append(self.news)
         store = self._engine.shared.store
-        async for record in store.every(Filter(states=(Coarse.QUEUED, Coarse.RUNNING))):
+        async for record in store.every(Filter(states=(AgentState.QUEUED, AgentState.RUNNING))):
             if record.work is not None:
                 began = getattr(record.work, "since", record.updated_at)
                 self._learn(record.agent_id, _state_of(record), began)
-        for known in await store.outlines((Coarse.COMPLETED,)):
+        for known in await store.outlines((AgentState.COMPLETED,)):
             if known.work_kind:
                 state = (known.work_kind, spelled(word_of(known.work_kind, None)))
                 self._learn(known.agent_id, state, known.updated_at)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import Response
 
-from lifecycle.machine.states import TERMINAL, Coarse
+from lifecycle.machine.states import TERMINAL, AgentState
 from lifecycle.record import AgentLifecycle, Filter
 from lifecycle.state_words import NEEDS_YOU, RECORD_STATES, meant, word_on
 from lifecycle.store.damaged_records import Damaged, Listed
@@ -77,7 +77,7 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
     async def listed(  # noqa: PLR0913, PLR0917  # one for each filter
         state: Annotated[list[models.MeantWord], Query(max_length=16)] = [],  # noqa: B006  # never changed
         record_state: Annotated[
-            list[models.Coarse], Query(max_length=16, description="only these of the five")
+            list[AgentState], Query(max_length=16, description="only these of the five")
         ] = [],  # noqa: B006  # as above
         work: Annotated[
             list[models.WorkState], Query(max_length=16, description="only in these work states")
@@ -142,12 +142,12 @@ class StateFilter:
     words: frozenset[str]
     kinds: frozenset[str]
 
-    def read(self, chosen: Sequence[str]) -> tuple[Coarse, ...] | None:
+    def read(self, chosen: Sequence[str]) -> tuple[AgentState, ...] | None:
         """Return the states of records to read; all if empty, and none at all if None."""
         if not self.words:
-            return tuple(map(Coarse, chosen))
+            return tuple(map(AgentState, chosen))
         read = {each for word in self.words for each in RECORD_STATES[word]}
-        return tuple(Coarse(each) for each in sorted(read & set(chosen or read))) or None
+        return tuple(AgentState(each) for each in sorted(read & set(chosen or read))) or None
 
     def fits(self, found: AgentLifecycle | Damaged) -> bool:
         """Tell whether one is wanted; what is damaged may be in any work state."""
