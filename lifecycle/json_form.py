@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from lifecycle import record
+from lifecycle import runner_orders
 from lifecycle.errors import StoreDamagedError, StoreFromNewerVersionError
 from lifecycle.machine import effects, events, states
 from lifecycle.machine.effects import Effect
@@ -74,7 +74,7 @@ def _family(base: type, module: types.ModuleType) -> dict[str, type[Any]]:
 
 KINDS: dict[type[Any], dict[str, type[Any]]] = {
     State: _family(State, states),
-    Event: _family(Event, events) | _family(Event, record),
+    Event: _family(Event, events) | _family(Event, runner_orders),
     Effect: _family(Effect, effects),
 }
 """Every class that may stand where its base is written, by its tag."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from lifecycle.machine.budget import Spent
 from lifecycle.machine.effects import Effect  # noqa: TC001  # json_form reads annotations
-from lifecycle.machine.events import AgentReport, Event, PersonEvent
+from lifecycle.machine.events import AgentReport, Event  # noqa: TC001  # as above
 from lifecycle.machine.states import AgentState as AgentState  # noqa: PLC0414  # belongs to the record
 from lifecycle.machine.states import State, coarse
 
@@ -51,6 +51,19 @@ class AgentLifecycle:
         """Bring the coarse state in line with the work state."""
         if self.work is not None:
             self.state = coarse(self.work)
+
+    def to_json(self) -> str:
+        """Return the whole record as text."""
+        from lifecycle.json_form import encode  # noqa: PLC0415  # heavy, and who only reads rows needs none
+
+        return encode(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> AgentLifecycle:
+        """Return the record that has this text; StoreDamagedError where none has."""
+        from lifecycle.json_form import decode  # noqa: PLC0415  # as above
+
+        return decode(cls, text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,43 +287,3 @@ class RecordPage:
     records: tuple[AgentLifecycle, ...]
     next_cursor: int | None = None
     """Pass as `cursor` for the next page; None when this was the last."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunnerOrder(PersonEvent):
-    """Base of what is asked of a runner."""
-
-    @property
-    def verb(self) -> str:
-        """What is to be done, for the audit."""
-        return type(self).__name__
-
-    @property
-    def subject(self) -> str:
-        """What it is about, for the audit."""
-        return "runner"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PullRequestOrder(RunnerOrder):
-    """Merge or close a pull request."""
-
-    action: str
-    number: int
-    along: bool = False
-    verify: bool = True
-
-    @property
-    def verb(self) -> str:
-        """What is to be done, as it is typed."""
-        return f"pr {self.action}"
-
-    @property
-    def subject(self) -> str:
-        """Which one."""
-        return f"pull request {self.number}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeliveriesOrder(RunnerOrder):
-    """Look for deliveries that wait to be worked on: some were put back, or came by hand."""

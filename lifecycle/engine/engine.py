@@ -31,8 +31,8 @@ from lifecycle.machine import events as on
 from lifecycle.machine.rules.blocks import waits_for
 from lifecycle.machine.states import (
     Accepted,
-    AwaitingHuman,
     AgentState,
+    AwaitingHuman,
     Completed,
     Reason,
     Rejected,
@@ -68,6 +68,8 @@ class LocalEngine:
         self._owners: dict[str, Owner] = {}
         self._draining = False
         self._started = False
+        self._recovered: tuple[str, ...] = ()
+        """Whom the start brought to safety, until somebody asks for them."""
         self._unsubscribe: Callable[[], None] = _nothing
         self.inbox = RequestPoller(self.shared, self._take_up, self._lose_ground)
         self._gone = ""
@@ -98,7 +100,7 @@ class LocalEngine:
         if shared.ci is not None:
             await shared.ci.start()
             self._unsubscribe = shared.ci.subscribe(self._hear)
-        await self.recover_agents()
+        self._recovered = await self.recover_agents()
         self.inbox.listen()
         self._retention.begin()
 
@@ -144,8 +146,12 @@ class LocalEngine:
         await asyncio.gather(*(process.stop(0.0) for process in live))
 
     async def recover_agents(self) -> tuple[str, ...]:
-        """Bring to safety what a crash left in mid-attempt; returns the agent ids."""
-        return await recover(self.machine, self.performer, self._claim)
+        """Bring to safety what a crash left in mid-attempt; returns the agent ids, each once.
+
+        Those that the start brought to safety are among them.
+        """
+        earlier, self._recovered = self._recovered, ()
+        return (*earlier, *await recover(self.machine, self.performer, self._claim))
 
     # --- one lifecycle ------------------------------------------------------------------------
 

@@ -28,6 +28,16 @@ class AgentState(StrEnum):
     ACCEPTED = "accepted"
 
 
+PLAIN_MOVES: dict[AgentState, tuple[AgentState, ...]] = {
+    AgentState.QUEUED: (AgentState.RUNNING, AgentState.REJECTED),
+    AgentState.RUNNING: (AgentState.COMPLETED, AgentState.REJECTED, AgentState.QUEUED),
+    AgentState.COMPLETED: (AgentState.ACCEPTED, AgentState.REJECTED, AgentState.RUNNING),
+    AgentState.REJECTED: (AgentState.QUEUED, AgentState.RUNNING),
+    AgentState.ACCEPTED: (),
+}
+"""What may follow in a record that no loop drives; the same state may be written again."""
+
+
 class Reason(StrEnum):
     """Why a lifecycle ended as rejected."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.errors import LifecycleError
 from lifecycle.machine.states import Suspended, counted, is_held
 from lifecycle.machine.step import suspend
-from lifecycle.record import PullRequestOrder
+from lifecycle.runner_orders import PullRequestOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,16 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.errors import ConflictingUpdateError, StoreDamagedError, UnknownLifecycleError
+from lifecycle.errors import (
+    ConflictingUpdateError,
+    IllegalStateChangeError,
+    StoreDamagedError,
+    UnknownLifecycleError,
+)
 from lifecycle.json_form import decode, encode
 from lifecycle.machine.effects import Effect
 from lifecycle.machine.events import AgentReport, Event
-from lifecycle.machine.states import State, coarse
+from lifecycle.machine.states import PLAIN_MOVES, State, coarse
 from lifecycle.record import (
     AgentLifecycle,
     AgentState,
@@ -282,6 +287,18 @@ def check_state(record: AgentLifecycle) -> None:
             f"{type(record.work).__name__} means {coarse(record.work).value!r}; "
             "set only `work` and call derive()"
         )
+
+
+def check_move(row: Sequence[Any], stored: str) -> None:
+    """Refuse a state that cannot follow the stored one in a record that no loop drives."""
+    before, after = AgentState(stored), AgentState(row[COARSE])
+    if row[WORK_KIND] or after in (before, *PLAIN_MOVES[before]):
+        return
+    allowed = " or ".join(PLAIN_MOVES[before])
+    raise IllegalStateChangeError(
+        f"{row[AGENT]} is {before} and cannot become {after}; "
+        + (f"it may become {allowed}" if allowed else "what is accepted has ended")
+    )
 
 
 def conflict(row: Sequence[Any], stored_version: int | None) -> ConflictingUpdateError:

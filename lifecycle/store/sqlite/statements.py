@@ -17,6 +17,7 @@ from lifecycle.store.rows.records import (
     TAGS,
     TASK,
     VERSION,
+    check_move,
     conflict,
     from_json,
     nobody_to_ask,
@@ -101,6 +102,7 @@ def write_record(connection: sqlite3.Connection, row: Row) -> int:
         return cursor
     if found is None or found[3:5] != (row[VERSION] - 1, row[BIRTH]):
         raise conflict(row, None if found is None else found[3])
+    check_move(row, found[2])
     cursor = int(found[0])
     if found[1:3] != (row[TASK], row[COARSE]):
         # Kept apart, because naming an indexed column rewrites its index even if it is the same.

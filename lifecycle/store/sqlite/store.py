@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 from lifecycle.clock import SystemClock
 from lifecycle.json_form import encode
 from lifecycle.machine.states import AgentState
-from lifecycle.record import Filter, Outline, Reply
+from lifecycle.plan import checked_name
+from lifecycle.record import AgentLifecycle, Filter, Outline, Reply
 from lifecycle.store.damaged_records import as_page, record_of, sift
 from lifecycle.store.reading import fetch
 from lifecycle.store.rows.audit import audit_rows
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 
     from lifecycle.machine.events import Event
     from lifecycle.record import (
-        AgentLifecycle,
-        AgentState,
         AttemptRow,
         JournalEntry,
         OperatorRequest,
@@ -151,7 +150,8 @@ class SqliteStore(SqliteSpendings):
     async def update(self, lifecycle: AgentLifecycle) -> AgentLifecycle:
         """Write a record read before; ConflictingUpdateError if somebody wrote it meanwhile.
 
-        `version` and `updated_at` are brought up in place.
+        `version` and `updated_at` are brought up in place. IllegalStateChangeError where no loop
+        drives the record and its state cannot follow the stored one.
         """
         check_state(lifecycle)
         check_read(lifecycle)
@@ -178,6 +178,14 @@ class SqliteStore(SqliteSpendings):
             return gone.rowcount > 0
 
         return await self._driver.write(run)
+
+    async def create_lifecycle(self, agent_id: str, task: str) -> AgentLifecycle:
+        """Add the record of a queued agent that no loop drives."""
+        return await self.create(AgentLifecycle(agent_id=checked_name(agent_id), task=task))
+
+    get_lifecycle = get
+    update_lifecycle = update
+    delete_lifecycle = delete
 
     async def list(
         self, which: Filter | None = None, *, cursor: int | None = None, limit: int = 50
