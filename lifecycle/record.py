@@ -18,6 +18,8 @@ from lifecycle.machine.states import State, coarse
 
 LOOSE = "run"
 """The name of the plan to which all tasks belong that came with none."""
+EARLIER = "@"
+"""Stands between agent and birth in the id of an earlier lifecycle; in no agent's own id."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class AgentLifecycle:
     created_at: float = 0.0
     updated_at: float = 0.0
     generated_code: str | None = None
+    """The one file that the completed work consists of, if it is text of up to 32 KiB; of other
+    work nothing: its commits and `changed_files` tell of it."""
     submission_summary: str | None = None
     changed_files: list[str] | None = None
     error: str | None = None
@@ -263,8 +267,14 @@ class Filter:
     states: tuple[AgentState, ...] = ()
     tags: tuple[str, ...] = ()
     task_id: str | None = None
+    created_after: float | None = None
+    created_before: float | None = None
     updated_after: float | None = None
     updated_before: float | None = None
+    current: bool = False
+    """Only what is current: no earlier lifecycles of agents that have another now."""
+    earlier_of: str | None = None
+    """Only the earlier lifecycles of this agent."""
 
 
 class Outline(NamedTuple):

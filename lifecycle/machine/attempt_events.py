@@ -291,3 +291,5 @@ class GatesFinished(AttemptEvent):
     """Those lines of their output that tell most."""
     as_before: bool = False
     """They failed so before any work."""
+    code: str | None = None
+    """The whole work, where it is one file of text that is not long and they passed."""

@@ -76,6 +76,27 @@ async def test_an_agent_that_completes_is_done_in_one_attempt(world: World) -> N
     assert record.submission_summary == "all is done"
 
 
+async def test_work_of_one_file_of_text_is_recorded_whole(world: World) -> None:
+    await world.run([*commit("x.txt", "print('hello')\n"), DONE])
+    assert (await world.record()).generated_code == "print('hello')\n"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [*commit("x.txt"), *commit("y.txt")],
+        commit("x.txt", "long " * 10_000),
+        commit("x.txt", "a\0b"),
+    ],
+    ids=["two files", "a long one", "no text"],
+)
+async def test_of_other_work_the_commits_alone_tell(world: World, steps: list[Step]) -> None:
+    await world.run([*steps, DONE])
+    record = await world.record()
+    assert record.changed_files
+    assert record.generated_code is None
+
+
 async def test_a_second_run_of_what_is_complete_starts_nobody(world: World) -> None:
     first = await world.run([*commit("x.txt"), DONE])
     assert await world.run([{"exit": 1}]) == first

@@ -47,6 +47,8 @@ class LifecycleCounters:
         """That ended while we listened, by how they ended."""
         self.ended: Counter[str] = Counter()
         """Lifecycles that were accepted, rejected or given up while we listened."""
+        self.lasted: dict[str, float] = {}
+        """Seconds from their creation to that end, by the same words."""
         self.waits: Counter[str] = Counter()
         """How often something was waited for, by what it was."""
         self.waited: dict[str, float] = {}
@@ -104,7 +106,10 @@ class LifecycleCounters:
             self.waits[before] += 1
             self.waited[before] = self.waited.get(before, 0.0) + max(news.at - began, 0.0)
         if after in _OVER:
-            self.ended[spelled(word_on(news.record))] += 1
+            word = spelled(word_on(news.record))
+            self.ended[word] += 1
+            taken = max(news.at - news.record.created_at, 0.0)
+            self.lasted[word] = self.lasted.get(word, 0.0) + taken
             self._states.pop(agent_id, None)
             self._since.pop(agent_id, None)
         else:

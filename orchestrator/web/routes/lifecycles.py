@@ -54,6 +54,9 @@ Id = Annotated[str, Path(description="the agent's id")]
 Number = Annotated[int, Path(ge=0, le=1_000_000_000)]
 Cursor = Annotated[int | None, Query(ge=0, le=_LARGEST, description="`next` of the page before")]
 Limit = Annotated[int, Query(ge=1, le=MOST)]
+Instant = Annotated[
+    float | None, Query(ge=0, allow_inf_nan=False, description="seconds since the epoch")
+]
 Tag = Annotated[list[str], Query(max_length=16, description="only with all of these")]
 
 
@@ -84,10 +87,15 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
         ] = [],  # noqa: B006  # as above
         tag: Tag = [],  # noqa: B006  # as above
         task: Annotated[str | None, Query(max_length=200)] = None,
+        created_after: Instant = None,
+        created_before: Instant = None,
+        earlier: Annotated[
+            str | None, Query(max_length=200, description="the earlier lifecycles of this agent")
+        ] = None,
         cursor: Cursor = None,
         limit: Limit = 50,
     ) -> Response:
-        """Everything given must fit.
+        """Everything given must fit; each agent's earlier lifecycles come only by `earlier`.
 
         With `state` or `work` a page may be short, or empty, before the last.
         """
@@ -95,7 +103,15 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
         states = which.read(record_state)
         if states is None:
             return json_answer({"items": [], "next": None})
-        asked = Filter(states=states, tags=tuple(tag), task_id=task)
+        asked = Filter(
+            states=states,
+            tags=tuple(tag),
+            task_id=task,
+            created_after=created_after,
+            created_before=created_before,
+            current=earlier is None,
+            earlier_of=earlier,
+        )
         page = await _page(services, asked, which, cursor, limit)
         present = runner.now()
         rows = [

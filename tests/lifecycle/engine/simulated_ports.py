@@ -298,6 +298,9 @@ class Commits:
     async def tree_of(self, commit: str) -> str:
         return f"tree of {commit}"
 
+    async def text_of(self, commit: str, path: str, most: int) -> str | None:
+        del commit, path, most
+
     async def holds(self, commit: str, other: str) -> bool:
         del commit, other
         return False
