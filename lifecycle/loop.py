@@ -126,11 +126,13 @@ class AgentLifecycleLoop:
     async def run_agent_loop(self, agent: Agent, task: Task) -> LoopResult:
         """Run until the lifecycle ends; one recorded before for agent and task is continued.
 
+        What was accepted, or rejected by a person, is over: then another task of the same agent
+        begins a new record, and so does the same task after a reject.
         PlanError, before anything is begun, where a budget cannot hold one of its programs.
         """
         require_counted(agent, self._settings(), task.budget, self._budget_of_plan(task))
         async with self.opened() as engine:
-            return await engine.run(agent, task)
+            return await engine.run(agent, task, after_reject=True)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[LocalEngine]:

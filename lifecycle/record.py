@@ -14,7 +14,7 @@ from lifecycle.machine.budget import Spent
 from lifecycle.machine.effects import Effect  # noqa: TC001  # json_form reads annotations
 from lifecycle.machine.events import AgentReport, Event  # noqa: TC001  # as above
 from lifecycle.machine.states import AgentState as AgentState  # noqa: PLC0414  # belongs to the record
-from lifecycle.machine.states import State, coarse
+from lifecycle.machine.states import Reason, Rejected, State, coarse
 
 LOOSE = "run"
 """The name of the plan to which all tasks belong that came with none."""
@@ -56,6 +56,17 @@ class AgentLifecycle:
         if self.work is not None:
             self.state = coarse(self.work)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its agent may take up other work: it was accepted, or a person rejected it."""
+        by_person = isinstance(self.work, Rejected) and self.work.reason is Reason.PERSON
+        return by_person or self.state is AgentState.ACCEPTED
+
+    @property
+    def earlier_id(self) -> str:
+        """The id that it has once its agent has another lifecycle."""
+        return f"{self.agent_id}{EARLIER}{self.birth}"
+
     def to_json(self) -> str:
         """Return the whole record as text."""
         from lifecycle.json_form import encode  # noqa: PLC0415  # heavy, and who only reads rows needs none
@@ -68,6 +79,16 @@ class AgentLifecycle:
         from lifecycle.json_form import decode  # noqa: PLC0415  # as above
 
         return decode(cls, text)
+
+
+def agent_of(lifecycle_id: str) -> str:
+    """Return the agent of a lifecycle, which may be an earlier one."""
+    return lifecycle_id.partition(EARLIER)[0]
+
+
+def mark_of(lifecycle_id: str, birth: str) -> str:
+    """Return how the ids of all orders of a lifecycle begin, and the marks of its processes."""
+    return f"{agent_of(lifecycle_id)}.{birth}."
 
 
 @dataclass(frozen=True, kw_only=True)

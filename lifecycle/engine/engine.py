@@ -42,7 +42,7 @@ from lifecycle.mask_values import masked
 from lifecycle.owner.owner import Owner
 from lifecycle.perform.performer import Performer
 from lifecycle.perform.removal import remove_all
-from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.record import AgentLifecycle, Filter, agent_of
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
 from lifecycle.shortage_retry import patiently
 from lifecycle.working_copy import load
@@ -161,13 +161,15 @@ class LocalEngine:
         task: Task,
         *,
         resume: bool = True,
+        after_reject: bool = False,
         ending: Callable[[Callable[[], None]], None] | None = None,
     ) -> LoopResult:
         """Run the loop of one agent on one task until it ends; continues an earlier one.
 
+        With `after_reject` what a person rejected begins again, with a record of its own.
         `ending` is handed what ends this loop alone, soon and with its work brought to safety.
         """
-        owner = await self._own(agent, task)
+        owner = await self._own(agent, task, after_reject=after_reject)
         local, result = owner.local, None
         if ending is not None:
             ending(owner.drain)
@@ -214,7 +216,7 @@ class LocalEngine:
         with suppress(LifecycleError):  # perhaps the very thing that failed
             await self.shared.store.update(replace(record, error=text))
 
-    async def _own(self, agent: Agent, task: Task) -> Owner:
+    async def _own(self, agent: Agent, task: Task, *, after_reject: bool) -> Owner:
         """Become the one owner; a request that is being applied right now comes first."""
         agent_id = agent.agent_id
         before = await self.shared.store.get(agent_id)
@@ -222,7 +224,7 @@ class LocalEngine:
         if agent_id in self._owners:
             raise LifecycleError(f"{agent_id} is running already in this process")
         with self._claim(agent_id):
-            local = await case_of(self.machine, agent, task, before)
+            local = await case_of(self.machine, agent, task, before, after_reject=after_reject)
             owner = Owner(local, self.shared, self.performer)
             self._owners[agent_id] = owner
             self.turns.owned(agent_id, local.record.work)
@@ -287,6 +289,8 @@ class LocalEngine:
         """Say why a request is refused before its lifecycle sees it."""
         if record is None or record.work is None:
             return f"there is no lifecycle {agent_id} in {self.machine.repo}"
+        if agent_id != (agent := agent_of(agent_id)):
+            return f"{agent_id} is an earlier lifecycle of {agent}: it is over"
         if not isinstance(event, on.RejectRequested):
             return ""
         if isinstance(record.work, Rejected):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lifecycle.engine.retention import RETIRED
 from lifecycle.machine.states import AgentState
 from lifecycle.owner.owner import UNTIL_CAPTURED, Owner
-from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.record import AgentLifecycle, Filter, mark_of
 from lifecycle.working_copy import load, machine_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ async def end_strays(machine: MachineServices) -> None:
     if not strays:
         return
     # Nobody will watch one whose record is damaged, either.
-    births = {f"{known.agent_id}.{known.birth}." for known in await machine.shared.store.outlines()}
+    outlines = await machine.shared.store.outlines()
+    births = {mark_of(known.agent_id, known.birth) for known in outlines}
     attended = {process.identity.mark for process in machine.terminals.live()}
     grace = machine.shared.settings().stop_grace
     ours = [

@@ -12,7 +12,7 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.budget import HOUR, UNITS, Budget
-from lifecycle.record import LOOSE
+from lifecycle.record import EARLIER, LOOSE
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def budgets(
         key = row["agent_id"], row["birth"]
         lives.setdefault(key, UsageLine(row["agent_id"])).add(row)
     for agent_id, birth, state, known in sorted(facts, key=lambda each: each[0]):
-        if state != _OVER:
+        if state != _OVER and EARLIER not in agent_id:
             budget = _budget(known.get("task", {}).get("budget"), limits, "")
             line = lives.get((agent_id, birth)) or UsageLine(agent_id)
             parts += _parts("lifecycle", agent_id, budget, line)

@@ -98,14 +98,24 @@ async def requested(
         kept = ("agent_id", "env", "type", "policy")
         agent = chosen.model_copy(update={name: getattr(agent, name) for name in kept})
     refuse_other_words(engine, task, known)
-    if is_done(known.work):
-        again = known.agent_id if isinstance(known.work, Completed) else ""
-        tell(done_before(task.id, request.options(), again))
-    if known.state in (AgentState.QUEUED, AgentState.RUNNING):
-        tell(f"continuing task {task.id}, which was started before")
+    if told := _what_follows(known, request):
+        tell(told)
     if not is_done(known.work):
         _within_budgets(engine, (Job(agent, task),), (known,), settings, tell)
-    return Workload((Job(agent, task),))
+    return Workload((Job(agent, task, after_reject=True),))
+
+
+def _what_follows(known: AgentLifecycle, request: RunRequest) -> str:
+    """Say what becomes of a task that was begun before; nothing if it was given up."""
+    if is_done(known.work):
+        again = known.agent_id if isinstance(known.work, Completed) else ""
+        return done_before(known.task_id, request.options(), again)
+    if known.is_over:
+        kept = f"what was rejected is kept as {known.earlier_id}"
+        return f"task {known.task_id} was rejected by a person and begins again; {kept}"
+    if known.state in (AgentState.QUEUED, AgentState.RUNNING):
+        return f"continuing task {known.task_id}, which was started before"
+    return ""
 
 
 async def planned(  # noqa: PLR0913  # the last by name

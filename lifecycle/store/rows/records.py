@@ -319,6 +319,13 @@ def conflict(row: Sequence[Any], stored_version: int | None) -> ConflictingUpdat
     )
 
 
+def replaced(agent_id: str) -> ConflictingUpdateError:
+    """Return the error for a record that changed before another could follow it."""
+    return ConflictingUpdateError(
+        f"the record of {agent_id} was changed or removed meanwhile; read it again and retry"
+    )
+
+
 def taken(what: str) -> ConflictingUpdateError:
     """Return the error for a key that exists already."""
     return ConflictingUpdateError(

@@ -147,6 +147,20 @@ class SqliteStore(SqliteSpendings):
         await self._write_record(lifecycle)
         return lifecycle
 
+    async def create_next(self, lifecycle: AgentLifecycle, after: AgentLifecycle) -> AgentLifecycle:
+        """Add a new record of an agent whose present one is over and becomes an earlier one.
+
+        That has `after.earlier_id` from then on, as have its journal, ledger and requests; what it
+        ordered and was not carried out is dropped. ConflictingUpdateError if it was changed.
+        """
+        check_state(lifecycle)
+        lifecycle.version = 0
+        fill_times(lifecycle, self._clock())
+        old, row = record_row(after, version=after.version), record_row(lifecycle, version=1)
+        write = partial(sql.write_next, old=old, earlier_id=after.earlier_id, row=row)
+        await self._driver.write(write, partial(_written, lifecycle, row[VERSION]))
+        return lifecycle
+
     async def update(self, lifecycle: AgentLifecycle) -> AgentLifecycle:
         """Write a record read before; ConflictingUpdateError if somebody wrote it meanwhile.
 

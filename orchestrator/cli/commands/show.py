@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.machine.budget import dollars
 from lifecycle.machine.states import Accepted, Completed
 from lifecycle.paths import Paths
+from lifecycle.record import Filter
 from lifecycle.state_words import word_on
 from orchestrator.config.settings import load_settings
 from orchestrator.control.merge_preview import form, standing
@@ -40,11 +41,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
+    from lifecycle.store.sqlite.store import SqliteStore
     from orchestrator.wording.why_facts import MergeStanding
 
 RECENT = 500
 """Journal entries that are searched for the reason."""
 SHOWN_ATTEMPTS = 20
+MAX_EARLIER = 20
+"""Earlier lifecycles that are named; `ps --all` lists all."""
 _HEADS = ("ATTEMPT", "STARTED", "TOOK", "OUTCOME", "WORDS")
 _HEADS_TOLD = ("ATTEMPT", "STARTED", "TOOK", "PROGRAM", "USED", "OUTCOME", "WORDS")
 
@@ -60,6 +64,8 @@ class _Found:
     reason: str
     present: float
     standing: MergeStanding
+    earlier: tuple[str, ...]
+    """Ids of the earlier lifecycles of this agent, the newest first."""
 
 
 def parser(name: str) -> CommandLineParser:
@@ -113,7 +119,13 @@ async def _find(repo: Path, agent_id: str) -> _Found:
             reason=why(record, view),
             present=present,
             standing=stands,
+            earlier=await _earlier(store, agent_id),
         )
+
+
+async def _earlier(store: SqliteStore, agent_id: str) -> tuple[str, ...]:
+    page = await store.list(Filter(earlier_of=agent_id), limit=MAX_EARLIER)
+    return tuple(each.agent_id for each in page.named)
 
 
 def _form(found: _Found) -> dict[str, Any]:
@@ -127,6 +139,7 @@ def _form(found: _Found) -> dict[str, Any]:
     )
     return {
         **whole,
+        "earlier": list(found.earlier),
         "comes_along": form(found.standing.along),
         "merged_as": found.standing.merged_as or None,
         "resolution": {
@@ -199,6 +212,7 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
         yield "in", f"{', '.join(stands.resolved_files) or 'no file'} (git log -p --cc {between})"
     yield "along", ", ".join(map(str, found.standing.along))
     yield from files_of(Paths.of(found.repo), record.agent_id).items()
+    yield "earlier", ", ".join(found.earlier)
     yield "orders", ", ".join(type(order.effect).__name__ for order in found.pending)
 
 
