@@ -39,8 +39,6 @@ def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
     record.derive()
     match after:
         case Completed(summary=summary, changed_files=files, problem=problem):
-            if isinstance(event, on.GatesFinished):
-                record.generated_code = event.code
             record.submission_summary = summary
             record.changed_files = list(files)
             record.error = problem or None
@@ -59,6 +57,8 @@ def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
             record.error = None
         case _:
             record.error = None
+    if isinstance(event, on.SnapshotTaken):
+        record.generated_code = event.code
     if facts := _facts(event):
         record.facts = {**record.facts, **facts}
 

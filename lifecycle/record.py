@@ -34,8 +34,8 @@ class AgentLifecycle:
     created_at: float = 0.0
     updated_at: float = 0.0
     generated_code: str | None = None
-    """The one file that the completed work consists of, if it is text of up to 32 KiB; of other
-    work nothing: its commits and `changed_files` tell of it."""
+    """The one file that work consists of which is said to be done, if it is text of up to 32 KiB;
+    of other work nothing: its commits and `changed_files` tell of it."""
     submission_summary: str | None = None
     changed_files: list[str] | None = None
     error: str | None = None

@@ -216,7 +216,7 @@ class LocalEngine:
         with suppress(LifecycleError):  # perhaps the very thing that failed
             await self.shared.store.update(replace(record, error=text))
 
-    async def _own(self, agent: Agent, task: Task, *, after_reject: bool) -> Owner:
+    async def _own(self, agent: Agent, task: Task, *, after_reject: bool = False) -> Owner:
         """Become the one owner; a request that is being applied right now comes first."""
         agent_id = agent.agent_id
         before = await self.shared.store.get(agent_id)

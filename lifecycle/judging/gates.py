@@ -56,8 +56,6 @@ def _leading_out(folder: Path, files: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-CODE_BYTES = 32 * 1024
-"""Of the one file of a work that is recorded whole."""
 GOING_ON = ("gate", "merge")
 """Labels of judgements on files that were not changed on purpose."""
 
@@ -106,7 +104,6 @@ class GateRunner:
         commands = self._shared.settings().verify_of(local.task)
         question = Question(local, effect_id, attempt, head, commands)
         notes: tuple[str, ...] = ()
-        code: str | None = None
         try:
             workspace = await whole(self._machine, local)
             await look_once(self._machine, local, workspace)
@@ -121,7 +118,6 @@ class GateRunner:
                     before = await self._as_they_were(question, workspace.base_commit, flags)
                     canary = await self._canary(question, breakable(files, flags))
                     notes = (*before, *canary)
-                    code = await self._code(local, head)
                     if canary and self._shared.settings().canary == "require":
                         gates = (*gates, _red("canary", canary[0]))
             else:  # a folder without git, where nothing can be laid out
@@ -148,16 +144,7 @@ class GateRunner:
             digest=failure.digest,
             lines=failure.lines,
             as_before=bool(failure.digest) and failure.digest == before_work,
-            code=code,
         )
-
-    async def _code(self, local: LocalCopy, head: str) -> str | None:
-        """Return the one file that the work consists of, if it is short enough to be recorded."""
-        files = local.head.files
-        if len(files) != 1:
-            return None
-        history = self._machine.branches.history
-        return await history.text_of(head, files[0].path, CODE_BYTES)
 
     async def on_commit(  # noqa: PLR0913  # each names one fact of the judgement
         self,

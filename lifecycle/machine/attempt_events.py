@@ -261,6 +261,8 @@ class SnapshotTaken(AttemptEvent):
     """Those of `tasks` that are complete and part of the branch, as the agent was told before."""
     notes: tuple[str, ...] = ()
     """What else the next attempt should know of its workspace."""
+    code: str | None = None
+    """The whole work, where it is said to be done and is one file of text that is not long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,5 +293,3 @@ class GatesFinished(AttemptEvent):
     """Those lines of their output that tell most."""
     as_before: bool = False
     """They failed so before any work."""
-    code: str | None = None
-    """The whole work, where it is one file of text that is not long and they passed."""

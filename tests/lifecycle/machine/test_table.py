@@ -254,6 +254,7 @@ def test_every_state_has_a_coarse_one() -> None:
         "Preparing", "Spawning", "Working", "Stopping", "Capturing", "Verifying",
         "Blocked", "PrPending", "BackingOff", "AwaitingHuman", "Suspended",
     }  # fmt: skip
+    assert repr(AgentState.QUEUED) == "<AgentState.QUEUED: 'queued'>"
     assert found["Queued"] is AgentState.QUEUED
     assert found["Completed"] is AgentState.COMPLETED
     assert found["Accepted"] is AgentState.ACCEPTED

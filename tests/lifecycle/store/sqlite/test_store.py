@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lifecycle.errors import ConflictingUpdateError, StoreError
+from lifecycle.errors import (
+    ConflictingUpdateError,
+    IllegalStateChangeError,
+    StoreError,
+    UnknownLifecycleError,
+)
 from lifecycle.machine import events as on
 from lifecycle.machine import states as st
 from lifecycle.record import AgentState, Filter, Spending, Transaction
@@ -95,6 +100,140 @@ async def test_an_update_counts_the_version_and_the_instant_up(
     assert await store.get("agent-1") == record
     assert await ids(store, Filter(tags=("old",))) == []
     assert await ids(store, Filter(tags=("x",), task_id="T2")) == ["agent-1"]
+
+
+MOVES = {
+    "queued": {"queued", "running", "rejected"},
+    "running": {"running", "completed", "rejected", "queued"},
+    "completed": {"completed", "accepted", "rejected", "running"},
+    "rejected": {"rejected", "queued", "running"},
+    "accepted": {"accepted"},
+}
+
+
+@pytest.mark.parametrize("after", AgentState)
+@pytest.mark.parametrize("before", AgentState)
+async def test_a_record_that_no_loop_drives_goes_from_state_to_state_as_the_seed_has_it(
+    store: SqliteStore, before: AgentState, after: AgentState
+) -> None:
+    record = await store.create(lifecycle(state=before))
+    record.state = after
+
+    if after in MOVES[before]:
+        await store.update(record)
+    else:
+        named = f"agent-1 is {before} and cannot become {after}; "
+        named += "it may become" if len(MOVES[before]) > 1 else "what is accepted has ended"
+        with pytest.raises(IllegalStateChangeError, match=named):
+            await store.update(record)
+
+    found = await store.get("agent-1")
+    assert found is not None
+    assert found.state == (after if after in MOVES[before] else before)
+
+
+async def test_a_refused_change_of_state_leaves_what_is_written_beside_it(
+    store: SqliteStore,
+) -> None:
+    ended = await store.create(lifecycle("ended", state=AgentState.ACCEPTED))
+    ended.state = AgentState.QUEUED
+
+    refused, made = await asyncio.gather(
+        store.update(ended), store.create(lifecycle("made")), return_exceptions=True
+    )
+
+    assert isinstance(refused, IllegalStateChangeError)
+    assert await store.get("made") == made
+
+
+async def test_a_loop_takes_a_plain_record_on_whatever_its_state(store: SqliteStore) -> None:
+    record = await store.create(lifecycle(state=AgentState.COMPLETED))
+    record.work = st.Queued()
+    record.derive()
+
+    await store.update(record)
+
+    assert (await store.get("agent-1")) == record
+
+
+async def test_the_names_of_the_seed_do_the_same(store: SqliteStore) -> None:
+    made = await store.create_lifecycle("test-001", "task")
+    assert (made.state, made.task, made.created_at) == (AgentState.QUEUED, "task", 1000.0)
+    made.state = AgentState.RUNNING
+    await store.update_lifecycle(made)
+    assert await store.get_lifecycle("test-001") == made
+    assert await store.delete_lifecycle("test-001")
+    assert not await store.delete_lifecycle("test-001")
+    with pytest.raises(ValueError, match="not a usable id"):
+        await store.create_lifecycle("a@b", "task")
+
+
+async def test_the_next_record_of_an_agent_leaves_the_old_one_whole_under_its_own_id(
+    store: SqliteStore,
+) -> None:
+    old = lifecycle(work=ACCEPTED, tags=("red",), task_id="T1")
+    await store.commit(
+        Transaction(
+            record=old,
+            journal=(entry(1), entry(2)),
+            effects=(order("e1"),),
+            attempt=attempt(1),
+        )
+    )
+    asked = await store.ask("agent-1", on.Guided(at=1.0, text="more"))
+
+    new = await store.create_next(lifecycle(work=st.Queued(), task_id="T2"), old)
+
+    earlier = f"agent-1@{old.birth}"
+    found = await store.get(earlier)
+    assert found == replace(old, agent_id=earlier)
+    assert [each.seq for each in await store.journal(earlier)] == [1, 2]
+    assert [each.attempt for each in await store.attempts(earlier)] == [1]
+    assert [each.agent_id for each in await store.requests()] == [earlier]
+    assert asked
+    assert await store.get("agent-1") == new
+    assert await store.journal("agent-1") == ()
+    assert await store.attempts("agent-1") == ()
+    assert await store.pending("agent-1") == await store.pending(earlier) == ()
+    assert await ids(store, Filter()) == ["agent-1", earlier]
+    assert await ids(store, Filter(current=True)) == ["agent-1"]
+    assert await ids(store, Filter(earlier_of="agent-1")) == [earlier]
+    assert await ids(store, Filter(earlier_of="agent")) == []
+    assert await ids(store, Filter(tags=("red",))) == [earlier]
+
+
+async def test_a_record_that_changed_meanwhile_does_not_give_way(store: SqliteStore) -> None:
+    old = await begun(store, work=ACCEPTED)
+    stale = replace(old, version=old.version - 1)
+
+    refused, nobody, other = await asyncio.gather(
+        store.create_next(lifecycle(work=st.Queued()), stale),
+        store.ask("nobody", on.Guided(at=1.0, text="more")),
+        store.create(lifecycle("other")),
+        return_exceptions=True,
+    )
+
+    assert isinstance(refused, ConflictingUpdateError)
+    assert isinstance(nobody, UnknownLifecycleError)
+    assert await store.get("agent-1") == old
+    assert await store.get("other") == other
+    assert await ids(store, Filter(earlier_of="agent-1")) == []
+
+
+async def test_a_row_without_a_record_is_refused_beside_one_that_gives_way(
+    store: SqliteStore,
+) -> None:
+    old = await begun(store, work=ACCEPTED)
+
+    new, nobody = await asyncio.gather(
+        store.create_next(lifecycle(work=st.Queued()), old),
+        store.ask("nobody", on.Guided(at=1.0, text="more")),
+        return_exceptions=True,
+    )
+
+    assert isinstance(nobody, UnknownLifecycleError)
+    assert await store.get("agent-1") == new
+    assert len(await ids(store, Filter(earlier_of="agent-1"))) == 1
 
 
 async def test_a_stale_update_is_refused_and_changes_nothing(store: SqliteStore) -> None:
