@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from lifecycle import runner_orders
 from lifecycle.errors import StoreDamagedError, StoreFromNewerVersionError
-from lifecycle.machine import effects, events, states
+from lifecycle.machine import effects, events, runner_orders, states
 from lifecycle.machine.effects import Effect
 from lifecycle.machine.events import Event
 from lifecycle.machine.states import State

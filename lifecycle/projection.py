@@ -58,7 +58,7 @@ def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
         case _:
             record.error = None
     if isinstance(event, on.SnapshotTaken):
-        record.generated_code = event.code
+        record.generated_code = event.code or None
     if facts := _facts(event):
         record.facts = {**record.facts, **facts}
 

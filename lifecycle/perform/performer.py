@@ -353,14 +353,14 @@ class Performer:
             code=await self._code(local, status.head),
         )
 
-    async def _code(self, local: LocalCopy, head: str) -> str | None:
+    async def _code(self, local: LocalCopy, head: str) -> str:
         """Return the one file that finished work consists of, if it is short enough to be kept."""
         work, files = local.record.work, local.head.files
         word = work.outcome.word if isinstance(work, Capturing) else None
         if word is None or word.type != "task_complete" or len(files) != 1:
-            return None
+            return ""
         history = self._machine.branches.history
-        return await history.text_of(head, files[0].path, CODE_BYTES)
+        return await history.text_of(head, files[0].path, CODE_BYTES) or ""
 
     async def _note_work(
         self, local: LocalCopy, workspace: Workspace, tips: tuple[str, ...]

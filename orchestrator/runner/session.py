@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lifecycle.fleet.supervisor.scope import CancelScope
+from lifecycle.machine.runner_orders import DeliveriesOrder, PullRequestOrder
 from lifecycle.result import LoopResultType
-from lifecycle.runner_orders import DeliveriesOrder, PullRequestOrder
 from lifecycle.store.damaged_records import RecordDamagedError
 from orchestrator.runner import document_migration, pull_requests
 from orchestrator.runner.server_interface import RunnerPort

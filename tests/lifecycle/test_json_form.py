@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from lifecycle import drive, record, runner_orders
+from lifecycle import drive, record
 from lifecycle import machine as machine_package
 from lifecycle.errors import StoreDamagedError, StoreFromNewerVersionError
 from lifecycle.json_form import decode, encode, plain
@@ -102,7 +102,7 @@ MACHINE = [
 ]
 OTHERS = [
     each
-    for each in (*dataclasses_of(*MACHINE, record, runner_orders), drive.WorkingCopy)
+    for each in (*dataclasses_of(*MACHINE, record), drive.WorkingCopy)
     if not issubclass(each, (states.State, events.Event, effects.Effect))
 ]
 

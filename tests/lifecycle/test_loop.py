@@ -137,7 +137,7 @@ async def test_observers_that_raise_are_reported_and_harm_nobody(world: World) -
     assert str(failures[-1]["observer"]).endswith("broken")
 
 
-async def test_the_records_are_kept_by_the_names_of_the_seed(world: World) -> None:
+async def test_the_records_are_kept_by_the_other_names(world: World) -> None:
     async with await SqliteStore.open(world.paths.database) as store:
         world.store = store
         loop = world.loop()

@@ -233,6 +233,11 @@ class SqliteStore(SqliteSpendings):
             if cursor is None:
                 return
 
+    async def earlier(self, agent_id: str) -> tuple[str, ...]:
+        """Return the ids of an agent's earlier lifecycles, the newest first."""
+        page = await self.list(Filter(earlier_of=agent_id), limit=MAX_PAGE)
+        return tuple(each.agent_id for each in sorted(page.named, key=_cursor, reverse=True))
+
     async def outlines(self, states: Sequence[AgentState] = ()) -> tuple[Outline, ...]:
         """Return all records in outline, of these states or of any, the newest created first."""
         query, values = listing.outlines(states)
@@ -416,6 +421,10 @@ class SqliteStore(SqliteSpendings):
 def _committed(audit: TrailWriter, flush: Flush, connection: sqlite3.Connection) -> None:
     flush.committed()
     audit.note_newest(connection)
+
+
+def _cursor(found: AgentLifecycle | Damaged) -> int:
+    return found.cursor
 
 
 def _written(record: AgentLifecycle, version: int, cursor: int) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.machine.budget import dollars
 from lifecycle.machine.states import Accepted, Completed
 from lifecycle.paths import Paths
-from lifecycle.record import Filter
 from lifecycle.state_words import word_on
 from orchestrator.config.settings import load_settings
 from orchestrator.control.merge_preview import form, standing
@@ -41,14 +40,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
-    from lifecycle.store.sqlite.store import SqliteStore
     from orchestrator.wording.why_facts import MergeStanding
 
 RECENT = 500
 """Journal entries that are searched for the reason."""
 SHOWN_ATTEMPTS = 20
-MAX_EARLIER = 20
-"""Earlier lifecycles that are named; `ps --all` lists all."""
 _HEADS = ("ATTEMPT", "STARTED", "TOOK", "OUTCOME", "WORDS")
 _HEADS_TOLD = ("ATTEMPT", "STARTED", "TOOK", "PROGRAM", "USED", "OUTCOME", "WORDS")
 
@@ -119,13 +115,8 @@ async def _find(repo: Path, agent_id: str) -> _Found:
             reason=why(record, view),
             present=present,
             standing=stands,
-            earlier=await _earlier(store, agent_id),
+            earlier=await store.earlier(agent_id),
         )
-
-
-async def _earlier(store: SqliteStore, agent_id: str) -> tuple[str, ...]:
-    page = await store.list(Filter(earlier_of=agent_id), limit=MAX_EARLIER)
-    return tuple(each.agent_id for each in page.named)
 
 
 def _form(found: _Found) -> dict[str, Any]:
@@ -136,10 +127,10 @@ def _form(found: _Found) -> dict[str, Any]:
         pending=found.pending,
         runner=found.runner,
         paths=Paths.of(found.repo),
+        earlier=found.earlier,
     )
     return {
         **whole,
-        "earlier": list(found.earlier),
         "comes_along": form(found.standing.along),
         "merged_as": found.standing.merged_as or None,
         "resolution": {

@@ -147,6 +147,7 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
                 pending=await runner.store.pending(agent_id),
                 runner=holder(runner.engine.machine.paths.root),
                 paths=runner.engine.machine.paths,
+                earlier=await runner.store.earlier(agent_id),
             )
         )
 

@@ -92,7 +92,7 @@ def test_the_id_of_a_task_that_a_person_rejected_is_free_for_another(world: Worl
     assert old["files"].keys() == shown["files"].keys()
     assert earlier in world.call("show", "T1").stdout
     for command in ("events", "logs"):
-        assert world.call(command, earlier).stdout
+        assert world.json(command, earlier)
     listed = [row["agent_id"] for row in world.json("ps")["lifecycles"]]
     everything = [row["agent_id"] for row in world.json("ps", "--all")["lifecycles"]]
     assert (listed, everything) == (["agent-T1"], ["agent-T1", earlier])
