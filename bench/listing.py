@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench.measure import Options, Row, best, burst, in_turns, pages_compared, script
 from bench.world import facts_like, fill, world
-from lifecycle.machine.states import Coarse
+from lifecycle.machine.states import AgentState
 from lifecycle.record import AgentLifecycle, Filter
 from lifecycle.store.sqlite.store import SqliteStore
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGE = 50
-STATES = (Coarse.RUNNING, Coarse.COMPLETED, Coarse.REJECTED, Coarse.ACCEPTED)
+STATES = (AgentState.RUNNING, AgentState.COMPLETED, AgentState.REJECTED, AgentState.ACCEPTED)
 
 
 async def _filled(path: Path, count: int) -> SqliteStore:
@@ -69,7 +69,7 @@ async def measure(options: Options) -> list[Row]:
         rows = []
         for which, name in (
             (Filter(), "all"),
-            (Filter(states=(Coarse.RUNNING, Coarse.COMPLETED)), "two states"),
+            (Filter(states=(AgentState.RUNNING, AgentState.COMPLETED)), "two states"),
         ):
             rows.append(await best(lambda which=which, name=name: attempt(which, name)))  # type: ignore[misc]  # bound at once
         await small.aclose()

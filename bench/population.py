@@ -11,7 +11,7 @@ from bench.world import facts_like, world
 from lifecycle.audit import Act
 from lifecycle.fleet.manager import MAX_AGENTS, LifecycleManager, Population
 from lifecycle.machine.events import AgentSpawned
-from lifecycle.machine.states import Coarse, Process, Tally, Working
+from lifecycle.machine.states import AgentState, Process, Tally, Working
 from lifecycle.plan import Agent
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
 from lifecycle.store.rows.records import attempt_row, journal_row, record_row
@@ -123,7 +123,7 @@ def _started(version: int) -> sql.Decision:
         agent_id="agent-T001",
         task="Task",
         task_id="T001",
-        state=Coarse.RUNNING,
+        state=AgentState.RUNNING,
         facts=facts_like("T001"),
         work=Working(process=process, since=1.0, tally=tally),
         birth="abcd1234",

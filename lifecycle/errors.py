@@ -25,6 +25,10 @@ class ConflictingUpdateError(LifecycleError):
     """Another writer changed the record since it was read."""
 
 
+class IllegalStateChangeError(LifecycleError):
+    """A record that no loop drives was to change into a state that cannot follow."""
+
+
 class StoreError(LifecycleError):
     """The store cannot be opened or written."""
 

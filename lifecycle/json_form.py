@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from lifecycle import record
 from lifecycle.errors import StoreDamagedError, StoreFromNewerVersionError
-from lifecycle.machine import effects, events, states
+from lifecycle.machine import effects, events, runner_orders, states
 from lifecycle.machine.effects import Effect
 from lifecycle.machine.events import Event
 from lifecycle.machine.states import State
@@ -74,7 +73,7 @@ def _family(base: type, module: types.ModuleType) -> dict[str, type[Any]]:
 
 KINDS: dict[type[Any], dict[str, type[Any]]] = {
     State: _family(State, states),
-    Event: _family(Event, events) | _family(Event, record),
+    Event: _family(Event, events) | _family(Event, runner_orders),
     Effect: _family(Effect, effects),
 }
 """Every class that may stand where its base is written, by its tag."""

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ci.ports import Remote
     from lifecycle.plan import Agent, Allowance, Plan, Task
     from lifecycle.ports import Branches, Checkouts, Workspaces
+    from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Observer, Report
     from runtime.capacity import Room
     from runtime.process import TerminalManager
@@ -125,11 +126,13 @@ class AgentLifecycleLoop:
     async def run_agent_loop(self, agent: Agent, task: Task) -> LoopResult:
         """Run until the lifecycle ends; one recorded before for agent and task is continued.
 
+        What was accepted, or rejected by a person, is over: then another task of the same agent
+        begins a new record, and so does the same task after a reject.
         PlanError, before anything is begun, where a budget cannot hold one of its programs.
         """
         require_counted(agent, self._settings(), task.budget, self._budget_of_plan(task))
         async with self.opened() as engine:
-            return await engine.run(agent, task)
+            return await engine.run(agent, task, after_reject=True)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[LocalEngine]:
@@ -169,7 +172,10 @@ class AgentLifecycleLoop:
             await engine.shutdown()
 
     async def recover_agents(self) -> tuple[str, ...]:
-        """Bring to safety what a crashed runner left in the middle; returns the agent ids."""
+        """Bring to safety what a crashed runner left in the middle; returns the agent ids.
+
+        Also those that this loop brought to safety when it began. Asked again, it has none.
+        """
         async with self.opened() as engine:
             return await engine.recover_agents()
 
@@ -177,6 +183,42 @@ class AgentLifecycleLoop:
         """Remove an agent's workspace and branch; unmerged work stays under a ref. Idempotent."""
         async with self.opened() as engine:
             await engine.cleanup_agent(agent_id)
+
+    # --- records ------------------------------------------------------------------------------
+
+    async def create_lifecycle(self, agent_id: str, task: str) -> AgentLifecycle:
+        """Add the record of a queued agent that no loop drives yet."""
+        async with self._records() as store:
+            return await store.create_lifecycle(agent_id, task)
+
+    async def get_lifecycle(self, agent_id: str) -> AgentLifecycle | None:
+        """Return the agent's record, or None."""
+        async with self._records() as store:
+            return await store.get(agent_id)
+
+    async def update_lifecycle(self, lifecycle: AgentLifecycle) -> AgentLifecycle:
+        """Write a record that was read before; see `SqliteStore.update`."""
+        async with self._records() as store:
+            return await store.update(lifecycle)
+
+    async def delete_lifecycle(self, agent_id: str) -> bool:
+        """Remove the record and all rows around it; return whether there was one."""
+        async with self._records() as store:
+            return await store.delete(agent_id)
+
+    @asynccontextmanager
+    async def _records(self) -> AsyncIterator[SqliteStore]:
+        """Open the records without taking the repository: whoever runs it keeps it."""
+        if self._given_store is not None:
+            yield self._given_store
+        elif self._users:
+            async with self.opened() as engine:
+                yield engine.shared.store
+        else:
+            async with await self._own_store() as store:
+                yield store
+
+    # --- while it runs ------------------------------------------------------------------------
 
     @property
     def engine(self) -> LocalEngine:

@@ -148,6 +148,10 @@ class BranchHistory(Protocol):
         """Return the id of a commit's files."""
         ...
 
+    async def text_of(self, commit: str, path: str, most: int) -> str | None:
+        """Return a file of a commit; None if it is no regular file, no text or longer than this."""
+        ...
+
     async def holds(self, commit: str, other: str) -> bool:
         """Tell whether a commit or branch has another among its ancestors."""
         ...

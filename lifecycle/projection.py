@@ -57,6 +57,8 @@ def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
             record.error = None
         case _:
             record.error = None
+    if isinstance(event, on.SnapshotTaken):
+        record.generated_code = event.code or None
     if facts := _facts(event):
         record.facts = {**record.facts, **facts}
 

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from lifecycle.machine.budget import Spent
 from lifecycle.machine.effects import Effect  # noqa: TC001  # json_form reads annotations
-from lifecycle.machine.events import AgentReport, Event, PersonEvent
-from lifecycle.machine.states import Coarse, State, coarse
+from lifecycle.machine.events import AgentReport, Event  # noqa: TC001  # as above
+from lifecycle.machine.states import AgentState as AgentState  # noqa: PLC0414  # belongs to the record
+from lifecycle.machine.states import Reason, Rejected, State, coarse
 
 LOOSE = "run"
 """The name of the plan to which all tasks belong that came with none."""
-AgentState = Coarse
-"""queued, running, completed, rejected, accepted."""
+EARLIER = "@"
+"""Stands between agent and birth in the id of an earlier lifecycle; in no agent's own id."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class AgentLifecycle:
     created_at: float = 0.0
     updated_at: float = 0.0
     generated_code: str | None = None
+    """The one file that work consists of which is said to be done, if it is text of up to 32 KiB;
+    of other work nothing: its commits and `changed_files` tell of it."""
     submission_summary: str | None = None
     changed_files: list[str] | None = None
     error: str | None = None
@@ -52,6 +55,40 @@ class AgentLifecycle:
         """Bring the coarse state in line with the work state."""
         if self.work is not None:
             self.state = coarse(self.work)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its agent may take up other work: it was accepted, or a person rejected it."""
+        by_person = isinstance(self.work, Rejected) and self.work.reason is Reason.PERSON
+        return by_person or self.state is AgentState.ACCEPTED
+
+    @property
+    def earlier_id(self) -> str:
+        """The id that it has once its agent has another lifecycle."""
+        return f"{self.agent_id}{EARLIER}{self.birth}"
+
+    def to_json(self) -> str:
+        """Return the whole record as text."""
+        from lifecycle.json_form import encode  # noqa: PLC0415  # heavy, and who only reads rows needs none
+
+        return encode(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> AgentLifecycle:
+        """Return the record that has this text; StoreDamagedError where none has."""
+        from lifecycle.json_form import decode  # noqa: PLC0415  # as above
+
+        return decode(cls, text)
+
+
+def agent_of(lifecycle_id: str) -> str:
+    """Return the agent of a lifecycle, which may be an earlier one."""
+    return lifecycle_id.partition(EARLIER)[0]
+
+
+def mark_of(lifecycle_id: str, birth: str) -> str:
+    """Return how the ids of all orders of a lifecycle begin, and the marks of its processes."""
+    return f"{agent_of(lifecycle_id)}.{birth}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,8 +288,14 @@ class Filter:
     states: tuple[AgentState, ...] = ()
     tags: tuple[str, ...] = ()
     task_id: str | None = None
+    created_after: float | None = None
+    created_before: float | None = None
     updated_after: float | None = None
     updated_before: float | None = None
+    current: bool = False
+    """Only what is current: no earlier lifecycles of agents that have another now."""
+    earlier_of: str | None = None
+    """Only the earlier lifecycles of this agent."""
 
 
 class Outline(NamedTuple):
@@ -275,43 +318,3 @@ class RecordPage:
     records: tuple[AgentLifecycle, ...]
     next_cursor: int | None = None
     """Pass as `cursor` for the next page; None when this was the last."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunnerOrder(PersonEvent):
-    """Base of what is asked of a runner."""
-
-    @property
-    def verb(self) -> str:
-        """What is to be done, for the audit."""
-        return type(self).__name__
-
-    @property
-    def subject(self) -> str:
-        """What it is about, for the audit."""
-        return "runner"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PullRequestOrder(RunnerOrder):
-    """Merge or close a pull request."""
-
-    action: str
-    number: int
-    along: bool = False
-    verify: bool = True
-
-    @property
-    def verb(self) -> str:
-        """What is to be done, as it is typed."""
-        return f"pr {self.action}"
-
-    @property
-    def subject(self) -> str:
-        """Which one."""
-        return f"pull request {self.number}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeliveriesOrder(RunnerOrder):
-    """Look for deliveries that wait to be worked on: some were put back, or came by hand."""

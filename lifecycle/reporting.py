@@ -64,5 +64,5 @@ class Observer(Protocol):
     """Who wants to know of each decision, after it is committed."""
 
     def __call__(self, news: Committed) -> None:
-        """Take note; must not raise and not block."""
+        """Take note without blocking; an error is reported, and changes nothing."""
         ...

@@ -31,8 +31,8 @@ from lifecycle.machine import events as on
 from lifecycle.machine.rules.blocks import waits_for
 from lifecycle.machine.states import (
     Accepted,
+    AgentState,
     AwaitingHuman,
-    Coarse,
     Completed,
     Reason,
     Rejected,
@@ -42,7 +42,7 @@ from lifecycle.mask_values import masked
 from lifecycle.owner.owner import Owner
 from lifecycle.perform.performer import Performer
 from lifecycle.perform.removal import remove_all
-from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.record import AgentLifecycle, Filter, agent_of
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
 from lifecycle.shortage_retry import patiently
 from lifecycle.working_copy import load
@@ -68,6 +68,8 @@ class LocalEngine:
         self._owners: dict[str, Owner] = {}
         self._draining = False
         self._started = False
+        self._recovered: tuple[str, ...] = ()
+        """Whom the start brought to safety, until somebody asks for them."""
         self._unsubscribe: Callable[[], None] = _nothing
         self.inbox = RequestPoller(self.shared, self._take_up, self._lose_ground)
         self._gone = ""
@@ -98,7 +100,7 @@ class LocalEngine:
         if shared.ci is not None:
             await shared.ci.start()
             self._unsubscribe = shared.ci.subscribe(self._hear)
-        await self.recover_agents()
+        self._recovered = await self.recover_agents()
         self.inbox.listen()
         self._retention.begin()
 
@@ -144,8 +146,12 @@ class LocalEngine:
         await asyncio.gather(*(process.stop(0.0) for process in live))
 
     async def recover_agents(self) -> tuple[str, ...]:
-        """Bring to safety what a crash left in mid-attempt; returns the agent ids."""
-        return await recover(self.machine, self.performer, self._claim)
+        """Bring to safety what a crash left in mid-attempt; returns the agent ids, each once.
+
+        Those that the start brought to safety are among them.
+        """
+        earlier, self._recovered = self._recovered, ()
+        return (*earlier, *await recover(self.machine, self.performer, self._claim))
 
     # --- one lifecycle ------------------------------------------------------------------------
 
@@ -155,13 +161,15 @@ class LocalEngine:
         task: Task,
         *,
         resume: bool = True,
+        after_reject: bool = False,
         ending: Callable[[Callable[[], None]], None] | None = None,
     ) -> LoopResult:
         """Run the loop of one agent on one task until it ends; continues an earlier one.
 
+        With `after_reject` what a person rejected begins again, with a record of its own.
         `ending` is handed what ends this loop alone, soon and with its work brought to safety.
         """
-        owner = await self._own(agent, task)
+        owner = await self._own(agent, task, after_reject=after_reject)
         local, result = owner.local, None
         if ending is not None:
             ending(owner.drain)
@@ -208,7 +216,7 @@ class LocalEngine:
         with suppress(LifecycleError):  # perhaps the very thing that failed
             await self.shared.store.update(replace(record, error=text))
 
-    async def _own(self, agent: Agent, task: Task) -> Owner:
+    async def _own(self, agent: Agent, task: Task, *, after_reject: bool = False) -> Owner:
         """Become the one owner; a request that is being applied right now comes first."""
         agent_id = agent.agent_id
         before = await self.shared.store.get(agent_id)
@@ -216,7 +224,7 @@ class LocalEngine:
         if agent_id in self._owners:
             raise LifecycleError(f"{agent_id} is running already in this process")
         with self._claim(agent_id):
-            local = await case_of(self.machine, agent, task, before)
+            local = await case_of(self.machine, agent, task, before, after_reject=after_reject)
             owner = Owner(local, self.shared, self.performer)
             self._owners[agent_id] = owner
             self.turns.owned(agent_id, local.record.work)
@@ -281,6 +289,8 @@ class LocalEngine:
         """Say why a request is refused before its lifecycle sees it."""
         if record is None or record.work is None:
             return f"there is no lifecycle {agent_id} in {self.machine.repo}"
+        if agent_id != (agent := agent_of(agent_id)):
+            return f"{agent_id} is an earlier lifecycle of {agent}: it is over"
         if not isinstance(event, on.RejectRequested):
             return ""
         if isinstance(record.work, Rejected):
@@ -296,7 +306,7 @@ class LocalEngine:
         if not isinstance(record.work, Accepted):
             return
         event = on.AlongAccepted(at=self.shared.clock.now(), agent_id=record.agent_id)
-        async for other in self.shared.store.every(Filter(states=(Coarse.COMPLETED,))):
+        async for other in self.shared.store.every(Filter(states=(AgentState.COMPLETED,))):
             if isinstance(other.work, Completed) and record.agent_id in other.work.along:
                 with self._claim(other.agent_id) as free:
                     if not free:
@@ -362,7 +372,7 @@ class LocalEngine:
         """Take up what had been given up because this task did not complete before."""
         if self.revive is None:
             return
-        async for record in self.shared.store.every(Filter(states=(Coarse.RUNNING,))):
+        async for record in self.shared.store.every(Filter(states=(AgentState.RUNNING,))):
             given_up = waited_for(record.work, task_id) and record.agent_id not in self._owners
             if given_up and self.revive is not None:
                 self.revive(record)

@@ -5,43 +5,60 @@ Owns what a record says of task and agent. It must not run anything.
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.engine.retention import digest_of
 from lifecycle.errors import ConflictingUpdateError
 from lifecycle.machine.states import Accepted, Queued
 from lifecycle.mask_values import masked
-from lifecycle.record import AgentLifecycle
+from lifecycle.perform.removal import remove_all
+from lifecycle.plan import plan_of
+from lifecycle.record import AgentLifecycle, AgentState, Filter
 from lifecycle.working_copy import MACHINE, LocalCopy, facts_of, load
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lifecycle.plan import Agent, Task
     from lifecycle.services import MachineServices, SharedServices
 
 
 async def case_of(
-    machine: MachineServices, agent: Agent, task: Task, before: AgentLifecycle | None
+    machine: MachineServices,
+    agent: Agent,
+    task: Task,
+    before: AgentLifecycle | None,
+    *,
+    after_reject: bool = False,
 ) -> LocalCopy:
     """Return the local copy of a task that an agent is to work on.
 
-    `before` is the record as it was when this was asked for.
+    `before` is the record as it was when this was asked for. A record of another task gives way
+    if it is over; with `after_reject` also one of this task that a person rejected.
     """
     shared = machine.shared
     record = await shared.store.get(agent.agent_id)
-    if record is None and before is not None and isinstance(before.work, Accepted):
-        # Retired while we waited for our turn: it is done, and must not start again.
-        record = before
+    if record is not None and _is_another(shared, record, agent, task, after_reject=after_reject):
+        earlier = await _accepted_before(shared, agent, task)
+        if earlier is not None:
+            record = earlier
+        elif record.is_over:
+            return await _next(machine, agent, task, record)
+    if record is None and before is not None and before.task_id == task.id:
+        # If it was retired while we waited for our turn, it is done and must not start again.
+        record = before if isinstance(before.work, Accepted) else None
     if record is None or record.work is None:
-        fresh = _fresh(shared, agent, task, record)
-        fresh.facts = {**fresh.facts, MACHINE: machine.machine_id}
-        store = shared.store
+        fresh, store = _fresh(machine, agent, task, record), shared.store
         made = await (store.update(fresh) if record else store.create(fresh))
         return LocalCopy(record=made, task=task, agent=agent)
     if record.task_id != task.id:
         raise ConflictingUpdateError(
             f"{agent.agent_id} has a record for task {record.task_id} ({record.state}), not "
-            f"for {task.id}; use another agent id, or end the other with `loopwright reject "
-            f"{agent.agent_id}` and wait for its retention"
+            f"for {task.id}; use another agent id, or end the other with `loopwright accept "
+            f"{agent.agent_id}` or `loopwright reject {agent.agent_id}`"
         )
     local = await load(shared.store, record)
     # What the caller says now counts: the command may have been fixed meanwhile.
@@ -52,9 +69,64 @@ async def case_of(
     return local
 
 
+def _is_another(
+    shared: SharedServices,
+    record: AgentLifecycle,
+    agent: Agent,
+    task: Task,
+    *,
+    after_reject: bool,
+) -> bool:
+    """Tell whether a record is not that of the work that is asked for."""
+    if record.work is None or record.task_id != task.id:
+        return record.task_id != task.id or record.is_over
+    if not record.is_over or record.state is AgentState.ACCEPTED:
+        return False
+    shared.masker.learn_from(agent.env)
+    words = digest_of(masked(task.model_dump(mode="json"), shared.masker))
+    mark = shared.plans.get(task.id)
+    elsewhere = mark is not None and mark.name != plan_of(record).name
+    other = digest_of(record.facts.get("task")) not in ("", words)
+    return after_reject or elsewhere or other
+
+
+async def _accepted_before(
+    shared: SharedServices, agent: Agent, task: Task
+) -> AgentLifecycle | None:
+    """Return the earlier lifecycle of this agent in which this task was accepted."""
+    done = Filter(task_id=task.id, states=(AgentState.ACCEPTED,), earlier_of=agent.agent_id)
+    page = await shared.store.list(done, limit=1)
+    return page.records[0] if page.records else None
+
+
+async def _next(
+    machine: MachineServices, agent: Agent, task: Task, over: AgentLifecycle
+) -> LocalCopy:
+    """Return the local copy of a new lifecycle of an agent whose present one is over.
+
+    What that left on this machine goes first, and its files go with it: a crash before the new
+    record is there leaves the old one, and this is done again.
+    """
+    agent_id, attempt = agent.agent_id, over.work.tally.attempt if over.work is not None else 0
+    await remove_all(machine, agent_id, attempt)
+    for old, kept in zip(
+        machine.paths.all_of(agent_id), machine.paths.all_of(over.earlier_id), strict=True
+    ):
+        await asyncio.to_thread(_move, old, kept)
+    fresh = _fresh(machine, agent, task, None)
+    made = await machine.shared.store.create_next(fresh, over)
+    return LocalCopy(record=made, task=task, agent=agent)
+
+
+def _move(folder: Path, to: Path) -> None:
+    with suppress(FileNotFoundError):
+        folder.rename(to)
+
+
 def _fresh(
-    shared: SharedServices, agent: Agent, task: Task, record: AgentLifecycle | None
+    machine: MachineServices, agent: Agent, task: Task, record: AgentLifecycle | None
 ) -> AgentLifecycle:
+    shared = machine.shared
     now = shared.clock.now()
     waiting_on = tuple(wanted for wanted in task.dependencies if wanted not in shared.completed)
     fresh = record or AgentLifecycle(agent_id=agent.agent_id, task="", created_at=now)
@@ -63,7 +135,7 @@ def _fresh(
     fresh = replace(fresh, **_shown(shared, task))
     fresh.task_id = task.id
     fresh.updated_at = now
-    fresh.facts = {**fresh.facts, **known, **_plan(shared, task)}
+    fresh.facts = {**fresh.facts, **known, **_plan(shared, task), MACHINE: machine.machine_id}
     fresh.work = Queued(waiting_on=waiting_on)
     fresh.derive()
     return fresh

@@ -9,9 +9,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from lifecycle.engine.retention import RETIRED
-from lifecycle.machine.states import Coarse
+from lifecycle.machine.states import AgentState
 from lifecycle.owner.owner import UNTIL_CAPTURED, Owner
-from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.record import AgentLifecycle, Filter, mark_of
 from lifecycle.working_copy import load, machine_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ async def end_strays(machine: MachineServices) -> None:
     if not strays:
         return
     # Nobody will watch one whose record is damaged, either.
-    births = {f"{known.agent_id}.{known.birth}." for known in await machine.shared.store.outlines()}
+    outlines = await machine.shared.store.outlines()
+    births = {mark_of(known.agent_id, known.birth) for known in outlines}
     attended = {process.identity.mark for process in machine.terminals.live()}
     grace = machine.shared.settings().stop_grace
     ours = [
@@ -66,7 +67,7 @@ async def _end_instances(machine: MachineServices) -> None:
 
 async def learn_completed(shared: SharedServices) -> None:
     """Note the tasks that are done, with their titles, also those whose records are gone."""
-    for known in await shared.store.outlines((Coarse.COMPLETED, Coarse.ACCEPTED)):
+    for known in await shared.store.outlines((AgentState.COMPLETED, AgentState.ACCEPTED)):
         if known.task_id:
             shared.completed[known.task_id] = known.task
     for task_id, retired in (await shared.store.all(RETIRED)).items():
@@ -109,7 +110,7 @@ async def recover(
 async def _in_the_middle(machine: MachineServices) -> list[AgentLifecycle]:
     """Return our lifecycles that stand in the middle of an attempt, the oldest first."""
     shared, lost = machine.shared, list[AgentLifecycle]()
-    async for page in shared.store.pages(Filter(states=(Coarse.QUEUED, Coarse.RUNNING))):
+    async for page in shared.store.pages(Filter(states=(AgentState.QUEUED, AgentState.RUNNING))):
         for damaged in page.damaged:
             shared.report(
                 "lifecycle_record_damaged", agent_id=damaged.agent_id, reason=damaged.problem

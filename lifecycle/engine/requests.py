@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.record import RunnerOrder
+from lifecycle.machine.runner_orders import RunnerOrder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.mask_values import hides
 from lifecycle.perform.removal import remove_all
-from lifecycle.record import AgentState, Filter
+from lifecycle.record import AgentState, Filter, agent_of
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ class Retention:
         machine, agent_id = self._machine, record.agent_id
         attempt = record.work.tally.attempt if record.work is not None else 0
         try:
-            await remove_all(machine, agent_id, attempt)
+            if agent_id == agent_of(agent_id):  # else it was done when its agent got another
+                await remove_all(machine, agent_id, attempt)
         except (RuntimeFault, OSError) as problem:
             machine.shared.report("retention_failed", agent_id=agent_id, reason=str(problem))
             return False
@@ -129,7 +130,7 @@ def digest_of(task: object) -> str:
 def _remembered(record: AgentLifecycle) -> dict[str, object]:
     plan = record.facts.get("plan")
     return {
-        "agent_id": record.agent_id,
+        "agent_id": agent_of(record.agent_id),
         "title": record.task,
         "digest": digest_of(record.facts.get("task")),
         "plan": str(plan.get("name", "")) if isinstance(plan, dict) else "",

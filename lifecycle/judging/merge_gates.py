@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import PlanError
 from lifecycle.machine import events as on
-from lifecycle.machine.states import Accepted, Coarse, Completed
+from lifecycle.machine.states import Accepted, AgentState, Completed
 from lifecycle.record import Filter
 from lifecycle.shortage_retry import text_of
 from runtime.errors import ShortageError
@@ -105,7 +105,7 @@ class MergeGates:
         """Name what came into the base since the work branched off, lifecycles by their agent."""
         new = await self._machine.branches.history.between(prepared.source, prepared.target, NAMED)
         agents = {}
-        async for record in self._shared.store.every(Filter(states=(Coarse.ACCEPTED,))):
+        async for record in self._shared.store.every(Filter(states=(AgentState.ACCEPTED,))):
             if isinstance(record.work, Accepted):
                 agents[record.work.commit] = record.agent_id
         return tuple(

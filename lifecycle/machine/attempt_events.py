@@ -261,6 +261,8 @@ class SnapshotTaken(AttemptEvent):
     """Those of `tasks` that are complete and part of the branch, as the agent was told before."""
     notes: tuple[str, ...] = ()
     """What else the next attempt should know of its workspace."""
+    code: str = ""
+    """The whole work, where it is said to be done and is one file of text that is not long."""
 
 
 @dataclass(frozen=True, kw_only=True)

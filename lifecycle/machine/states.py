@@ -18,7 +18,7 @@ from lifecycle.machine.values import changed
 from runtime.agents.outcome import Ending  # noqa: TC001  # the codec resolves it at run time
 
 
-class Coarse(StrEnum):
+class AgentState(StrEnum):
     """The five states users query by; always derived from the work state."""
 
     QUEUED = "queued"
@@ -26,6 +26,16 @@ class Coarse(StrEnum):
     COMPLETED = "completed"
     REJECTED = "rejected"
     ACCEPTED = "accepted"
+
+
+PLAIN_MOVES: dict[AgentState, tuple[AgentState, ...]] = {
+    AgentState.QUEUED: (AgentState.RUNNING, AgentState.REJECTED),
+    AgentState.RUNNING: (AgentState.COMPLETED, AgentState.REJECTED, AgentState.QUEUED),
+    AgentState.COMPLETED: (AgentState.ACCEPTED, AgentState.REJECTED, AgentState.RUNNING),
+    AgentState.REJECTED: (AgentState.QUEUED, AgentState.RUNNING),
+    AgentState.ACCEPTED: (),
+}
+"""What may follow in a record that no loop drives; the same state may be written again."""
 
 
 class Reason(StrEnum):
@@ -328,17 +338,17 @@ TERMINAL: tuple[type[State], ...] = (Accepted, Rejected)
 
 ALL: tuple[type[State], ...] = (*WAITS, *ACTIVE, Suspended, Completed, *TERMINAL)
 
-COARSE: dict[type[State], Coarse] = {
-    Queued: Coarse.QUEUED,
-    Completed: Coarse.COMPLETED,
-    Accepted: Coarse.ACCEPTED,
-    Rejected: Coarse.REJECTED,
-    **dict.fromkeys((*ACTIVE, Blocked, PrPending, BackingOff, AwaitingHuman), Coarse.RUNNING),
-    Suspended: Coarse.RUNNING,
+COARSE: dict[type[State], AgentState] = {
+    Queued: AgentState.QUEUED,
+    Completed: AgentState.COMPLETED,
+    Accepted: AgentState.ACCEPTED,
+    Rejected: AgentState.REJECTED,
+    **dict.fromkeys((*ACTIVE, Blocked, PrPending, BackingOff, AwaitingHuman), AgentState.RUNNING),
+    Suspended: AgentState.RUNNING,
 }
 
 
-def coarse(state: State) -> Coarse:
+def coarse(state: State) -> AgentState:
     """Return the state users query by."""
     return COARSE[type(state)]
 

@@ -401,8 +401,13 @@ class Owner:
                 record=self.local.record,
                 ways=ways(entry.agent_id, self.state) if entry.after == WAITS_FOR_PEOPLE else "",
             )
-            for observer in self._shared.observers:
-                observer(news)
+            for observer in tuple(self._shared.observers):
+                try:
+                    observer(news)
+                except Exception as problem:  # noqa: BLE001  # what is committed stands, whoever cannot take it
+                    name = getattr(observer, "__qualname__", type(observer).__name__)
+                    reason = f"{type(problem).__name__}: {problem}"
+                    self._report("observer_failed", observer=name, reason=reason)
 
     def _policy(self) -> Policy:
         settings = self._shared.settings()

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 LAST_WORDS_BYTES = 2000
 FILES_NAMED = 200
+CODE_BYTES = 32 * 1024
+"""Of the one file of a work that is recorded whole."""
 LOOSE = (
     "{name} (it is a git repository of its own, so its files are in no commit of this branch: "
     "remove {name}/.git, then `git rm --cached {name}` and add its files; or make it a submodule "
@@ -348,7 +350,17 @@ class Performer:
             tasks=blockers.tasks,
             joined=blockers.joined,
             notes=notes,
+            code=await self._code(local, status.head),
         )
+
+    async def _code(self, local: LocalCopy, head: str) -> str:
+        """Return the one file that finished work consists of, if it is short enough to be kept."""
+        work, files = local.record.work, local.head.files
+        word = work.outcome.word if isinstance(work, Capturing) else None
+        if word is None or word.type != "task_complete" or len(files) != 1:
+            return ""
+        history = self._machine.branches.history
+        return await history.text_of(head, files[0].path, CODE_BYTES) or ""
 
     async def _note_work(
         self, local: LocalCopy, workspace: Workspace, tips: tuple[str, ...]

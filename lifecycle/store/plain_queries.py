@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-KNOWN_SCHEMA = 7
+KNOWN_SCHEMA = 9
 """The schema version whose columns are named here; a test compares it with the migrations."""
 _COLUMNS = (
     "cursor",
@@ -53,12 +53,16 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
     tags: Sequence[str] = (),
     task_id: str | None = None,
     agent_id: str | None = None,
+    created_after: float | None = None,
+    created_before: float | None = None,
+    current: bool = False,
     before: int | None = None,
     limit: int = 1000,
 ) -> list[dict[str, Any]]:
     """Return lifecycles as plain values, newest first; `work` and `facts` as stored, decoded.
 
-    `before` is the cursor of the last row that was seen already.
+    With `current` without earlier lifecycles of agents that have another now. `before` is the
+    cursor of the last row that was seen already.
 
     `damaged` says what is wrong with a record that cannot be read, else it is empty. Only
     obvious damage is found: the store itself may refuse more.
@@ -68,9 +72,16 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
         if value is not None:
             conditions.append(f"{column} = ?")
             values.append(value)
-    if before is not None:
-        conditions.append("cursor < ?")
-        values.append(before)
+    for test, instant in (
+        ("created_at > ?", created_after),
+        ("created_at < ?", created_before),
+        ("cursor < ?", before),
+    ):
+        if instant is not None:
+            conditions.append(test)
+            values.append(instant)
+    if current:
+        conditions.append("instr(agent_id, '@') = 0")
     if states:
         # Not by its index: the rows would have to be sorted, and each be read for that.
         conditions.append(f"+coarse IN ({', '.join('?' * len(states))})")
@@ -96,6 +107,15 @@ def read_spending(path: Path) -> list[dict[str, Any]]:
     """Return what attempts used as plain values, the oldest first; a cost may be None."""
     query = f"SELECT {', '.join(_SPENDING)} FROM spending ORDER BY at, agent_id, attempt"  # noqa: S608  # our own text
     return [dict(zip(_SPENDING, row, strict=True)) for row in _fetch(path, query, ())]
+
+
+def read_ends(path: Path) -> list[tuple[str, float, float]]:
+    """Return coarse state, creation and end of the lifecycles that are over."""
+    query = (
+        "SELECT coarse, created_at, updated_at FROM lifecycles "
+        "WHERE coarse IN ('accepted', 'rejected') ORDER BY updated_at, cursor"
+    )
+    return [(str(row[0]), float(row[1]), float(row[2])) for row in _fetch(path, query, ())]
 
 
 def read_facts(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:

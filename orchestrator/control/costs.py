@@ -12,7 +12,7 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.budget import HOUR, UNITS, Budget
-from lifecycle.record import LOOSE
+from lifecycle.record import EARLIER, LOOSE
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
@@ -102,7 +102,45 @@ class BudgetPart:
         }
 
 
-def instant_of(text: str, now: float, zone: tzinfo | None = None) -> float:
+@dataclass(frozen=True, slots=True)
+class EndedLifecycles:
+    """How the lifecycles went that ended in a time."""
+
+    ended: int
+    accepted: int
+    seconds: float
+    """From creation to end, of all of them."""
+
+    @property
+    def success_rate(self) -> float | None:
+        """How many of 1 were accepted; unknown where none ended."""
+        return self.accepted / self.ended if self.ended else None
+
+    @property
+    def mean_seconds(self) -> float | None:
+        """How long one took; unknown where none ended."""
+        return self.seconds / self.ended if self.ended else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "ended": self.ended,
+            "accepted": self.accepted,
+            "success_rate": self.success_rate,
+            "mean_seconds": self.mean_seconds,
+        }
+
+
+def ends_since(ends: Iterable[tuple[str, float, float]], since: float) -> EndedLifecycles:
+    """Count the lifecycles (coarse state, creation, end) that ended since an instant."""
+    found = [(state, end - start) for state, start, end in ends if end >= since]
+    accepted = sum(state == _OVER for state, _ in found)
+    return EndedLifecycles(len(found), accepted, sum(taken for _, taken in found))
+
+
+def instant_of(
+    text: str, now: float, zone: tzinfo | None = None, *, option: str = "--since"
+) -> float:
     """Return the instant of `12h`, `7d` (this day and six before it) or a date."""
     if found := _SPAN.fullmatch(text):
         number, unit = int(found[1]), found[2]
@@ -113,7 +151,7 @@ def instant_of(text: str, now: float, zone: tzinfo | None = None) -> float:
         return _start(date.fromisoformat(text), zone)
     except (ValueError, OverflowError, OSError) as problem:
         raise SinceError(
-            f"--since {text!r} is not a valid time; use days (7d), hours (12h) or a date "
+            f"{option} {text!r} is not a valid time; use days (7d), hours (12h) or a date "
             "(2027-01-31)"
         ) from problem
 
@@ -160,7 +198,7 @@ def budgets(
         key = row["agent_id"], row["birth"]
         lives.setdefault(key, UsageLine(row["agent_id"])).add(row)
     for agent_id, birth, state, known in sorted(facts, key=lambda each: each[0]):
-        if state != _OVER:
+        if state != _OVER and EARLIER not in agent_id:
             budget = _budget(known.get("task", {}).get("budget"), limits, "")
             line = lives.get((agent_id, birth)) or UsageLine(agent_id)
             parts += _parts("lifecycle", agent_id, budget, line)

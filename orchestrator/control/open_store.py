@@ -50,11 +50,12 @@ async def known(store: SqliteStore, agent_id: str, repo: Path) -> AgentLifecycle
     record = await store.get(agent_id)
     if record is not None:
         return record
-    page = await store.list(limit=1000)
     # People type the task's id as often as the agent's.
-    page_of_task = await store.list(Filter(task_id=agent_id), limit=2)
-    if len(page_of_task.records) == 1 and not page_of_task.damaged:
-        return page_of_task.records[0]
+    for current in (True, False):
+        page = await store.list(Filter(task_id=agent_id, current=current), limit=2)
+        if len(page.records) == 1 and not page.damaged:
+            return page.records[0]
+    page = await store.list(limit=1000)
     of_task = [each.agent_id for each in page.named if each.task_id == agent_id]
     names = [each.agent_id for each in page.named]
     near = of_task or difflib.get_close_matches(agent_id, names, n=3)

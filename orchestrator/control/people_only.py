@@ -16,6 +16,7 @@ from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
 from lifecycle.errors import LifecycleError
 from lifecycle.paths import Paths
+from lifecycle.record import mark_of
 from lifecycle.store.lock import holder
 from lifecycle.store.plain_queries import read_facts
 from orchestrator.config.known_secrets import masker_of
@@ -95,7 +96,7 @@ class _Lives:
             self._read = {}
             with suppress(LifecycleError):  # without records nobody is at work
                 rows = read_facts(self._database)
-                self._read = {f"{agent_id}.{birth}.": agent_id for agent_id, birth, *_ in rows}
+                self._read = {mark_of(agent_id, birth): agent_id for agent_id, birth, *_ in rows}
         found = (agent for start, agent in self._read.items() if mark.startswith(start))
         return next(found, SOMEBODY)
 

@@ -13,8 +13,8 @@ from ci.forge_registry import SENDERS, webhooks_of
 from ci.webhook_delivery import Delivery, DeliveryState, document
 from ci.webhooks.receiver import MAX_BODY
 from lifecycle.audit import Audit
+from lifecycle.machine.runner_orders import DeliveriesOrder
 from lifecycle.mask_values import masked
-from lifecycle.record import DeliveriesOrder
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.control.open_store import runner_of, store_of
 from orchestrator.errors import OrchestratorError

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import LifecycleError
+from lifecycle.machine.runner_orders import PullRequestOrder
 from lifecycle.machine.states import Suspended, counted, is_held
 from lifecycle.machine.step import suspend
-from lifecycle.record import PullRequestOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from lifecycle.base_commits import is_done
 from lifecycle.engine.retention import RETIRED
 from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.launch.programs import programs_of
-from lifecycle.machine.states import Coarse, Completed, Suspended
+from lifecycle.machine.states import AgentState, Completed, Suspended
 from lifecycle.plan import Allowance, PlanMark, Task, default_agent_id, plan_of
 from lifecycle.record import Filter
 from lifecycle.store.damaged_records import RecordDamagedError, damage_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lifecycle.store.damaged_records import Damaged
     from lifecycle.store.sqlite.store import SqliteStore
 
-_NOT_OVER = (Coarse.QUEUED, Coarse.RUNNING, Coarse.COMPLETED)
+_NOT_OVER = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +98,24 @@ async def requested(
         kept = ("agent_id", "env", "type", "policy")
         agent = chosen.model_copy(update={name: getattr(agent, name) for name in kept})
     refuse_other_words(engine, task, known)
-    if is_done(known.work):
-        again = known.agent_id if isinstance(known.work, Completed) else ""
-        tell(done_before(task.id, request.options(), again))
-    if known.state in (Coarse.QUEUED, Coarse.RUNNING):
-        tell(f"continuing task {task.id}, which was started before")
+    if told := _what_follows(known, request):
+        tell(told)
     if not is_done(known.work):
         _within_budgets(engine, (Job(agent, task),), (known,), settings, tell)
-    return Workload((Job(agent, task),))
+    return Workload((Job(agent, task, after_reject=True),))
+
+
+def _what_follows(known: AgentLifecycle, request: RunRequest) -> str:
+    """Say what becomes of a task that was begun before; nothing if it was given up."""
+    if is_done(known.work):
+        again = known.agent_id if isinstance(known.work, Completed) else ""
+        return done_before(known.task_id, request.options(), again)
+    if known.is_over:
+        kept = f"what was rejected is kept as {known.earlier_id}"
+        return f"task {known.task_id} was rejected by a person and begins again; {kept}"
+    if known.state in (AgentState.QUEUED, AgentState.RUNNING):
+        return f"continuing task {known.task_id}, which was started before"
+    return ""
 
 
 async def planned(  # noqa: PLR0913  # the last by name

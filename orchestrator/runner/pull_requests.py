@@ -16,9 +16,9 @@ from ci.local.ledger import BUILDS, PULLS
 from ci.local.records import Build, PullRecord
 from ci.verdict import judge, judge_checks
 from lifecycle.errors import LifecycleError
+from lifecycle.machine.runner_orders import PullRequestOrder
 from lifecycle.mask_values import masked
 from lifecycle.paths import Paths
-from lifecycle.record import PullRequestOrder
 from orchestrator import wiring
 from orchestrator.control.merge_preview import OURS, with_along
 from orchestrator.control.open_store import store_of

@@ -321,7 +321,11 @@ class _Loop:
         result, problem = None, None
         try:
             result = await self._engine.run(
-                job.agent, job.task, resume=job.resume, ending=scope.on_cancel
+                job.agent,
+                job.task,
+                resume=job.resume,
+                after_reject=job.after_reject,
+                ending=scope.on_cancel,
             )
         except Exception as broken_by:  # noqa: BLE001  # an error of one loop is reported, and must not end the others
             problem = broken_by

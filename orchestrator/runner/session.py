@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lifecycle.fleet.supervisor.scope import CancelScope
-from lifecycle.record import DeliveriesOrder, PullRequestOrder
+from lifecycle.machine.runner_orders import DeliveriesOrder, PullRequestOrder
 from lifecycle.result import LoopResultType
 from lifecycle.store.damaged_records import RecordDamagedError
 from orchestrator.runner import document_migration, pull_requests

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.engine.retention import RETIRED, digest_of
 from lifecycle.errors import PlanError
-from lifecycle.machine.states import Accepted, Completed, Reason, Rejected, State, Suspended
+from lifecycle.machine.states import Accepted, Completed, Rejected, State, Suspended
 from lifecycle.mask_values import masked
 from lifecycle.record import LOOSE
 from lifecycle.store.damaged_records import RecordDamagedError
@@ -56,7 +56,7 @@ async def refuse_reused(
     # Only now: what is being retired is remembered before its record goes.
     retired = await store.all(RETIRED)
     for task, agent, record in records:
-        former = _former(engine, task.id, record, retired)
+        former = _former(task.id, record, retired)
         if former is not None and _is_another(former, _digest(engine, task, agent), plan.name):
             found.append(former)
     if found:
@@ -67,14 +67,17 @@ async def refuse_reused(
 
 async def retired_as(engine: LocalEngine, task_id: str) -> EarlierTask | None:
     """Return the accepted task that an id stood for, if its record is gone."""
-    return _former(engine, task_id, None, await engine.shared.store.all(RETIRED))
+    return _former(task_id, None, await engine.shared.store.all(RETIRED))
 
 
 def refuse_other_words(
     engine: LocalEngine, task: Task, record: AgentLifecycle | EarlierTask
 ) -> None:
-    """Refuse words that were typed for an id which stands for another task that has ended."""
-    former = record if isinstance(record, EarlierTask) else _former(engine, task.id, record, {})
+    """Refuse words that were typed for an id which stands for another task that has ended.
+
+    What a person rejected stands for nothing any more.
+    """
+    former = record if isinstance(record, EarlierTask) else _former(task.id, record, {})
     if former is not None and former.over and former.digest not in ("", _digest(engine, task)):
         raise PlanError(_told(former))
 
@@ -101,10 +104,11 @@ async def _record(engine: LocalEngine, task: Task, agent: Agent) -> AgentLifecyc
 
 
 def _former(
-    engine: LocalEngine, task_id: str, record: AgentLifecycle | None, retired: Mapping[str, Any]
+    task_id: str, record: AgentLifecycle | None, retired: Mapping[str, Any]
 ) -> EarlierTask | None:
     if record is not None and record.task_id == task_id and record.work is not None:
-        return _recorded(record, record.work, engine.shared.settings().retention_hours)
+        rejected = record.is_over and not isinstance(record.work, Accepted)
+        return None if rejected else _recorded(record, record.work)
     if record is not None or task_id not in retired:
         return None
     kept = retired[task_id]
@@ -119,25 +123,21 @@ def _former(
     )
 
 
-def _recorded(record: AgentLifecycle, work: State, hours: float) -> EarlierTask:
+def _recorded(record: AgentLifecycle, work: State) -> EarlierTask:
     plan = record.facts.get("plan")
-    agent, kept = record.agent_id, f"{hours:g} hours (retention_hours)"
-    again = "give the new task another id, or free this one: "
+    agent = record.agent_id
+    free = f"give the new task another id, or free this one: `loopwright reject {agent}`"
     over = True
     match work:
         case Completed():
             how = "is completed and waits for `loopwright accept`"
-            way = f"{again}`loopwright reject {agent}`, its record goes {kept} later"
-            way += f"; for more work on the old one: loopwright guide {agent} 'TEXT'"
+            way = f"{free}; for more work on the old one: loopwright guide {agent} 'TEXT'"
         case Accepted():
             how, way = "was completed and accepted", "give the new task another id"
-        case Rejected(reason=Reason.PERSON):
-            how = "was rejected"
-            way = f"give the new task another id, or wait: its record goes {kept} after that"
         case _:
             over, shown = False, work.inner if isinstance(work, Suspended) else work
             how = "was given up" if isinstance(shown, Rejected) else "is not finished"
-            way = f"{again}`loopwright reject {agent}`, its record goes {kept} later"
+            way = free
     return EarlierTask(
         record.task_id,
         title=record.task,

@@ -48,6 +48,8 @@ class Job:
     task: Task
     resume: bool = True
     """Whether a paused one continues at once."""
+    after_reject: bool = False
+    """Whether one that a person rejected begins again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,10 @@ from uuid import UUID  # noqa: TC003  # pydantic reads it at run time
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lifecycle.machine.states import ALL
-from lifecycle.machine.states import Coarse as CoarseState
 from lifecycle.state_words import RECORD_STATES, meant, spelled
 from orchestrator.wording.json_forms import EntryForm, RecordForm  # noqa: TC001  # hints are read at run time
 from orchestrator.wording.lifecycle_row import LifecycleRow  # noqa: TC001  # as above
 
-Coarse = CoarseState
 StateWord = StrEnum("StateWord", {spelled(word): spelled(word) for word in RECORD_STATES})  # type: ignore[misc]  # made of the one table of words
 MeantWord = Annotated[StateWord, BeforeValidator(lambda text: spelled(meant(str(text))) or text)]
 """A word as a person may spell it."""

@@ -91,6 +91,8 @@ class WholeForm(TypedDict):
     pending: list[PendingForm]
     runner: Runner | None
     files: dict[str, str]
+    earlier: list[str]
+    """the ids of this agent's earlier lifecycles, the newest first"""
 
 
 class SummaryForm(TypedDict):
@@ -181,6 +183,7 @@ def whole_form(  # noqa: PLR0913  # all but the record by name
     pending: Sequence[PendingEffect],
     runner: dict[str, Any] | None,
     paths: Paths,
+    earlier: Sequence[str],
 ) -> WholeForm:
     """Return all about one lifecycle."""
     return {
@@ -190,6 +193,7 @@ def whole_form(  # noqa: PLR0913  # all but the record by name
         "pending": _pending(pending),
         "runner": runner,
         "files": files_of(paths, record.agent_id),
+        "earlier": list(earlier),
     }
 
 

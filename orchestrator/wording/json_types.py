@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from lifecycle.machine.states import ALL, Coarse
+from lifecycle.machine.states import ALL, AgentState
 from lifecycle.record import AttemptRow
 from lifecycle.state_words import RECORD_STATES, spelled
 
@@ -29,7 +29,7 @@ def _tagged(*kinds: str) -> Any:
 
 StateWord = Annotated[str, _one_of(*map(spelled, RECORD_STATES))]
 """The word for a state, as programs read it."""
-RecordState = Annotated[str, _one_of(*Coarse)]
+RecordState = Annotated[str, _one_of(*AgentState)]
 WorkState = Annotated[str, _one_of("", *_KINDS)]
 """The name of the machine's state; empty for a record that no loop drives."""
 Stored = Annotated[dict[str, Any], _tagged()]

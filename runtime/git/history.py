@@ -5,6 +5,7 @@ Owns the queries, not what follows from the answers. It must not change the repo
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -117,6 +118,20 @@ class CommitHistory:
         """Return the id of a commit's files."""
         asked = ("rev-parse", "--verify", f"{commit}^{{tree}}")
         return (await self._git.run(*asked, cwd=self._repo)).text
+
+    async def text_of(self, commit: str, path: str, most: int) -> str | None:
+        """Return a file of a commit; None if it is no regular file, no text or longer than this."""
+        asked = ("ls-tree", "-l", "-z", "--full-tree", commit, "--", path)
+        listed = await self._git.run(*asked, cwd=self._repo, check=False)
+        mode, _, sha, size = (listed.stdout.partition(b"\t")[0].decode().split() + [""] * 4)[:4]
+        if not mode.startswith("100") or int(size) > most:
+            return None
+        found = await self._git.run("cat-file", "blob", sha, cwd=self._repo, check=False)
+        if found.code != 0 or b"\0" in found.stdout:
+            return None
+        with suppress(UnicodeDecodeError):
+            return found.stdout.decode()
+        return None
 
     async def holds(self, commit: str, other: str) -> bool:
         """Tell whether a commit or branch has another among its ancestors."""

@@ -105,7 +105,7 @@ class Parked(State):
     since: float = 1.0
 
 ALL = (*ALL, Parked)
-COARSE[Parked] = Coarse.RUNNING
+COARSE[Parked] = AgentState.RUNNING
 """,
     )
     copy.append(state_words, '_OF_WORK["Parked"] = WAITING')

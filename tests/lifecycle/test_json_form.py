@@ -228,3 +228,34 @@ def test_an_event_is_not_a_state() -> None:
 def test_other_objects_are_refused() -> None:
     with pytest.raises(TypeError, match="object has no JSON form"):
         encode(object())
+
+
+def test_a_record_comes_back_from_its_text_with_all_its_fields() -> None:
+    made = record.AgentLifecycle(
+        agent_id="agent-1",
+        task="Make it work",
+        task_id="T001",
+        created_at=1.5,
+        updated_at=2.5,
+        generated_code="x = 1",
+        submission_summary="done",
+        changed_files=["a.py", "b \udcff.py"],
+        error="oh",
+        tags=("red", "blue"),
+        work=states.Suspended(inner=BLOCKED, since=3.0),
+        facts={"deep": {"n": 1.5, "none": None}},
+        version=3,
+        cursor=7,
+    )
+    made.derive()
+    text = made.to_json()
+    assert set(json.loads(text)) == {field.name for field in fields(record.AgentLifecycle)}
+    assert record.AgentLifecycle.from_json(text) == made
+    plain_one = record.AgentLifecycle(agent_id="a", task="t", state=record.AgentState.REJECTED)
+    assert record.AgentLifecycle.from_json(plain_one.to_json()) == plain_one
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"agent_id": "a", "task": "t", "state": "odd"}'])
+def test_a_text_that_is_no_record_is_refused(text: str) -> None:
+    with pytest.raises(StoreDamagedError):
+        record.AgentLifecycle.from_json(text)

@@ -14,6 +14,7 @@ from ci.local.provider import LocalCIProvider
 from lifecycle.errors import RepositoryBusyError
 from lifecycle.loop import AgentLifecycleLoop, LoopResult, LoopResultType
 from lifecycle.plan import Agent, Plan, Task
+from lifecycle.record import AgentState
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.sqlite.store import SqliteStore
 from runtime.branches import BranchManager
@@ -23,6 +24,8 @@ from tests.lifecycle.world import AGENT, DONE, HANG, PATIENCE, Step, World, comm
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lifecycle.reporting import Committed
 
 STORY = {
     1: [*commit("x.txt"), says("blocked", blocked_on=["ci"], summary="waits for CI")],
@@ -76,9 +79,88 @@ async def test_an_agent_that_completes_is_done_in_one_attempt(world: World) -> N
     assert record.submission_summary == "all is done"
 
 
+async def test_work_of_one_file_of_text_is_recorded_whole(world: World) -> None:
+    await world.run([*commit("x.txt", "print('hello')\n"), DONE])
+    assert (await world.record()).generated_code == "print('hello')\n"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [*commit("x.txt"), *commit("y.txt")],
+        commit("x.txt", "long " * 10_000),
+        commit("x.txt", "a\0b"),
+    ],
+    ids=["two files", "a long one", "no text"],
+)
+async def test_of_other_work_the_commits_alone_tell(world: World, steps: list[Step]) -> None:
+    await world.run([*steps, DONE])
+    record = await world.record()
+    assert record.changed_files
+    assert record.generated_code is None
+
+
 async def test_a_second_run_of_what_is_complete_starts_nobody(world: World) -> None:
     first = await world.run([*commit("x.txt"), DONE])
     assert await world.run([{"exit": 1}]) == first
+
+
+async def test_observers_that_raise_are_reported_and_harm_nobody(world: World) -> None:
+    heard, told = list[str](), list[tuple[str, dict[str, object]]]()
+
+    def broken(news: Committed) -> None:
+        raise RuntimeError(f"no room for {news.after}")
+
+    def report(event: str, /, **fields: object) -> None:
+        told.append((event, fields))
+
+    repo = world.repo
+    loop = AgentLifecycleLoop(
+        repo_dir=repo,
+        plan=Plan(tasks=(world.task(),)),
+        ci_provider=None,
+        terminal_manager=TerminalManager(repo),
+        branch_manager=BranchManager(repo),
+        workspace_manager=WorkspaceManager(repo),
+        store=world.store,
+        settings=world.read_settings,
+        observers=(broken, lambda news: heard.append(news.after)),
+        report=report,
+    )
+    run = loop.run_agent_loop(world.agent([*commit("x.txt"), DONE]), world.task())
+    result = await asyncio.wait_for(run, PATIENCE)
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert heard[-1] == "Completed"
+    failures = [fields for event, fields in told if event == "observer_failed"]
+    assert len(failures) == len(heard)
+    assert failures[-1]["reason"] == "RuntimeError: no room for Completed"
+    assert str(failures[-1]["observer"]).endswith("broken")
+
+
+async def test_the_records_are_kept_by_the_other_names(world: World) -> None:
+    async with await SqliteStore.open(world.paths.database) as store:
+        world.store = store
+        loop = world.loop()
+        made = await loop.create_lifecycle("test-001", "task")
+        made.state = AgentState.RUNNING
+        await loop.update_lifecycle(made)
+    world.store = SqliteStore.in_memory()
+    loop = AgentLifecycleLoop(
+        repo_dir=world.repo,
+        plan=Plan(tasks=(world.task(),)),
+        ci_provider=None,
+        terminal_manager=TerminalManager(world.repo),
+        branch_manager=BranchManager(world.repo),
+        workspace_manager=WorkspaceManager(world.repo),
+        settings=world.read_settings,
+    )
+    with RunnerLock(world.paths.root, who="another") as _:
+        assert await loop.get_lifecycle("test-001") == made, "another runner is no obstacle"
+    async with loop.opened():
+        assert await loop.get_lifecycle("test-001") == made
+        assert await loop.delete_lifecycle("test-001")
+    assert not await loop.delete_lifecycle("test-001")
+    assert await loop.get_lifecycle("test-001") is None
 
 
 async def test_retries_used_up_end_with_max_retries(world: World) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lifecycle.audit import AUTO_RESUME, RUNNER, Act
 from lifecycle.json_form import decode
 from lifecycle.machine import events as on
+from lifecycle.machine.runner_orders import RunnerOrder
 from lifecycle.machine.states import Capturing, Rejected, Suspended, is_held
-from lifecycle.record import RunnerOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,16 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.errors import ConflictingUpdateError, StoreDamagedError, UnknownLifecycleError
+from lifecycle.errors import (
+    ConflictingUpdateError,
+    IllegalStateChangeError,
+    StoreDamagedError,
+    UnknownLifecycleError,
+)
 from lifecycle.json_form import decode, encode
 from lifecycle.machine.effects import Effect
 from lifecycle.machine.events import AgentReport, Event
-from lifecycle.machine.states import State, coarse
+from lifecycle.machine.states import PLAIN_MOVES, State, coarse
 from lifecycle.record import (
     AgentLifecycle,
     AgentState,
@@ -284,6 +289,18 @@ def check_state(record: AgentLifecycle) -> None:
         )
 
 
+def check_move(row: Sequence[Any], stored: str) -> None:
+    """Refuse a state that cannot follow the stored one in a record that no loop drives."""
+    before, after = AgentState(stored), AgentState(row[COARSE])
+    if row[WORK_KIND] or after in (before, *PLAIN_MOVES[before]):
+        return
+    allowed = " or ".join(PLAIN_MOVES[before])
+    raise IllegalStateChangeError(
+        f"{row[AGENT]} is {before} and cannot become {after}; "
+        + (f"it may become {allowed}" if allowed else "what is accepted has ended")
+    )
+
+
 def conflict(row: Sequence[Any], stored_version: int | None) -> ConflictingUpdateError:
     """Return why the row of a record cannot replace the stored one."""
     agent_id, read = row[AGENT], row[VERSION] - 1
@@ -299,6 +316,13 @@ def conflict(row: Sequence[Any], stored_version: int | None) -> ConflictingUpdat
     )
     return ConflictingUpdateError(
         f"{agent_id} was read at version {read}, but {found}; read it again and retry"
+    )
+
+
+def replaced(agent_id: str) -> ConflictingUpdateError:
+    """Return the error for a record that changed before another could follow it."""
+    return ConflictingUpdateError(
+        f"the record of {agent_id} was changed or removed meanwhile; read it again and retry"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.record import AgentState, Filter, Outline
+from lifecycle.record import EARLIER, AgentState, Filter, Outline
 from lifecycle.store.damaged_records import as_page
 from lifecycle.store.reading import fetch, open_reader
 from lifecycle.store.rows.records import COLUMNS
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lifecycle.store.damaged_records import Damaged
 
 _LOOK = 1000
+CURRENT = f"instr(agent_id, '{EARLIER}') = 0"
 _ALL = ", ".join(f"l.{name}" for name in COLUMNS)
 UNFINISHED = (
     f"SELECT {_ALL} FROM lifecycles AS l "  # noqa: S608  # our own column names
@@ -41,7 +42,13 @@ def page(
 
 def is_timed(which: Filter) -> bool:
     """Tell whether a filter names a span of time, all of which is read and sorted."""
-    return which.updated_after is not None or which.updated_before is not None
+    return _by_creation(which) or (
+        which.updated_after is not None or which.updated_before is not None
+    )
+
+
+def _by_creation(which: Filter) -> bool:
+    return which.created_after is not None or which.created_before is not None
 
 
 def outlines(states: Sequence[AgentState]) -> tuple[str, tuple[str, ...]]:
@@ -88,7 +95,7 @@ def _tests(
     tests: list[tuple[str, Sequence[Any]]] = []
     tags = which.tags
     if is_timed(which):
-        source += " INDEXED BY lifecycles_by_update"
+        source += f" INDEXED BY lifecycles_by_{'creation' if _by_creation(which) else 'update'}"
     elif tags:
         source, place = "tags AS t JOIN lifecycles AS l ON l.cursor = t.cursor", "t.cursor"
         tests.append(("t.tag = ?", tags[:1]))
@@ -97,8 +104,15 @@ def _tests(
     tests += [(has_tag, (tag,)) for tag in tags]
     if states:
         tests.append((f"l.coarse IN ({', '.join('?' * len(states))})", states))
+    if which.current:
+        tests.append((CURRENT, ()))
+    if which.earlier_of is not None:
+        # What begins with the agent and the sign: an index has them beside each other.
+        tests.append(("l.agent_id > ? || '@' AND l.agent_id < ? || 'A'", (which.earlier_of,) * 2))
     for test, value in (
         ("l.task_id = ?", which.task_id),
+        ("l.created_at > ?", which.created_after),
+        ("l.created_at < ?", which.created_before),
         ("l.updated_at > ?", which.updated_after),
         ("l.updated_at < ?", which.updated_before),
         (f"{place} < ?", cursor),

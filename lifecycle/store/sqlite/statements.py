@@ -17,10 +17,12 @@ from lifecycle.store.rows.records import (
     TAGS,
     TASK,
     VERSION,
+    check_move,
     conflict,
     from_json,
     nobody_to_ask,
     ownerless,
+    replaced,
     taken,
 )
 from lifecycle.store.sqlite.spending import put_spending
@@ -101,6 +103,7 @@ def write_record(connection: sqlite3.Connection, row: Row) -> int:
         return cursor
     if found is None or found[3:5] != (row[VERSION] - 1, row[BIRTH]):
         raise conflict(row, None if found is None else found[3])
+    check_move(row, found[2])
     cursor = int(found[0])
     if found[1:3] != (row[TASK], row[COARSE]):
         # Kept apart, because naming an indexed column rewrites its index even if it is the same.
@@ -113,6 +116,34 @@ def write_record(connection: sqlite3.Connection, row: Row) -> int:
         connection.execute("DELETE FROM tags WHERE cursor = ?", (cursor,))
         _write_tags(connection, cursor, row)
     return cursor
+
+
+def set_aside(connection: sqlite3.Connection, old: Row, earlier_id: str) -> None:
+    """Give the record of this row, and all rows around it, another id; drop what it has ordered."""
+    agent_id = old[AGENT]
+    connection.execute("DELETE FROM outbox WHERE agent_id = ?", (agent_id,))
+    # Both ends of a reference cannot change in one statement: it is checked after the last.
+    connection.execute("PRAGMA defer_foreign_keys = ON")
+    try:
+        moved = connection.execute(
+            "UPDATE lifecycles SET agent_id = ? WHERE agent_id = ? AND version = ? AND birth = ?",
+            (earlier_id, agent_id, old[VERSION], old[BIRTH]),
+        )
+        if not moved.rowcount:
+            raise replaced(agent_id)
+        for table in ("journal", "attempts", "requests"):
+            connection.execute(
+                f"UPDATE {table} SET agent_id = ? WHERE agent_id = ?",  # noqa: S608  # our own names
+                (earlier_id, agent_id),
+            )
+    finally:
+        connection.execute("PRAGMA defer_foreign_keys = OFF")
+
+
+def write_next(connection: sqlite3.Connection, old: Row, earlier_id: str, row: Row) -> int:
+    """Set a record aside and insert another of the same agent; returns its cursor."""
+    set_aside(connection, old, earlier_id)
+    return write_record(connection, row)
 
 
 def _write_tags(connection: sqlite3.Connection, cursor: int, row: Row) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lifecycle.clock import SystemClock
 from lifecycle.json_form import encode
-from lifecycle.machine.states import Coarse
-from lifecycle.record import Filter, Outline, Reply
+from lifecycle.machine.states import AgentState
+from lifecycle.plan import checked_name
+from lifecycle.record import AgentLifecycle, Filter, Outline, Reply
 from lifecycle.store.damaged_records import as_page, record_of, sift
 from lifecycle.store.reading import fetch
 from lifecycle.store.rows.audit import audit_rows
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 
     from lifecycle.machine.events import Event
     from lifecycle.record import (
-        AgentLifecycle,
-        AgentState,
         AttemptRow,
         JournalEntry,
         OperatorRequest,
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     from lifecycle.store.damaged_records import Damaged, Listed, Sifted
     from lifecycle.store.sqlite.driver import Driver
 
-_AT_REST = (Coarse.ACCEPTED, Coarse.REJECTED, Coarse.COMPLETED)
+_AT_REST = (AgentState.ACCEPTED, AgentState.REJECTED, AgentState.COMPLETED)
 
 
 class SqliteStore(SqliteSpendings):
@@ -148,10 +147,25 @@ class SqliteStore(SqliteSpendings):
         await self._write_record(lifecycle)
         return lifecycle
 
+    async def create_next(self, lifecycle: AgentLifecycle, after: AgentLifecycle) -> AgentLifecycle:
+        """Add a new record of an agent whose present one is over and becomes an earlier one.
+
+        That has `after.earlier_id` from then on, as have its journal, ledger and requests; what it
+        ordered and was not carried out is dropped. ConflictingUpdateError if it was changed.
+        """
+        check_state(lifecycle)
+        lifecycle.version = 0
+        fill_times(lifecycle, self._clock())
+        old, row = record_row(after, version=after.version), record_row(lifecycle, version=1)
+        write = partial(sql.write_next, old=old, earlier_id=after.earlier_id, row=row)
+        await self._driver.write(write, partial(_written, lifecycle, row[VERSION]))
+        return lifecycle
+
     async def update(self, lifecycle: AgentLifecycle) -> AgentLifecycle:
         """Write a record read before; ConflictingUpdateError if somebody wrote it meanwhile.
 
-        `version` and `updated_at` are brought up in place.
+        `version` and `updated_at` are brought up in place. IllegalStateChangeError where no loop
+        drives the record and its state cannot follow the stored one.
         """
         check_state(lifecycle)
         check_read(lifecycle)
@@ -178,6 +192,14 @@ class SqliteStore(SqliteSpendings):
             return gone.rowcount > 0
 
         return await self._driver.write(run)
+
+    async def create_lifecycle(self, agent_id: str, task: str) -> AgentLifecycle:
+        """Add the record of a queued agent that no loop drives."""
+        return await self.create(AgentLifecycle(agent_id=checked_name(agent_id), task=task))
+
+    get_lifecycle = get
+    update_lifecycle = update
+    delete_lifecycle = delete
 
     async def list(
         self, which: Filter | None = None, *, cursor: int | None = None, limit: int = 50
@@ -210,6 +232,11 @@ class SqliteStore(SqliteSpendings):
             cursor = page.next_cursor
             if cursor is None:
                 return
+
+    async def earlier(self, agent_id: str) -> tuple[str, ...]:
+        """Return the ids of an agent's earlier lifecycles, the newest first."""
+        page = await self.list(Filter(earlier_of=agent_id), limit=MAX_PAGE)
+        return tuple(each.agent_id for each in sorted(page.named, key=_cursor, reverse=True))
 
     async def outlines(self, states: Sequence[AgentState] = ()) -> tuple[Outline, ...]:
         """Return all records in outline, of these states or of any, the newest created first."""
@@ -394,6 +421,10 @@ class SqliteStore(SqliteSpendings):
 def _committed(audit: TrailWriter, flush: Flush, connection: sqlite3.Connection) -> None:
     flush.committed()
     audit.note_newest(connection)
+
+
+def _cursor(found: AgentLifecycle | Damaged) -> int:
+    return found.cursor
 
 
 def _written(record: AgentLifecycle, version: int, cursor: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine.budget import HAIR, HOUR, dollars, hours
 from lifecycle.store.lock import holder
-from lifecycle.store.plain_queries import read_facts, read_spending
+from lifecycle.store.plain_queries import read_ends, read_facts, read_spending
 from orchestrator.config.settings import load_settings
 from orchestrator.control import costs
 from orchestrator.terminal.options import STATE_FOLDER, CommandLineParser, find_repo
@@ -16,7 +16,7 @@ from orchestrator.terminal.text import now, say, span, table, tell, to_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from orchestrator.control.costs import BudgetPart, Rows, UsageLine
+    from orchestrator.control.costs import BudgetPart, EndedLifecycles, Rows, UsageLine
 
 BY = ("day", "agent", "plan", "program", "model")
 HEADS = ("ATTEMPTS", "TOKENS", "COST", "TIME")
@@ -26,7 +26,8 @@ SHOWN = 20
 _MORE = """\
 Attempts count once they ended, and are kept for 400 days. Usage that a program did not report is
 unknown: a sum with such attempts says `at least`, and budgets count them as zero. The budgets shown
-are the current ones; see docs/budgets.md."""
+are the current ones; see docs/budgets.md. Lifecycles that ended count as long as their records are
+kept (retention_hours)."""
 
 
 def parser(name: str) -> CommandLineParser:
@@ -58,6 +59,7 @@ def run(name: str, args: list[str]) -> int:
     database = repo / STATE_FOLDER / "state.db"
     there = database.exists()
     everything, facts = (read_spending(database), read_facts(database)) if there else ([], [])
+    ended = costs.ends_since(read_ends(database) if there else (), since)
     rows: Rows = [row for row in everything if row["at"] >= since]
     lines = costs.grouped(rows, options.by)
     parts = costs.budgets(everything, facts, limits, present)
@@ -68,6 +70,7 @@ def run(name: str, args: list[str]) -> int:
             "lines": [line.to_json() for line in lines],
             "total": costs.total(rows).to_json(),
             "budgets": [part.to_json() for part in parts],
+            "lifecycles": ended.to_json(),
         }
         say(to_json(value))
         return 0
@@ -76,6 +79,7 @@ def run(name: str, args: list[str]) -> int:
     else:
         _print_nothing(bool(everything), options.since)
     _print_budgets(parts)
+    _print_ends(ended)
     _tell_of_a_runner(repo)
     return 0
 
@@ -85,6 +89,15 @@ def _print_nothing(before: bool, since: str) -> None:  # noqa: FBT001  # one cal
         say(f"No attempt ended since {since}; try `loopwright costs --since 400d`.")
     else:
         say("No attempt ended here yet, so nothing was spent.")
+
+
+def _print_ends(ended: EndedLifecycles) -> None:
+    rate, taken = ended.success_rate, ended.mean_seconds
+    if rate is not None and taken is not None:
+        say(
+            f"\n{ended.ended} ended, {ended.accepted} of them accepted ({rate:.0%}); "
+            f"{span(taken)} each on average"
+        )
 
 
 def _print_lines(by: str, lines: list[UsageLine]) -> None:

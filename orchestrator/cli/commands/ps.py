@@ -66,7 +66,11 @@ def parser(name: str) -> CommandLineParser:
         more=f"States: {', '.join(RECORD_STATES)}.\nWithout --all and --state, what was accepted, "
         "or rejected by a person, is left out.",
     )
-    made.add_argument("--all", action="store_true", help="also those that are over")
+    made.add_argument(
+        "--all",
+        action="store_true",
+        help="also those that are over, and earlier lifecycles of agents that have another now",
+    )
     made.add_argument(
         "--state",
         action="append",
@@ -79,6 +83,12 @@ def parser(name: str) -> CommandLineParser:
     made.add_argument(
         "--tag", action="append", default=[], help="only with this tag; may be repeated"
     )
+    made.add_argument(
+        "--created-after",
+        metavar="WHEN",
+        help="only those made since days (7d), hours (12h) or a date (2027-01-31)",
+    )
+    made.add_argument("--created-before", metavar="WHEN", help="only those made before that")
     made.add_argument("--limit", type=positive, default=PAGE, help=f"at most so many ({PAGE})")
     made.add_argument("--cursor", type=count, help="continue after an earlier page")
     made.add_argument("--ids", action="store_true", help="print agent ids only")
@@ -110,7 +120,7 @@ def run(name: str, args: list[str]) -> int:
     if options.json:
         say(to_json({"lifecycles": rows, "next_cursor": more, "runner": runner}))
         return 0
-    _print_table(found, rows, present, filtered=bool(states or options.tag))
+    _print_table(found, rows, present, filtered=_is_filtered(options))
     if more is not None:
         tell(f"There are more: add --cursor {more}")
     if not runs:
@@ -120,6 +130,14 @@ def run(name: str, args: list[str]) -> int:
 
 def _state(given: str) -> str:
     return spelled(meant(given)) or given
+
+
+def _instant(option: str, given: str | None) -> float | None:
+    if given is None:
+        return None
+    from orchestrator.control.costs import instant_of  # noqa: PLC0415  # rarely given
+
+    return instant_of(given, now(), option=option)
 
 
 def _refuse_lost(repo: Path, database: Path) -> None:
@@ -147,10 +165,21 @@ def _read(
         word = word_in(columns, runs=runs)
         return word in states if states else options.all or word not in OVER
 
+    after = _instant("--created-after", options.created_after)
+    until = _instant("--created-before", options.created_before)
     found: list[Columns] = []
     before, many = options.cursor, options.limit + 1
     while len(found) <= options.limit:
-        rows = read_rows(database, states=sorted(read), tags=options.tag, before=before, limit=many)
+        rows = read_rows(
+            database,
+            states=sorted(read),
+            tags=options.tag,
+            created_after=after,
+            created_before=until,
+            current=not options.all,
+            before=before,
+            limit=many,
+        )
         found += filter(fits, rows)
         if len(rows) < many:
             break
@@ -182,6 +211,11 @@ def _print_table(
         for at, row in enumerate(rows, 1):
             lines[at] = _painted(lines[at], meant(row["state"]))
     say("\n".join(lines))
+
+
+def _is_filtered(options: Namespace) -> bool:
+    asked = (options.state, options.tag, options.created_after, options.created_before)
+    return any(map(bool, asked))
 
 
 def _attempt(row: LifecycleRow) -> int:

@@ -60,6 +60,8 @@ class _Found:
     reason: str
     present: float
     standing: MergeStanding
+    earlier: tuple[str, ...]
+    """Ids of the earlier lifecycles of this agent, the newest first."""
 
 
 def parser(name: str) -> CommandLineParser:
@@ -113,6 +115,7 @@ async def _find(repo: Path, agent_id: str) -> _Found:
             reason=why(record, view),
             present=present,
             standing=stands,
+            earlier=await store.earlier(agent_id),
         )
 
 
@@ -124,6 +127,7 @@ def _form(found: _Found) -> dict[str, Any]:
         pending=found.pending,
         runner=found.runner,
         paths=Paths.of(found.repo),
+        earlier=found.earlier,
     )
     return {
         **whole,
@@ -199,6 +203,7 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
         yield "in", f"{', '.join(stands.resolved_files) or 'no file'} (git log -p --cc {between})"
     yield "along", ", ".join(map(str, found.standing.along))
     yield from files_of(Paths.of(found.repo), record.agent_id).items()
+    yield "earlier", ", ".join(found.earlier)
     yield "orders", ", ".join(type(order.effect).__name__ for order in found.pending)
 
 

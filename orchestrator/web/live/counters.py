@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.fleet.spawner import metrics as names
 from lifecycle.machine import events as on
-from lifecycle.machine.states import TERMINAL, WAITS, Coarse, Completed, Suspended
+from lifecycle.machine.states import TERMINAL, WAITS, AgentState, Completed, Suspended
 from lifecycle.record import Filter
 from lifecycle.state_words import spelled, word_of, word_on
 from runtime.agents.outcome import Ending
@@ -47,6 +47,8 @@ class LifecycleCounters:
         """That ended while we listened, by how they ended."""
         self.ended: Counter[str] = Counter()
         """Lifecycles that were accepted, rejected or given up while we listened."""
+        self.lasted: dict[str, float] = {}
+        """Seconds from their creation to that end, by the same words."""
         self.waits: Counter[str] = Counter()
         """How often something was waited for, by what it was."""
         self.waited: dict[str, float] = {}
@@ -56,11 +58,11 @@ class LifecycleCounters:
         """Learn what is there, then listen."""
         self._engine.shared.observers.append(self.news)
         store = self._engine.shared.store
-        async for record in store.every(Filter(states=(Coarse.QUEUED, Coarse.RUNNING))):
+        async for record in store.every(Filter(states=(AgentState.QUEUED, AgentState.RUNNING))):
             if record.work is not None:
                 began = getattr(record.work, "since", record.updated_at)
                 self._learn(record.agent_id, _state_of(record), began)
-        for known in await store.outlines((Coarse.COMPLETED,)):
+        for known in await store.outlines((AgentState.COMPLETED,)):
             if known.work_kind:
                 state = (known.work_kind, spelled(word_of(known.work_kind, None)))
                 self._learn(known.agent_id, state, known.updated_at)
@@ -104,7 +106,10 @@ class LifecycleCounters:
             self.waits[before] += 1
             self.waited[before] = self.waited.get(before, 0.0) + max(news.at - began, 0.0)
         if after in _OVER:
-            self.ended[spelled(word_on(news.record))] += 1
+            word = spelled(word_on(news.record))
+            self.ended[word] += 1
+            taken = max(news.at - news.record.created_at, 0.0)
+            self.lasted[word] = self.lasted.get(word, 0.0) + taken
             self._states.pop(agent_id, None)
             self._since.pop(agent_id, None)
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import Response
 
-from lifecycle.machine.states import TERMINAL, Coarse
+from lifecycle.machine.states import TERMINAL, AgentState
 from lifecycle.record import AgentLifecycle, Filter
 from lifecycle.state_words import NEEDS_YOU, RECORD_STATES, meant, word_on
 from lifecycle.store.damaged_records import Damaged, Listed
@@ -54,6 +54,9 @@ Id = Annotated[str, Path(description="the agent's id")]
 Number = Annotated[int, Path(ge=0, le=1_000_000_000)]
 Cursor = Annotated[int | None, Query(ge=0, le=_LARGEST, description="`next` of the page before")]
 Limit = Annotated[int, Query(ge=1, le=MOST)]
+Instant = Annotated[
+    float | None, Query(ge=0, allow_inf_nan=False, description="seconds since the epoch")
+]
 Tag = Annotated[list[str], Query(max_length=16, description="only with all of these")]
 
 
@@ -77,17 +80,22 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
     async def listed(  # noqa: PLR0913, PLR0917  # one for each filter
         state: Annotated[list[models.MeantWord], Query(max_length=16)] = [],  # noqa: B006  # never changed
         record_state: Annotated[
-            list[models.Coarse], Query(max_length=16, description="only these of the five")
+            list[AgentState], Query(max_length=16, description="only these of the five")
         ] = [],  # noqa: B006  # as above
         work: Annotated[
             list[models.WorkState], Query(max_length=16, description="only in these work states")
         ] = [],  # noqa: B006  # as above
         tag: Tag = [],  # noqa: B006  # as above
         task: Annotated[str | None, Query(max_length=200)] = None,
+        created_after: Instant = None,
+        created_before: Instant = None,
+        earlier: Annotated[
+            str | None, Query(max_length=200, description="the earlier lifecycles of this agent")
+        ] = None,
         cursor: Cursor = None,
         limit: Limit = 50,
     ) -> Response:
-        """Everything given must fit.
+        """Everything given must fit; each agent's earlier lifecycles come only by `earlier`.
 
         With `state` or `work` a page may be short, or empty, before the last.
         """
@@ -95,7 +103,15 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
         states = which.read(record_state)
         if states is None:
             return json_answer({"items": [], "next": None})
-        asked = Filter(states=states, tags=tuple(tag), task_id=task)
+        asked = Filter(
+            states=states,
+            tags=tuple(tag),
+            task_id=task,
+            created_after=created_after,
+            created_before=created_before,
+            current=earlier is None,
+            earlier_of=earlier,
+        )
         page = await _page(services, asked, which, cursor, limit)
         present = runner.now()
         rows = [
@@ -131,6 +147,7 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
                 pending=await runner.store.pending(agent_id),
                 runner=holder(runner.engine.machine.paths.root),
                 paths=runner.engine.machine.paths,
+                earlier=await runner.store.earlier(agent_id),
             )
         )
 
@@ -142,12 +159,12 @@ class StateFilter:
     words: frozenset[str]
     kinds: frozenset[str]
 
-    def read(self, chosen: Sequence[str]) -> tuple[Coarse, ...] | None:
+    def read(self, chosen: Sequence[str]) -> tuple[AgentState, ...] | None:
         """Return the states of records to read; all if empty, and none at all if None."""
         if not self.words:
-            return tuple(map(Coarse, chosen))
+            return tuple(map(AgentState, chosen))
         read = {each for word in self.words for each in RECORD_STATES[word]}
-        return tuple(Coarse(each) for each in sorted(read & set(chosen or read))) or None
+        return tuple(AgentState(each) for each in sorted(read & set(chosen or read))) or None
 
     def fits(self, found: AgentLifecycle | Damaged) -> bool:
         """Tell whether one is wanted; what is damaged may be in any work state."""

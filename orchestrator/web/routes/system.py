@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from lifecycle.fleet.spawner import metrics as names
+from lifecycle.state_words import ACCEPTED, spelled
 from orchestrator.web import models
 from orchestrator.web.edge.answers import EVERYWHERE, as_text, json_answer, says_no
 from orchestrator.web.live.prometheus import TYPE, MetricsText
@@ -137,6 +138,20 @@ def _of_loops(page: MetricsText, services: ServerServices) -> None:
         "Lifecycles accepted, rejected or given up",
         _labelled("state", counters.ended),
     )
+    page.summaries(
+        "loopwright_lifecycle_seconds",
+        "From creation to end, by how it ended",
+        [
+            ({"state": state}, counters.lasted[state], count)
+            for state, count in sorted(counters.ended.items())
+        ],
+    )
+    if total := counters.ended.total():
+        page.gauge(
+            "loopwright_lifecycle_success_ratio",
+            "How many of the lifecycles that ended were accepted",
+            counters.ended[spelled(ACCEPTED)] / total,
+        )
     page.counters(
         "loopwright_attempts_total",
         "Attempts that ended, by how they ended",

@@ -55,8 +55,7 @@ class Spaces:
 
     async def open(self, agent_id: str) -> Workspace | None:
         self._life.breathe()
-        space = self._world.spaces.get(agent_id)
-        return space.workspace if space else None
+        return space.workspace if (space := self._world.spaces.get(agent_id)) else None
 
     def _space(self, workspace: Workspace) -> Space:
         self._life.breathe()
@@ -297,6 +296,9 @@ class Commits:
 
     async def tree_of(self, commit: str) -> str:
         return f"tree of {commit}"
+
+    async def text_of(self, commit: str, path: str, most: int) -> str | None:
+        return f"text of {path}"[:most] if commit else None
 
     async def holds(self, commit: str, other: str) -> bool:
         del commit, other

@@ -140,7 +140,8 @@ async def test_recover_agents_brings_the_lost_to_safety_and_starts_nobody(world:
     assert world.marked() != []
     async with await SqliteStore.open(world.paths.database) as store:
         loop = world.loop(store=store)
-        await loop.recover_agents()
+        assert await loop.recover_agents() == (AGENT,)
+        assert await loop.recover_agents() == ()
         record = await store.get(AGENT)
     assert record is not None
     assert isinstance(record.work, BackingOff)

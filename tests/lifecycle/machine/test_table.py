@@ -17,7 +17,7 @@ from lifecycle.machine.policy import Policy
 from lifecycle.machine.states import (
     About,
     Accepted,
-    Coarse,
+    AgentState,
     Reason,
     Rejected,
     Signal,
@@ -250,14 +250,15 @@ def test_every_order_is_given_by_some_rule() -> None:
 def test_every_state_has_a_coarse_one() -> None:
     assert set(states.COARSE) == set(states.ALL)
     found = {type(state).__name__: coarse(state) for state in STATES}
-    assert {name for name, value in found.items() if value is Coarse.RUNNING} == {
+    assert {name for name, value in found.items() if value is AgentState.RUNNING} == {
         "Preparing", "Spawning", "Working", "Stopping", "Capturing", "Verifying",
         "Blocked", "PrPending", "BackingOff", "AwaitingHuman", "Suspended",
     }  # fmt: skip
-    assert found["Queued"] is Coarse.QUEUED
-    assert found["Completed"] is Coarse.COMPLETED
-    assert found["Accepted"] is Coarse.ACCEPTED
-    assert found["Rejected"] is Coarse.REJECTED
+    assert repr(AgentState.QUEUED) == "<AgentState.QUEUED: 'queued'>"
+    assert found["Queued"] is AgentState.QUEUED
+    assert found["Completed"] is AgentState.COMPLETED
+    assert found["Accepted"] is AgentState.ACCEPTED
+    assert found["Rejected"] is AgentState.REJECTED
 
 
 def test_a_state_is_active_or_a_wait_or_at_rest() -> None:

@@ -11,9 +11,9 @@ import pytest
 from lifecycle.json_form import decode, encode
 from lifecycle.machine import events as on
 from lifecycle.machine.policy import Policy
+from lifecycle.machine.runner_orders import DeliveriesOrder
 from lifecycle.machine.states import Capturing, Reason, Rejected, Spawning, State, Stopping
 from lifecycle.machine.table import decide
-from lifecycle.record import DeliveriesOrder
 from lifecycle.store.sqlite.file import migrations
 from lifecycle.store.sqlite.store import SqliteStore
 from runtime.agents.outcome import Ending

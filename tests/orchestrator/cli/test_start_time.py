@@ -28,7 +28,7 @@ LATE = frozenset(
     )
 )
 """Where imports may stand in functions: what `signal`, `mcp`, `ps` and `--help` load."""
-MOST_LATE = 18
+MOST_LATE = 19
 
 
 def imported(*args: str, cwd: Path, env: dict[str, str] | None = None) -> set[str]:

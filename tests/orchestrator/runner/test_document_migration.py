@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle.record import PullRequestOrder
+from lifecycle.machine.runner_orders import PullRequestOrder
 from orchestrator.runner.document_migration import ORDERS, TURNS
 from tests.orchestrator.loopkit import ASK, DONE, of_store
 

@@ -37,7 +37,7 @@ def _is_refused(world: World, plan: str, *words: str) -> None:
 def test_a_task_of_another_plan_is_not_taken_for_done_because_its_id_is(world: World) -> None:
     one = _one(world)
     two = _plan(world, "two", [DONE], OTHER, NEXT)
-    _is_refused(world, two, "of plan 'one'", "loopwright reject agent-T1", "24 hours")
+    _is_refused(world, two, "of plan 'one'", "loopwright reject agent-T1")
     world.call("accept", "agent-T1")
     _is_refused(world, two, "of plan 'one'", "was completed and accepted")
     assert world.json("up", one)["exit_code"] == 0
@@ -72,14 +72,45 @@ def test_what_is_known_of_a_task_outlives_its_record(world: World) -> None:
     assert "task T1 was completed before, nothing is run" in told.stderr
 
 
-def test_a_rejected_id_stands_for_its_task_until_its_record_is_gone(world: World) -> None:
+def test_the_id_of_a_task_that_a_person_rejected_is_free_for_another(world: World) -> None:
     _one(world)
+    birth = world.json("show", "agent-T1")["lifecycle"]
     world.call("reject", "agent-T1")
     two = _plan(world, "two", [DONE], 'id = "T1"\ntitle = "Delete the tests"')
-    _is_refused(world, two, "was rejected", "its record goes 24 hours")
-    world.settings(f"{SETTINGS}retention_hours = 0\n")
-    world.call("up", two, code=None)
     assert world.json("up", two)["results"][0]["result_type"] == "task_complete"
+    shown = world.json("show", "T1")
+    assert shown["lifecycle"]["task"] == "Delete the tests"
+    (earlier,) = shown["earlier"]
+    assert earlier.startswith("agent-T1@")
+    old = world.json("show", earlier)
+    assert (old["lifecycle"]["record_state"], old["lifecycle"]["task"]) == (
+        "rejected",
+        "Write the parser",
+    )
+    assert old["lifecycle"]["created_at"] == birth["created_at"]
+    assert [row["attempt"] for row in old["attempts"]] == [1]
+    assert old["files"].keys() == shown["files"].keys()
+    assert earlier in world.call("show", "T1").stdout
+    for command in ("events", "logs"):
+        assert world.json(command, earlier)
+    listed = [row["agent_id"] for row in world.json("ps")["lifecycles"]]
+    everything = [row["agent_id"] for row in world.json("ps", "--all")["lifecycles"]]
+    assert (listed, everything) == (["agent-T1"], ["agent-T1", earlier])
+    assert (
+        "is an earlier lifecycle of agent-T1" in world.call("guide", earlier, "x", code=None).stderr
+    )
+
+
+def test_a_plan_leaves_what_a_person_rejected_alone_and_run_begins_it_again(world: World) -> None:
+    plan = _one(world)
+    world.call("reject", "agent-T1")
+    assert world.json("up", plan, code=None)["results"][0]["result_type"] == "error"
+    assert world.json("show", "T1")["earlier"] == []
+    told = world.call("run", "--task-id", "T1")
+    assert "was rejected by a person and begins again" in told.stderr
+    shown = world.json("show", "T1")
+    assert shown["lifecycle"]["record_state"] == "completed"
+    assert len(shown["earlier"]) == 1
 
 
 def test_run_refuses_other_words_and_says_when_it_runs_nothing(world: World) -> None:

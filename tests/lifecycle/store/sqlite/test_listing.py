@@ -37,6 +37,9 @@ FILTERS = [
     Filter(tags=("some",), states=(RUNNING,)),
     Filter(updated_before=1180.0),
     Filter(updated_before=1180.0, states=(ACCEPTED,)),
+    Filter(created_before=1180.0),
+    Filter(created_before=1180.0, states=(ACCEPTED,)),
+    Filter(current=True),
 ]
 
 
@@ -48,6 +51,7 @@ def fill(connection: sqlite3.Connection, size: int) -> None:
             state=states[number // 20 % 5],
             tags=("some", "all") if number % 3 == 0 else ("all",),
             task_id=f"T{number % 20}",
+            created_at=1000.0 + number,
             updated_at=1000.0 + number,
         )
         write_record(connection, record_row(record, version=1))
@@ -117,12 +121,15 @@ def listed() -> tuple[SqliteStore, list[AgentLifecycle]]:
     return store, asyncio.run(forty(store))
 
 
+MADE = some.none() | some.integers(95, 145).map(float)
 INSTANTS = some.none() | some.integers(455, 505).map(float)
 ANY_FILTER = some.builds(
     Filter,
     states=some.lists(some.sampled_from(AgentState), max_size=3).map(tuple),
     tags=some.lists(some.sampled_from(["two", "three", "all", "none"]), max_size=3).map(tuple),
     task_id=some.none() | some.sampled_from(["T0", "T1", "T2", "T3", ""]),
+    created_after=MADE,
+    created_before=MADE,
     updated_after=INSTANTS,
     updated_before=INSTANTS,
 )
@@ -133,6 +140,8 @@ def fits(record: AgentLifecycle, which: Filter) -> bool:
         (not which.states or record.state in which.states)
         and set(which.tags) <= set(record.tags)
         and which.task_id in (None, record.task_id)
+        and (which.created_after is None or record.created_at > which.created_after)
+        and (which.created_before is None or record.created_at < which.created_before)
         and (which.updated_after is None or record.updated_at > which.updated_after)
         and (which.updated_before is None or record.updated_at < which.updated_before)
     )

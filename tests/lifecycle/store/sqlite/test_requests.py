@@ -8,7 +8,8 @@ import pytest
 
 from lifecycle.errors import UnknownLifecycleError
 from lifecycle.machine import events as on
-from lifecycle.record import PullRequestOrder, Reply, Transaction
+from lifecycle.machine.runner_orders import PullRequestOrder
+from lifecycle.record import Reply, Transaction
 from tests.lifecycle.store.samples import begun
 
 if TYPE_CHECKING:

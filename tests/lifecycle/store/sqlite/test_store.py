@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lifecycle.errors import ConflictingUpdateError, StoreError
+from lifecycle.errors import (
+    ConflictingUpdateError,
+    StoreError,
+)
 from lifecycle.machine import events as on
 from lifecycle.machine import states as st
 from lifecycle.record import AgentState, Filter, Spending, Transaction

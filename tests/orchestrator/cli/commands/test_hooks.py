@@ -11,8 +11,8 @@ import pytest
 from ci.forge_registry import webhooks_of
 from ci.webhook_delivery import Delivery, DeliveryState, Hint, document
 from ci.webhooks.receiver import MAX_BODY
+from lifecycle.machine.runner_orders import DeliveriesOrder
 from lifecycle.paths import Paths
-from lifecycle.record import DeliveriesOrder
 from lifecycle.store.lock import RunnerLock
 from tests.orchestrator.filled import HOSTILE, Cli
 from tests.orchestrator.loopkit import ASK, of_store, until

@@ -136,6 +136,10 @@ async def test_what_happened_is_counted(tmp_path: Path) -> None:
         assert after['loopwright_wait_seconds_count{kind="AwaitingHuman"}'] >= 1
         assert after['loopwright_wait_seconds_sum{kind="AwaitingHuman"}'] > 0
         assert after['loopwright_lifecycles_ended_total{state="rejected"}'] == 1
+        assert after['loopwright_lifecycle_seconds_count{state="rejected"}'] == 1
+        assert after['loopwright_lifecycle_seconds_sum{state="rejected"}'] > 0
+        assert "loopwright_lifecycle_success_ratio" not in before
+        assert after["loopwright_lifecycle_success_ratio"] == 0
         assert 'loopwright_lifecycles{state="needs-you"}' not in after
         assert after["lifecycle_restarts_count_total"] >= 1
         assert after['loopwright_http_refused_total{code="token"}'] == 1

@@ -1,0 +1,47 @@
+"""What is asked of a runner itself, and of no lifecycle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lifecycle.machine.events import PersonEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnerOrder(PersonEvent):
+    """Base of what is asked of a runner."""
+
+    @property
+    def verb(self) -> str:
+        """What is to be done, for the audit."""
+        return type(self).__name__
+
+    @property
+    def subject(self) -> str:
+        """What it is about, for the audit."""
+        return "runner"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullRequestOrder(RunnerOrder):
+    """Merge or close a pull request."""
+
+    action: str
+    number: int
+    along: bool = False
+    verify: bool = True
+
+    @property
+    def verb(self) -> str:
+        """What is to be done, as it is typed."""
+        return f"pr {self.action}"
+
+    @property
+    def subject(self) -> str:
+        """Which one."""
+        return f"pull request {self.number}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveriesOrder(RunnerOrder):
+    """Look for deliveries that wait to be worked on: some were put back, or came by hand."""
