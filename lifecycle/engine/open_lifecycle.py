@@ -1,17 +1,19 @@
 """Takes a task on, with a new record or the one that is there.
 
-Owns what a record says of task and agent. It must not run anything.
+Owns what a record says of task and agent, and which records are continued. Must not run anything.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from lifecycle.errors import ConflictingUpdateError
-from lifecycle.machine.states import Accepted, Queued
+from lifecycle.machine import events as on
+from lifecycle.machine.states import Accepted, AwaitingHuman, Queued, Reason, Rejected, Suspended
 from lifecycle.mask_values import masked
 from lifecycle.record import AgentLifecycle
+from lifecycle.result import ended
 from lifecycle.working_copy import MACHINE, LocalCopy, facts_of, load
 
 if TYPE_CHECKING:
@@ -50,6 +52,24 @@ async def case_of(
     facts = {**record.facts, **known, **_plan(shared, task), MACHINE: machine.machine_id}
     local.record = replace(record, facts=facts, **_shown(shared, task))
     return local
+
+
+def may_be_resumed(record: AgentLifecycle) -> bool:
+    """Tell whether a caller who runs it wants it to continue where it was given up or held.
+
+    Where the agent has all that it waits for, only a person's word is news: not another start.
+    """
+    state = record.work
+    if isinstance(state, Rejected):
+        return state.reason is not Reason.PERSON
+    waits = isinstance(state, AwaitingHuman) and not state.joined and ended(record) is not None
+    return waits or isinstance(state, Suspended)
+
+
+def only_starts(event: on.Event, record: AgentLifecycle) -> TypeGuard[on.ResumeRequested]:
+    """Tell whether a request may mean no more than that a loop without an owner is started."""
+    at_rest = isinstance(record.work, Suspended) or ended(record) is not None
+    return isinstance(event, on.ResumeRequested) and not at_rest
 
 
 def _fresh(
