@@ -269,7 +269,11 @@ async def test_what_is_asked_in_vain_is_refused_with_the_reason_logged_once_and_
             ("lifecycle_validation_failed", "pause_agent", "nobody"),
         ]
         assert "lifecycle_illegal_transition" not in {event for event, _ in found.reports}
-        refused = [each for each in await found.store.trail.read() if each.outcome == "refused"]
+        refused = [
+            each
+            for each in await found.store.trail.entries(limit=1000)
+            if each.outcome == "refused"
+        ]
         assert [(each.action, each.subject) for each in refused] == [
             ("suspend", agent), ("stop", agent), ("resume", agent), ("suspend", "nobody"),
         ]  # fmt: skip
