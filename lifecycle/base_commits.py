@@ -29,6 +29,8 @@ class StartingPoint:
     conflicts: tuple[str, ...] = ()
     """The files in which they do not."""
     why: str = ""
+    tasks: tuple[str, ...] = ()
+    """Tasks whose work it holds, and that nobody accepted yet."""
 
 
 class BaseCommits:
@@ -54,26 +56,30 @@ class BaseCommits:
         Work of dependencies that is completed but not accepted yet is built upon; several of them
         are joined first, as far as they go together.
         """
-        heads: list[str] = []
+        heads: dict[str, str] = {}
         for wanted in task.dependencies:
             record = await self.of_task(wanted)
             if record is not None and isinstance(record.work, Completed) and record.work.head:
-                heads.append(record.work.head)
+                heads[wanted] = record.work.head
         if not heads:
             return StartingPoint(task.base)
         message = f"Join the bases of {task.id}"
-        start, why = heads[0], ""
+        (first, start), *others = heads.items()
+        why, tasks = "", [first]
         apart: list[str] = []
         files: list[str] = []
-        for head in heads[1:]:
+        for wanted, head in others:
             joined = await self._branches.join((start, head), message=message)
             if joined.commit is not None:
                 start = joined.commit
+                tasks.append(wanted)
                 continue
             apart.append(head)
             files += joined.conflicts
             why = why or joined.reason
-        return StartingPoint(start, tuple(apart), tuple(dict.fromkeys(files)), why)
+        return StartingPoint(
+            start, tuple(apart), tuple(dict.fromkeys(files)), why, tasks=tuple(tasks)
+        )
 
     async def work_of(self, task_id: str, into: str) -> str:
         """Return the commit that brings the work of a completed task; nothing if there is none.

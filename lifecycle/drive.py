@@ -21,6 +21,7 @@ from lifecycle.machine import events as on
 from lifecycle.machine.states import Preparing, Spawning, Verifying, Wanted
 from lifecycle.machine.table import IllegalTransition, decide, rule_name
 from lifecycle.machine.values import changed
+from lifecycle.needs_person import in_vain, refusal
 from lifecycle.past import FULL_ATTEMPTS, MOST_SHOWN, PAST_BYTES, shortened, size, within
 from lifecycle.projection import onto_books, onto_ledger, onto_record
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect, Transaction
@@ -250,9 +251,14 @@ class Drive:
         try:
             step = decide(before, fact, policy)
         except IllegalTransition as problem:
-            return onto or Turn(fact=fact, before=before, state=before, refused=str(problem))
+            return onto or Turn(
+                fact=fact, before=before, state=before, refused=self._why_not(problem, fact)
+            )
         if not _matters(before, fact, step, answers=bool(effect_id)):
-            return onto or Turn(fact=fact, before=before, state=before)
+            vain = ""
+            if request_id and isinstance(fact, on.PersonEvent):
+                vain = in_vain(self.copy.agent_id, before, fact)
+            return onto or Turn(fact=fact, before=before, state=before, refused=vain)
         if onto is not None and onto.commit is not None:
             commit = self._with(onto.commit, before, fact, step)
             return replace(onto, state=commit.passed[-1], commit=commit)
@@ -260,6 +266,12 @@ class Drive:
         empty = Transaction(record=copy(self.copy.record), done=self.settled(), taken=taken)
         commit = self._with(empty, before, fact, step)
         return Turn(fact=fact, before=before, state=commit.passed[-1], commit=commit)
+
+    def _why_not(self, problem: IllegalTransition, fact: Event) -> str:
+        """Return a refusal; who asked for it gets it without the names of states and facts."""
+        if not isinstance(fact, on.PersonEvent):
+            return str(problem)
+        return refusal(self.copy.agent_id, problem.state, fact, problem.why)
 
     def committed(self, turn: Turn) -> None:
         """Bring the working copy in line with what is in the store now."""

@@ -1,5 +1,7 @@
 """Which lifecycles only a person can move on, what that person is asked, and what they type.
 
+Also why what they asked for is not done.
+
 Pure: reads a state and what is known beside it. Decides nothing about lifecycles.
 """
 
@@ -7,9 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lifecycle.machine import events as on
 from lifecycle.machine.rules.blocks import names_ci, open_words, tasks_of
-from lifecycle.machine.states import About, AwaitingHuman, Blocked, Suspended
-from lifecycle.state_words import commands_for
+from lifecycle.machine.states import (
+    ACTIVE,
+    About,
+    AwaitingHuman,
+    Blocked,
+    Suspended,
+    Wanted,
+    Working,
+)
+from lifecycle.state_words import NEEDS_YOU, commands_for, word_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,6 +30,20 @@ if TYPE_CHECKING:
 UNDECIDED = ("", "pending")
 """Verdicts of CI that are still to come."""
 _WORDS = 300
+_NEEDS: dict[type[on.PersonEvent], str] = {
+    on.Answered: "only an open question or a blocker can be answered",
+    on.Unblocked: "only one that is blocked, or waits for a merge, a task or a person, can be",
+    on.AcceptRequested: "only completed work can be accepted",
+    on.ResumeRequested: "there is nothing to resume",
+    on.Guided: "it is over, and no attempt follows",
+    on.RejectRequested: "accepted work is merged already; revert the merge with git",
+    on.PauseRequested: "there is nothing to pause",
+    on.StopRequested: "there is nothing to stop",
+    on.SummaryApproved: "no summary of it waits for approval",
+}
+"""What a request needs that the lifecycle does not have; a test names all of them."""
+_REPEATABLE = (on.AcceptRequested, on.RejectRequested)
+"""Requests whose sender has what they want when nothing is left to do."""
 
 
 def only_a_person(
@@ -76,3 +101,36 @@ def ways(agent_id: str, state: State) -> str:
     told = " or ".join(f"`loopwright {command.format(agent_id)}`" for command in commands)
     # Whatever reports events can end a block, too.
     return f"{told}, or notify() the loop" if isinstance(state, Blocked) else told
+
+
+def refusal(agent_id: str, state: State, event: on.PersonEvent, why: str = "") -> str:
+    """Say why a request is not possible: where the lifecycle stands, and what was needed."""
+    return f"{agent_id} {stands(state)}; {why or _NEEDS[type(event)]}"
+
+
+def in_vain(agent_id: str, state: State, event: on.PersonEvent) -> str:
+    """Say why a request that changes nothing is refused; nothing where it may be repeated."""
+    if isinstance(event, _REPEATABLE):
+        return ""
+    if not isinstance(event, (on.PauseRequested, on.StopRequested)):
+        return refusal(agent_id, state, event)
+    if isinstance(state, Suspended) or (isinstance(state, Working) and state.frozen):
+        again = f"continue with: loopwright resume {agent_id}"
+        return f"{agent_id} {stands(state)} already; {again}"
+    if not isinstance(state, ACTIVE):
+        return refusal(agent_id, state, event)
+    tally = state.tally
+    if tally.wanted is Wanted.REJECT:
+        held = "rejected"
+    else:
+        held = "stopped" if tally.wanted_stop else "paused"
+    return refusal(agent_id, state, event, f"it will be {held} after this attempt already")
+
+
+def stands(state: State) -> str:
+    """Return where a lifecycle stands, as the predicate of a sentence."""
+    word = word_for(state)
+    name = word if word == NEEDS_YOU else f"is {word}"
+    attempt = f" (attempt {state.tally.attempt})" if isinstance(state, ACTIVE) else ""
+    about = f" ({state.about})" if isinstance(state, AwaitingHuman) else ""
+    return f"{name}{attempt}{about}"

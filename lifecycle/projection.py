@@ -46,10 +46,8 @@ def onto_record(record: AgentLifecycle, event: Event, after: State) -> None:
             record.submission_summary = summary
             record.changed_files = list(files)
             record.error = None
-        case Rejected(reason=Reason.BUDGET, text=text):
-            record.error = text  # which says that it is a budget
         case Rejected(reason=reason, text=text):
-            record.error = f"{reason}: {text}"
+            record.error = text or str(reason)
         case AwaitingHuman(text=text, about=about):
             record.error = f"waits for a person ({about}): {text}"
         case PrPending(word=word):

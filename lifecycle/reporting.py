@@ -1,12 +1,14 @@
 """How a runner tells what it does: log events, and each decision after it is committed.
 
-Owns no sink: the builder of the loop says where log events go and who observes decisions. Must not
-decide anything or keep what was told.
+Owns the level of each event and the default log. Any other sink is the caller's: the builder of the
+loop says where log events go and who observes decisions. Must not decide anything or keep what was
+told.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,8 +16,50 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.record import AgentLifecycle
 
-_WARNINGS = ("_damaged", "_failed", "_illegal_transition", "_refused", "_short", "_small", "_gone")
-_ALSO = ("lifecycle_waits_for_person", "budget_unheld", "settings_proposed")
+DEBUG, INFO, WARNING, ERROR = "debug", "info", "warning", "error"
+LEVELS: dict[str, str] = {
+    "spawn_requested": DEBUG,
+    **dict.fromkeys(
+        (
+            "agent_entry_point_failed",
+            "agent_stop_failed",
+            "agent_supervision_failed",
+            "api_request_failed",
+            "api_server_failed",
+            "attendance_failed",
+            "authorization_refused",
+            "budget_unheld",
+            "cleanup_hook_failed",
+            "graceful_shutdown_timeout",
+            "hook_refused",
+            "hooks_problem",
+            "instance_record_failed",
+            "lifecycle_handout_not_kept",
+            "lifecycle_illegal_transition",
+            "lifecycle_loop_failed",
+            "lifecycle_record_damaged",
+            "lifecycle_recovery_failed",
+            "lifecycle_request_failed",
+            "lifecycle_requests_failed",
+            "lifecycle_state_gone",
+            "lifecycle_store_failed",
+            "lifecycle_validation_failed",
+            "lifecycle_waits_for_person",
+            "machine_short",
+            "machine_small",
+            "retention_failed",
+            "runner_order_failed",
+            "settings_proposed",
+            "settings_record_failed",
+            "spawn_rejected",
+            "supervisor_stop_failed",
+        ),
+        WARNING,
+    ),
+    "agent_crashed": ERROR,
+    "agent_initialization_failed": ERROR,
+}
+"""The level of each event; one that is not named here is `info`."""
 
 
 class Report(Protocol):
@@ -26,16 +70,26 @@ class Report(Protocol):
         ...
 
 
-def is_warning(event: str) -> bool:
-    """Tell whether somebody should look at this event."""
-    return event.endswith(_WARNINGS) or event in _ALSO
+def level_of(event: str) -> str:
+    """Return the level at which an event is logged."""
+    return LEVELS.get(event, INFO)
 
 
 def logged(event: str, /, **fields: object) -> None:
-    """Report to the standard library's log: people hear of what waits for them, and of faults."""
+    """Log an event where the caller's program keeps its log.
+
+    That is structlog where the program configured it, else the logger "loopwright" of the standard
+    library. Nothing goes to standard output unasked, as structlog without configuration would do.
+    """
+    structlog = sys.modules.get("structlog")
+    if structlog is not None and structlog.is_configured():
+        getattr(structlog.get_logger("loopwright"), level_of(event))(event, **fields)
+        return
+    level = logging.getLevelNamesMapping()[level_of(event).upper()]
     told = "; ".join(f"{name}: {value}" for name, value in fields.items())
-    level = logging.WARNING if is_warning(event) else logging.INFO
-    logging.getLogger("loopwright").log(level, "%s: %s", event, told)
+    logging.getLogger("loopwright").log(
+        level, "%s: %s", event, told, extra={"event": event, "fields": fields}
+    )
 
 
 def silent(event: str, /, **fields: object) -> None:

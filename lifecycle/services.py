@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lifecycle.clock import Clock
     from lifecycle.context.snapshot import ContextBuilder
     from lifecycle.launch.sandbox import SandboxPlanner
+    from lifecycle.machine.events import PersonEvent
     from lifecycle.paths import Paths
     from lifecycle.plan import PlanMark
     from lifecycle.ports import (
@@ -60,6 +61,10 @@ def pass_by(place: str) -> None:
 def _no_other_code(folder: Path, commands: tuple[str, ...]) -> tuple[ForeignCode, ...]:
     del folder, commands
     return ()
+
+
+def _unnoticed(agent_id: str, event: PersonEvent, reason: str) -> None:
+    del agent_id, event, reason
 
 
 class CommitWatch(Protocol):
@@ -103,6 +108,8 @@ class SharedServices:
     """Called when a watch is registered with the CI provider."""
     report: Report = silent
     """Where log events go."""
+    refused: Callable[[str, PersonEvent, str], None] = _unnoticed
+    """Called with what was asked of which lifecycle, and why it is not done."""
     one_machine: bool = True
     """No other machine works on this repository: what bears another name is of an earlier life of
     this one, as of a container that was recreated."""

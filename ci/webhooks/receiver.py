@@ -6,6 +6,7 @@ Owns the order of the checks and what of a request is stored. Must not act on a 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_BODY = 25 * 2**20
 """Bytes; what forges send at most."""
+STORED_WITHIN = 4.0
+"""Seconds; then the sender is told to send it again. Forges hang up after ten."""
 _HEADERS = frozenset({"content-type", "user-agent"})
 """Stored for every sender, beside its own; never a signature, a token or a cookie."""
 _HEADER_LIMIT = 500
@@ -45,7 +48,11 @@ class Receipt:
 
 
 class Receiver:
-    """Checks and stores deliveries; a delivery answered with 202 survives a crash."""
+    """Checks and stores deliveries; a delivery answered with 202 survives a crash.
+
+    One that takes too long to store is answered with 503. Should it be stored after that, it is
+    processed; when it is sent again, it is known by its key.
+    """
 
     def __init__(
         self,
@@ -54,11 +61,14 @@ class Receiver:
         secrets: Mapping[str, Callable[[], tuple[str, ...]]],
         now: Callable[[], float],
         wake: Callable[[], None],
+        within: float = STORED_WITHIN,
     ) -> None:
         self._deliveries = deliveries
         self._secrets = secrets
         self._now = now
         self._wake = wake
+        self._within = within
+        self._storing: set[asyncio.Task[bool]] = set()
 
     async def take(self, provider: str, headers: Mapping[str, str], raw: bytes) -> Receipt:
         """Check a request and store it."""
@@ -97,17 +107,34 @@ class Receiver:
 
     async def _keep(self, delivery: Delivery) -> Receipt:
         key = delivery.key
+        storing = asyncio.get_running_loop().create_task(self._stored(delivery))
+        self._storing.add(storing)
+        storing.add_done_callback(self._forget)
+        await asyncio.wait((storing,), timeout=self._within)
+        if not storing.done():
+            reason = f"{key} could not be stored within {self._within:g} s; its sender knows"
+            return Receipt(503, "it cannot be stored now: send it again", key, reason=reason)
         try:
-            fresh = await self._deliveries.add(delivery)
+            fresh = storing.result()
         except Exception as problem:  # noqa: BLE001  # whatever fails in the store: not stored means not accepted
             reason = f"{key} could not be stored ({type(problem).__name__}: {problem})"
             return Receipt(503, "it cannot be stored now: send it again", key, reason=reason)
         if not fresh:
             return Receipt(202, "known already", key)
-        self._wake()
         if delivery.state is DeliveryState.BROKEN:
             return Receipt(202, f"kept, but {delivery.outcome}", key, fresh=True)
         return Receipt(202, "kept", key, fresh=True)
+
+    async def _stored(self, delivery: Delivery) -> bool:
+        fresh = await self._deliveries.add(delivery)
+        if fresh:
+            self._wake()
+        return fresh
+
+    def _forget(self, storing: asyncio.Task[bool]) -> None:
+        self._storing.discard(storing)
+        if not storing.cancelled():
+            storing.exception()  # its sender was told that it is not stored
 
 
 def too_large(provider: str) -> Receipt:

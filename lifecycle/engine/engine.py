@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from lifecycle.base_commits import is_done
 from lifecycle.engine.dependents import goes_no_further, known_ends, settled, waited_for
-from lifecycle.engine.open_lifecycle import case_of
+from lifecycle.engine.open_lifecycle import case_of, may_be_resumed, only_starts
+from lifecycle.engine.operation_log import OperationLog
 from lifecycle.engine.recovery import end_strays, learn_completed, recover
 from lifecycle.engine.requests import RequestPoller
 from lifecycle.engine.retention import Retention
@@ -29,15 +30,8 @@ from lifecycle.errors import (
 from lifecycle.judging.merge import in_base
 from lifecycle.machine import events as on
 from lifecycle.machine.rules.blocks import waits_for
-from lifecycle.machine.states import (
-    Accepted,
-    AgentState,
-    AwaitingHuman,
-    Completed,
-    Reason,
-    Rejected,
-    Suspended,
-)
+from lifecycle.machine.runner_orders import OperationNote
+from lifecycle.machine.states import Accepted, AgentState, Completed, Rejected
 from lifecycle.mask_values import masked
 from lifecycle.owner.owner import Owner
 from lifecycle.perform.performer import Performer
@@ -81,6 +75,8 @@ class LocalEngine:
         """Requests for lifecycles that nobody runs, while they are carried out."""
         self._retention = Retention(machine, self._claim)
         self.turns = TurnPauses(self.shared, self.emit)
+        self.operations = OperationLog(self.shared, lambda: self.turns.number)
+        self.inbox.serve(OperationNote, self.noted)
         self.revive: Callable[[AgentLifecycle], None] | None = None
         """Called with a record that a person's request made runnable and that nobody runs."""
         self.abandon: Callable[[], None] = _nothing
@@ -176,7 +172,7 @@ class LocalEngine:
         try:
             if self._draining:
                 owner.drain()
-            elif resume and _may_be_resumed(local.record):
+            elif resume and may_be_resumed(local.record):
                 owner.emit(on.ResumeRequested(at=self.shared.clock.now(), by="run"))
             for fact in await known_ends(self.shared, owner.state):
                 owner.emit(fact)
@@ -273,9 +269,16 @@ class LocalEngine:
         record = await store.get(agent_id)
         problem = await self._refusal(agent_id, record, event)
         if problem or record is None:
+            if isinstance(event, on.PersonEvent):
+                self.shared.refused(agent_id, event, problem)
             await store.answer_request(request, problem)
             return
         owner = Owner(await load(store, record), self.shared, self.performer)
+        if self.revive is not None and only_starts(event, record) and not owner.is_news(event):
+            self.operations.done(agent_id, event)
+            await store.answer_request(request)
+            self.revive(record)
+            return
         owner.drain()
         owner.emit(event, request_id=request)
         await owner.run()
@@ -424,18 +427,14 @@ class LocalEngine:
                     "lifecycle_request_failed", agent_id=agent_id, reason=str(problem)
                 )
 
+    async def noted(self, note: OperationNote) -> tuple[str, str]:
+        """Log what a command did by itself, and start what it added."""
+        self.operations.note(note)
+        added = await self.shared.store.get(note.resolved_name) if note.resolved_name else None
+        if added is not None and self.revive is not None and ended(added) is None:
+            self.revive(added)
+        return "", ""
+
 
 def _nothing() -> None:
     pass
-
-
-def _may_be_resumed(record: AgentLifecycle) -> bool:
-    """The caller wants it to continue where it was given up or held.
-
-    Where the agent has all that it waits for, only a person's word is news: not another start.
-    """
-    state = record.work
-    if isinstance(state, Rejected):
-        return state.reason is not Reason.PERSON
-    waits = isinstance(state, AwaitingHuman) and not state.joined and ended(record) is not None
-    return waits or isinstance(state, Suspended)

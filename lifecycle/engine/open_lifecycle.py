@@ -1,6 +1,6 @@
 """Takes a task on, with a new record or the one that is there.
 
-Owns what a record says of task and agent. It must not run anything.
+Owns what a record says of task and agent, and which records are continued. Must not run anything.
 """
 
 from __future__ import annotations
@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from lifecycle.engine.retention import digest_of
 from lifecycle.errors import ConflictingUpdateError
-from lifecycle.machine.states import Accepted, Queued
+from lifecycle.machine import events as on
+from lifecycle.machine.states import Accepted, AwaitingHuman, Queued, Reason, Rejected, Suspended
 from lifecycle.mask_values import masked
 from lifecycle.perform.removal import remove_all
 from lifecycle.plan import plan_of
 from lifecycle.record import AgentLifecycle, AgentState, Filter
+from lifecycle.result import ended
 from lifecycle.working_copy import MACHINE, LocalCopy, facts_of, load
 
 if TYPE_CHECKING:
@@ -121,6 +123,24 @@ async def _next(
 def _move(folder: Path, to: Path) -> None:
     with suppress(FileNotFoundError):
         folder.rename(to)
+
+
+def may_be_resumed(record: AgentLifecycle) -> bool:
+    """Tell whether a caller who runs it wants it to continue where it was given up or held.
+
+    Where the agent has all that it waits for, only a person's word is news: not another start.
+    """
+    state = record.work
+    if isinstance(state, Rejected):
+        return state.reason is not Reason.PERSON
+    waits = isinstance(state, AwaitingHuman) and not state.joined and ended(record) is not None
+    return waits or isinstance(state, Suspended)
+
+
+def only_starts(event: on.Event, record: AgentLifecycle) -> TypeGuard[on.ResumeRequested]:
+    """Tell whether a request may mean no more than that a loop without an owner is started."""
+    at_rest = isinstance(record.work, Suspended) or ended(record) is not None
+    return isinstance(event, on.ResumeRequested) and not at_rest
 
 
 def _fresh(

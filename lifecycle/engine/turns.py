@@ -67,12 +67,6 @@ class TurnPauses:
         fact, state = news.fact, news.record.work
         if isinstance(fact, on.Admitted):
             self._pass()
-        if isinstance(fact, on.PauseRequested) and is_held(state):
-            self._log("pause_agent", news.agent_id, auto_resume_turns=fact.turns or None)
-        elif isinstance(fact, on.ResumeRequested) or (
-            isinstance(fact, on.TurnPassed) and not is_held(state)
-        ):
-            self._log("resume_agent", news.agent_id)
         if isinstance(fact, on.PersonEvent | on.TurnPassed):
             self.owned(news.agent_id, state)
 
@@ -84,15 +78,6 @@ class TurnPauses:
             each()
         self._disarm()
         self._arm()
-
-    def _log(self, operation: str, agent_id: str, **fields: object) -> None:
-        self._shared.report(
-            "lifecycle_operation",
-            operation=operation,
-            agent_name=agent_id,
-            **fields,
-            turn=self.number,
-        )
 
     def _arm(self) -> None:
         """Let a turn pass later, if somebody waits for it and none comes before."""

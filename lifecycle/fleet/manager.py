@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from lifecycle.reporting import logged
+
 if TYPE_CHECKING:
     from collections.abc import Container, MutableMapping, MutableSet
 
@@ -71,11 +73,11 @@ class LifecycleValidator:
         self.max_agents = max_agents
 
     def validate_add(
-        self, name: str, initial_state: object, state: PopulationState[Any]
+        self, name: object, initial_state: object, state: PopulationState[Any]
     ) -> ValidationResult:
         """Tell whether one more agent may be added."""
-        if not name:
-            return _no("an agent's name must not be empty")
+        if not isinstance(name, str) or not name:
+            return _no(f"an agent's name must be a text that is not empty, not {name!r}")
         if not isinstance(initial_state, Mapping):
             return _no(f"the initial state of {name!r} must be a dict, not {initial_state!r}")
         count = len(state.agents)
@@ -86,15 +88,15 @@ class LifecycleValidator:
             )
         return _VALID
 
-    def validate_remove(self, name: str, state: PopulationState[Any]) -> ValidationResult:
+    def validate_remove(self, name: object, state: PopulationState[Any]) -> ValidationResult:
         """Tell whether an agent may be removed."""
-        return _VALID if name in state.agents else _unknown(name)
+        return _VALID if _has(state, name) else _unknown(name)
 
     def validate_pause(
-        self, name: str, auto_resume_turns: object, state: PopulationState[Any]
+        self, name: object, auto_resume_turns: object, state: PopulationState[Any]
     ) -> ValidationResult:
         """Tell whether an agent may be paused, for so many turns."""
-        if name not in state.agents:
+        if not _has(state, name):
             return _unknown(name)
         if name in state.paused_agents:
             return _no(f"agent {name!r} is already paused")
@@ -108,9 +110,9 @@ class LifecycleValidator:
             )
         return _VALID
 
-    def validate_resume(self, name: str, state: PopulationState[Any]) -> ValidationResult:
+    def validate_resume(self, name: object, state: PopulationState[Any]) -> ValidationResult:
         """Tell whether an agent may be resumed."""
-        if name not in state.agents:
+        if not _has(state, name):
             return _unknown(name)
         return _VALID if name in state.paused_agents else _no(f"agent {name!r} is not paused")
 
@@ -153,6 +155,12 @@ class Logger(Protocol):
         ...
 
 
+class _DefaultLogger:
+    """Logs where the caller's program keeps its log."""
+
+    info = warning = staticmethod(logged)
+
+
 class LifecycleManager:
     """Adds, removes, pauses and resumes agents in the state it is given; refusals change nothing.
 
@@ -169,7 +177,7 @@ class LifecycleManager:
     ) -> None:
         self.validator = validator or LifecycleValidator()
         self.pause_tracker = pause_tracker or PauseTracker()
-        self.logger: Logger = logger or _structlog()
+        self.logger: Logger = logger or _DefaultLogger()
 
     def add_agent(
         self, name: str, agent: A, initial_state: Mapping[str, Any], state: PopulationState[A]
@@ -253,11 +261,8 @@ def free_name(name: str, taken: Container[str]) -> str:
     return free
 
 
-def _structlog() -> Logger:
-    import structlog  # noqa: PLC0415  # slow to import, and not needed with a logger
-
-    logger: Logger = structlog.get_logger(__name__)
-    return logger
+def _has(state: PopulationState[Any], name: object) -> bool:
+    return isinstance(name, str) and name in state.agents
 
 
 def _no(reason: str) -> ValidationResult:

@@ -84,6 +84,8 @@ class WorkspaceReady(AttemptEvent):
     """Of how they failed then; see `GatesFinished`."""
     merge: tuple[str, ...] = ()
     """Commits of dependencies that do not go together with it and are to be merged first."""
+    on_top_of: tuple[str, ...] = ()
+    """Tasks whose work it builds on, and that nobody accepted yet."""
     notes: tuple[str, ...] = ()
 
 

@@ -179,6 +179,8 @@ class PersonEvent(Event):
     """Base of what people ask for."""
 
     by: str = ""
+    why: str = ""
+    """The reason, kept with the request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,8 +245,6 @@ class AcceptRequested(PersonEvent):
 @dataclass(frozen=True, kw_only=True)
 class RejectRequested(PersonEvent):
     """A person does not want the work."""
-
-    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

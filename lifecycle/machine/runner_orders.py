@@ -45,3 +45,25 @@ class PullRequestOrder(RunnerOrder):
 @dataclass(frozen=True, kw_only=True)
 class DeliveriesOrder(RunnerOrder):
     """Look for deliveries that wait to be worked on: some were put back, or came by hand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationNote(RunnerOrder):
+    """What a command did, or refused, before any lifecycle could know of it.
+
+    The runner logs it, and starts what was added.
+    """
+
+    operation: str
+    """As it is logged: `add_agent`, `pause_agent`."""
+    agent_name: str
+    """As it was typed."""
+    resolved_name: str = ""
+    """The id of the agent that was added."""
+    refused: str = ""
+    """Why it was not done."""
+
+    @property
+    def subject(self) -> str:
+        """Which agent."""
+        return self.resolved_name or self.agent_name

@@ -36,7 +36,7 @@ class IllegalTransition(Exception):  # noqa: N818  # the word the design uses fo
     """Nobody expected this fact in this state, or it cannot be granted; nothing was changed."""
 
     def __init__(self, state: State, event: Event, why: str = "") -> None:
-        self.state, self.event = state, event
+        self.state, self.event, self.why = state, event, why
         name = f"{type(event).__name__} is not possible while {type(state).__name__}"
         super().__init__(f"{name}: {why}" if why else name)
 

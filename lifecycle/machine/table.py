@@ -320,7 +320,7 @@ def _within_suspension(state: Suspended, event: Event, policy: Policy) -> Step:
     try:
         step = decide(state.inner, changed(event, at=state.since), policy)
     except IllegalTransition as refusal:
-        raise IllegalTransition(state, event) from refusal
+        raise IllegalTransition(state, event, refusal.why) from refusal
     if step.late or isinstance(step.state, Rejected):
         return changed(step, state=state) if step.late else step
     return Step(suspend(step.state, state.since, stopped=state.stopped), step.effects)

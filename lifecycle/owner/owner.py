@@ -131,6 +131,10 @@ class Owner:
             self._effects.cancel(settling=False)
         self._inbox.wake()
 
+    def is_news(self, event: Event) -> bool:
+        """Tell whether a fact would change anything, or be refused."""
+        return self._drive.is_news(event, self._policy())
+
     async def answered(self, request_id: int) -> None:
         """Wait until a request that was told is dealt with, or this owner is over."""
         await self._inbox.dealt_with(request_id)
@@ -183,7 +187,7 @@ class Owner:
             await self._settle(turn)
         else:
             if turn.refused:
-                self._report("lifecycle_illegal_transition", reason=turn.refused)
+                self._tell_refusal(turn)
             await self._answer(item.request_id, turn.refused)
         if not turn.refused:
             self._wakeups.rest(self.state)
@@ -270,6 +274,12 @@ class Owner:
                     self._report("lifecycle_store_recovered")
                 return
 
+    def _tell_refusal(self, turn: Turn) -> None:
+        if isinstance(turn.fact, on.PersonEvent):
+            self._shared.refused(self.local.agent_id, turn.fact, turn.refused)
+        else:
+            self._report("lifecycle_illegal_transition", reason=turn.refused)
+
     def _report(self, event: str, **fields: object) -> None:
         self._shared.report(event, agent_id=self.local.agent_id, **fields)
 
@@ -335,7 +345,7 @@ class Owner:
     def _found(self, event: Event) -> None:
         """Take what a look found, unless it is nothing new."""
         event = masked(event, self._shared.masker)
-        if self._drive.is_news(event, self._policy()):
+        if self.is_news(event):
             self.emit(event)
 
     # --- beginning and end --------------------------------------------------------------------

@@ -201,6 +201,7 @@ class Performer:
             digest=digest,
             notes=workspace.notes,
             merge=start.merge,
+            on_top_of=start.tasks,
         )
 
     def _apart(self, local: LocalCopy, attempt: int, start: StartingPoint) -> Event:

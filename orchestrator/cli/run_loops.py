@@ -24,7 +24,7 @@ from orchestrator import wiring
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import SettingsReader
 from orchestrator.control.people_only import require_person
-from orchestrator.runner.log import RunnerLog
+from orchestrator.control.runner_log import RunnerLog
 from orchestrator.runner.notices import Troubles
 from orchestrator.runner.providers import ProviderInputs, make_providers
 from orchestrator.runner.session import run_session
@@ -130,7 +130,7 @@ async def loop_through(
             who=who,
             provider=providers.provider,
             remote=providers.remote,
-            observers=(log.observer, view.news),
+            observers=(view.news,),
             report=Troubles(log.report, view.note).report,
             environ=context.environ,
             masker=masker,

@@ -25,7 +25,7 @@ from lifecycle.machine.states import (
 from orchestrator.config.settings import load_settings
 from orchestrator.control import requests
 from orchestrator.control.open_store import known, runner_of, store_of
-from orchestrator.control.outcomes import CommandEffect, OperatorOutcome, outcome_of, refusal_of
+from orchestrator.control.outcomes import CommandEffect, OperatorOutcome, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -51,7 +51,10 @@ class OperatorCommand:
     verb: str
     agent_id: str
     text: str = ""
+    """What is said to the agent."""
     by: str = ""
+    why: str = ""
+    """The reason, for the record."""
     wait_s: float = 10.0
     settle_s: float | None = None
     """Seconds to wait for what follows from it; by default as long as for the answer."""
@@ -68,24 +71,26 @@ class OperatorCommand:
 
     def event(self, at: float) -> on.PersonEvent:  # noqa: PLR0911  # one line per verb reads best
         """Return the fact it becomes."""
-        by, text = self.by, self.text
+        by, text, why = self.by, self.text, self.why
         match self.verb:
             case "pause":
-                return on.PauseRequested(at=at, by=by, now=self.now, turns=self.turns)
+                return on.PauseRequested(at=at, by=by, why=why, now=self.now, turns=self.turns)
             case "resume":
-                return on.ResumeRequested(at=at, by=by)
+                return on.ResumeRequested(at=at, by=by, why=why)
             case "stop":
-                return on.StopRequested(at=at, by=by, pause=True)
+                return on.StopRequested(at=at, by=by, why=why, pause=True)
             case "guide":
                 return on.Guided(at=at, by=by, text=text)
             case "unblock":
-                return on.Unblocked(at=at, by=by, note=text)
+                return on.Unblocked(at=at, by=by, why=why, note=text)
             case "answer":
                 return on.Answered(at=at, by=by, text=text)
             case "accept":
-                return on.AcceptRequested(at=at, by=by, along=self.along, verify=self.verify)
+                return on.AcceptRequested(
+                    at=at, by=by, why=why, along=self.along, verify=self.verify
+                )
             case _:
-                return on.RejectRequested(at=at, by=by, why=text)
+                return on.RejectRequested(at=at, by=by, why=why)
 
 
 async def steer(repo: Path, command: OperatorCommand) -> OperatorOutcome:
@@ -93,23 +98,23 @@ async def steer(repo: Path, command: OperatorCommand) -> OperatorOutcome:
     settings = load_settings(repo, environ=os.environ)
     event = command.event(requests.now())
     async with store_of(repo) as store:
-        before = await known(store, command.agent_id, repo)
-        lacks_words(command, before)
+        try:
+            before = await known(store, command.agent_id, repo)
+            lacks_words(command, before)
+        except LifecycleError as refusal:
+            await requests.refuse(
+                repo, store, command.agent_id, event, str(refusal), settings=settings
+            )
+            raise
         runner = runner_of(repo)
         command = replace(command, agent_id=before.agent_id)
-        try:
-            async with telling(command, settings):
-                await requests.send(
-                    repo, command.agent_id, event, wait_s=command.wait_s, settings=settings
-                )
-                record = await settled_after(
-                    store, command, event, runs=lambda: runner_of(repo) is not None
-                )
-        except requests.UnansweredError:
-            raise
-        except LifecycleError as refusal:
-            present = await store.get(command.agent_id) or before
-            raise refusal_of(command.verb, present, refusal) from refusal
+        async with telling(command, settings):
+            await requests.send(
+                repo, command.agent_id, event, wait_s=command.wait_s, settings=settings
+            )
+            record = await settled_after(
+                store, command, event, runs=lambda: runner_of(repo) is not None
+            )
         changed = await took_effect(store, command.agent_id, event)
         left = await left_behind(store, command.agent_id) if changed else ""
         apart = (

@@ -60,7 +60,7 @@ class LoopCommands:
 
     async def stop(self, agent_id: str, reason: str, actor: Actor) -> None:
         """End the attempt under way, keep its work, and start no other."""
-        await self._ask("stop", agent_id, actor, text=reason)
+        await self._ask("stop", agent_id, actor, why=reason)
 
     async def suspend(self, agent_id: str, actor: Actor) -> None:
         """Hold the process of the attempt under way still."""
@@ -71,10 +71,10 @@ class LoopCommands:
         await self._ask("resume", agent_id, actor)
 
     async def _ask(
-        self, verb: str, agent_id: str, actor: Actor, *, text: str = "", now: bool = False
+        self, verb: str, agent_id: str, actor: Actor, *, why: str = "", now: bool = False
     ) -> None:
         command = commands.OperatorCommand(
-            verb=verb, agent_id=agent_id, by=actor.name, text=text, now=now, wait_s=self.wait_s
+            verb=verb, agent_id=agent_id, by=actor.name, why=why, now=now, wait_s=self.wait_s
         )
         try:
             await commands.steer(self.repo, command)

@@ -8,18 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.errors import LifecycleError
 from lifecycle.machine.states import (
     ACTIVE,
     Accepted,
-    AwaitingHuman,
     Completed,
     Rejected,
     State,
     Suspended,
     Working,
 )
-from lifecycle.state_words import NEEDS_YOU, PAUSED, QUEUED, WAITING, spelled, word_for, word_on
+from lifecycle.needs_person import stands
+from lifecycle.state_words import PAUSED, QUEUED, WAITING, spelled, word_for, word_on
 from orchestrator.terminal import exits
 from runtime.errors import GitError
 from runtime.git.git import Git
@@ -32,16 +31,6 @@ if TYPE_CHECKING:
 
 NOT_TOGETHER = ("both changed", "is red")
 """Words of a refused merge that an agent can resolve; any other is for a person."""
-NEEDS = {
-    "answer": "only an open question or a blocker can be answered",
-    "unblock": "only one that is blocked, or waits for a merge, a task or a person, can be",
-    "accept": "only completed work can be accepted",
-    "resume": "there is nothing to resume",
-    "guide": "it is over, and no attempt follows",
-    "reject": "accepted work is merged already; revert the merge with git",
-    "pause": "there is nothing to pause",
-    "stop": "there is nothing to stop",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +45,7 @@ class OperatorOutcome:
     record_state: str
     exit_code: int = exits.COMPLETE
     changed: bool = True
-    """Whether it changed anything; asking twice does not."""
+    """Whether it changed anything; to accept or reject twice does not."""
     details: dict[str, Any] = field(default_factory=dict)
     hint: str = ""
     """What to do next."""
@@ -185,31 +174,27 @@ def _held(effect: CommandEffect) -> OperatorOutcome:
     work = effect.work
     if isinstance(work, Suspended):
         again = f"; continue with: loopwright resume {effect.record.agent_id}"
-        return effect.outcome(f"{word_for(work)}{'' if effect.changed else ' already'}{again}")
+        return effect.outcome(f"{word_for(work)}{again}")
+    if not isinstance(work, ACTIVE):  # it has moved on since
+        return effect.outcome(f"it {stands(work)}" if work is not None else "it is over")
+    attempt = work.tally.attempt
     if isinstance(work, Working) and work.frozen and effect.now:
-        frozen = "is frozen" if effect.changed else "is frozen already"
         again = f"loopwright resume {effect.record.agent_id}"
-        return effect.outcome(f"attempt {work.tally.attempt} {frozen}; continue with: {again}")
-    if isinstance(work, ACTIVE) and effect.changed:
-        attempt = work.tally.attempt
-        if effect.verb == "stop":
-            return effect.outcome(f"attempt {attempt} is being ended, then it is stopped")
-        if effect.now:
-            return effect.outcome(
-                f"will be paused after attempt {attempt}; nothing was frozen: its agent is not "
-                "running at the moment"
-            )
-        return effect.outcome(f"will be {PAUSED} after attempt {attempt}")
-    return effect.outcome(f"nothing to {effect.verb}: it {_stands(work)}", changed=False)
+        return effect.outcome(f"attempt {attempt} is frozen; continue with: {again}")
+    if effect.verb == "stop":
+        return effect.outcome(f"attempt {attempt} is being ended, then it is stopped")
+    if effect.now:
+        return effect.outcome(
+            f"will be paused after attempt {attempt}; nothing was frozen: its agent is not "
+            "running at the moment"
+        )
+    return effect.outcome(f"will be {PAUSED} after attempt {attempt}")
 
 
 def _moved(effect: CommandEffect) -> OperatorOutcome:
     verb, work = effect.verb, effect.work
     if not effect.changed:
-        why = NEEDS[verb] if verb != "resume" else f"nothing to resume: it {_stands(work)}"
-        if verb == "resume":
-            return effect.outcome(why)
-        raise LifecycleError(f"{effect.record.agent_id} {_stands(work)}; {why}")
+        return effect.outcome(f"its loop is started again by the live runner ({effect.who})")
     done = {"resume": "resumed", "guide": "noted for the next attempt", "unblock": "unblocked",
             "answer": "answered"}[verb]  # fmt: skip
     if verb == "guide" and isinstance(effect.before.work, Completed):
@@ -229,25 +214,6 @@ def _then(effect: CommandEffect) -> str:
     if effect.who:
         return f"; the live runner ({effect.who}) does not run it: run `loopwright up` after that"
     return "; start it with: loopwright up"
-
-
-def _stands(work: State | None) -> str:
-    if work is None:
-        return "is not driven by a loop"
-    word = word_for(work)
-    name = word if word == NEEDS_YOU else f"is {word}"
-    attempt = f" (attempt {work.tally.attempt})" if isinstance(work, ACTIVE) else ""
-    about = f" ({work.about})" if isinstance(work, AwaitingHuman) else ""
-    return f"{name}{attempt}{about}"
-
-
-def refusal_of(verb: str, record: AgentLifecycle, refusal: LifecycleError) -> LifecycleError:
-    """Return a refusal in words for people, without names of states."""
-    if "is not possible while" not in str(refusal):
-        return refusal
-    # What was given up can be resumed, once the limit that the machine names is raised.
-    why = str(refusal).partition(f" is not possible while {Rejected.__name__}: ")[2]
-    return LifecycleError(f"{record.agent_id} {_stands(record.work)}; {why or NEEDS[verb]}")
 
 
 async def saved_refs(repo: Path, agent_id: str) -> tuple[str, ...]:

@@ -8,25 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
+from lifecycle.engine.operation_log import OPERATIONS, write_note
 from lifecycle.errors import LifecycleError, RepositoryBusyError
+from lifecycle.machine.runner_orders import OperationNote
 from lifecycle.mask_values import masked
+from lifecycle.paths import Paths
 from lifecycle.record import Reply
 from lifecycle.settings import Settings
+from lifecycle.store.rows.audit import action_of
 from orchestrator import wiring
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.control.open_store import known, runner_of, store_of
+from orchestrator.control.runner_log import RunnerLog
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from lifecycle.machine.events import Event
+    from lifecycle.machine.events import Event, PersonEvent
     from lifecycle.store.sqlite.store import SqliteStore
+    from runtime.masking.masker import Masker
 
 LOOK_EVERY = 0.05
 """Seconds between two looks for a runner's answer."""
@@ -65,6 +72,39 @@ async def send(
         )
         if reply.problem:
             raise LifecycleError(reply.problem)
+
+
+async def refuse(  # noqa: PLR0913  # the last by name
+    repo: Path,
+    store: SqliteStore,
+    agent_id: str,
+    event: PersonEvent,
+    reason: str,
+    *,
+    settings: Settings,
+) -> None:
+    """Record and log a request that is refused before any lifecycle could know of it."""
+    masker = masker_of(os.environ, settings.pass_env)
+    await Audit(store.trail, now=now, masker=masker).record(
+        action_of(event), event.by or "somebody", agent_id, "refused", reason
+    )
+    note = OperationNote(
+        at=event.at,
+        by=event.by,
+        operation=OPERATIONS[type(event)],
+        agent_name=agent_id,
+        refused=reason,
+    )
+    await leave_note(repo, store, note, masker)
+
+
+async def leave_note(repo: Path, store: SqliteStore, note: OperationNote, masker: Masker) -> None:
+    """Have the live runner log what a command did by itself; without one, log it here."""
+    if runner_of(repo) is not None:
+        await store.ask(None, masked(note, masker))
+        return
+    with closing(RunnerLog(Paths.of(repo).root, now=now, masker=masker)) as log:
+        write_note(log.report, note, turn=0)
 
 
 async def answer_to(  # noqa: PLR0913  # the last by name
@@ -106,15 +146,23 @@ async def answer_to(  # noqa: PLR0913  # the last by name
 async def _apply(
     repo: Path, agent_id: str, event: Event, request: int | None, settings: Settings
 ) -> None:
-    loop = wiring.build(repo, settings=lambda: settings, who=f"a request for {agent_id}")
-    async with loop.opened() as engine:
-        if request is not None:
-            outcome = await engine.shared.store.request_outcome(request)
-            if outcome is not None:
-                if outcome:
-                    raise LifecycleError(outcome)
-                return
-        await engine.ask(agent_id, event, request=request)
+    masker = masker_of(os.environ, settings.pass_env)
+    with closing(RunnerLog(Paths.of(repo).root, now=now, masker=masker)) as log:
+        loop = wiring.build(
+            repo,
+            settings=lambda: settings,
+            who=f"a request for {agent_id}",
+            report=log.report,
+            masker=masker,
+        )
+        async with loop.opened() as engine:
+            if request is not None:
+                outcome = await engine.shared.store.request_outcome(request)
+                if outcome is not None:
+                    if outcome:
+                        raise LifecycleError(outcome)
+                    return
+            await engine.ask(agent_id, event, request=request)
 
 
 def now() -> float:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.admission.unenforceable_budgets import require_counted
 from lifecycle.audit import Audit
+from lifecycle.engine.operation_log import ADD
 from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.fleet.manager import LifecycleValidator, Population, free_name
-from lifecycle.machine import events as on
+from lifecycle.machine.runner_orders import OperationNote
 from lifecycle.machine.states import Completed, Queued
 from lifecycle.mask_values import masked, refuse_markers
 from lifecycle.paths import Paths
@@ -33,7 +34,7 @@ from orchestrator.runner.job_selection import free_task_id, names, startable, st
 from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
     from lifecycle.settings import Settings
@@ -71,21 +72,31 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
     async with await SqliteStore.open(paths.database) as store:
         masker = masker_of(os.environ, settings.pass_env)
         audit = Audit(store.trail, now=requests.now, masker=masker)
-        record = await add_recorded(store, audit, repo, addition, settings)
+
+        async def noted(note: OperationNote) -> None:
+            await requests.leave_note(repo, store, note, masker)
+
+        record = await add_recorded(store, audit, repo, addition, settings, noted=noted)
         runner = runner_of(repo)
-        if runner is not None:
-            # It changes nothing, but makes a live runner start it.
-            event = on.ResumeRequested(at=requests.now(), by=addition.by)
-            await store.ask(record.agent_id, event)
         who = "" if runner is None else str(runner.get("who") or "another runner")
         return Added(record.agent_id, record.task_id, who)
 
 
-async def add_recorded(
-    store: SqliteStore, audit: Audit, repo: Path, addition: Addition, settings: Settings
+async def add_recorded(  # noqa: PLR0913  # the last by name
+    store: SqliteStore,
+    audit: Audit,
+    repo: Path,
+    addition: Addition,
+    settings: Settings,
+    *,
+    noted: Callable[[OperationNote], Awaitable[object]],
 ) -> AgentLifecycle:
-    """Write the record of an addition, and in the audit who asked for it and what was decided."""
+    """Write the record of an addition, and in the audit who asked for it and what was decided.
+
+    `noted` logs it, and has a live runner start it.
+    """
     by, name = addition.by or "somebody", addition.name or addition.text
+    note = OperationNote(at=requests.now(), by=addition.by, operation=ADD, agent_name=name)
     if addition.base is not None:
         await startable_from(repo, addition.base)
     try:
@@ -93,8 +104,12 @@ async def add_recorded(
             record = await _added_as(store, addition, settings)
     except LifecycleError as refusal:
         await audit.record("add", by, name, "refused", str(refusal))
+        await noted(replace(note, refused=str(refusal)))
         raise
     await audit.record("add", by, record.agent_id, "done", record.task)
+    await noted(
+        replace(note, agent_name=addition.name or record.agent_id, resolved_name=record.agent_id)
+    )
     return record
 
 

@@ -202,7 +202,7 @@ class Service:
             return None
         if record is None and result is not None:
             # Accepted long ago, and retired just now.
-            self.ending.settled(agent_id, result, kept=self._keeps)
+            self.ending.settled(agent_id, result, record, kept=self._keeps)
             return None
         if record is None:
             self.ending.defects[agent_id] = f"{problem or 'its record is gone'}"
@@ -215,7 +215,7 @@ class Service:
             self.ending.defects[agent_id] = text
             result = broken(record, text)
             self._view.note(f"its loop ended with an internal error: {text}", agent_id)
-        self.ending.settled(agent_id, result, kept=self._keeps)
+        self.ending.settled(agent_id, result, record, kept=self._keeps)
         self._view.over(record)
         return record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lifecycle.machine.states import Reason
+from lifecycle.machine.states import Reason, Rejected
 from lifecycle.result import LoopResult, LoopResultType
 from orchestrator.terminal import exits
 
@@ -36,8 +36,8 @@ _CODES = {
 }
 
 
-_LIMITS = (f"{Reason.BUDGET} ", f"{Reason.USAGE_LIMIT}: ")
-"""How errors begin that are about a limit that a person can raise, or that passes."""
+_LIMITS = (Reason.BUDGET, Reason.USAGE_LIMIT)
+"""Reasons of an end by a limit that a person can raise, or that passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,11 @@ class RunResult:
             codes.add(exits.INTERNAL_ERROR)
         return next((code for code in WORST_FIRST if code in codes), exits.COMPLETE)
 
-    def settled(self, agent_id: str, result: LoopResult, *, kept: bool) -> None:
+    def settled(
+        self, agent_id: str, result: LoopResult, record: AgentLifecycle | None, *, kept: bool
+    ) -> None:
         """Record how a loop ended, in place of its earlier end."""
-        code = code_of(result)
+        code = code_of(result, record)
         if code == exits.COMPLETE:
             self.codes.pop(agent_id, None)
         else:
@@ -107,8 +109,10 @@ class RunResult:
             self.results[agent_id] = result
 
 
-def code_of(result: LoopResult) -> int:
+def code_of(result: LoopResult, record: AgentLifecycle | None) -> int:
     """Return the exit code of one loop."""
-    if result.result_type is LoopResultType.ERROR and (result.error or "").startswith(_LIMITS):
+    work = record.work if record is not None else None
+    limited = isinstance(work, Rejected) and work.reason in _LIMITS
+    if result.result_type is LoopResultType.ERROR and limited:
         return exits.LIMIT_REACHED
     return _CODES[result.result_type]

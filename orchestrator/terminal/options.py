@@ -65,6 +65,11 @@ class CommandLineParser(argparse.ArgumentParser):
         self.add_argument("--by", metavar="NAME", help=text)
         return self
 
+    def with_reason(self) -> CommandLineParser:
+        """Add --why, for the record."""
+        self.add_argument("--why", default="", metavar="TEXT", help="the reason, for the record")
+        return self
+
     def with_agent(self) -> CommandLineParser:
         """Add the agent whose lifecycle is meant."""
         self.add_argument("agent", metavar="AGENT", help="agent id; `loopwright ps` lists them")

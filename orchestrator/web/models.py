@@ -60,7 +60,13 @@ class Nothing(_Asked):
     wait: Wait = 10.0
 
 
-class Pause(Nothing):
+class Reasoned(Nothing):
+    """Why it is asked for."""
+
+    why: Text = Field("", description="the reason, for the record")
+
+
+class Pause(Reasoned):
     """How to pause."""
 
     turns: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
@@ -75,16 +81,10 @@ class Saying(Nothing):
     text: Words
 
 
-class MaybeSaying(Nothing):
+class MaybeSaying(Reasoned):
     """Words for the next attempt, if there are any."""
 
     text: Text = ""
-
-
-class Rejection(Nothing):
-    """Why it is rejected."""
-
-    why: Text = ""
 
 
 # --- what is told: each described by its `model_of`, without `Form` ---------------------------
@@ -126,7 +126,7 @@ class OutcomeForm(TypedDict):
 
     lifecycle: RecordForm
     changed: bool
-    """asking twice changes nothing the second time"""
+    """false where it was so already: to accept or to reject twice is safe"""
     text: str
 
 

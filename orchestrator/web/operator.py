@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lifecycle.errors import LifecycleError
 from lifecycle.mask_values import masked
 from lifecycle.plan import Agent
+from lifecycle.store.rows.audit import action_of
 from orchestrator.control.commands import (
     RUNS_ALL,
     lacks_words,
@@ -19,12 +20,12 @@ from orchestrator.control.commands import (
     settled_after,
     took_effect,
 )
-from orchestrator.control.outcomes import CommandEffect, outcome_of, refusal_of
+from orchestrator.control.outcomes import CommandEffect, outcome_of
 from orchestrator.control.requests import LOOK_EVERY, UnansweredError
 from orchestrator.runner.add_task import add_recorded
 from orchestrator.runner.preflight import exempted
 from orchestrator.terminal import exits
-from orchestrator.web.edge.problems import refused, unknown
+from orchestrator.web.edge.problems import Problem, refused, unknown
 
 if TYPE_CHECKING:
     from lifecycle.machine.events import PersonEvent
@@ -45,10 +46,17 @@ async def found(runner: RunnerPort, agent_id: str) -> AgentLifecycle:
 
 async def steer(runner: RunnerPort, command: OperatorCommand) -> OperatorOutcome:
     """Ask, wait for what follows, and put it into words; a Problem tells a refusal."""
-    before = await found(runner, command.agent_id)
     event = command.event(runner.now())
     try:
+        before = await found(runner, command.agent_id)
         lacks_words(command, before)
+    except Problem as problem:
+        await _note_refusal(runner, command.agent_id, event, problem.text)
+        raise
+    except LifecycleError as refusal:
+        await _note_refusal(runner, command.agent_id, event, str(refusal))
+        raise refused(str(refusal)) from refusal
+    try:
         await _send(runner, command, event)
         record = await settled_after(runner.store, command, event)
         changed = await took_effect(runner.store, command.agent_id, event)
@@ -69,8 +77,7 @@ async def steer(runner: RunnerPort, command: OperatorCommand) -> OperatorOutcome
     except UnansweredError:
         raise
     except LifecycleError as refusal:
-        present = await runner.store.get(command.agent_id) or before
-        raise refused(str(refusal_of(command.verb, present, refusal))) from refusal
+        raise refused(str(refusal)) from refusal
     if outcome.exit_code != exits.COMPLETE:
         raise refused(outcome.text, outcome.hint)
     return outcome
@@ -80,13 +87,19 @@ async def add(runner: RunnerPort, addition: Addition) -> tuple[AgentLifecycle, l
     """Add a lifecycle and start it; also returns warnings of budgets that cannot limit it."""
     settings, engine = runner.settings(), runner.engine
     async with runner.adding:
-        record = await add_recorded(runner.store, runner.audit, runner.repo, addition, settings)
+        record = await add_recorded(
+            runner.store, runner.audit, runner.repo, addition, settings, noted=engine.noted
+        )
     warnings = list(exempted(Agent.model_validate(record.facts["agent"]), settings))
     for text in warnings:
         runner.report("budget_unheld", agent_id=record.agent_id, reason=text)
-    if engine.revive is not None:
-        engine.revive(record)
     return record, warnings
+
+
+async def _note_refusal(runner: RunnerPort, agent_id: str, event: PersonEvent, reason: str) -> None:
+    """Record and log a request that is refused before any lifecycle could know of it."""
+    await runner.audit.record(action_of(event), event.by, agent_id, "refused", reason)
+    runner.engine.operations.refused(agent_id, event, reason)
 
 
 async def _send(runner: RunnerPort, command: OperatorCommand, event: PersonEvent) -> None:

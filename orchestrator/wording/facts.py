@@ -36,9 +36,9 @@ def line(event: Event) -> str:
 
 
 def words_of(event: Event) -> str:
-    """Return what a person said with a fact."""
+    """Return what a person said with a fact, and why."""
     named = (getattr(event, name, "") for name in ("text", "note", "why"))
-    return next(filter(None, named), "")
+    return "; ".join(filter(None, named))
 
 
 def red_before(gates: Sequence[str]) -> str:
@@ -83,8 +83,10 @@ def _ready(event: on.WorkspaceReady) -> str:
 
 
 def _works(event: on.WorkspaceReady) -> str:
-    base = event.base_branch or event.base_commit[:12]
-    return _joined_up(f"works on branch {event.branch}, from {base}", *event.notes)
+    start = f"from {event.base_branch or event.base_commit[:12]}"
+    if event.on_top_of:
+        start = f"on top of the work of {', '.join(event.on_top_of)}"
+    return _joined_up(f"works on branch {event.branch}, {start}", *event.notes)
 
 
 def _joined(event: on.WorkJoined) -> str:

@@ -128,10 +128,11 @@ class RecordHistory:
         return max(state.tally.attempt - 1, 1)
 
     def held_by(self) -> str:
-        """Name who asked to pause the lifecycle, which may have been long before it was paused."""
+        """Say who asked to pause the lifecycle, perhaps long before it was paused, and why."""
         for entry in reversed(self.context.journal):
             if isinstance(entry.event, (on.PauseRequested, on.StopRequested)):
-                return entry.event.by or "a person"
+                why = f" ({whole(entry.event.why)})" if entry.event.why else ""
+                return f"{entry.event.by or 'a person'}{why}"
         return "a person"
 
     def outside(self) -> str:

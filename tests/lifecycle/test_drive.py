@@ -139,7 +139,7 @@ def test_what_nobody_expected_is_refused_and_not_written() -> None:
     desk = Desk(completed())
     turn = desk.take(on.Unblocked(at=1, by="ada"))
     assert (turn.commit, turn.orders) == (None, ())
-    assert "Unblocked is not possible while Completed" in turn.refused
+    assert "is done; only one that is blocked" in turn.refused
     assert desk.copy.seq == 0
 
 

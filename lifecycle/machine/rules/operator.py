@@ -69,8 +69,8 @@ def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy)
     if isinstance(state, AwaitingHuman) and state.about is About.DEPENDENCY:
         return Step(Queued(tally=state.tally))
     if isinstance(state, AwaitingHuman) and is_before_work(state):
-        return prepare_again(state, event.at, _said("unblocked", event.by, event.note))
-    said = _said("unblocked", event.by, event.note)
+        return prepare_again(state, event.at, _said("unblocked", event.by, event.note or event.why))
+    said = _said("unblocked", event.by, event.note or event.why)
     if isinstance(state, AwaitingHuman) and state.verify is not None:
         return verify_now(state, event.at, said, approved=True)
     if _is_stuck(state):
@@ -103,7 +103,9 @@ def skip_dependencies(state: Queued, event: on.Unblocked, policy: Policy) -> Ste
 def stop_waiting_for_merge(state: PrPending, event: on.Unblocked, policy: Policy) -> Step:
     """Continue without the merge, because a person says so."""
     del policy
-    return wake(state, event.at, _said("continued without the merge", event.by, event.note))
+    return wake(
+        state, event.at, _said("continued without the merge", event.by, event.note or event.why)
+    )
 
 
 def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -> Step:
@@ -188,7 +190,7 @@ def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
     back = BackingOff(
         tally=fresh,
         until=event.at,
-        why=_said("taken up again", event.by, ""),
+        why=_said("taken up again", event.by, event.why),
         prepare=tally.spawn_count == 0,
     )
     return Step(back)
@@ -286,8 +288,8 @@ def stop_working(state: Working, event: on.StopRequested, policy: Policy) -> Ste
         state = counted(
             state, wanted=Wanted.HOLD, wanted_stop=True, wanted_by=event.by, pause_turns=0
         )
-    who = event.by or "the runner"
-    return stop(state, AttemptOutcome(ended=Ending.INTERRUPTED, text=f"stopped by {who}"))
+    text = _said("stopped", event.by or "the runner", event.why)
+    return stop(state, AttemptOutcome(ended=Ending.INTERRUPTED, text=text))
 
 
 def stop_soon(state: State, event: on.StopRequested, policy: Policy) -> Step:

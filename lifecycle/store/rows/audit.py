@@ -67,13 +67,18 @@ def audit_rows(commit: Transaction) -> tuple[Act, ...]:
     return tuple(acts)
 
 
+def action_of(event: on.Event) -> str:
+    """Return what a request is called in the audit."""
+    return _ASKED.get(type(event), type(event).__name__)
+
+
 def refused_row(agent_id: str | None, body: str, at: float, problem: str) -> Act:
     """Return the audit entry of a refused request; `body` is the stored request."""
     event = decode(on.Event, body)
     if isinstance(event, RunnerOrder):
         action, subject = event.verb, event.subject
     else:
-        action, subject = _ASKED.get(type(event), type(event).__name__), agent_id or ""
+        action, subject = action_of(event), agent_id or ""
     by = event.by if isinstance(event, on.PersonEvent) else ""
     return Act(
         at=at,
@@ -95,7 +100,7 @@ def _person(entry: JournalEntry, whose: _Whose) -> Act:
         action=action,
         subject=whose.agent_id,
         outcome="late" if entry.late else "done" if done else "asked",
-        reason=next((getattr(event, name) for name in _WHY if hasattr(event, name)), ""),
+        reason="; ".join(filter(None, (getattr(event, name, "") for name in _WHY))),
         details={"while": entry.before, **({"now": True} if getattr(event, "now", False) else {})},
     )
 
@@ -126,8 +131,8 @@ def _runner(entry: JournalEntry, whose: _Whose, action: str, outcome: str, reaso
 
 
 _DETAILS = ("attempt", "forced", "swept", "commit")
-_WHY = ("why", "note", "text")
-"""The field that says why a person asks for something."""
+_WHY = ("note", "text", "why")
+"""The fields that say why a person asks for something."""
 
 
 def _spawned(entry: JournalEntry, whose: _Whose) -> Act:

@@ -43,7 +43,7 @@ def parser(name: str) -> CommandLineParser:
         "--no-verify", action="store_false", dest="verify",
         help="merge without running the verify commands on the result",
     )  # fmt: skip
-    made.with_by()
+    made.with_by().with_reason()
     made.add_argument(
         "--wait", type=seconds, default=10.0, metavar="S",
         help="seconds to wait for a live runner to answer (10); a merge is awaited to its end",
@@ -63,6 +63,7 @@ def run(name: str, args: list[str]) -> int:
         verb=name,
         agent_id="",
         by=options.by or user(),
+        why=options.why.strip(),
         wait_s=options.wait,
         settle_s=float("inf"),
         along=options.along,

@@ -26,7 +26,8 @@ and keeps running when nothing is left. Requests need the token, in the header
 "Authorization: Bearer TOKEN". It is made at the first start and kept in the named file, which only
 you can read.
 
-One line is printed once it answers: its address and where the token is.
+One line is printed once it answers: its address and where the token is. With --json it is one JSON
+object: `url`, `token_file` (null when the token is in the variable LOOPWRIGHT_TOKEN), `pid`.
 
 Exit code: 130/143 ended by a signal, 2 usage, 75 when another runner is at work here."""
 
@@ -45,7 +46,7 @@ def parser(name: str) -> CommandLineParser:
     made.add_argument("--show-token", action="store_true", help="print the token itself, too")
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
     with_looping(made)
-    return made.with_json("print one JSON object with address and token file").with_repo()
+    return made.with_json("print that line as JSON").with_repo()
 
 
 def run(name: str, args: list[str]) -> int:
@@ -68,7 +69,9 @@ def run(name: str, args: list[str]) -> int:
     def listens(url: str) -> None:
         shown = {"token": token.value} if options.show_token else {}
         if options.json:
-            say(to_json({"url": url, "token_place": token.place, "pid": os.getpid(), **shown}))
+            file = str(token.path) if token.path is not None else None
+            told = {"url": url, "token_file": file, "token_place": token.place, "pid": os.getpid()}
+            say(to_json({**told, **shown}, compact=True))
         else:
             more = f": {token.value}" if options.show_token else ""
             say(f"{url} (token in {token.place}{more})")

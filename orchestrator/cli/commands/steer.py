@@ -6,7 +6,6 @@ Works on a live runner and on a stopped repository alike. Prints the result, nev
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from orchestrator.control import commands
 from orchestrator.control.people_only import require_person
@@ -20,9 +19,6 @@ from orchestrator.terminal.options import (
 )
 from orchestrator.terminal.text import one_line, say, tell, to_json
 
-if TYPE_CHECKING:
-    from argparse import Namespace
-
 _WORDS = {
     "pause": (
         "Start no new attempt after the current one; its timers pause until `resume`.",
@@ -34,7 +30,7 @@ _WORDS = {
     ),
     "stop": (
         "End the current attempt now, keep its work, and hold the lifecycle until `resume`.",
-        "loopwright stop agent-T001",
+        'loopwright stop agent-T001 --why "The plan has changed"',
     ),
     "guide": (
         "Tell the next attempt something. Completed work goes back to a fresh attempt with it.",
@@ -56,6 +52,7 @@ Unmerged work stays under saved refs, which are named.""",
 }
 _TEXT = {"guide": None, "answer": None, "unblock": "?"}
 """Commands that take a text: required or, with `?`, optional."""
+_WITH_REASON = ("pause", "resume", "stop", "unblock", "reject")
 
 
 def parser(name: str) -> CommandLineParser:
@@ -64,8 +61,8 @@ def parser(name: str) -> CommandLineParser:
     made = CommandLineParser(name, text, example=example).with_agent()
     if name in _TEXT:
         made.add_argument("text", nargs=_TEXT[name], metavar="TEXT", help="what to say")
-    if name == "reject":
-        made.add_argument("--why", default="", metavar="TEXT", help="the reason, for the record")
+    if name in _WITH_REASON:
+        made.with_reason()
     if name == "pause":
         made.add_argument(
             "--turns", type=positive, metavar="N",
@@ -93,8 +90,9 @@ def run(name: str, args: list[str]) -> int:
     command = commands.OperatorCommand(
         verb=name,
         agent_id=options.agent,
-        text=_text(name, options),
+        text=(getattr(options, "text", None) or "").strip(),
         by=options.by or user(),
+        why=getattr(options, "why", "").strip(),
         wait_s=options.wait,
         now=name == "pause" and options.now,
         turns=(options.turns or 0) if name == "pause" else 0,
@@ -107,8 +105,3 @@ def run(name: str, args: list[str]) -> int:
         if outcome.hint:
             tell(one_line(outcome.hint))
     return outcome.exit_code
-
-
-def _text(name: str, options: Namespace) -> str:
-    words = options.why if name == "reject" else getattr(options, "text", None)
-    return (words or "").strip()

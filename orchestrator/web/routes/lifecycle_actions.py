@@ -90,17 +90,18 @@ def _holding(made: APIRouter, runner: RunnerPort) -> None:
             agent_id=agent_id,
             by=actor_of(actor),
             wait_s=asked.wait,
+            why=asked.why.strip(),
             now=asked.now,
             turns=asked.turns or 0,
         )
         return await _told(runner, agent_id, people.steer(runner, command))
 
     @made.post(**_order("resume", "Continue a paused, stopped or given-up lifecycle"))
-    async def resume(agent_id: Id, asked: models.Nothing, actor: Actor = "") -> Response:
+    async def resume(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
         return await _steered(runner, "resume", agent_id, asked, actor)
 
     @made.post(**_order("stop", "End the present attempt now, keep its work, and hold"))
-    async def stop(agent_id: Id, asked: models.Nothing, actor: Actor = "") -> Response:
+    async def stop(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
         return await _steered(runner, "stop", agent_id, asked, actor)
 
 
@@ -120,12 +121,12 @@ def _speaking(made: APIRouter, runner: RunnerPort) -> None:
 
 def _judging(made: APIRouter, runner: RunnerPort) -> None:
     @made.post(**_order("accept", "Merge completed work into its base"))
-    async def accept(agent_id: Id, asked: models.Nothing, actor: Actor = "") -> Response:
+    async def accept(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
         return await _steered(runner, "accept", agent_id, asked, actor)
 
     @made.post(**_order("reject", "End a lifecycle; its work stays under a saved ref"))
-    async def reject(agent_id: Id, asked: models.Rejection, actor: Actor = "") -> Response:
-        return await _steered(runner, "reject", agent_id, asked, actor, asked.why)
+    async def reject(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
+        return await _steered(runner, "reject", agent_id, asked, actor)
 
 
 def _order(verb: str, summary: str) -> dict[str, Any]:
@@ -147,7 +148,12 @@ async def _steered(  # noqa: PLR0913, PLR0917  # as the endpoints have them
     runner: RunnerPort, verb: str, agent_id: str, asked: models.Nothing, actor: str, text: str = ""
 ) -> Response:
     command = OperatorCommand(
-        verb=verb, agent_id=agent_id, text=text.strip(), by=actor_of(actor), wait_s=asked.wait
+        verb=verb,
+        agent_id=agent_id,
+        text=text.strip(),
+        by=actor_of(actor),
+        why=asked.why.strip() if isinstance(asked, models.Reasoned) else "",
+        wait_s=asked.wait,
     )
     return await _told(runner, agent_id, people.steer(runner, command))
 

@@ -195,11 +195,21 @@ class EngineContract:
     async def test_what_the_machine_forbids_is_refused_with_its_words(self, plays: Plays) -> None:
         play = await played(plays, "one", STORIES["rejected at the end"])
         async with play.engine() as engine:
-            asked = on.AcceptRequested(at=play.world.now, by="Ada")
+            asked = on.ResumeRequested(at=play.world.now, by="Ada")
             with pytest.raises(IllegalTransition) as machine:
                 decide(await play.replayed(), asked, play.policy())
-            with pytest.raises(LifecycleError, match=str(machine.value)):
+            assert machine.value.why
+            with pytest.raises(LifecycleError, match=f"{AGENT} is rejected; {machine.value.why}"):
                 await engine.ask(AGENT, asked)
+
+    async def test_what_is_asked_in_vain_is_refused_with_what_is_the_case(
+        self, plays: Plays
+    ) -> None:
+        play = await played(plays, "one", STORIES["the demo"])
+        async with play.engine() as engine:
+            for asked in (on.PauseRequested, on.StopRequested, on.ResumeRequested):
+                with pytest.raises(LifecycleError, match=f"{AGENT} is done; there is nothing to"):
+                    await engine.ask(AGENT, asked(at=play.world.now, by="Ada"))
 
     # --- crashes ------------------------------------------------------------------------------
 

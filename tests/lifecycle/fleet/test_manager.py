@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
@@ -15,6 +15,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from structlog.testing import capture_logs
 
 from lifecycle.fleet.manager import MAX_AGENTS, LifecycleManager, LifecycleValidator, PauseTracker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Agent(BaseModel):
@@ -180,6 +183,38 @@ def test_auto_resume_counts_down_once_per_turn_and_resumes_at_zero(
 
 
 # --- log events -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [5, None, [], object(), b"a"])
+def test_a_name_that_is_no_text_is_refused_by_every_operation(
+    manager: LifecycleManager, state: State, name: Any
+) -> None:
+    before = copy.deepcopy(list(state.agents))
+    assert manager.add_agent(name, Agent(), {}, state) is name
+    assert not manager.remove_agent(name, state)
+    assert not manager.pause_agent(name, None, state)
+    assert not manager.resume_agent(name, state)
+    assert (list(state.agents), state.paused_agents) == (before, set())
+
+
+@pytest.fixture(autouse=True)
+def _structlog_as_it_was() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_without_configuration_nothing_is_written_to_standard_output(
+    manager: LifecycleManager,
+    state: State,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    structlog.reset_defaults()
+    with caplog.at_level("INFO", logger="loopwright"):
+        manager.pause_agent("b", None, state)
+        manager.pause_agent("b", None, state)
+    assert capsys.readouterr().out == ""
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
 
 
 def test_each_operation_is_logged_with_its_fields(manager: LifecycleManager, state: State) -> None:

@@ -60,7 +60,7 @@ async def test_a_rejection_does_not_wait_for_gates_that_take_long(world: World) 
         await running.at("Verifying")
         await running.ask(on.RejectRequested, why="wrong")
         result = await running.result()
-    assert result.error == "person: rejected by Ada: wrong"
+    assert result.error == "rejected by Ada: wrong"
     assert world.marked() == []
     assert not world.workspace.exists()
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tests.orchestrator.loopkit import ASK, DONE, of_store
+from tests.orchestrator.loopkit import ASK, DONE, of_store, until
 
 if TYPE_CHECKING:
     from lifecycle.store.sqlite.store import SqliteStore
@@ -27,6 +27,95 @@ def held(world: World, action: str) -> list[tuple[str, str, str]]:
         for each in entries(world)
         if each["action"] == action
     ]
+
+
+def operations(world: World) -> list[tuple[str, str, str, str]]:
+    """Return what the runner's log holds of operations: event, operation, agent and more."""
+    path = world.repo / ".loopwright" / "runner.log"
+    found = []
+    for line in map(json.loads, path.read_text().splitlines()):
+        if line["event"] in ("lifecycle_operation", "lifecycle_validation_failed"):
+            assert isinstance(line["turn"], int)
+            done = line["event"] == "lifecycle_operation"
+            assert line["level"] == ("info" if done else "warning")
+            more = line.get("resolved_name", "") if done else line["reason"]
+            found.append(
+                ("done" if done else "refused", line["operation"], line["agent_name"], more)
+            )
+    return found
+
+
+def test_operations_on_a_live_runner_are_logged_once_each_refusals_included(world: World) -> None:
+    done = world.script("done", [DONE])
+    with world.live("up", world.plan_of({"A": [ASK]})):
+        world.comes_to("AwaitingHuman", "agent-A")
+        world.call("add", "One more", "--command", done, "--name", "agent-A")
+        world.call("add", "And more", "--command", done, "--name", "../up", code=2)
+        world.call("pause", "agent-A", "--turns", "100000")
+        again = world.call("pause", "agent-A", code=2).stderr
+        world.call("resume", "A")
+        vain = world.call("resume", "agent-A", code=2).stderr
+        world.call("pause", "nobody", code=2)
+        world.call("reject", "agent-A", "--why", "no")
+        until(lambda: len(operations(world)) == 8, lambda: f"all are logged: {operations(world)}")
+        world.comes_to("Completed", "agent-A_1")
+        logged = operations(world)
+    paused = "agent-A is paused already; continue with: loopwright resume agent-A"
+    assert again == f"loopwright pause: {paused}\n"
+    assert vain.endswith("agent-A needs you (question); there is nothing to resume\n")
+    assert sorted(told[:3] for told in logged) == [
+        ("done", "add_agent", "agent-A"),
+        ("done", "pause_agent", "agent-A"),
+        ("done", "remove_agent", "agent-A"),
+        ("done", "resume_agent", "agent-A"),
+        ("refused", "add_agent", "../up"),
+        ("refused", "pause_agent", "agent-A"),
+        ("refused", "pause_agent", "nobody"),
+        ("refused", "resume_agent", "agent-A"),
+    ]
+    more = {told[:3]: told[3] for told in logged}
+    assert more["done", "add_agent", "agent-A"] == "agent-A_1"
+    assert "is not a usable id" in more["refused", "add_agent", "../up"]
+    assert more["refused", "pause_agent", "agent-A"] == paused
+    assert "there is no lifecycle 'nobody'" in more["refused", "pause_agent", "nobody"]
+    assert vain.strip().endswith(more["refused", "resume_agent", "agent-A"])
+    assert not [
+        line
+        for line in (world.repo / ".loopwright" / "runner.log").read_text().splitlines()
+        if "illegal" in line
+    ]
+    refused = [entry for entry in entries(world) if entry["outcome"] == "refused"]
+    assert sorted((each["action"], each["subject"]) for each in refused) == [
+        ("add", "../up"), ("resume", "agent-A"), ("suspend", "agent-A"), ("suspend", "nobody"),
+    ]  # fmt: skip
+
+
+def test_a_refused_26th_addition_is_logged_by_the_live_runner_and_without_one(
+    world: World,
+) -> None:
+    done = world.script("done", [DONE])
+    world.call("add", "task 1", "--command", done)
+
+    async def add_more(store: SqliteStore) -> None:
+        first = await store.get("agent-T001")
+        assert first is not None
+        for number in range(2, 26):
+            name = f"T{number:03}"
+            await store.create(replace(first, agent_id=f"agent-{name}", task_id=name))
+
+    of_store(world.repo, add_more)
+    world.call("add", "one more", "--command", done, code=2)
+    with world.live("run", "x", "--command", world.script("hang", [{"hang": {}}])):
+        world.comes_to("Working", "agent-T026")
+        world.call("add", "and more", "--command", done, code=2)
+        until(lambda: len(operations(world)) == 3, lambda: f"{operations(world)}")
+        added, *refused = operations(world)
+    assert added == ("done", "add_agent", "agent-T001", "agent-T001")
+    assert [(what, name) for _, what, name, _ in refused] == [
+        ("add_agent", "one more"),
+        ("add_agent", "and more"),
+    ]
+    assert all("25 is the limit" in reason for *_, reason in refused)
 
 
 def test_a_task_that_is_added_while_up_runs_is_run_by_it(world: World) -> None:

@@ -77,8 +77,10 @@ def test_it_goes_on_with_what_is_unfinished_stays_and_takes_more(world: World, h
     world.json("add", "Do it", "--name", "first")
     with served(world) as serve:
         assert serve.told["pid"] == serve.live.process.pid
-        assert serve.told["token_place"] == str(home / "loopwright/token")
+        assert serve.told["token_file"] == str(home / "loopwright/token")
+        assert serve.told["token_place"] == serve.told["token_file"]
         assert "token" not in serve.told
+        assert serve.live.out.count("\n") == 1
         serve.comes_to("AwaitingHuman", "first")
         serve.post("/lifecycles/first/answer", {"text": "green"})
         serve.comes_to("Completed", "first")

@@ -17,7 +17,7 @@ from lifecycle.machine.states import BackingOff, Tally, UnavailableProgram
 from lifecycle.record import AgentLifecycle
 from lifecycle.reporting import Committed
 from orchestrator.terminal.text import instant
-from orchestrator.wording import live_lines
+from orchestrator.wording import facts, live_lines
 from tests.orchestrator.loopkit import ASK, BIN, BLOCK, DONE, SETTINGS, until
 
 if TYPE_CHECKING:
@@ -235,6 +235,14 @@ def test_what_agents_say_cannot_touch_the_terminal(world: World) -> None:
     done = world.call("run", "x", "--command", world.script("agent", [evil]))
     assert "\x1b" not in done.stdout + done.stderr
     assert "\u202e" not in done.stdout + done.stderr
+
+
+def test_an_attempt_on_top_of_unaccepted_work_says_whose_it_is() -> None:
+    ready = on.WorkspaceReady(
+        at=1.0, attempt=1, branch="agent/b", base_commit="c", base_branch="main",
+        on_top_of=("T001", "T002"),
+    )  # fmt: skip
+    assert facts.line(ready) == "works on branch agent/b, on top of the work of T001, T002"
 
 
 def test_a_first_attempt_that_waits_for_a_program_says_which_until_when_and_what_is_sooner() -> (

@@ -68,15 +68,16 @@ def test_reject_removes_the_workspace_and_says_under_which_ref_the_work_is_kept(
     assert "refs/loopwright/saved/agent-T001/" in found["text"]
     assert head in {world.git("rev-parse", ref) for ref in found["saved_refs"]}
     assert world.branches() == ["main"]
-    assert world.row()["error"].startswith("person: rejected by Ada: too late")
+    assert world.row()["error"].startswith("rejected by Ada: too late")
     assert "was rejected before" in world.call("reject", "agent-T001").stdout
 
 
 def test_pause_holds_and_resume_releases(world: World) -> None:
     _begun(world, BLOCK)
     assert "paused; continue with" in world.call("pause", "agent-T001").stdout
-    again = world.json("pause", "agent-T001")
-    assert (again["changed"], world.row()["work_kind"]) == (False, "Suspended")
+    again = world.call("pause", "agent-T001", code=2).stderr
+    assert "is paused already; continue with: loopwright resume agent-T001" in again
+    assert world.row()["work_kind"] == "Suspended"
     assert world.json("up", code=3)["held"] == ["agent-T001"]
     world.call("resume", "agent-T001")
     assert world.row()["work_kind"] == "Blocked"
@@ -94,7 +95,37 @@ def test_what_cannot_be_is_refused_with_the_reason(world: World) -> None:
     world.call("answer", "agent-T001", "green")
     world.call("up")
     assert "is done; only an open" in world.call("answer", "agent-T001", "x", code=2).stderr
-    assert "nothing to resume" in world.call("resume", "agent-T001").stdout
+    for verb in ("resume", "pause", "stop"):
+        refused = world.call(verb, "agent-T001", code=2).stderr
+        assert f"agent-T001 is done; there is nothing to {verb}" in refused
+    world.call("accept", "agent-T001")
+    for verb in ("resume", "pause", "stop", "unblock"):
+        assert "agent-T001 is accepted; " in world.call(verb, "agent-T001", code=2).stderr
+
+
+def test_why_somebody_asked_for_something_stands_in_journal_audit_and_show(world: World) -> None:
+    _begun(world, BLOCK)
+    asked = {
+        "pause": ("suspend", "the key is late"),
+        "resume": ("resume", "it came"),
+        "stop": ("stop", "wrong key"),
+        "unblock": ("unblock", "it is here now"),
+        "accept": ("accept", "well done"),
+    }
+    world.call("pause", "agent-T001", "--why", asked["pause"][1], "--by", "Ada")
+    shown = world.call("show", "agent-T001", "--why").stdout
+    assert "by Ada (the key is late)" in shown
+    world.call("resume", "agent-T001", "--why", asked["resume"][1])
+    world.call("stop", "agent-T001", "--why", asked["stop"][1])
+    world.call("unblock", "agent-T001", "--why", asked["unblock"][1])
+    world.call("resume", "agent-T001")
+    world.call("up")
+    world.call("accept", "agent-T001", "--why", asked["accept"][1])
+    journal = world.call("events", "agent-T001").stdout
+    audit = {(each["action"], each["reason"]) for each in world.json("audit", "list")}
+    for action, why in asked.values():
+        assert why in journal
+        assert (action, why) in audit
 
 
 # --- a live runner ----------------------------------------------------------------------------
@@ -107,6 +138,8 @@ def test_a_live_loop_is_paused_resumed_answered_and_guided(world: World) -> None
     with world.live("run", "x", "--command", world.script("agent", steps)) as runner:
         world.comes_to("Working")
         assert "will be paused after attempt 1" in world.call("pause", "agent-T001").stdout
+        again = world.call("pause", "agent-T001", code=2).stderr
+        assert "is working (attempt 1); it will be paused after this attempt already" in again
         assert "noted for the next" in world.call("guide", "agent-T001", "Be brief").stdout
         (world.folder / "go").touch()
         world.comes_to("Suspended")

@@ -6,7 +6,11 @@ import asyncio
 import hashlib
 import hmac
 import json
+import sqlite3
+import subprocess
+import sys
 import time
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from ci.webhooks.receiver import MAX_BODY, Receiver
@@ -17,6 +21,7 @@ from tests.orchestrator.web.webkit import SSE, TOKEN, Options, Site, client_of, 
 from tests.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import pytest
@@ -248,6 +253,40 @@ async def test_a_client_that_takes_nothing_is_dropped(tmp_path: Path) -> None:
         await until(lambda: len(found.server.connections.open) == before, "it is dropped")
         writer.close()
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+async def test_a_delivery_that_a_locked_store_cannot_take_is_sent_again_within_5_s_and_kept_once(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path, HOOKED) as found:
+        database = found.engine.machine.paths.database
+        with _locked(database):
+            began = time.monotonic()
+            answer = await found.client.post("/hooks/github", content=PING, headers=signed(PING))
+            assert time.monotonic() - began < 5.0
+            assert answer.status_code == 503
+            with closing(sqlite3.connect(database)) as reader:
+                assert reader.execute("SELECT count(*) FROM deliveries").fetchone() == (0,)
+            assert answer.json()["error"]["what_to_do"] == "send it again"
+        answer = await found.client.post("/hooks/github", content=PING, headers=signed(PING))
+        assert answer.status_code == 202
+        assert await kept(found) == 1
+        reasons = [fields["reason"] for event, fields in found.reports if event == "hook_refused"]
+        assert any("could not be stored within 4 s" in str(reason) for reason in reasons)
+
+
+@contextmanager
+def _locked(database: Path) -> Iterator[None]:
+    """Let another process have the database for itself."""
+    code = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
+        "c.execute('BEGIN IMMEDIATE'); print('locked', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-S", "-c", code, str(database)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        yield
 
 
 async def test_nobody_is_told_that_it_is_kept_before_it_is(

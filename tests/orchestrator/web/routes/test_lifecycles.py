@@ -227,7 +227,8 @@ async def test_pause_resume_guide_unblock_stop_and_reject(tmp_path: Path) -> Non
         assert told["lifecycle"]["work"]["kind"] == "Suspended"
         # Turns pass meanwhile.
         assert 90_000 < told["lifecycle"]["work"]["tally"]["pause_turns"] <= 100_000
-        assert not (await found.post(f"/lifecycles/{agent}/pause"))["changed"]
+        error = (await found.post(f"/lifecycles/{agent}/pause", status=409))["error"]
+        assert "is paused already; continue with: loopwright resume" in error["text"]
         await found.post(f"/lifecycles/{agent}/guide", {"text": "Mind the gap"})
         told = await found.post(f"/lifecycles/{agent}/resume")
         assert told["lifecycle"]["work"]["kind"] == "Blocked"
@@ -247,6 +248,51 @@ async def test_pause_resume_guide_unblock_stop_and_reject(tmp_path: Path) -> Non
         assert (await found.post(f"/lifecycles/{agent}/reject"))["lifecycle"]["error"]
         error = (await found.post(f"/lifecycles/{agent}/guide", {"text": "x"}, 409))["error"]
         assert "it is over" in error["text"]
+
+
+async def test_what_is_asked_in_vain_is_refused_with_the_reason_logged_once_and_audited(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found:
+        agent = await found.add("done", WORK)
+        await found.comes_to("Completed", agent)
+        for verb in ("pause", "stop", "resume"):
+            error = (await found.post(f"/lifecycles/{agent}/{verb}", status=409))["error"]
+            assert error["text"] == f"{agent} is done; there is nothing to {verb}"
+        await found.post("/lifecycles/nobody/pause", status=404)
+        logged = [(event, fields) for event, fields in found.reports if "operation" in fields]
+        assert [(event, told["operation"], told["agent_name"]) for event, told in logged] == [
+            ("lifecycle_operation", "add_agent", agent),
+            ("lifecycle_validation_failed", "pause_agent", agent),
+            ("lifecycle_validation_failed", "stop_agent", agent),
+            ("lifecycle_validation_failed", "resume_agent", agent),
+            ("lifecycle_validation_failed", "pause_agent", "nobody"),
+        ]
+        assert "lifecycle_illegal_transition" not in {event for event, _ in found.reports}
+        refused = [
+            each
+            for each in await found.store.trail.entries(limit=1000)
+            if each.outcome == "refused"
+        ]
+        assert [(each.action, each.subject) for each in refused] == [
+            ("suspend", agent), ("stop", agent), ("resume", agent), ("suspend", "nobody"),
+        ]  # fmt: skip
+
+
+async def test_why_somebody_asks_is_kept(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        agent = await found.add("blocked", {"attempts": {"1": [BLOCK], "default": WORK}})
+        await found.comes_to("Blocked", agent)
+        for verb in ("pause", "resume", "unblock"):
+            await found.post(f"/lifecycles/{agent}/{verb}", {"why": f"to {verb} it"})
+        await found.comes_to("Completed", agent)
+        await found.post(f"/lifecycles/{agent}/accept", {"why": "to accept it"})
+        entries = (await found.get(f"/lifecycles/{agent}/events"))["items"]
+        kept = {each["event"]["kind"]: each["event"].get("why") for each in entries}
+        assert kept["PauseRequested"] == "to pause it"
+        assert kept["ResumeRequested"] == "to resume it"
+        assert kept["Unblocked"] == "to unblock it"
+        assert kept["AcceptRequested"] == "to accept it"
 
 
 async def test_a_wish_that_is_not_decided_in_time_stays_asked_for(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The runner's own log: one JSON object per line in `.loopwright/runner.log`.
 
-Owns the file, its cap and the names of its events. Logging never stops a loop: what cannot be
-written is dropped.
+Owns the file and its cap. Logging never stops a loop: what cannot be written is dropped.
 """
 
 from __future__ import annotations
@@ -10,37 +9,22 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.machine import events as on
-from lifecycle.reporting import is_warning
+from lifecycle.reporting import level_of
 from orchestrator.terminal.text import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from lifecycle.reporting import Committed
     from runtime.masking.masker import Masker
 
 NAME = "runner.log"
 CAP = 5 * 1024 * 1024
 """Bytes of the log; one older log of the same size is kept beside it."""
-OPERATIONS: dict[type[on.Event], str] = {
-    on.PauseRequested: "pause_agent",
-    on.ResumeRequested: "resume_agent",
-    on.StopRequested: "stop_agent",
-    on.Unblocked: "unblock_agent",
-    on.Answered: "answer_agent",
-    on.Guided: "guide_agent",
-    on.SummaryApproved: "approve_summary",
-    on.AcceptRequested: "accept_agent",
-    on.RejectRequested: "reject_agent",
-}
-_WITH_TURNS = (on.PauseRequested, on.ResumeRequested)
-"""Reported with the present turn where turns are counted."""
 
 
 class RunnerLog:
-    """Writes the log of one runner; `report` and `observer` plug into the loop's parts."""
+    """Writes the log of a runner, or of a command that does the work of one."""
 
     def __init__(
         self,
@@ -67,35 +51,7 @@ class RunnerLog:
 
     def report(self, event: str, /, **fields: object) -> None:
         """Log an event with its fields."""
-        if is_warning(event):
-            self._log.warning(event, **fields)
-        else:
-            self._log.info(event, **fields)
-
-    def observer(self, news: Committed) -> None:
-        """Log a committed decision: who was asked what, who started, whose state changed."""
-        fact = news.fact
-        if isinstance(fact, on.PersonEvent) and not isinstance(fact, _WITH_TURNS):
-            operation = OPERATIONS[type(fact)]
-            self.report(
-                "lifecycle_operation", operation=operation, agent_name=news.agent_id, by=fact.by
-            )
-        if isinstance(fact, on.AgentSpawned):
-            self.report(
-                "agent_spawned",
-                agent_id=news.agent_id,
-                attempt=fact.attempt,
-                pid=fact.process.pid,
-                spawn_id=fact.process.spawn_id,
-            )
-        if news.before != news.after:
-            self.report(
-                "agent_state_changed",
-                agent_id=news.agent_id,
-                previous_state=news.before,
-                new_state=news.after,
-                reason=news.event,
-            )
+        getattr(self._log, level_of(event))(event, **fields)
 
     def close(self) -> None:
         """Close the file; what is reported later is dropped."""
@@ -128,7 +84,7 @@ class _CappedFile:
             # A full disk must not stop a loop; the loop has its own way to say so.
             return
 
-    info = warning = error = msg
+    debug = info = warning = error = msg
 
     def close(self) -> None:
         """Close; harmless when called again."""
