@@ -267,7 +267,8 @@ class AgentLifecycleLoop:
             report=self._given_weaker,
         )
         settings = self._settings
-        commands = SandboxedCommands(CommandRunner(self._terminals), sandbox, settings)
+        own_commands = CommandRunner(self._terminals)
+        commands = SandboxedCommands(own_commands, sandbox, settings)
         room = self._room()
         slots = Slots(lambda: min(settings().max_live_agents, room.agents))
         shared = SharedServices(
@@ -296,6 +297,7 @@ class AgentLifecycleLoop:
             branches=self._branches,
             checkouts=self._checkouts,
             commands=commands,
+            own_commands=own_commands,
             setup_facts=GitSetupFacts(self.repo_dir),
             ports=PortSlots(self._paths.ports),
             watcher=MailboxWatcher(
