@@ -202,8 +202,13 @@ class AgentLifecycleLoop:
             return await store.update(lifecycle)
 
     async def delete_lifecycle(self, agent_id: str) -> bool:
-        """Remove the record and all rows around it; return whether there was one."""
+        """Remove the record and all rows around it; return whether there was one.
+
+        LifecycleError while its loop runs here.
+        """
         async with self._records() as store:
+            if self._engine is not None and agent_id in self._engine.running():
+                raise LifecycleError(f"{agent_id} is running; stop it before its record is removed")
             return await store.delete(agent_id)
 
     @asynccontextmanager

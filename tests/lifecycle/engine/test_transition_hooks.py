@@ -8,8 +8,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from lifecycle.engine import transition_hooks
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Plan
@@ -21,6 +19,8 @@ from tests.lifecycle.world import AGENT, DONE, PATIENCE, World, commit, until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from lifecycle.result import LoopResult
 
