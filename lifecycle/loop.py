@@ -202,8 +202,13 @@ class AgentLifecycleLoop:
             return await store.update(lifecycle)
 
     async def delete_lifecycle(self, agent_id: str) -> bool:
-        """Remove the record and all rows around it; return whether there was one."""
+        """Remove the record and all rows around it; return whether there was one.
+
+        LifecycleError while its loop runs here.
+        """
         async with self._records() as store:
+            if self._engine is not None and agent_id in self._engine.running():
+                raise LifecycleError(f"{agent_id} is running; stop it before its record is removed")
             return await store.delete(agent_id)
 
     @asynccontextmanager
@@ -267,7 +272,8 @@ class AgentLifecycleLoop:
             report=self._given_weaker,
         )
         settings = self._settings
-        commands = SandboxedCommands(CommandRunner(self._terminals), sandbox, settings)
+        own_commands = CommandRunner(self._terminals)
+        commands = SandboxedCommands(own_commands, sandbox, settings)
         room = self._room()
         slots = Slots(lambda: min(settings().max_live_agents, room.agents))
         shared = SharedServices(
@@ -296,6 +302,7 @@ class AgentLifecycleLoop:
             branches=self._branches,
             checkouts=self._checkouts,
             commands=commands,
+            own_commands=own_commands,
             setup_facts=GitSetupFacts(self.repo_dir),
             ports=PortSlots(self._paths.ports),
             watcher=MailboxWatcher(

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lifecycle.settings import Settings
     from lifecycle.store.sqlite.store import SqliteStore
     from runtime.code_origin.findings import ForeignCode
+    from runtime.commands import CommandRunner
     from runtime.process import ProcessIdentity
     from runtime.setup.facts import GitSetupFacts
 
@@ -139,6 +140,8 @@ class MachineServices:
     sandbox: SandboxPlanner
     other_code: Callable[[Path, tuple[str, ...]], tuple[ForeignCode, ...]] = _no_other_code
     """Finds on which ways commands would use code from outside the folder that they start in."""
+    own_commands: CommandRunner | None = None
+    """Runs the user's own commands, outside of any sandbox."""
     held_files: Callable[[], Collection[str]] = frozenset
     """Files of the user's checkout, by name, that an agent changed and no person approved yet."""
     withheld: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -256,6 +256,9 @@ class Settings(BaseModel):
     """Names of the runner's variables that agents get too, such as ANTHROPIC_API_KEY."""
     verify: tuple[str, ...] = ()
     """Verify commands of tasks that name none."""
+    on_transition: tuple[str, ...] = ()
+    """Shell commands that are run in the repository for each transition of a lifecycle; one line of
+    JSON on standard input tells of it."""
     setup: tuple[str, ...] = ()
     """Shell commands that install what the code needs, in workspaces and judging checkouts, for
     tasks that name none; see docs/setup.md."""

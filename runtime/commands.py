@@ -26,6 +26,7 @@ _TRIM_STEP = 1.0
 _LOG_CAP = 16 << 20
 _EXCERPT = 8 << 10
 _GRACE = 2.0
+_NOTHING = Path(os.devnull)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class CommandRunner:
         sandbox: Sandbox | None = None,
         allow_weaker: bool = False,
         made: tuple[str, ...] | None = (),
+        stdin: Path = _NOTHING,
     ) -> CommandResult:
         """Run `command` with `/bin/sh -c`, its output appended to `log`.
 
@@ -89,7 +91,7 @@ class CommandRunner:
             spawn_id=mark,
             command=("/bin/sh", "-c", command),
             cwd=cwd,
-            stdin=Path(os.devnull),
+            stdin=stdin,
             log=log,
             env=env or {},
             log_cap=self._log_cap,

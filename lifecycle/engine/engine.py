@@ -19,6 +19,7 @@ from lifecycle.engine.operation_log import OperationLog
 from lifecycle.engine.recovery import end_strays, learn_completed, recover
 from lifecycle.engine.requests import RequestPoller
 from lifecycle.engine.retention import Retention
+from lifecycle.engine.transition_hooks import TransitionHooks
 from lifecycle.engine.turns import TurnPauses
 from lifecycle.errors import (
     LifecycleError,
@@ -77,6 +78,8 @@ class LocalEngine:
         self.turns = TurnPauses(self.shared, self.emit)
         self.operations = OperationLog(self.shared, lambda: self.turns.number)
         self.inbox.serve(OperationNote, self.noted)
+        own = machine.own_commands
+        self._hooks = None if own is None else TransitionHooks(self.shared, own, machine.repo)
         self.revive: Callable[[AgentLifecycle], None] | None = None
         """Called with a record that a person's request made runnable and that nobody runs."""
         self.abandon: Callable[[], None] = _nothing
@@ -108,6 +111,8 @@ class LocalEngine:
         await self.inbox.aclose()
         await asyncio.gather(*self._requested, return_exceptions=True)
         await self._retention.aclose()
+        if self._hooks is not None:
+            await self._hooks.aclose()
         await self.machine.terminals.aclose(self.shared.settings().stop_grace)
         if self.shared.ci is not None:
             await self.shared.ci.aclose()

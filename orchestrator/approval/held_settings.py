@@ -24,7 +24,7 @@ HELD = frozenset({
     # What is run, and by which program.
     "command", "adapter", "agents", "agent_args", "verify", "baseline",
     "gate_timeout", "canary", "setup", "setup_inputs", "setup_network", "setup_timeout", "copy",
-    "test_command", "ci_poll_command",
+    "test_command", "ci_poll_command", "on_transition",
     # What it may use, and how often it is tried again.
     "budget_tokens", "budget_usd", "budget_hours", "budget_attempts",
     "plan_budget_tokens", "plan_budget_usd", "plan_budget_hours", "plan_budget_attempts",
@@ -42,7 +42,7 @@ HELD = frozenset({
 })  # fmt: skip
 """Settings that can loosen what holds an agent."""
 
-NAME_FILES = ("ci_poll_command", "sign_in_file", "github_app_key", "sandbox_login")
+NAME_FILES = ("ci_poll_command", "on_transition", "sign_in_file", "github_app_key", "sandbox_login")
 """Settings that name files which count outside the sandbox: their content is approved, too."""
 
 

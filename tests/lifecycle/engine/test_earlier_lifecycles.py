@@ -74,6 +74,22 @@ async def test_what_depends_on_an_earlier_task_of_an_agent_starts(world: World) 
     assert result.result_type is COMPLETE
 
 
+async def test_what_an_earlier_lifecycle_signalled_in_a_shared_mailbox_does_not_count(
+    world: World,
+) -> None:
+    shared = world.repo / "communications.json"
+    agent = world.agent([*commit("x.txt"), DONE])
+    await world.loop(comm_file=shared).run_agent_loop(agent, world.task())
+    await person(world, RejectRequested)
+    assert "task_complete" in shared.read_text()
+
+    agent = world.agent({1: [*commit("y.txt"), {"exit": 1}], 2: [DONE]})
+    result = await world.loop(comm_file=shared).run_agent_loop(agent, world.task())
+
+    assert (result.result_type, result.spawn_count) == (COMPLETE, 2)
+    assert await world.outcomes() == ["error", "task_complete"]
+
+
 async def test_the_same_task_begins_again_after_a_persons_reject(world: World) -> None:
     await world.run([*commit("x.txt"), DONE])
     before = await person(world, RejectRequested)

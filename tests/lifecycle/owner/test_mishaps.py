@@ -187,6 +187,8 @@ async def test_a_lifecycle_that_runs_gets_no_second_owner(world: World) -> None:
         with pytest.raises(LifecycleError, match="is running already"):
             await running.loop.engine.run(world.agent([HANG]), world.task())
         assert await running.loop.recover_agents() == ()
+        with pytest.raises(LifecycleError, match="stop it before"):
+            await running.loop.delete_lifecycle(AGENT)
         await until(lambda: len(world.marked()) == 1)
         await running.loop.engine.ask(AGENT, PauseRequested(at=time.time()))  # noqa: TID251  # as above
         assert not await world.store.requests()

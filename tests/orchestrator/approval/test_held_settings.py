@@ -268,6 +268,22 @@ def test_a_command_whose_script_an_agent_changed_is_not_run(world: World, comman
     assert not _held(world)
 
 
+def test_a_command_for_transitions_that_an_agent_wrote_is_not_run(world: World) -> None:
+    ran = world.folder / "ran"
+    text = _sandboxed(world, 'isolation = "process"\n')
+    planted = f"on_transition = [{json.dumps(f'touch {ran}')}]\n"
+    agent = world.script("agent", [*_planting("loopwright.toml", text, planted), DONE])
+    world.call("run", "x", "--command", agent)
+    world.call("accept", "agent-T001")
+    done = world.script("done", [DONE])
+    world.call("run", "y", "--command", done)
+    assert not ran.exists()
+    assert "on_transition" in _held(world)
+    world.call("settings", "approve")
+    world.call("run", "z", "--command", done)
+    assert ran.exists()
+
+
 def _sh(line: str) -> dict[str, Any]:
     return {"run": ["sh", "-ec", line]}
 

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from lifecycle.machine.states import Accepted, Queued, Reason, Rejected
 from lifecycle.plan import Allowance, PlanMark, Task
 from lifecycle.record import AgentLifecycle, Spending, Transaction
 from lifecycle.store.lock import RunnerLock
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 NOON = datetime(2027, 3, 10, 12, tzinfo=UTC).timestamp()
+NO = Rejected(reason=Reason.PERSON, text="no")
 HOSTILE = "opus \x1b[31m\u202e"
 
 
@@ -112,6 +114,30 @@ def test_what_ended_before_is_left_out_and_pointed_to(world: World) -> None:
 
     assert "No attempt ended since 7d; try" in world.call("costs").stdout
     assert world.json("costs", "--since", "30d")["total"]["tokens"] == 5
+
+
+def test_lifecycles_that_ended_are_counted_with_success_and_duration(world: World) -> None:
+    at = present()
+    ends = {"a": Accepted(commit="c"), "b": Accepted(commit="c"), "c": NO, "old": NO, "d": Queued()}
+
+    async def commit(store: SqliteStore) -> None:
+        for number, (name, work) in enumerate(ends.items()):
+            end = at - 30 * DAY if name == "old" else at
+            record = AgentLifecycle(agent_id=name, task="Work", work=work)
+            record.created_at, record.updated_at = end - 60.0 * (number + 1), end
+            await store.commit(Transaction(record=record))
+
+    of_store(world.repo, commit)
+
+    assert world.json("costs")["lifecycles"] == {
+        "ended": 3,
+        "accepted": 2,
+        "success_rate": pytest.approx(2 / 3),
+        "mean_seconds": pytest.approx(120.0),
+    }
+    shown = world.call("costs").stdout
+    assert shown.endswith("3 ended, 2 of them accepted (67%); 2 min each on average\n")
+    assert world.json("costs", "--since", "40d")["lifecycles"]["ended"] == 4
 
 
 def test_what_is_left_of_each_budget_is_shown(world: World) -> None:

@@ -101,6 +101,7 @@ async def fill(found: Site, count: int) -> None:
             task=f"Task {number}",
             task_id=f"T{number}",
             work=work,
+            created_at=1000.0 + number,
             tags=("even",) if number % 2 == 0 else (),
         )
         record.derive()
@@ -117,6 +118,21 @@ async def pages(found: Site, query: str) -> list[str]:
         if page["next"] is None:
             return seen
         cursor = f"&cursor={page['next']}"
+
+
+async def test_an_agents_earlier_lifecycles_are_listed_and_shown_apart(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        await fill(found, 3)
+        old = await found.store.get("a001")
+        assert old is not None
+        new = AgentLifecycle(agent_id="a001", task="Next", task_id="T9", work=Queued())
+        await found.store.create_next(new, old)
+        assert await pages(found, "limit=2") == ["a001", "a002", "a000"]
+        assert await pages(found, "earlier=a001") == [old.earlier_id]
+        assert await pages(found, "earlier=a000") == []
+        assert (await found.get("/lifecycles/a001"))["earlier"] == [old.earlier_id]
+        shown = await found.get(f"/lifecycles/{old.earlier_id}")
+        assert (shown["lifecycle"]["task"], shown["earlier"]) == ("Task 1", [])
 
 
 async def test_pages_follow_each_other_without_gap_or_repetition(tmp_path: Path) -> None:
@@ -136,6 +152,10 @@ async def test_a_filter_leaves_what_fits_on_every_page(tmp_path: Path) -> None:
         "state=given-up": lambda _: False,
         "tag=even": lambda n: n % 2 == 0,
         "task=T7": lambda n: n == 7,
+        "created_after=1010": lambda n: n > 10,
+        "created_after=1010&created_before=1020&tag=even": lambda n: 10 < n < 20 and n % 2 == 0,
+        "created_before=1010&state=queued": lambda n: n < 10 and n % 3 == 0,
+        "earlier=a007": lambda _: False,
         "work=AwaitingHuman": lambda n: n % 3 == 2,
         "work=AwaitingHuman&tag=even": lambda n: n % 3 == 2 and n % 2 == 0,
         "work=Working": lambda _: False,
