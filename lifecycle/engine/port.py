@@ -51,7 +51,7 @@ class Engine(Protocol):
 
         `request` is the id under which the fact is in the store already; without one it is put
         there first. Under one id a fact takes effect once, however often it is asked for and
-        also if a runner dies meanwhile. LifecycleError says why it was refused.
+        also if a runner dies meanwhile. LifecycleError says why it was refused, or was in vain.
         """
         ...
 

@@ -21,7 +21,9 @@ from lifecycle.machine.states import (
     BackingOff,
     Completed,
     Rejected,
+    Suspended,
 )
+from lifecycle.state_words import STOPPED, word_on
 from orchestrator.config.settings import load_settings
 from orchestrator.control import requests
 from orchestrator.control.open_store import known, runner_of, store_of
@@ -109,9 +111,17 @@ async def steer(repo: Path, command: OperatorCommand) -> OperatorOutcome:
         runner = runner_of(repo)
         command = replace(command, agent_id=before.agent_id)
         async with telling(command, settings):
-            await requests.send(
-                repo, command.agent_id, event, wait_s=command.wait_s, settings=settings
-            )
+            try:
+                await requests.send(
+                    repo, command.agent_id, event, wait_s=command.wait_s, settings=settings
+                )
+            except LifecycleError as refusal:
+                if runner is None and command.verb == "resume" and _lacks_a_runner(before):
+                    raise LifecycleError(
+                        f"{command.agent_id} is stopped because no runner is alive; start it "
+                        "with: loopwright up"
+                    ) from refusal
+                raise
             record = await settled_after(
                 store, command, event, runs=lambda: runner_of(repo) is not None
             )
@@ -136,6 +146,11 @@ async def steer(repo: Path, command: OperatorCommand) -> OperatorOutcome:
                 now=command.now,
             )
         )
+
+
+def _lacks_a_runner(record: AgentLifecycle) -> bool:
+    """Tell whether a lifecycle is stopped only because nobody runs it."""
+    return word_on(record, runs=False) == STOPPED and not isinstance(record.work, Suspended)
 
 
 def lacks_words(command: OperatorCommand, record: AgentLifecycle) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.admission.unenforceable_budgets import require_counted
-from lifecycle.audit import Audit
+from lifecycle.audit import Audit, clipped
 from lifecycle.engine.operation_log import ADD
 from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.fleet.manager import LifecycleValidator, Population, free_name
@@ -95,11 +95,11 @@ async def add_recorded(  # noqa: PLR0913  # the last by name
 
     `noted` logs it, and has a live runner start it.
     """
-    by, name = addition.by or "somebody", addition.name or addition.text
+    by, name = addition.by or "somebody", clipped(addition.name or addition.text)
     note = OperationNote(at=requests.now(), by=addition.by, operation=ADD, agent_name=name)
-    if addition.base is not None:
-        await startable_from(repo, addition.base)
     try:
+        if addition.base is not None:
+            await startable_from(repo, addition.base)
         with _add_alone(Paths.of(repo).root):
             record = await _added_as(store, addition, settings)
     except LifecycleError as refusal:

@@ -99,7 +99,7 @@ async def add(runner: RunnerPort, addition: Addition) -> tuple[AgentLifecycle, l
 async def _note_refusal(runner: RunnerPort, agent_id: str, event: PersonEvent, reason: str) -> None:
     """Record and log a request that is refused before any lifecycle could know of it."""
     await runner.audit.record(action_of(event), event.by, agent_id, "refused", reason)
-    runner.engine.operations.refused(agent_id, event, reason)
+    runner.engine.shared.refused(agent_id, event, reason)
 
 
 async def _send(runner: RunnerPort, command: OperatorCommand, event: PersonEvent) -> None:

@@ -97,7 +97,7 @@ def test_a_program_that_configured_structlog_gets_them_there_with_their_fields(
     assert not caplog.records
 
 
-async def test_a_loop_that_is_built_by_hand_logs_what_it_decides(world: World) -> None:
+async def test_a_loop_that_is_built_by_hand_logs_and_audits_what_it_decides(world: World) -> None:
     with capture_logs() as logs:
         await world.run([{"exit": 1}], max_retries=0)
     events = [each["event"] for each in logs]
@@ -109,3 +109,5 @@ async def test_a_loop_that_is_built_by_hand_logs_what_it_decides(world: World) -
     ]
     assert moves[:2] == [("Queued", "Preparing"), ("Preparing", "Spawning")]
     assert moves[-1][1] == "Rejected"
+    audited = [(each.action, each.outcome) for each in await world.store.trail.entries()]
+    assert audited == [("spawn", "done"), ("reject", "done")]

@@ -60,7 +60,8 @@ def test_an_attempt_is_held_still_and_goes_on(world: World) -> None:
         assert each["state"] == "suspended"
         assert "your resume; its processes are frozen" in world.call("ps").stdout
         assert "is frozen" in world.call("show", "agent-T001", "--why").stdout
-        assert "is frozen already" in world.call("pause", "agent-T001", "--now").stdout
+        twice = world.call("pause", "agent-T001", "--now", code=2).stderr
+        assert "is paused (attempt 1) already" in twice
         again = world.call("instances", "suspend", "agent-T001", code=2)
         assert "cannot be suspended" in again.stderr
         assert world.call("instances", "resume", "agent-T001").stdout == "agent-T001 is resumed\n"

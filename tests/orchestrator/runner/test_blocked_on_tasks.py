@@ -177,7 +177,8 @@ def test_a_block_on_a_task_that_fails_is_for_a_person_at_once_and_a_completion_c
     found = world.json("up", plan, code=None)
     result = {each["task_id"]: each for each in found["results"]}["T001"]
     assert (result["spawn_count"], result["result_type"]) == (1, "blocked")
-    assert "blocked on T000, which did not complete: max_retries" in result["error"]
+    told = "blocked on T000, which did not complete: 1 of 1 retries used"
+    assert told in result["error"]
     world.settings(f"{SETTINGS}max_retries = 5\n")
     assert world.json("up", plan)["exit_code"] == 0
     assert world.row()["spawn_count"] == 2

@@ -245,6 +245,7 @@ def test_what_was_added_and_refused_is_held_and_the_state_is_kept_out_of_git(wor
     said = world.call("add", "First", "--command", done, "--by", "ada").stdout
     assert "start it with: loopwright up" in said
     assert ".loopwright" not in world.git("status", "--porcelain")
-    refused = world.call("add", "Second", "--command", done, "--base", "nope", code=2)
+    wrong = ("--base", "nope", "--by", "eve")
+    refused = world.call("add", "Second", "--command", done, *wrong, code=2)
     assert "no branch or commit 'nope'" in refused.stderr
-    assert held(world, "add") == [("ada", "agent-T001", "done")]
+    assert held(world, "add") == [("ada", "agent-T001", "done"), ("eve", "Second", "refused")]

@@ -81,6 +81,8 @@ def test_pause_holds_and_resume_releases(world: World) -> None:
     assert world.json("up", code=3)["held"] == ["agent-T001"]
     world.call("resume", "agent-T001")
     assert world.row()["work_kind"] == "Blocked"
+    again = world.call("resume", "agent-T001", code=2).stderr
+    assert "is stopped because no runner is alive; start it with: loopwright up" in again
 
 
 def test_what_cannot_be_is_refused_with_the_reason(world: World) -> None:

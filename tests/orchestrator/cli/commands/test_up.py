@@ -42,7 +42,7 @@ def test_dependencies_come_first_and_a_failure_blocks_only_its_dependents(world:
     assert order == ["FIRST", "SECOND", "LAST"]
     assert results["BAD"]["result_type"] == "max_retries"
     assert results["ONBAD"]["result_type"] == results["ONONBAD"]["result_type"] == "blocked"
-    assert "dependency BAD did not complete: max_retries" in results["ONBAD"]["error"]
+    assert "dependency BAD did not complete: 2 of 2 retries used" in results["ONBAD"]["error"]
     assert results["ONBAD"]["spawn_count"] == 0
 
 
