@@ -7,12 +7,16 @@ the repository's lock while it runs; decides nothing itself.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
+from collections import deque
 from contextlib import asynccontextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
+from ci.events import CIEvent
+from ci.local.provider import LocalCIProvider
 from communication.watcher import MailboxWatcher
 from lifecycle.admission.budgets import Accounts
 from lifecycle.admission.slots import Slots
@@ -22,50 +26,63 @@ from lifecycle.clock import Clock, SystemClock
 from lifecycle.context.snapshot import ContextBuilder
 from lifecycle.engine.ci_ports import provider_ports
 from lifecycle.engine.engine import LocalEngine
-from lifecycle.errors import LifecycleError
+from lifecycle.errors import ArgumentError, LifecycleError
 from lifecycle.judging.code_origin import finder
 from lifecycle.launch.programs import here
 from lifecycle.launch.sandbox import SandboxedCommands, SandboxPlanner
+from lifecycle.machine import events as on
 from lifecycle.paths import Paths
+from lifecycle.plan import Agent, Plan, Task, as_plan, kind_of, require_kind
 from lifecycle.reporting import logged
-from lifecycle.result import LoopResult, LoopResultType
+from lifecycle.result import LoopResult, LoopResultType, telling_unblock
 from lifecycle.services import CommitWatch, MachineServices, SharedServices, pass_by
-from lifecycle.settings import Settings
+from lifecycle.settings import Settings, checked_settings
 from lifecycle.shortage_retry import patiently
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.lost_files import LostFilesCheck
 from lifecycle.store.lost_records import refuse_lost
 from lifecycle.store.sqlite.store import SqliteStore
+from runtime.branches import BranchManager
 from runtime.capacity import room_for_agents
 from runtime.commands import CommandRunner
+from runtime.errors import RepositoryError
+from runtime.git.git import NOT_A_REPOSITORY
+from runtime.git.safe_view import locate
+from runtime.process import TerminalManager
 from runtime.setup.facts import GitSetupFacts
 from runtime.setup.port_ranges import PortSlots
 from runtime.temp_folders import sweep
 from runtime.thread_pool import provide
 from runtime.workspace import WorkspaceManager
 from runtime.workspaces.judging_checkouts import JudgingCheckouts
-from runtime.workspaces.worktrees_dir import JUDGING, default_worktrees_dir
+from runtime.workspaces.worktrees_dir import JUDGING, default_worktrees_dir, worktrees_dir
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from ci.events import CIEvent
     from ci.interface import CIProvider
     from ci.ports import Remote
-    from lifecycle.plan import Agent, Allowance, Plan, Task
+    from lifecycle.plan import Allowance
     from lifecycle.ports import Branches, Checkouts, Workspaces
     from lifecycle.reporting import Observer, Report
     from runtime.capacity import Room
-    from runtime.process import TerminalManager
 
 __all__ = ["AgentLifecycleLoop", "LoopResult", "LoopResultType"]
+
+MOST_EARLY = 1000
+"""Events kept of those that were handed in before anybody waits for them."""
+SETTINGS_TOO = {"max_retries", "retry_interval"}
+"""Arguments of the loop that are settings, too."""
+CALLER = "the caller"
+"""Who unblocks, as the audit and the next summary name it."""
 
 
 class AgentLifecycleLoop:
     """Runs agents in fresh processes, attempt after attempt, until their task is truly done.
 
-    One object serves any number of agents at once. `settings` may be a function, which is then
+    One object serves any number of agents at once. `plan` may be a plan, a list of tasks or one
+    task; without tasks it is held to none. `settings` may be a dict, or a function, which is then
     asked again for each decision; `max_retries` and its like, where given, come before it, and
     `max_retries` is kept to exactly (see the setting). `who` is named to other runners that want
     the repository; without `comm_file_path` each agent has its communications.json in its
@@ -76,18 +93,18 @@ class AgentLifecycleLoop:
     def __init__(  # noqa: PLR0913  # the interface that users know
         self,
         *,
-        repo_dir: Path,
-        plan: Plan,
+        repo_dir: Path | str,
+        plan: Plan | Sequence[Task] | Task | None,
         ci_provider: CIProvider | None,
         terminal_manager: TerminalManager,
         branch_manager: Branches,
         workspace_manager: Workspaces,
-        comm_file_path: Path | None = None,
+        comm_file_path: Path | str | None = None,
         max_retries: int | None = None,
         retry_interval: float | None = None,
         store: SqliteStore | None = None,
         clock: Clock | None = None,
-        settings: Settings | Callable[[], Settings] | None = None,
+        settings: Settings | Mapping[str, Any] | Callable[[], Settings] | None = None,
         who: str | None = None,
         observers: tuple[Observer, ...] = (),
         report: Report | None = None,
@@ -97,8 +114,10 @@ class AgentLifecycleLoop:
         work_watch: CommitWatch | None = None,
         held_files: Callable[[], Collection[str]] = frozenset,
     ) -> None:
-        self.repo_dir = repo_dir.resolve()
-        self.plan = plan
+        self.repo_dir = _folder("repo_dir", repo_dir).resolve()
+        if isinstance(workspace_manager, WorkspaceManager):
+            _require_repository(self.repo_dir)
+        self.plan = as_plan(plan)
         self._given_store = store
         self._clock = clock or SystemClock()
         self._ci = ci_provider
@@ -106,8 +125,13 @@ class AgentLifecycleLoop:
         self._masker = terminal_manager.masker
         self._branches = branch_manager
         self._workspaces = workspace_manager
-        self._comm_file = comm_file_path
-        self._settings = _reader(settings, max_retries, retry_interval)
+        self._comm_file = (
+            None if comm_file_path is None else _folder("comm_file_path", comm_file_path)
+        )
+        named = {"max_retries": max_retries, "retry_interval": retry_interval}
+        self._settings = _reader(
+            settings, {name: value for name, value in named.items() if value is not None}
+        )
         self._paths = Paths.of(self.repo_dir)
         self._lock = RunnerLock(self._paths.root, who=who, machine=terminal_manager.machine)
         self._observers = observers
@@ -117,19 +141,74 @@ class AgentLifecycleLoop:
         self._checkouts: Checkouts = checkouts or _checkouts(self.repo_dir, workspace_manager)
         self._work_watch = work_watch
         self._held_files = held_files
+        self._early: deque[CIEvent] = deque(maxlen=MOST_EARLY)
         self._opening = asyncio.Lock()
         self._engine: LocalEngine | None = None
         self._store: SqliteStore | None = None
         self._users = 0
 
-    async def run_agent_loop(self, agent: Agent, task: Task) -> LoopResult:
+    @classmethod
+    def for_repository(
+        cls,
+        repo: Path | str,
+        plan: Plan | Sequence[Task] | Task | None = None,
+        **settings: Any,  # each as the setting, or the argument above, of its name says
+    ) -> Self:
+        """Build the loop from a repository alone, with the real parts.
+
+        Settings and further arguments of the class are given by their names. No files of settings
+        are read, and only with `test_command` there is local CI.
+        """
+        repo, plan = _folder("repo", repo), as_plan(plan)
+        _require_repository(repo)
+        arguments = set(inspect.signature(cls).parameters) - SETTINGS_TOO
+        given = {name: settings.pop(name) for name in arguments & settings.keys()}
+        read = _reader(given.pop("settings", None), settings)
+        first = read()
+        parts: dict[str, Any] = {
+            "ci_provider": _local_ci(repo, first),
+            "terminal_manager": TerminalManager(repo),
+            "branch_manager": BranchManager(repo),
+            "workspace_manager": WorkspaceManager(
+                repo,
+                root=worktrees_dir(repo, first.worktrees_dir),
+                save_limit=lambda: read().save_limit_mb << 20,
+            ),
+        }
+        return cls(**{"repo_dir": repo, "plan": plan, "settings": read, **parts, **given})
+
+    async def run_agent_loop(
+        self, agent: Agent, task: Task, *, unblock: str | bool = False
+    ) -> LoopResult:
         """Run until the lifecycle ends; one recorded before for agent and task is continued.
 
-        PlanError, before anything is begun, where a budget cannot hold one of its programs.
+        With `unblock` what it is blocked on counts as gone and an attempt is made at once; a text
+        is told to that attempt. LifecycleError where it waits for nothing.
+        PlanError, before anything is begun, for a task that is not in the plan, and where a budget
+        cannot hold one of its programs.
         """
+        require_kind("agent", agent, Agent)
+        require_kind("task", task, Task)
+        if self.plan.tasks:
+            self.plan.task(task.id)
         require_counted(agent, self._settings(), task.budget, self._budget_of_plan(task))
         async with self.opened() as engine:
-            return await engine.run(agent, task)
+            if unblock is not False:
+                await self._unblock(engine, agent.agent_id, word=unblock)
+            result = await engine.run(agent, task)
+            return telling_unblock(result, await engine.shared.store.get(agent.agent_id))
+
+    async def _unblock(self, engine: LocalEngine, agent_id: str, *, word: str | bool) -> None:
+        note = "" if word is True else require_kind("unblock", word, str)
+        if agent_id in engine.running():
+            raise LifecycleError(f"{agent_id} is running already in this process")
+        event = on.Unblocked(at=self._clock.now(), by=CALLER, note=note)
+        try:
+            await engine.ask(agent_id, event)
+        except LifecycleError as refused:
+            raise LifecycleError(
+                f"nothing to unblock: {refused}; call run_agent_loop without unblock="
+            ) from refused
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[LocalEngine]:
@@ -155,8 +234,23 @@ class AgentLifecycleLoop:
                     await self._close()
 
     async def notify(self, event: CIEvent) -> None:
-        """Take a CI event that does not come from the provider."""
-        self._running().hear(event)
+        """Take a CI event that does not come from the provider.
+
+        It names an agent or its branch. If that one does not wait yet, it hears of it when it does.
+        """
+        require_kind("event", event, CIEvent)
+        if not (event.agent_id or event.branch):
+            raise ArgumentError("the event names nobody; give agent_id= or branch=")
+        event = event.model_copy(
+            update={
+                "event_id": event.event_id or token_hex(8),
+                "at": event.at or self._clock.now(),
+            }
+        )
+        if self._engine is None:
+            self._early.append(event)
+        else:
+            self._engine.hear(event)
 
     async def shutdown(self) -> None:
         """End all loops with SHUTDOWN: agents stopped, dirty work saved, records resumable."""
@@ -277,7 +371,7 @@ class AgentLifecycleLoop:
         )
         if self._ci is not None:
             self._ci.bind(provider_ports(machine, remote=self._remote))
-        return LocalEngine(machine)
+        return LocalEngine(machine, self._early)
 
     async def _take(self) -> None:
         self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -302,23 +396,45 @@ def _checkouts(repo: Path, workspaces: Workspaces) -> JudgingCheckouts:
     return JudgingCheckouts(repo, root=default_worktrees_dir(repo) / JUDGING)
 
 
+def _local_ci(repo: Path, settings: Settings) -> LocalCIProvider | None:
+    if not settings.test_command:
+        return None
+    return LocalCIProvider(
+        repo,
+        test_command=settings.test_command,
+        timeout=settings.gate_timeout,
+        auto_merge=settings.auto_merge,
+    )
+
+
+def _require_repository(folder: Path) -> None:
+    if locate(folder) is None:
+        raise RepositoryError(NOT_A_REPOSITORY.format(path=folder))
+
+
+def _folder(name: str, given: object) -> Path:
+    if not isinstance(given, (str, Path)):
+        raise ArgumentError(f"{name} is {kind_of(given)}; give a path")
+    return Path(given)
+
+
 def _reader(
-    settings: Settings | Callable[[], Settings] | None,
-    max_retries: int | None,
-    retry_interval: float | None,
+    settings: Settings | Mapping[str, Any] | Callable[[], Settings] | None,
+    named: Mapping[str, Any],
 ) -> Callable[[], Settings]:
-    names = {"max_retries": max_retries, "retry_interval": retry_interval}
-    given = {name: value for name, value in names.items() if value is not None}
-    checked = Settings.model_validate(given).model_dump(include=set(given))
+    """Return what reads the settings; those that are named come before the others."""
+    checked = checked_settings(named).model_dump(include=set(named))
 
     def joined(read: Settings) -> Settings:
-        if not given:
+        if not checked:
             return read
         told = read.model_copy(update=checked)
         # What `told` counts as set is what the settings set, and what was given here.
-        return told if max_retries is None else told.naming_retries(checked["max_retries"])
+        return told.naming_retries(checked["max_retries"]) if "max_retries" in checked else told
 
-    if settings is None or isinstance(settings, Settings):
-        fixed = joined(settings or Settings())
-        return lambda: fixed
-    return lambda: joined(settings())
+    if callable(settings):
+        ask = settings
+        return lambda: joined(ask())
+    given = settings if isinstance(settings, Settings) else checked_settings(settings or {})
+    fixed = joined(given)
+    return lambda: fixed
