@@ -59,7 +59,7 @@ from runtime.workspaces.worktrees_dir import JUDGING, default_worktrees_dir, wor
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
     from ci.interface import CIProvider
     from ci.ports import Remote
@@ -104,7 +104,7 @@ class AgentLifecycleLoop:
         retry_interval: float | None = None,
         store: SqliteStore | None = None,
         clock: Clock | None = None,
-        settings: Settings | Mapping[str, Any] | Callable[[], Settings] | None = None,
+        settings: Settings | dict[str, Any] | Callable[[], Settings] | None = None,
         who: str | None = None,
         observers: tuple[Observer, ...] = (),
         report: Report | None = None,
@@ -189,19 +189,22 @@ class AgentLifecycleLoop:
         """
         require_kind("agent", agent, Agent)
         require_kind("task", task, Task)
+        note = "" if isinstance(unblock, bool) else require_kind("unblock", unblock, str)
         if self.plan.tasks:
             self.plan.task(task.id)
         require_counted(agent, self._settings(), task.budget, self._budget_of_plan(task))
         async with self.opened() as engine:
             if unblock is not False:
-                await self._unblock(engine, agent.agent_id, word=unblock)
+                await self._unblock(engine, agent.agent_id, task.id, note)
             result = await engine.run(agent, task)
+            if result.result_type is not LoopResultType.BLOCKED:
+                return result
             return telling_unblock(result, await engine.shared.store.get(agent.agent_id))
 
-    async def _unblock(self, engine: LocalEngine, agent_id: str, *, word: str | bool) -> None:
-        note = "" if word is True else require_kind("unblock", word, str)
-        if agent_id in engine.running():
-            raise LifecycleError(f"{agent_id} is running already in this process")
+    async def _unblock(self, engine: LocalEngine, agent_id: str, task_id: str, note: str) -> None:
+        record = await engine.shared.store.get(agent_id)
+        if agent_id in engine.running() or (record is not None and record.task_id != task_id):
+            return  # which is refused in a moment
         event = on.Unblocked(at=self._clock.now(), by=CALLER, note=note)
         try:
             await engine.ask(agent_id, event)
@@ -419,8 +422,8 @@ def _folder(name: str, given: object) -> Path:
 
 
 def _reader(
-    settings: Settings | Mapping[str, Any] | Callable[[], Settings] | None,
-    named: Mapping[str, Any],
+    settings: Settings | dict[str, Any] | Callable[[], Settings] | None,
+    named: dict[str, Any],
 ) -> Callable[[], Settings]:
     """Return what reads the settings; those that are named come before the others."""
     checked = checked_settings(named).model_dump(include=set(named))
@@ -435,6 +438,7 @@ def _reader(
     if callable(settings):
         ask = settings
         return lambda: joined(ask())
-    given = settings if isinstance(settings, Settings) else checked_settings(settings or {})
-    fixed = joined(given)
+    if not isinstance(settings, Settings):
+        settings = checked_settings(require_kind("settings", settings or {}, dict))
+    fixed = joined(settings)
     return lambda: fixed

@@ -104,10 +104,9 @@ def _person(record: AgentLifecycle) -> str:
 
 
 def telling_unblock(result: LoopResult, record: AgentLifecycle | None) -> LoopResult:
-    """Say, where the library's caller can end a block, how."""
+    """Say how the library's caller ends a block, unless it is a summary that waits for approval."""
     work = record.work if record is not None else None
-    review = isinstance(work, AwaitingHuman) and work.about is About.REVIEW
-    if result.result_type is not LoopResultType.BLOCKED or work is None or review:
+    if work is None or (isinstance(work, AwaitingHuman) and work.about is About.REVIEW):
         return result
     how = "or make an attempt at once with run_agent_loop(agent, task, unblock=True)"
     return replace(result, error=f"{result.error}; {how}")

@@ -41,7 +41,7 @@ def _whole(world: World, **more: Any) -> AgentLifecycleLoop:
         "branch_manager": BranchManager(world.repo),
         "workspace_manager": WorkspaceManager(world.repo),
         "store": world.store,
-        "settings": SHORT,
+        "settings": dict(SHORT),
     }
     return AgentLifecycleLoop(**{**parts, **more})
 
@@ -164,6 +164,7 @@ async def test_without_a_plan_any_task_may_be_run(world: World) -> None:
     [
         ({"repo_dir": 5}, ArgumentError, "repo_dir is an int; give a path"),
         ({"comm_file_path": 5}, ArgumentError, "comm_file_path is an int; give a path"),
+        ({"settings": 5}, ArgumentError, "settings is an int; give a dict"),
         ({"plan": "T001"}, ArgumentError, "plan is a str; give a Plan, a list of tasks or one Ta"),
         ({"plan": ["T001"]}, ArgumentError, "a task of the plan is a str; give a Task"),
         ({"plan": [Task(id="A", dependencies=["B"])]}, PlanError, "B, which is not in the plan"),

@@ -109,3 +109,11 @@ async def test_one_that_runs_is_not_unblocked_by_a_second_call(world: World) -> 
         with pytest.raises(LifecycleError, match="is running already in this process"):
             await running.loop.run_agent_loop(agent, world.task(), unblock=True)
         assert isinstance(await world.work(), Blocked)
+
+
+async def test_the_block_of_another_task_is_not_ended(world: World) -> None:
+    await world.run([*commit("x.txt"), KEY], stay_for_people=False)
+    run = world.loop().run_agent_loop(world.agent([DONE]), world.task("T002"), unblock=True)
+    with pytest.raises(LifecycleError, match="has a record for task T001"):
+        await run
+    assert isinstance(await world.work(), Blocked)
