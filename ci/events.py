@@ -142,13 +142,18 @@ def _detail(told: object) -> object:
 
 
 class CIEvent(JsonModel):
-    """One fact from outside. The same fact always has the same `event_id`, also after a restart."""
+    """One fact from outside. The same fact always has the same `event_id`, also after a restart.
+
+    One that is handed to `notify` names a branch or an agent; its id and instant are filled in.
+    """
 
     type: CIEventType
-    event_id: str
-    at: float
+    event_id: str = ""
+    at: float = 0.0
     """Seconds since the epoch, UTC."""
-    branch: str
+    branch: str = ""
+    agent_id: str = ""
+    """Whom it is about, instead of the branch; providers name branches."""
     sha: str = ""
     build_id: str | None = None
     pr_number: int | None = None

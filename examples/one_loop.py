@@ -65,7 +65,9 @@ async def main(folder: Path) -> int:
     )
     result = await loop.run_agent_loop(agent, task)
     if result.result_type == LoopResultType.TASK_COMPLETE:
-        print(f"Task {result.task_id} completed in {result.spawn_count} attempts: {result.summary}")
+        print(
+            f"Task {result.task_id} completed by {result.spawn_count} processes: {result.summary}"
+        )
     return 0 if result.result_type == LoopResultType.TASK_COMPLETE else 1
 
 

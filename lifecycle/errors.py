@@ -13,6 +13,10 @@ class PlanError(LifecycleError):
     """The user's plan cannot be run as written."""
 
 
+class ArgumentError(LifecycleError, TypeError):
+    """An argument of the library is of another type than it has to be."""
+
+
 class SettingsError(LifecycleError):
     """A setting has an unknown name or an impossible value."""
 

@@ -7,12 +7,15 @@ the repository's lock while it runs; decides nothing itself.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
+from collections import deque
 from contextlib import asynccontextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
+from ci.events import CIEvent
 from communication.watcher import MailboxWatcher
 from lifecycle.admission.budgets import Accounts
 from lifecycle.admission.slots import Slots
@@ -22,51 +25,67 @@ from lifecycle.clock import Clock, SystemClock
 from lifecycle.context.snapshot import ContextBuilder
 from lifecycle.engine.ci_ports import provider_ports
 from lifecycle.engine.engine import LocalEngine
-from lifecycle.errors import LifecycleError
+from lifecycle.errors import ArgumentError, LifecycleError
 from lifecycle.judging.code_origin import finder
 from lifecycle.launch.programs import here
 from lifecycle.launch.sandbox import SandboxedCommands, SandboxPlanner
+from lifecycle.loop_parts import (
+    checkouts_beside,
+    local_ci,
+    path_of,
+    require_repository,
+    settings_reader,
+)
+from lifecycle.machine import events as on
 from lifecycle.paths import Paths
+from lifecycle.plan import Agent, Plan, Task, as_plan, require_kind
 from lifecycle.reporting import logged
-from lifecycle.result import LoopResult, LoopResultType
+from lifecycle.result import LoopResult, LoopResultType, telling_unblock
 from lifecycle.services import CommitWatch, MachineServices, SharedServices, pass_by
-from lifecycle.settings import Settings
 from lifecycle.shortage_retry import patiently
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.lost_files import LostFilesCheck
 from lifecycle.store.lost_records import refuse_lost
 from lifecycle.store.sqlite.store import SqliteStore
+from runtime.branches import BranchManager
 from runtime.capacity import room_for_agents
 from runtime.commands import CommandRunner
+from runtime.process import TerminalManager
 from runtime.setup.facts import GitSetupFacts
 from runtime.setup.port_ranges import PortSlots
 from runtime.temp_folders import sweep
 from runtime.thread_pool import provide
 from runtime.workspace import WorkspaceManager
-from runtime.workspaces.judging_checkouts import JudgingCheckouts
-from runtime.workspaces.worktrees_dir import JUDGING, default_worktrees_dir
+from runtime.workspaces.worktrees_dir import worktrees_dir
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-    from ci.events import CIEvent
     from ci.interface import CIProvider
     from ci.ports import Remote
-    from lifecycle.plan import Agent, Allowance, Plan, Task
+    from lifecycle.plan import Allowance
     from lifecycle.ports import Branches, Checkouts, Workspaces
     from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Observer, Report
+    from lifecycle.settings import Settings
     from runtime.capacity import Room
-    from runtime.process import TerminalManager
 
 __all__ = ["AgentLifecycleLoop", "LoopResult", "LoopResultType"]
+
+MOST_EARLY = 1000
+"""Events kept of those that were handed in before anybody waits for them."""
+SETTINGS_TOO = {"max_retries", "retry_interval"}
+"""Arguments of the loop that are settings, too."""
+CALLER = "the caller"
+"""Who unblocks, as the audit and the next summary name it."""
 
 
 class AgentLifecycleLoop:
     """Runs agents in fresh processes, attempt after attempt, until their task is truly done.
 
-    One object serves any number of agents at once. `settings` may be a function, which is then
+    One object serves any number of agents at once. `plan` may be a plan, a list of tasks or one
+    task; without tasks it is held to none. `settings` may be a dict, or a function, which is then
     asked again for each decision; `max_retries` and its like, where given, come before it, and
     `max_retries` is kept to exactly (see the setting). `who` is named to other runners that want
     the repository; without `comm_file_path` each agent has its communications.json in its
@@ -77,18 +96,18 @@ class AgentLifecycleLoop:
     def __init__(  # noqa: PLR0913  # the interface that users know
         self,
         *,
-        repo_dir: Path,
-        plan: Plan,
+        repo_dir: Path | str,
+        plan: Plan | Sequence[Task] | Task | None,
         ci_provider: CIProvider | None,
         terminal_manager: TerminalManager,
         branch_manager: Branches,
         workspace_manager: Workspaces,
-        comm_file_path: Path | None = None,
+        comm_file_path: Path | str | None = None,
         max_retries: int | None = None,
         retry_interval: float | None = None,
         store: SqliteStore | None = None,
         clock: Clock | None = None,
-        settings: Settings | Callable[[], Settings] | None = None,
+        settings: Settings | dict[str, Any] | Callable[[], Settings] | None = None,
         who: str | None = None,
         observers: tuple[Observer, ...] = (),
         report: Report | None = None,
@@ -98,8 +117,10 @@ class AgentLifecycleLoop:
         work_watch: CommitWatch | None = None,
         held_files: Callable[[], Collection[str]] = frozenset,
     ) -> None:
-        self.repo_dir = repo_dir.resolve()
-        self.plan = plan
+        self.repo_dir = path_of("repo_dir", repo_dir).resolve()
+        if isinstance(workspace_manager, WorkspaceManager):
+            require_repository(self.repo_dir)
+        self.plan = as_plan(plan)
         self._given_store = store
         self._clock = clock or SystemClock()
         self._ci = ci_provider
@@ -107,32 +128,95 @@ class AgentLifecycleLoop:
         self._masker = terminal_manager.masker
         self._branches = branch_manager
         self._workspaces = workspace_manager
-        self._comm_file = comm_file_path
-        self._settings = _reader(settings, max_retries, retry_interval)
+        self._comm_file = (
+            None if comm_file_path is None else path_of("comm_file_path", comm_file_path)
+        )
+        named = {"max_retries": max_retries, "retry_interval": retry_interval}
+        self._settings = settings_reader(
+            settings, {name: value for name, value in named.items() if value is not None}
+        )
         self._paths = Paths.of(self.repo_dir)
         self._lock = RunnerLock(self._paths.root, who=who, machine=terminal_manager.machine)
         self._observers = observers
         self._report = report or logged
         self._checkpoint = checkpoint or pass_by
         self._remote = remote
-        self._checkouts: Checkouts = checkouts or _checkouts(self.repo_dir, workspace_manager)
+        self._checkouts: Checkouts = checkouts or checkouts_beside(self.repo_dir, workspace_manager)
         self._work_watch = work_watch
         self._held_files = held_files
+        self._early: deque[CIEvent] = deque(maxlen=MOST_EARLY)
         self._opening = asyncio.Lock()
         self._engine: LocalEngine | None = None
         self._store: SqliteStore | None = None
         self._users = 0
 
-    async def run_agent_loop(self, agent: Agent, task: Task) -> LoopResult:
+    @classmethod
+    def for_repository(
+        cls,
+        repo: Path | str,
+        plan: Plan | Sequence[Task] | Task | None = None,
+        **settings: Any,  # each as the setting, or the argument above, of its name says
+    ) -> Self:
+        """Build the loop from a repository alone, with the real parts.
+
+        Settings and further arguments of the class are given by their names. No files of settings
+        are read, and only with `test_command` there is local CI.
+        """
+        repo, plan = path_of("repo", repo), as_plan(plan)
+        require_repository(repo)
+        arguments = set(inspect.signature(cls).parameters) - SETTINGS_TOO
+        given = {name: settings.pop(name) for name in arguments & settings.keys()}
+        read = settings_reader(given.pop("settings", None), settings)
+        first = read()
+        parts: dict[str, Any] = {
+            "ci_provider": local_ci(repo, first),
+            "terminal_manager": TerminalManager(repo),
+            "branch_manager": BranchManager(repo),
+            "workspace_manager": WorkspaceManager(
+                repo,
+                root=worktrees_dir(repo, first.worktrees_dir),
+                save_limit=lambda: read().save_limit_mb << 20,
+            ),
+        }
+        return cls(**{"repo_dir": repo, "plan": plan, "settings": read, **parts, **given})
+
+    async def run_agent_loop(
+        self, agent: Agent, task: Task, *, unblock: str | bool = False
+    ) -> LoopResult:
         """Run until the lifecycle ends; one recorded before for agent and task is continued.
 
         What was accepted, or rejected by a person, is over: then another task of the same agent
         begins a new record, and so does the same task after a reject.
-        PlanError, before anything is begun, where a budget cannot hold one of its programs.
+        With `unblock` what it is blocked on counts as gone and an attempt is made at once; a text
+        is told to that attempt. LifecycleError where it waits for nothing.
+        PlanError, before anything is begun, for a task that is not in the plan, and where a budget
+        cannot hold one of its programs.
         """
+        require_kind("agent", agent, Agent)
+        require_kind("task", task, Task)
+        note = "" if isinstance(unblock, bool) else require_kind("unblock", unblock, str)
+        if self.plan.tasks:
+            self.plan.task(task.id)
         require_counted(agent, self._settings(), task.budget, self._budget_of_plan(task))
         async with self.opened() as engine:
-            return await engine.run(agent, task, after_reject=True)
+            if unblock is not False:
+                await self._unblock(engine, agent.agent_id, task.id, note)
+            result = await engine.run(agent, task, after_reject=True)
+            if result.result_type is not LoopResultType.BLOCKED:
+                return result
+            return telling_unblock(result, await engine.shared.store.get(agent.agent_id))
+
+    async def _unblock(self, engine: LocalEngine, agent_id: str, task_id: str, note: str) -> None:
+        record = await engine.shared.store.get(agent_id)
+        if agent_id in engine.running() or (record is not None and record.task_id != task_id):
+            return  # which is refused in a moment
+        event = on.Unblocked(at=self._clock.now(), by=CALLER, note=note)
+        try:
+            await engine.ask(agent_id, event)
+        except LifecycleError as refused:
+            raise LifecycleError(
+                f"nothing to unblock: {refused}; call run_agent_loop without unblock="
+            ) from refused
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[LocalEngine]:
@@ -158,8 +242,23 @@ class AgentLifecycleLoop:
                     await self._close()
 
     async def notify(self, event: CIEvent) -> None:
-        """Take a CI event that does not come from the provider."""
-        self._running().hear(event)
+        """Take a CI event that does not come from the provider.
+
+        It names an agent or its branch. If that one does not wait yet, it hears of it when it does.
+        """
+        require_kind("event", event, CIEvent)
+        if not (event.agent_id or event.branch):
+            raise ArgumentError("the event names nobody; give agent_id= or branch=")
+        event = event.model_copy(
+            update={
+                "event_id": event.event_id or token_hex(8),
+                "at": event.at or self._clock.now(),
+            }
+        )
+        if self._engine is None:
+            self._early.append(event)
+        else:
+            self._engine.hear(event)
 
     async def shutdown(self) -> None:
         """End all loops with SHUTDOWN: agents stopped, dirty work saved, records resumable."""
@@ -326,7 +425,7 @@ class AgentLifecycleLoop:
         )
         if self._ci is not None:
             self._ci.bind(provider_ports(machine, remote=self._remote))
-        return LocalEngine(machine)
+        return LocalEngine(machine, self._early)
 
     async def _take(self) -> None:
         self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -342,32 +441,3 @@ class AgentLifecycleLoop:
 
     def _given_weaker(self, what: str) -> None:
         self._report("isolation_weaker", reason=what)
-
-
-def _checkouts(repo: Path, workspaces: Workspaces) -> JudgingCheckouts:
-    """Return judging checkouts beside the workspaces, out of the user's tree."""
-    if isinstance(workspaces, WorkspaceManager):
-        return JudgingCheckouts(repo, root=workspaces.root / JUDGING)
-    return JudgingCheckouts(repo, root=default_worktrees_dir(repo) / JUDGING)
-
-
-def _reader(
-    settings: Settings | Callable[[], Settings] | None,
-    max_retries: int | None,
-    retry_interval: float | None,
-) -> Callable[[], Settings]:
-    names = {"max_retries": max_retries, "retry_interval": retry_interval}
-    given = {name: value for name, value in names.items() if value is not None}
-    checked = Settings.model_validate(given).model_dump(include=set(given))
-
-    def joined(read: Settings) -> Settings:
-        if not given:
-            return read
-        told = read.model_copy(update=checked)
-        # What `told` counts as set is what the settings set, and what was given here.
-        return told if max_retries is None else told.naming_retries(checked["max_retries"])
-
-    if settings is None or isinstance(settings, Settings):
-        fixed = joined(settings or Settings())
-        return lambda: fixed
-    return lambda: joined(settings())

@@ -6,17 +6,27 @@ Owns the validation of user-given plans (names, dependencies, cycles). Does no I
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from lifecycle.errors import PlanError
+from lifecycle.errors import ArgumentError, PlanError
 from lifecycle.record import LOOSE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lifecycle.record import AgentLifecycle
+
+K = TypeVar("K")
 
 MOST_RETRIES = 1_000_000
 NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
@@ -67,13 +77,13 @@ class Allowance(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    tokens: int | None = Field(None, gt=0)
+    tokens: int | None = Field(default=None, gt=0)
     """Tokens, as the agent's program counts them."""
-    usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Dollars, where the program names what it cost."""
-    hours: float | None = Field(None, gt=0, allow_inf_nan=False)
+    hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Hours that attempts run; waits cost nothing."""
-    attempts: int | None = Field(None, gt=0)
+    attempts: int | None = Field(default=None, gt=0)
     """Attempts, for whatever reason they were begun."""
 
 
@@ -101,8 +111,28 @@ class Task(BaseModel):
     """Branch to start from and to merge into; the repository's current branch if not given."""
     budget: Allowance | None = None
     """What may be used for this task, instead of what the settings say."""
-    max_retries: int | None = Field(None, ge=0, le=MOST_RETRIES, strict=True)
+    max_retries: int | None = Field(default=None, ge=0, le=MOST_RETRIES, strict=True)
     """Retries of this task, instead of what the settings say: exactly so many."""
+
+    if TYPE_CHECKING:  # a list will do where a tuple is kept
+
+        def __init__(  # noqa: PLR0913  # the fields above
+            self,
+            *,
+            id: str,  # noqa: A002  # the field's name
+            title: str = "",
+            description: str = "",
+            dependencies: Sequence[str] = (),
+            acceptance: Sequence[str] = (),
+            verify: Sequence[str] = (),
+            setup: Sequence[str] | None = None,
+            tags: Sequence[str] = (),
+            agent: str | None = None,
+            type: str | None = None,  # noqa: A002  # as above
+            base: str | None = None,
+            budget: Allowance | None = None,
+            max_retries: int | None = None,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _does_not_wait_for_itself(self) -> Task:
@@ -120,7 +150,7 @@ class AgentType(BaseModel):
     """It fails: the others continue, its task goes back into the queue, or all is shut down."""
     on_done: Literal["end", "shutdown"] = "end"
     """Its task is complete: the others continue, or all is shut down."""
-    requeues: int = Field(1, ge=1, le=100, strict=True)
+    requeues: int = Field(default=1, ge=1, le=100, strict=True)
     """Times at most that a task goes back into the queue, each time with all its retries."""
 
 
@@ -144,6 +174,21 @@ class Agent(BaseModel):
     """One of the plan's types, which says what follows when it is done or fails."""
     policy: AgentType | None = None
     """What its type says, for those who know the plan no more."""
+
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0913  # the fields above
+            self,
+            *,
+            agent_id: str,
+            command: Sequence[str] = (),
+            adapter: str | None = None,
+            agents: Sequence[str] = (),
+            args: Sequence[str] = (),
+            env: Mapping[str, str] = ...,
+            type: str | None = None,  # noqa: A002  # the field's name
+            policy: AgentType | None = None,
+        ) -> None: ...
 
     @field_validator("command", "args")
     @classmethod
@@ -190,7 +235,7 @@ class PlanMark(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(LOOSE, min_length=1, max_length=200)
+    name: str = Field(default=LOOSE, min_length=1, max_length=200)
     budget: Allowance | None = None
 
 
@@ -213,10 +258,22 @@ class Plan(BaseModel):
     """Templates by name; `agent_id` is set per task when one is used."""
     types: dict[str, AgentType] = Field(default_factory=dict)
     """Types of agents by name; tasks and agents name theirs."""
-    name: str = Field(LOOSE, min_length=1, max_length=200)
+    name: str = Field(default=LOOSE, min_length=1, max_length=200)
     """Under which its costs are counted; by default the name of its file, without the ending."""
     budget: Allowance | None = None
     """What all its tasks together may use, instead of what the settings say."""
+
+    if TYPE_CHECKING:
+
+        def __init__(  # the fields above
+            self,
+            *,
+            tasks: Sequence[Task],
+            agents: Mapping[str, Agent] = ...,
+            types: Mapping[str, AgentType] = ...,
+            name: str = ...,
+            budget: Allowance | None = None,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Plan:
@@ -233,6 +290,45 @@ class Plan(BaseModel):
             if task.id == task_id:
                 return task
         raise PlanError(f"no task {task_id} in the plan; it holds: {_listed(self.tasks)}")
+
+
+def as_plan(given: object) -> Plan:
+    """Return a plan of what the library's caller gives: a plan, tasks, one task, or None."""
+    match given:
+        case None:
+            return Plan(tasks=())
+        case Plan():
+            return given
+        case Task():
+            tasks: tuple[object, ...] = (given,)
+        case list() | tuple():
+            tasks = tuple(given)
+        case _:
+            raise ArgumentError(
+                f"plan is {kind_of(given)}; give a Plan, a list of tasks or one Task"
+            )
+    checked = [require_kind("a task of the plan", task, Task) for task in tasks]
+    try:
+        return Plan(tasks=checked)
+    except ValidationError as problem:
+        told = "; ".join(str(error["msg"]) for error in problem.errors())
+        raise PlanError(f"these tasks are not a plan: {told}") from problem
+
+
+def require_kind(name: str, given: object, kind: type[K]) -> K:
+    """Return an argument of the library, or say of which type it has to be."""
+    if not isinstance(given, kind):
+        raise ArgumentError(f"{name} is {kind_of(given)}; give {_a(kind.__name__)}")
+    return given
+
+
+def kind_of(given: object) -> str:
+    """Name the type of an argument, for an error."""
+    return "None" if given is None else _a(type(given).__name__)
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"
 
 
 def check_dependencies(tasks: Iterable[Task]) -> None:

@@ -45,8 +45,12 @@ class LoopResult:
     summary: str = ""
     blocked_on: list[str] = field(default_factory=list)
     pr_url: str | None = None
+    """Of the pull request: as the agent signalled it, else the provider's own."""
+    provider_pr_url: str | None = None
+    """Under which the provider keeps that pull request."""
     error: str | None = None
     spawn_count: int = 0
+    """Processes that were started; an attempt that was interrupted has more than one."""
     retry_count: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -99,6 +103,15 @@ def _person(record: AgentLifecycle) -> str:
     return f"person: {asked(record.work) if record.work is not None else ''}"
 
 
+def telling_unblock(result: LoopResult, record: AgentLifecycle | None) -> LoopResult:
+    """Say how the library's caller ends a block, unless it is a summary that waits for approval."""
+    work = record.work if record is not None else None
+    if work is None or (isinstance(work, AwaitingHuman) and work.about is About.REVIEW):
+        return result
+    how = "or make an attempt at once with run_agent_loop(agent, task, unblock=True)"
+    return replace(result, error=f"{result.error}; {how}")
+
+
 def interrupted(record: AgentLifecycle) -> LoopResult:
     """Return the result of a loop that was shut down; its record can be resumed."""
     return _result(record, LoopResultType.SHUTDOWN)
@@ -120,6 +133,7 @@ def _result(record: AgentLifecycle, kind: LoopResultType, error: str | None = No
         summary=_summary(inner) or record.submission_summary or "",
         blocked_on=_blocked_on(inner),
         pr_url=_pr_url(inner),
+        provider_pr_url=_provider_pr_url(inner),
         error=error or record.error,
         spawn_count=tally.spawn_count if tally else 0,
         retry_count=tally.retry_count if tally else 0,
@@ -150,7 +164,24 @@ def _blocked_on(state: State | None) -> list[str]:
 
 def _pr_url(state: State | None) -> str | None:
     match state:
-        case PrPending(url=url) | AwaitingHuman(url=url):
+        case PrPending(word=word, url=url):
+            return _address(word.pr_url) or url or None
+        case AwaitingHuman(signalled_url=signalled, url=url):
+            return _address(signalled) or url or None
+        case _:
+            return None
+
+
+def _address(signalled: str) -> str:
+    """Return it if it is an address; a provider also finds a pull request by its number."""
+    return signalled if "://" in signalled else ""
+
+
+def _provider_pr_url(state: State | None) -> str | None:
+    match state:
+        case PrPending(url=url, number=number) | AwaitingHuman(url=url, number=number) if (
+            number is not None
+        ):
             return url or None
         case _:
             return None

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 import warnings
 import zlib
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ci.forge_registry import SENDERS
+from lifecycle.errors import SettingsError
 from lifecycle.machine.budget import UNITS
 from lifecycle.machine.policy import Policy
 from lifecycle.plan import MOST_RETRIES, check_chain, check_variables, check_words
@@ -50,95 +52,95 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_retries: int = Field(100, ge=0, le=MOST_RETRIES)
+    max_retries: int = Field(default=100, ge=0, le=MOST_RETRIES)
     """Retries after failed attempts; the first attempt is none, so 0 is one attempt. Who names it
     for a task (in a plan, with `run`, in a call) gets exactly so many: `stuck_limit` and
     `same_gate_limit` then hold it up only if they are set, too."""
-    max_attempts: int = Field(1000, ge=1, le=1_000_000)
+    max_attempts: int = Field(default=1000, ge=1, le=1_000_000)
     """Attempts of any kind after which a lifecycle is given up."""
-    retry_interval: float = Field(30.0, ge=0, le=86_400)
+    retry_interval: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds before the next attempt after a failed one; also how often blockers are looked at."""
-    retry_interval_cap: float = Field(600.0, ge=0, le=604_800)
+    retry_interval_cap: float = Field(default=600.0, ge=0, le=604_800)
     """Seconds that the growing wait between alike failures never exceeds."""
-    breakpoint_check_interval: float = Field(1.0, gt=0, le=3600)
+    breakpoint_check_interval: float = Field(default=1.0, gt=0, le=3600)
     """Seconds between two looks at communications.json beside the watcher."""
-    blocked_timeout: float = Field(86_400.0, gt=0)
+    blocked_timeout: float = Field(default=86_400.0, gt=0)
     """Seconds that a lifecycle waits for what blocks it, or for a person, before its loop ends with
     BLOCKED."""
-    pr_merge_timeout: float = Field(3600.0, gt=0)
+    pr_merge_timeout: float = Field(default=3600.0, gt=0)
     """Seconds to wait for the merge of a pull request."""
-    stuck_limit: int = Field(3, ge=0)
+    stuck_limit: int = Field(default=3, ge=0)
     """Attempts in a row that change nothing and say nothing new, or fail alike on an unchanged
     tree, after which a person is waited for; 0 for never; see docs/agents/outcomes.md."""
-    same_gate_limit: int = Field(5, ge=0)
+    same_gate_limit: int = Field(default=5, ge=0)
     """Times in a row that the verify commands fail alike, whatever is committed in between, after
     which a person is waited for; 0 for never."""
-    breaker_cooldown: float = Field(3600.0, ge=0)
+    breaker_cooldown: float = Field(default=3600.0, ge=0)
     """Seconds after which one more attempt is made without a person, then twice as long, up to a
     day and no longer than blocked_timeout in all; 0 for never."""
     stay_for_people: bool = True
     """Wait for people. If not, a loop that only a person can move on ends at once with BLOCKED;
     `run` and `up` do so without a terminal, unless this is set, or with --no-stay."""
-    limit_interval: float = Field(300.0, ge=0, le=86_400)
+    limit_interval: float = Field(default=300.0, ge=0, le=86_400)
     """Seconds to wait, growing to an hour, after a usage limit that names no end."""
-    limit_margin: float = Field(30.0, ge=0, le=86_400)
+    limit_margin: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds to wait beyond the named end of a usage limit, up to twice that."""
-    limit_patience: float = Field(691_200.0, ge=0)
+    limit_patience: float = Field(default=691_200.0, ge=0)
     """Seconds of usage limits in a row after which a lifecycle is given up."""
-    trouble_interval: float = Field(30.0, ge=0, le=86_400)
+    trouble_interval: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds to wait, growing to 15 minutes, after trouble of the provider or the network."""
-    max_provider_failures: int = Field(50, ge=0)
+    max_provider_failures: int = Field(default=50, ge=0)
     """Failures of provider or network in a row after which a lifecycle is given up."""
-    max_environment_failures: int = Field(10, ge=0)
+    max_environment_failures: int = Field(default=10, ge=0)
     """Failures in a row that are not the agent's after which a lifecycle is given up."""
-    wall_limit: float = Field(14_400.0, ge=0)
+    wall_limit: float = Field(default=14_400.0, ge=0)
     """Seconds an attempt may take; 0 for no limit."""
-    idle_limit: float = Field(1800.0, ge=0)
+    idle_limit: float = Field(default=1800.0, ge=0)
     """Seconds an attempt may show no output, no file change and no CPU use; 0 for no limit."""
-    tool_limit: float = Field(7200.0, ge=0)
+    tool_limit: float = Field(default=7200.0, ge=0)
     """The same while a tool of the agent runs a program, instead of idle_limit; 0 for no limit."""
-    max_events: int = Field(500_000, ge=0)
+    max_events: int = Field(default=500_000, ge=0)
     """Events that an agent's program may report in one attempt; 0 for no limit."""
-    max_tool_calls: int = Field(5000, ge=0)
+    max_tool_calls: int = Field(default=5000, ge=0)
     """Tools that an agent may call in one attempt; 0 for no limit."""
-    max_turns: int | None = Field(None, ge=1)
+    max_turns: int | None = Field(default=None, ge=1)
     """Turns of an attempt, where the agent's program can be told a limit."""
-    budget_tokens: int | None = Field(None, ge=1)
+    budget_tokens: int | None = Field(default=None, ge=1)
     """Tokens that all attempts of a lifecycle may use together; see docs/budgets.md."""
-    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Dollars that they may cost; its programs must tell their costs, or stand in `prices`."""
-    budget_hours: float | None = Field(None, gt=0, allow_inf_nan=False)
+    budget_hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Hours that they may work."""
-    budget_attempts: int | None = Field(None, ge=1)
+    budget_attempts: int | None = Field(default=None, ge=1)
     """Attempts that a lifecycle may make."""
-    plan_budget_tokens: int | None = Field(None, ge=1)
+    plan_budget_tokens: int | None = Field(default=None, ge=1)
     """Tokens that all lifecycles of a plan may use together."""
-    plan_budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    plan_budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Dollars that they may cost."""
-    plan_budget_hours: float | None = Field(None, gt=0, allow_inf_nan=False)
+    plan_budget_hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Hours that they may work, those of attempts at the same time added up."""
-    plan_budget_attempts: int | None = Field(None, ge=1)
+    plan_budget_attempts: int | None = Field(default=None, ge=1)
     """Attempts that they may make."""
-    day_budget_tokens: int | None = Field(None, ge=1)
+    day_budget_tokens: int | None = Field(default=None, ge=1)
     """Tokens that all lifecycles of the repository may use in a calendar day."""
-    day_budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    day_budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Dollars that they may cost in a day."""
-    day_budget_hours: float | None = Field(None, gt=0, allow_inf_nan=False)
+    day_budget_hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Hours that they may work in a day, those of attempts at the same time added up."""
-    day_budget_attempts: int | None = Field(None, ge=1)
+    day_budget_attempts: int | None = Field(default=None, ge=1)
     """Attempts that they may make in a day."""
-    prices: dict[str, dict[str, float]] = Field({})
+    prices: dict[str, dict[str, float]] = Field(default={})
     """Dollars per million tokens, by NAME or NAME:MODEL, for programs that tell tokens and no
     dollars: { codex = { input = 1.25, cached = 0.125, output = 10.0 } }; cached is optional."""
     budget_exempt: tuple[str, ...] = ()
     """Programs that may work although they cannot tell what a budget in tokens or dollars counts;
     `command` is any command. Such a budget counts of them what they tell, which may be nothing."""
-    save_limit_mb: int = Field(1024, ge=1)
+    save_limit_mb: int = Field(default=1024, ge=1)
     """MiB of uncommitted files that one save takes, the smallest first. What is beyond is named,
     and its workspace is kept."""
-    stop_grace: float = Field(10.0, ge=0, le=600)
+    stop_grace: float = Field(default=10.0, ge=0, le=600)
     """Seconds between asking an agent to end and ending it."""
-    gate_timeout: float = Field(1800.0, gt=0)
+    gate_timeout: float = Field(default=1800.0, gt=0)
     """Seconds a verify or test command may take."""
     baseline: bool = True
     """Run the verify commands before the first attempt, to tell old failures from new ones."""
@@ -147,7 +149,7 @@ class Settings(BaseModel):
     green look at something else. That is said (warn), or counts as red (require)."""
     review_summaries: bool = False
     """Hold each attempt until a person approved its summary."""
-    max_live_agents: int = Field(4, ge=1, le=10_000)
+    max_live_agents: int = Field(default=4, ge=1, le=10_000)
     """Agent processes alive at once; waiting lifecycles hold none. A runner keeps to fewer, and
     says so at its start, where the machine's limits on open files and processes leave less room."""
     worktrees_dir: str = ""
@@ -157,13 +159,13 @@ class Settings(BaseModel):
     """How agents are kept apart: in own sessions, or each in a sandbox; see docs/isolation.md."""
     network: Network = "allow"
     """Whether agents reach the network, which most need for their model."""
-    memory_limit_mb: int | None = Field(None, ge=16, le=4_194_304)
+    memory_limit_mb: int | None = Field(default=None, ge=16, le=4_194_304)
     """Memory in MB of an agent's whole process tree."""
-    cpu_limit_percent: int | None = Field(None, ge=1, le=100_000)
+    cpu_limit_percent: int | None = Field(default=None, ge=1, le=100_000)
     """Processor time of the whole tree, in per cent of one core."""
-    process_limit: int | None = Field(None, ge=1, le=4_194_304)
+    process_limit: int | None = Field(default=None, ge=1, le=4_194_304)
     """Processes and threads of the whole tree at once."""
-    open_file_limit: int | None = Field(None, ge=16, le=1_048_576)
+    open_file_limit: int | None = Field(default=None, ge=16, le=1_048_576)
     """Open files of each of an agent's processes."""
     allow_weaker: bool = False
     """Start agents also where this machine cannot give a level or a limit as asked; it is said."""
@@ -177,9 +179,9 @@ class Settings(BaseModel):
     """Paths that an agent in a sandbox may write too."""
     sandbox_login: str = ""
     """Whose sign-in is shown inside, read-only: claude, codex, gemini, opencode, or a path."""
-    log_cap_bytes: int = Field(10 * 1024 * 1024, ge=4096)
+    log_cap_bytes: int = Field(default=10 * 1024 * 1024, ge=4096)
     """Size of an attempt's log; of more the head and the tail are kept."""
-    retention_hours: float = Field(24.0, ge=0)
+    retention_hours: float = Field(default=24.0, ge=0)
     """Hours that accepted and rejected records, their logs and snapshots are kept. What is older is
     looked for each hour, or each quarter of these hours where that is less."""
     providers: tuple[Provider, ...] = ("local",)
@@ -191,20 +193,20 @@ class Settings(BaseModel):
     """Address of the forge's API, where the remote's address does not tell it."""
     forge_repo: str = ""
     """owner/name at the forge, where the remote's address does not tell it."""
-    push_timeout: float = Field(120.0, gt=0, le=3600)
+    push_timeout: float = Field(default=120.0, gt=0, le=3600)
     """Seconds a push or fetch may take."""
     test_command: str | None = None
     """What local CI runs on each commit."""
     require_ci: bool = True
     """A commit on which no check ran is not green; local CI without a test_command asks nobody."""
-    checks_grace: float = Field(120.0, ge=0, le=86_400)
+    checks_grace: float = Field(default=120.0, ge=0, le=86_400)
     """Seconds in which checks may begin on a new commit before it counts as having none."""
-    ci_fix_limit: int = Field(5, ge=0, le=1000)
+    ci_fix_limit: int = Field(default=5, ge=0, le=1000)
     """Attempts in a row to fix red checks of a pull request before a person is waited for."""
     on_conflict: Literal["agent", "ask"] = "agent"
     """Who resolves work that does not go together (conflicts, red merges): a fresh attempt, or you.
     An accepted head that was resolved waits for a new decision."""
-    conflict_limit: int = Field(3, ge=1, le=1000)
+    conflict_limit: int = Field(default=3, ge=1, le=1000)
     """Attempts in a row to resolve that, after which a person is waited for."""
     rerun_red: bool = False
     """Have failed checks run once more before an agent is woken for them."""
@@ -218,7 +220,7 @@ class Settings(BaseModel):
     """Merge pull requests unasked: only exactly the commit that is green, with all its reviews."""
     merge_method: Literal["merge", "squash", "rebase"] = "merge"
     """How a forge merges."""
-    required_reviews: int = Field(0, ge=0, le=100)
+    required_reviews: int = Field(default=0, ge=0, le=100)
     """Approvals without which Loopwright merges nothing at a forge."""
     pull_request_labels: tuple[str, ...] = ()
     """Labels of new pull requests at a forge."""
@@ -226,7 +228,7 @@ class Settings(BaseModel):
     """Sign in as this GitHub App instead of with a token."""
     github_app_key: str = ""
     """File with the private key of the GitHub App."""
-    github_app_installation: int | None = Field(None, ge=1)
+    github_app_installation: int | None = Field(default=None, ge=1)
     """Its installation; by default the repository's."""
     expected_checks: tuple[str, ...] = ()
     """For the generic provider: names of checks without which no commit is green."""
@@ -234,7 +236,7 @@ class Settings(BaseModel):
     """For the generic provider: prints what CI says of the commit in $SHA, as JSON."""
     host: str = "127.0.0.1"
     """Where `serve` and `up` listen."""
-    port: int = Field(4747, ge=0, le=65_535)
+    port: int = Field(default=4747, ge=0, le=65_535)
     """The port of `serve` and `up`; 0 for any that is free."""
     allowed_hosts: tuple[str, ...] = ()
     """Names, beside the one listened on, by which the server may be addressed."""
@@ -268,7 +270,7 @@ class Settings(BaseModel):
     setup_inputs: tuple[str, ...] = ()
     """Files whose change makes the set-up run again; by default lock files and manifests
     such as pyproject.toml and package.json."""
-    setup_timeout: float = Field(1800.0, gt=0)
+    setup_timeout: float = Field(default=1800.0, gt=0)
     """Seconds a set-up command may take."""
     setup_network: Network = "allow"
     """Whether set-up commands reach the network while their inputs are those of the base; with
@@ -363,6 +365,21 @@ class Settings(BaseModel):
     def setup_of(self, task: Task) -> tuple[str, ...]:
         """Return the task's own set-up commands, which may be none, else the general ones."""
         return self.setup if task.setup is None else task.setup
+
+
+def checked_settings(given: Mapping[str, object]) -> Settings:
+    """Return settings given by their names; SettingsError says which is unknown or impossible."""
+    for name in given:
+        if name not in Settings.model_fields:
+            near = get_close_matches(name, Settings.model_fields, n=1)
+            lists = "`loopwright schema settings` lists all"
+            hint = f"did you mean {near[0]!r}?" if near else lists
+            raise SettingsError(f"{name} is not a setting; {hint}")
+    try:
+        return Settings.model_validate(dict(given))
+    except ValidationError as problem:
+        told = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problem.errors())
+        raise SettingsError("; ".join(told)) from problem
 
 
 _BUDGETS = tuple(f"{scope}budget_{unit}" for scope in ("", "plan_", "day_") for unit in UNITS)

@@ -10,6 +10,7 @@ import asyncio
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.errors import BranchError, GitError, RepositoryError
@@ -31,7 +32,6 @@ from runtime.workspaces.status import Checkout, unfiltered_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 _HEADS = "refs/heads/"
 BEING_HELD = "{branch} is being {doing} at {folder}: finish or abort that first, then try again"
@@ -78,8 +78,8 @@ class PreparedMerge:
 class BranchManager:
     """The branches of one repository."""
 
-    def __init__(self, repo: Path, *, git: Git | None = None) -> None:
-        self._repo = repo.resolve()
+    def __init__(self, repo: Path | str, *, git: Git | None = None) -> None:
+        self._repo = Path(repo).resolve()
         self._git = git or Git(home=self._repo / STATE_FOLDER / "git")
         self._merging = asyncio.Lock()
         self.history = CommitHistory(self._repo, self._git)

@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime import environment, proc_table
@@ -25,7 +26,6 @@ from runtime.processes.watchdog import client as watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
     from runtime.processes.cgroups.probe import Capabilities
 
@@ -62,7 +62,7 @@ class TerminalManager:
 
     def __init__(  # noqa: PLR0913  # all by name
         self,
-        repo: Path,
+        repo: Path | str,
         *,
         subreaper: bool = True,
         environ: Mapping[str, str] | None = None,
@@ -70,7 +70,7 @@ class TerminalManager:
         masker: Masker | None = None,
         machine: str | None = None,
     ) -> None:
-        self.repo = repo
+        self.repo = repo = Path(repo)
         self.machine = this_machine() if machine is None else machine
         """The name of the machine that its processes belong to."""
         proc_table.keep_spare()

@@ -12,6 +12,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -37,7 +38,6 @@ from runtime.workspaces.worktrees_dir import claim, default_worktrees_dir, relea
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from collections.abc import Set as AbstractSet
-    from pathlib import Path
 
     from runtime.git.porcelain import ChangedFile, GitCommit, TreeStatus
 
@@ -73,9 +73,9 @@ class WorkspaceManager:
 
     def __init__(
         self,
-        repo: Path,
+        repo: Path | str,
         *,
-        root: Path | None = None,
+        root: Path | str | None = None,
         git: Git | None = None,
         save_limit: Callable[[], int] = lambda: SAVE_LIMIT,
     ) -> None:
@@ -83,8 +83,8 @@ class WorkspaceManager:
 
         One save takes no more than `save_limit` bytes of files.
         """
-        self._repo = repo = repo.resolve()
-        self.root = (root or default_worktrees_dir(repo)).resolve()
+        self._repo = repo = Path(repo).resolve()
+        self.root = Path(root or default_worktrees_dir(repo)).resolve()
         """The folder for its workspaces; see `runtime.workspaces.worktrees_dir`."""
         self._state = repo / ownership.STATE_FOLDER
         self._git = git or Git(home=self._state / "git")

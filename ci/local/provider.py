@@ -7,6 +7,7 @@ Owns the provider's lifecycle (bind, start, close) and the order of its changes.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ci.errors import ProviderError
@@ -20,7 +21,6 @@ from ci.serial_queue import SerialQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from ci.interface import CIWatch, MergeResult, PullRequest, Trouble
     from ci.ports import ProviderPorts
@@ -45,7 +45,7 @@ class LocalCIProvider(BaseProvider[LocalPullRequests]):
 
     def __init__(  # noqa: PLR0913  # settings, each with its default
         self,
-        repo: Path,
+        repo: Path | str,
         *,
         test_command: str | None = None,
         timeout: float = 1800,
@@ -64,7 +64,7 @@ class LocalCIProvider(BaseProvider[LocalPullRequests]):
                 "green: set one, or leave auto_merge off"
             )
         super().__init__(EVENTS)
-        self.repo = repo
+        self.repo = Path(repo)
         self.base = base
         """The branch for pull requests that name none."""
         self._command = test_command or None

@@ -7,6 +7,7 @@ people leave in the store. What any fact means is the machine's business.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.base_commits import is_done
 from lifecycle.engine.dependents import goes_no_further, known_ends, settled, waited_for
+from lifecycle.engine.early_events import EarlyEvents
 from lifecycle.engine.open_lifecycle import case_of, may_be_resumed, only_starts
 from lifecycle.engine.operation_log import OperationLog
 from lifecycle.engine.recovery import end_strays, learn_completed, recover
@@ -57,10 +59,12 @@ if TYPE_CHECKING:
 class LocalEngine:
     """All lifecycles of one repository in this process."""
 
-    def __init__(self, machine: MachineServices) -> None:
+    def __init__(self, machine: MachineServices, early: deque[CIEvent] | None = None) -> None:
         self.machine, self.shared = machine, machine.shared
         self.performer = Performer(machine)
         self._owners: dict[str, Owner] = {}
+        self._early = EarlyEvents(deque() if early is None else early, self._owners)
+        self.shared.observers.append(self._early.committed)
         self._draining = False
         self._started = False
         self._recovered: tuple[str, ...] = ()
@@ -181,6 +185,7 @@ class LocalEngine:
                 owner.emit(on.ResumeRequested(at=self.shared.clock.now(), by="run"))
             for fact in await known_ends(self.shared, owner.state):
                 owner.emit(fact)
+            self._early.tell(owner)
             result = await owner.run()
         except asyncio.CancelledError:
             result = interrupted(owner.local.record)
@@ -353,8 +358,8 @@ class LocalEngine:
         return self._owners.get(agent_id)
 
     def hear(self, event: CIEvent) -> None:
-        """Take what CI says about a branch, from a caller who hands it in."""
-        self._hear(event, handed=True)
+        """Take what CI says about a branch or an agent, from a caller who hands it in."""
+        self._early.hear(event)
 
     # --- what lifecycles tell each other ------------------------------------------------------
 
@@ -398,10 +403,10 @@ class LocalEngine:
             del self._applying[agent_id]
             over.set()
 
-    def _hear(self, event: CIEvent, *, handed: bool = False) -> None:
+    def _hear(self, event: CIEvent) -> None:
         for owner in self._owners.values():
             if owner.local.record.facts.get("branch") == event.branch:
-                owner.hear(event, handed=handed)
+                owner.hear(event)
 
     # --- what people ask for ------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ class Engine(Protocol):
         ...
 
     def hear(self, event: CIEvent) -> None:
-        """Take what CI says about a branch; the lifecycle on that branch is told."""
+        """Take what CI says about a branch or an agent; kept until its lifecycle waits for it."""
         ...
 
     async def settle(self, task_id: str) -> None:

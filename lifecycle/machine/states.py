@@ -268,6 +268,8 @@ class AwaitingHuman(State):
     url: str = ""
     number: int | None = None
     """Of the pull request that still waits."""
+    signalled_url: str = ""
+    """Its address as the agent signalled it, where it did."""
     verify: Verifying | None = None
     """The gates that could not run before a person decided."""
 

@@ -223,7 +223,7 @@ def launch(state: State, at: float, policy: Policy, *, approved: bool) -> Step:
         return reject(
             state,
             Reason.MAX_RETRIES,
-            f"{tally.spawn_count} attempts were started, as many as max_attempts allows",
+            f"{tally.attempts} attempts were started, as many as max_attempts allows",
         )
     program = programs.chosen(tally, policy)
     if program is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lifecycle.machine.values import changed
+
 ITS_BASE = "base"
 """Instead of a commit to merge: the branch that the work goes into, as it is by then."""
 
@@ -40,7 +42,9 @@ class Tally:
     attempt: int = 1
     """Number of the attempt under way, or of the next one."""
     spawn_count: int = 0
-    """Attempts that got a process; one that the runner itself interrupted keeps its number."""
+    """Processes that were started; an attempt that was interrupted has more than one."""
+    begun: int = 0
+    """Number of the latest attempt that got a process; 0 in records of earlier versions."""
     retry_count: int = 0
     """Retries that were granted since its task came into the queue: failed attempts with another
     one after them."""
@@ -103,3 +107,13 @@ class Tally:
     wanted_why: str = ""
     pause_turns: int = 0
     """Turns of the runner until the pause ends by itself; 0: not before somebody resumes it."""
+
+    @property
+    def attempts(self) -> int:
+        """Attempts that got a process; earlier versions had `spawn_count` count these."""
+        return self.begun or self.spawn_count
+
+    def spawned(self) -> Tally:
+        """Count a process, and its attempt if it is the first of it."""
+        begun = max(self.attempts, self.attempt)
+        return changed(self, spawn_count=self.spawn_count + 1, begun=begun)

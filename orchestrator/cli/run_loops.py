@@ -180,12 +180,12 @@ def _table(ending: RunResult, environ: Mapping[str, str]) -> list[str]:
     rows = []
     for agent_id, result in sorted(ending.results.items()):
         record = ending.records.get(agent_id)
-        counts = (str(result.spawn_count), str(result.retry_count))
+        counts = (_attempts(record) or str(result.spawn_count), str(result.retry_count))
         words = _says(result, record)
         rows.append((agent_id, result.task_id, headline(result, record), *counts, words))
     for record in ending.held:
         tally = record.work.tally if record.work is not None else None
-        counts = (str(tally.spawn_count), str(tally.retry_count)) if tally else ("", "")
+        counts = (_attempts(record), str(tally.retry_count) if tally else "")
         rows.append((record.agent_id, record.task_id, word_on(record), *counts, ""))
     rows += [
         (each.agent_id, each.task_id, NEEDS_YOU, "", "", f"damaged: {each.problem}")
@@ -201,6 +201,11 @@ def _table(ending: RunResult, environ: Mapping[str, str]) -> list[str]:
             for line, row in zip(lines, rows, strict=True)
         ]
     return [head, *lines]
+
+
+def _attempts(record: AgentLifecycle | None) -> str:
+    work = record.work if record is not None else None
+    return str(work.tally.attempts) if work is not None else ""
 
 
 def _says(result: LoopResult, record: AgentLifecycle | None) -> str:

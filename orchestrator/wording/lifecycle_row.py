@@ -25,8 +25,11 @@ class LifecycleRow(TypedDict):
     task_id: str
     task: str
     attempt: int
+    attempts: int
+    """how many got a process; `attempt` is the one under way, or the next"""
     retry_count: int
     spawn_count: int
+    """processes that were started; an attempt that was interrupted has more than one"""
     created_at: float
     updated_at: float
     tags: list[str]
@@ -47,6 +50,7 @@ def row_of(columns: Columns, present: float, *, runs: bool = True) -> LifecycleR
     kind, work, damaged = columns["work_kind"], columns["work"], columns["damaged"]
     as_they_are = LifecycleRow.__annotations__.keys() & columns.keys()
     told = {name: columns[name] for name in as_they_are} | {
+        "attempts": _attempts(columns),
         "state": spelled(word_in(columns, runs=runs)),
         "record_state": columns["coarse"],
         "work_state": kind,
@@ -61,3 +65,10 @@ def word_in(columns: Columns, *, runs: bool) -> str:
     if columns["damaged"]:
         return NEEDS_YOU
     return word_of(columns["work_kind"], columns["work"], columns["coarse"], runs=runs)
+
+
+def _attempts(columns: Columns) -> int:
+    """Count the attempts that got a process; earlier versions had `spawn_count` count these."""
+    tally: Any = (columns["work"] or {}).get("tally") or {}
+    begun: int = tally.get("begun", 0) if isinstance(tally, dict) else tally.begun
+    return begun or columns["spawn_count"]

@@ -169,8 +169,8 @@ class LiveTable:
         inner = state.inner if isinstance(state, Suspended) else state
         attempt = ""
         if inner is not None:
-            spawned = inner.tally.spawn_count
-            attempt = str(inner.tally.attempt if isinstance(inner, ACTIVE) else spawned or "")
+            begun = inner.tally.attempts
+            attempt = str(inner.tally.attempt if isinstance(inner, ACTIVE) else begun or "")
         since = getattr(state, "since", record.updated_at)
         last = "" if state is None else self._last(record, state, now)
         return record.agent_id, attempt, word_on(record), span(now - since), last

@@ -74,8 +74,9 @@ def wrong(told: dict[str, Any]) -> str:
         return f"no end, codes {told['codes']}"
     picture = json.loads(json.dumps(told["outcome"]))
     result = picture.pop("result")
-    ended = {name: result[name] for name in ("result_type", "spawn_count", "retry_count")}
-    as_ever = ended == {"result_type": "task_complete", "spawn_count": 3, "retry_count": 0}
+    ended = (result["result_type"], result["retry_count"])
+    # The attempt that was cut short may have got another process.
+    as_ever = ended == ("task_complete", 0) and result["spawn_count"] in {3, 4}
     return "" if as_ever and picture == EXPECTED else f"another end: {result} {picture}"
 
 

@@ -245,7 +245,8 @@ def test_each_attempt_ends_as_its_own_process_ended(luck: Random, far: int) -> N
     assert world.state.tally.retry_count == len(failed)
     interrupted = [agent for agent in world.agents.values() if agent.fate == "interrupted"]
     assert world.state.tally.interruptions >= len(interrupted)
-    assert world.state.tally.spawn_count == len({agent.attempt for agent in world.agents.values()})
+    assert world.state.tally.attempts == len({agent.attempt for agent in world.agents.values()})
+    assert world.state.tally.spawn_count == len(world.agents)
 
 
 @WALKS

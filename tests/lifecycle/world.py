@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ci.local.provider import LocalCIProvider
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.paths import Paths
-from lifecycle.plan import Agent, Plan, Task
+from lifecycle.plan import Agent, Task
 from lifecycle.settings import Settings
 from lifecycle.store.sqlite.store import SqliteStore
 from runtime import proc_table
@@ -111,7 +111,7 @@ class Ground:
     ) -> AgentLifecycleLoop:
         return AgentLifecycleLoop(
             repo_dir=self.repo,
-            plan=Plan(tasks=(self.task(),)),
+            plan=None,
             ci_provider=ci,
             terminal_manager=TerminalManager(self.repo),
             branch_manager=BranchManager(self.repo),

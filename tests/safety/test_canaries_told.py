@@ -126,7 +126,7 @@ class Told:
         self.masker = terminals.masker
         self.loop = AgentLifecycleLoop(
             repo_dir=served.origin.repo,
-            plan=Plan(tasks=(self.task,)),
+            plan=Plan(tasks=(self.task, Task(id="T002", base="main"))),
             ci_provider=RemoteProvider(served.forge, rules=Rules, header=no_header),
             terminal_manager=terminals,
             branch_manager=BranchManager(served.origin.repo),

@@ -31,6 +31,7 @@ from lifecycle.machine.step import (
     launch,
     prepare,
     reject,
+    untroubled,
 )
 from lifecycle.machine.values import changed
 from runtime.agents.outcome import Ending
@@ -116,7 +117,7 @@ def no_workspace(state: Preparing, event: on.WorkspaceFailed, policy: Policy) ->
 
 
 def work(state: Spawning, event: on.AgentSpawned, policy: Policy) -> Step:
-    """Count the attempt; end it at once if that was asked for, or it spoke, meanwhile."""
+    """Count the process; end it at once if that was asked for, or it spoke, meanwhile."""
     del policy
     state = _lived(state)
     working = Working(
@@ -135,8 +136,7 @@ def work(state: Spawning, event: on.AgentSpawned, policy: Policy) -> Step:
 
 
 def _lived(state: Spawning) -> Spawning:
-    lived = max(state.tally.spawn_count, state.tally.attempt)
-    return counted(state, spawn_count=lived, faults=0, shortages=0)
+    return changed(state, tally=untroubled(state.tally.spawned()))
 
 
 def no_spawn(state: Spawning, event: on.SpawnFailed, policy: Policy) -> Step:
@@ -159,13 +159,12 @@ def spawn_again(state: Spawning, event: on.RunnerRestarted, policy: Policy) -> S
             )
         why = "the runner ended while the agent was being started"
         if event.lived:
-            lived = max(state.tally.spawn_count, event.attempt)
-            cut_short = state.tally.interruptions + 1
-            state = counted(state, spawn_count=lived, interruptions=cut_short)
+            lived = state.tally.spawned()
+            state = changed(state, tally=changed(lived, interruptions=lived.interruptions + 1))
         # By way of a new admission: slots, budgets and limits may have changed hands since.
         back = BackingOff(tally=state.tally, until=event.at, why=why, approved=True)
         return land(back, event.at)
-    state = counted(state, spawn_count=max(state.tally.spawn_count, event.attempt))
+    state = changed(state, tally=state.tally.spawned())
     return capture(state, AttemptOutcome(ended=Ending.BREAKPOINT, word=event.word))
 
 

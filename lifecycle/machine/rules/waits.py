@@ -180,6 +180,7 @@ def _for_a_person(
         head=state.head,
         url=state.url,
         number=state.number,
+        signalled_url=state.word.pr_url,
     )
     return Step(human)
 
@@ -230,7 +231,7 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
                 tally=changed(state.tally, ci_fixes=0, conflicts=0),
                 since=event.at,
                 until=event.at + policy.pr_merge_timeout,
-                word=Signal(type="pr_created", pr_url=state.url),
+                word=Signal(type="pr_created", pr_url=state.signalled_url),
                 url=state.url,
                 head=state.head,
             )

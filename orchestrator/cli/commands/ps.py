@@ -220,7 +220,7 @@ def _is_filtered(options: Namespace) -> bool:
 
 def _attempt(row: LifecycleRow) -> int:
     """Return the attempt under way, else the latest; the record counts on to the next one."""
-    return row["attempt"] if is_under_way(row["work_state"]) else row["spawn_count"]
+    return row["attempt"] if is_under_way(row["work_state"]) else row["attempts"]
 
 
 CELLS: dict[str, Callable[[LifecycleRow, Columns, float], str]] = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.budget import dollars
-from lifecycle.machine.states import Accepted, Completed
+from lifecycle.machine.states import Accepted, AwaitingHuman, Completed, PrPending, Suspended
 from lifecycle.paths import Paths
 from lifecycle.state_words import word_on
 from orchestrator.config.settings import load_settings
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
     from orchestrator.wording.why_facts import MergeStanding
 
@@ -180,7 +181,7 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
     if work is not None:
         tally = work.tally
         interrupted = f", interrupted: {tally.interruptions}" if tally.interruptions else ""
-        yield "attempts", f"{tally.spawn_count}, retries used: {tally.retry_count}{interrupted}"
+        yield "attempts", f"{tally.attempts}, retries used: {tally.retry_count}{interrupted}"
     if work is not None:
         plan = facts.get("task", {}).get("dependencies", ())
         said = [f"{task} (said by the agent)" for task in work.tally.depends_on if task not in plan]
@@ -188,6 +189,7 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
     if facts.get("branch"):
         base = facts.get("base_branch") or str(facts.get("base_commit", ""))[:12]
         yield "branch", f"{facts['branch']} from {base}"
+    yield "pull request", _pull_request(work)
     yield "workspace", str(facts.get("workspace", ""))
     yield "tags", ", ".join(record.tags)
     yield "summary", " ".join((record.submission_summary or "").split())
@@ -205,6 +207,20 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
     yield from files_of(Paths.of(found.repo), record.agent_id).items()
     yield "earlier", ", ".join(found.earlier)
     yield "orders", ", ".join(type(order.effect).__name__ for order in found.pending)
+
+
+def _pull_request(work: State | None) -> str:
+    """Return the address as the agent signalled it, and the provider's own where it differs."""
+    inner = work.inner if isinstance(work, Suspended) else work
+    match inner:
+        case PrPending(url=url, word=word):
+            signalled = word.pr_url
+        case AwaitingHuman(url=url, signalled_url=signalled):
+            pass
+        case _:
+            return ""
+    own = "" if url == signalled else url
+    return f"{signalled} (kept as {own})" if signalled and own else signalled or own
 
 
 def _attempt_row(row: AttemptRow, present: float, *, told: bool) -> tuple[str, ...]:

@@ -148,7 +148,7 @@ class EngineContract:
         play = await played(plays, "one", STORIES[name])
         picture = await play.picture()
         outcomes = [outcome for _, outcome, _, _ in picture["ledger"]]
-        told = (picture["work"], picture["spawn_count"], picture["retry_count"], outcomes)
+        told = (picture["work"], picture["attempts"], picture["retry_count"], outcomes)
         assert told == ENDS[name], told
 
     async def test_the_ledger_and_the_audit_are_the_same_each_time(self, plays: Plays) -> None:
@@ -354,7 +354,7 @@ class EngineContract:
             record = await play.store.get(AGENT)
             assert record is not None
             assert isinstance(record.work, Rejected)
-            assert record.work.tally.spawn_count == 2
+            assert record.work.tally.attempts == 2
 
     # --- beginning and end --------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -301,16 +301,18 @@ class Play:
         assert record.work is not None
         tally = record.work.tally
         attempts = await self.store.attempts(AGENT)
+        result = ended(record)
         return {
             "work": type(record.work).__name__,
             "state": record.state,
             "summary": record.submission_summary,
             "files": record.changed_files,
             "error": record.error,
-            "spawn_count": tally.spawn_count,
+            "attempts": tally.attempts,
             "retry_count": tally.retry_count,
             "attempt": tally.attempt,
-            "result": ended(record),
+            # A crash may cost a process more; `check` holds how many there were.
+            "result": result and replace(result, spawn_count=0),
             "ledger": [(row.attempt, row.outcome, row.summary, row.error) for row in attempts],
             "merged": list(dict.fromkeys(self.world.forge.merged_into_base)),
             "pull requests": [pull.state for pull in self.world.forge.pulls],
@@ -338,6 +340,8 @@ class Play:
         record = await self.store.get(AGENT)
         assert record is not None
         assert await self.replayed() == record.work
+        assert record.work is not None
+        assert record.work.tally.spawn_count == len(world.actors), "not all processes are counted"
         assert not ends or isinstance(record.work, (Completed, Rejected)) or self.result is not None
 
 

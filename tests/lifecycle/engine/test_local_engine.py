@@ -57,4 +57,5 @@ async def test_an_agent_that_was_interrupted_starts_again_under_its_own_number(
     assert record is not None
     assert record.work is not None
     assert record.work.tally.interruptions == 1
-    assert (record.work.tally.spawn_count, record.work.tally.retry_count) == (3, 2)
+    assert (record.work.tally.attempts, record.work.tally.retry_count) == (3, 2)
+    assert record.work.tally.spawn_count == 4

@@ -44,7 +44,7 @@ async def test_dirty_work_is_saved_at_shutdown_and_told_to_the_next_attempt_with
     assert world.saved(1) == {"draft.txt": "half done", "up.txt": "u"}
     second = await world.run([{"commit": "all"}, DONE])
     assert second.result_type is LoopResultType.TASK_COMPLETE
-    assert (second.spawn_count, second.retry_count) == (1, 0), "it was only interrupted"
+    assert (second.spawn_count, second.retry_count) == (2, 0), "it was only interrupted"
     told = world.prompt(1)
     for words in (f"refs/loopwright/saved/{AGENT}/1", "draft.txt", "up.txt", "feature.txt"):
         assert words in told
@@ -98,7 +98,7 @@ async def test_cancelling_the_run_leaves_no_agent(world: World) -> None:
         assert world.marked() == []
     assert isinstance(await world.work(), Working)
     result = await world.run([{"commit": "all"}, DONE])
-    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 1)
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 2)
 
 
 async def test_what_an_agent_left_behind_does_not_lengthen_its_hours(world: World) -> None:

@@ -131,4 +131,4 @@ async def _goes_on(world: World, names: list[str]) -> None:
         )
         results = await asyncio.wait_for(asyncio.gather(*runs), PATIENCE * 2)
     assert {each.result_type for each in results} == {LoopResultType.TASK_COMPLETE}
-    assert {(each.spawn_count, each.retry_count) for each in results} == {(1, 0)}
+    assert {(each.spawn_count, each.retry_count) for each in results} == {(2, 0)}

@@ -122,8 +122,9 @@ def _counts(before: State, after: State, policy: Policy) -> None:
     requeued = now.requeues > was.requeues
     assert (0 if requeued else was.retry_count) <= now.retry_count <= was.retry_count + 1
     assert was.interruptions <= now.interruptions <= was.interruptions + 1
-    assert now.spawn_count <= now.attempt
-    assert now.spawn_count <= policy.max_attempts
+    assert was.attempts <= now.attempts <= now.attempt
+    assert now.attempts <= policy.max_attempts
+    assert now.attempts <= now.spawn_count
     assert now.retry_count <= policy.max_retries
     if not isinstance(after, Rejected):
         assert now.faults <= policy.max_faults

@@ -111,8 +111,11 @@ class Rules:
         due = min(charged, self.settings["max_retries"])
         if tally.retry_count != due:
             yield f"{tally.retry_count} retries are counted, {due} were due"
-        if tally.spawn_count != max(turns, default=0):
-            yield f"{tally.spawn_count} attempts are counted, not {max(turns, default=0)}"
+        if tally.attempts != max(turns, default=0):
+            yield f"{tally.attempts} attempts are counted, not {max(turns, default=0)}"
+        processes = sum(map(len, turns.values()))
+        if tally.spawn_count != processes:
+            yield f"{tally.spawn_count} processes are counted, not {processes}"
 
     def _row(self, last: Ran, row: AttemptRow) -> Iterator[str]:
         torn = self._is_torn(last)

@@ -55,7 +55,7 @@ def test_the_first_signal_saves_the_work_and_the_next_run_goes_on(
     (world.folder / "go").touch()
     again = world.json("run", "x")
     assert again["result_type"] == "task_complete"
-    assert (again["spawn_count"], again["retry_count"]) == (2, 1)
+    assert (again["spawn_count"], again["retry_count"]) == (3, 1), "one was interrupted"
 
 
 def test_a_second_signal_kills_what_does_not_listen(world: World) -> None:
@@ -87,7 +87,7 @@ def test_a_signal_while_everything_waits_ends_it_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("step", [{"exit": 1}, {"sleep": 60}])
-def test_an_attempt_of_which_the_killed_runner_wrote_down_nothing_is_counted(
+def test_a_process_of_which_the_killed_runner_wrote_down_nothing_is_counted(
     world: World, step: dict[str, float]
 ) -> None:
     agent = world.script("agent", {"attempts": {"1": [step], "default": [DONE]}})
@@ -96,5 +96,9 @@ def test_an_attempt_of_which_the_killed_runner_wrote_down_nothing_is_counted(
         runner.ends(-signal.SIGKILL)
     again = world.script("again", [DONE])  # the first may not even have read its script yet
     result = world.json("run", "x", "--command", again)
-    assert (result["result_type"], result["spawn_count"]) == ("task_complete", 1)
+    assert (result["result_type"], result["spawn_count"]) == ("task_complete", 2)
     assert world.row()["work"]["tally"]["interruptions"] == 1
+    (row,) = world.json("ps", "--all")["lifecycles"]
+    assert (row["attempts"], row["spawn_count"]) == (1, 2)
+    assert world.call("ps", "--all").stdout.splitlines()[1].split()[3] == "1", "it is one attempt"
+    assert "attempts   1, retries used: 0, interrupted: 1" in world.call("show", "T001").stdout

@@ -312,7 +312,7 @@ def test_a_lost_spawn_that_lived_counts_as_an_attempt(seen: dict[str, Any]) -> N
         play(spawning())
         .on(on.RunnerRestarted(at=9, attempt=1, **seen))
         .to(BackingOff, until=9)
-        .counts(attempt=1, spawn_count=1, interruptions=1)
+        .counts(attempt=1, spawn_count=1, begun=1, interruptions=1)
     )
 
 
@@ -331,7 +331,7 @@ def test_an_attempt_that_the_runner_itself_cut_short_keeps_its_number_and_costs_
         .orders(do.SpawnAgent(attempt=1))
         .on(on.AgentSpawned(at=11, attempt=1, process=PROCESS))
         .to(Working)
-        .counts(attempt=1, spawn_count=1)
+        .counts(attempt=1, spawn_count=2, begun=1)
     )
 
 

@@ -126,10 +126,13 @@ def test_resume_waits_once_more_for_the_blockers() -> None:
 
 def test_resume_waits_once_more_for_the_merge() -> None:
     (
-        play(awaiting(About.PR_TIMEOUT, url="local://pr/1"), pr_merge_timeout=100)
+        play(
+            awaiting(About.PR_TIMEOUT, url="local://pr/1", signalled_url="https://x/pull/7"),
+            pr_merge_timeout=100,
+        )
         .on(on.ResumeRequested(at=500))
         .to(PrPending, since=500, until=600, url="local://pr/1", number=None)
-        .to(PrPending, word=Signal(type="pr_created", pr_url="local://pr/1"))
+        .to(PrPending, word=Signal(type="pr_created", pr_url="https://x/pull/7"))
         .orders(do.OpenPullRequest(url="local://pr/1", summary=""))
     )
 

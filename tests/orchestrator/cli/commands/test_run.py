@@ -34,6 +34,7 @@ def test_a_task_runs_until_its_verify_command_is_green(world: World) -> None:
         "summary": "all done",
         "blocked_on": [],
         "pr_url": None,
+        "provider_pr_url": None,
         "error": None,
         "spawn_count": 3,
         "retry_count": 2,

@@ -1,0 +1,80 @@
+"""Checks what callers hand to a loop, and makes the parts that they leave out.
+
+Must not start anything.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci.local.provider import LocalCIProvider
+from lifecycle.errors import ArgumentError
+from lifecycle.plan import kind_of, require_kind
+from lifecycle.settings import Settings, checked_settings
+from runtime.errors import RepositoryError
+from runtime.git.git import NOT_A_REPOSITORY
+from runtime.git.safe_view import locate
+from runtime.workspace import WorkspaceManager
+from runtime.workspaces.judging_checkouts import JudgingCheckouts
+from runtime.workspaces.worktrees_dir import JUDGING, default_worktrees_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lifecycle.ports import Workspaces
+
+
+def checkouts_beside(repo: Path, workspaces: Workspaces) -> JudgingCheckouts:
+    """Return judging checkouts beside the workspaces, out of the user's tree."""
+    if isinstance(workspaces, WorkspaceManager):
+        return JudgingCheckouts(repo, root=workspaces.root / JUDGING)
+    return JudgingCheckouts(repo, root=default_worktrees_dir(repo) / JUDGING)
+
+
+def local_ci(repo: Path, settings: Settings) -> LocalCIProvider | None:
+    """Return local CI where the settings name its command."""
+    if not settings.test_command:
+        return None
+    return LocalCIProvider(
+        repo,
+        test_command=settings.test_command,
+        timeout=settings.gate_timeout,
+        auto_merge=settings.auto_merge,
+    )
+
+
+def require_repository(folder: Path) -> None:
+    """Refuse a folder that belongs to no repository."""
+    if locate(folder) is None:
+        raise RepositoryError(NOT_A_REPOSITORY.format(path=folder))
+
+
+def path_of(name: str, given: object) -> Path:
+    """Return a path that was given as such or as text; refuse anything else by its name."""
+    if not isinstance(given, (str, Path)):
+        raise ArgumentError(f"{name} is {kind_of(given)}; give a path")
+    return Path(given)
+
+
+def settings_reader(
+    settings: Settings | dict[str, Any] | Callable[[], Settings] | None,
+    named: dict[str, Any],
+) -> Callable[[], Settings]:
+    """Return what reads the settings; those that are named come before the others."""
+    checked = checked_settings(named).model_dump(include=set(named))
+
+    def joined(read: Settings) -> Settings:
+        if not checked:
+            return read
+        told = read.model_copy(update=checked)
+        # What `told` counts as set is what the settings set, and what was given here.
+        return told.naming_retries(checked["max_retries"]) if "max_retries" in checked else told
+
+    if callable(settings):
+        ask = settings
+        return lambda: joined(ask())
+    if not isinstance(settings, Settings):
+        settings = checked_settings(require_kind("settings", settings or {}, dict))
+    fixed = joined(settings)
+    return lambda: fixed
