@@ -25,17 +25,17 @@ from lifecycle.clock import Clock, SystemClock
 from lifecycle.context.snapshot import ContextBuilder
 from lifecycle.engine.ci_ports import provider_ports
 from lifecycle.engine.engine import LocalEngine
-from lifecycle.errors import ArgumentError, LifecycleError
-from lifecycle.judging.code_origin import finder
-from lifecycle.launch.programs import here
-from lifecycle.launch.sandbox import SandboxedCommands, SandboxPlanner
-from lifecycle.loop_parts import (
+from lifecycle.engine.loop_parts import (
     checkouts_beside,
     local_ci,
     path_of,
     require_repository,
     settings_reader,
 )
+from lifecycle.errors import ArgumentError, LifecycleError
+from lifecycle.judging.code_origin import finder
+from lifecycle.launch.programs import here
+from lifecycle.launch.sandbox import SandboxedCommands, SandboxPlanner
 from lifecycle.machine import events as on
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, Plan, Task, as_plan, require_kind
