@@ -42,7 +42,8 @@ def test_every_operation_of_people_has_a_name() -> None:
 
 
 async def test_a_pause_a_second_one_and_what_ends_them_are_logged_once_each(world: World) -> None:
-    async with world.running([HANG]) as running:
+    # No turn passes by itself meanwhile.
+    async with world.running([HANG], retry_interval=60.0, retry_interval_cap=60.0) as running:
         await running.at("Working")
         engine = running.loop.engine
         logs = heard(engine)
