@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.machine.states import PrPending
-from lifecycle.result import LoopResultType
-from tests.lifecycle.world import DONE, World, commit, says, until
+from lifecycle.machine import events as on
+from lifecycle.machine.policy import Policy
+from lifecycle.machine.states import AwaitingHuman, PrPending, Signal
+from lifecycle.machine.table import decide
+from lifecycle.record import AgentLifecycle
+from lifecycle.result import LoopResultType, ended
+from tests.lifecycle.world import AGENT, DONE, World, commit, says, until
 
 URL = "https://github.com/x/y/pull/7"
 LOCAL = "local://pr/1"
+
+
+async def _is_open(world: World) -> bool:
+    work = await world.work()
+    return isinstance(work, PrPending) and work.number is not None
 
 
 @pytest.mark.parametrize(
@@ -20,32 +29,29 @@ LOCAL = "local://pr/1"
 async def test_the_agents_address_is_told_and_the_providers_own_beside_it(
     world: World, said: dict[str, str], told: tuple[str, str]
 ) -> None:
-    opened = [*commit("x.txt"), says("pr_created", **said)]
-    result = await world.run(opened, ci=world.ci(None), pr_merge_timeout=0.3)
-    assert result.result_type is LoopResultType.PR_CREATED
-    assert (result.pr_url, result.provider_pr_url) == told
-    # The wait begins once more, and ends alike.
-    again = await world.run(opened, ci=world.ci(None))
-    assert (again.pr_url, again.provider_pr_url) == told
-
-
-async def test_without_a_provider_only_the_agents_address_is_known(world: World) -> None:
-    opened = [*commit("x.txt"), says("pr_created", pr_url=URL)]
-    result = await world.run(opened, pr_merge_timeout=0.3)
-    assert (result.pr_url, result.provider_pr_url) == (URL, None)
-
-
-async def _is_open(world: World) -> bool:
-    work = await world.work()
-    return isinstance(work, PrPending) and work.number is not None
-
-
-async def test_a_shutdown_while_the_merge_is_awaited_tells_both(world: World) -> None:
-    script = {1: [*commit("x.txt"), says("pr_created", pr_url=URL)], 2: [DONE]}
+    script = {1: [*commit("x.txt"), says("pr_created", **said)], 2: [DONE]}
     async with world.running(script, ci=world.ci(None)) as running:
         await running.at("PrPending")
         await until(lambda: _is_open(world))
         await running.loop.shutdown()
         result = await running.result()
     assert result.result_type is LoopResultType.SHUTDOWN
+    assert (result.pr_url, result.provider_pr_url) == told
+
+
+def test_both_are_told_after_the_time_out_too() -> None:
+    word = Signal(type="pr_created", pr_url=URL)
+    waits = PrPending(since=1.0, until=9.0, word=word, url=LOCAL, number=1)
+    human = decide(waits, on.DeadlinePassed(at=9.0), Policy()).state
+    assert isinstance(human, AwaitingHuman)
+    result = ended(AgentLifecycle(agent_id=AGENT, task="Calculator", work=human))
+    assert result is not None
+    assert result.result_type is LoopResultType.PR_CREATED
     assert (result.pr_url, result.provider_pr_url) == (URL, LOCAL)
+
+
+async def test_without_a_provider_only_the_agents_address_is_known(world: World) -> None:
+    opened = [*commit("x.txt"), says("pr_created", pr_url=URL)]
+    result = await world.run(opened, pr_merge_timeout=0.3)
+    assert result.result_type is LoopResultType.PR_CREATED
+    assert (result.pr_url, result.provider_pr_url) == (URL, None)
