@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from lifecycle.fleet.validation import ValidationResult
+
 if TYPE_CHECKING:
     from collections.abc import Container, MutableMapping, MutableSet
 
@@ -53,14 +55,6 @@ class Population(Generic[A]):
     turn: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationResult:
-    """Whether an operation is allowed; `reason` says why not."""
-
-    valid: bool
-    reason: str = ""
-
-
 _VALID = ValidationResult(valid=True)
 
 
@@ -71,9 +65,11 @@ class LifecycleValidator:
         self.max_agents = max_agents
 
     def validate_add(
-        self, name: str, initial_state: object, state: PopulationState[Any]
+        self, name: object, initial_state: object, state: PopulationState[Any]
     ) -> ValidationResult:
         """Tell whether one more agent may be added."""
+        if not isinstance(name, str):
+            return _no(f"an agent's name must be a text, not {name!r}")
         if not name:
             return _no("an agent's name must not be empty")
         if not isinstance(initial_state, Mapping):
@@ -86,15 +82,15 @@ class LifecycleValidator:
             )
         return _VALID
 
-    def validate_remove(self, name: str, state: PopulationState[Any]) -> ValidationResult:
+    def validate_remove(self, name: object, state: PopulationState[Any]) -> ValidationResult:
         """Tell whether an agent may be removed."""
-        return _VALID if name in state.agents else _unknown(name)
+        return _VALID if _is_known(name, state) else _unknown(name)
 
     def validate_pause(
-        self, name: str, auto_resume_turns: object, state: PopulationState[Any]
+        self, name: object, auto_resume_turns: object, state: PopulationState[Any]
     ) -> ValidationResult:
         """Tell whether an agent may be paused, for so many turns."""
-        if name not in state.agents:
+        if not _is_known(name, state):
             return _unknown(name)
         if name in state.paused_agents:
             return _no(f"agent {name!r} is already paused")
@@ -108,9 +104,9 @@ class LifecycleValidator:
             )
         return _VALID
 
-    def validate_resume(self, name: str, state: PopulationState[Any]) -> ValidationResult:
+    def validate_resume(self, name: object, state: PopulationState[Any]) -> ValidationResult:
         """Tell whether an agent may be resumed."""
-        if name not in state.agents:
+        if not _is_known(name, state):
             return _unknown(name)
         return _VALID if name in state.paused_agents else _no(f"agent {name!r} is not paused")
 
@@ -262,6 +258,11 @@ def _structlog() -> Logger:
 
 def _no(reason: str) -> ValidationResult:
     return ValidationResult(valid=False, reason=reason)
+
+
+def _is_known(name: object, state: PopulationState[Any]) -> bool:
+    """Tell whether this is the name of an agent; what is no text may not even be looked up."""
+    return isinstance(name, str) and name in state.agents
 
 
 def _unknown(name: object) -> ValidationResult:
