@@ -22,12 +22,13 @@ from bench.measure import (
     spread,
 )
 from bench.world import World, fill, world
-from lifecycle.fleet.api.authorization import LOCAL
-from lifecycle.fleet.api.instances import AgentState, HealthState
+from lifecycle.fleet.api.authorization import LOCAL, NoAudit
+from lifecycle.fleet.api.instances import HealthState, InstanceState
 from lifecycle.fleet.api.options import SpawnRequest
 from lifecycle.fleet.api.queries import GetInstancesFilter, TerminationOptions
 from lifecycle.fleet.api.registry import AgentDefinition, AgentRegistry, CommandAgent
 from lifecycle.fleet.spawner.spawner import AgentSpawner
+from lifecycle.reporting import silent
 from lifecycle.store.instances import InstanceRow, born_at, new_instance_id
 from lifecycle.store.sqlite.store import SqliteStore
 
@@ -39,8 +40,13 @@ if TYPE_CHECKING:
 
 AGENTS = 100
 WATCHED = 200
-STATES = (AgentState.READY, AgentState.PROCESSING, *[AgentState.TERMINATED] * 6, AgentState.FAILED)
-_P = AgentState.PROCESSING
+STATES = (
+    InstanceState.READY,
+    InstanceState.PROCESSING,
+    *[InstanceState.TERMINATED] * 6,
+    InstanceState.FAILED,
+)
+_P = InstanceState.PROCESSING
 FILTERS = (
     ("active", GetInstancesFilter(limit=100)),
     ("by tag, also ended", GetInstancesFilter(tag="nightly", include_terminated=True)),
@@ -61,7 +67,12 @@ async def _spawner(made: World, name: str) -> AsyncIterator[tuple[AgentSpawner, 
     async with await SqliteStore.open(made.root / f"{name}.db") as store:
         registry = AgentRegistry([definition])
         async with AgentSpawner(
-            store, registry, terminals=made.terminals, folder=made.folder()
+            store,
+            registry,
+            terminals=made.terminals,
+            folder=made.folder(),
+            audit=NoAudit(),
+            report=silent,
         ) as spawner:
             yield spawner, SpawnRequest(agent_definition_id=definition.definition_id)
 
@@ -128,7 +139,7 @@ async def _filled(path: Path, count: int) -> SqliteStore:
 def _instance(number: int) -> InstanceRow:
     made = new_instance_id(1_800_000_000.0 + number, number)
     state = STATES[number % len(STATES)]
-    ended = state in (AgentState.TERMINATED, AgentState.FAILED)
+    ended = state in (InstanceState.TERMINATED, InstanceState.FAILED)
     return InstanceRow(
         id=made,
         definition_id=UUID(int=number % 5),

@@ -29,6 +29,8 @@ class Paths:
     """Where agents find `loopwright` when their PATH does not lead to it."""
     ports: Path
     """Which lifecycle has which range of ports."""
+    instances: Path
+    """Folders and logs of the agents that a spawner starts."""
 
     @classmethod
     def of(cls, repo: Path) -> Paths:
@@ -41,6 +43,7 @@ class Paths:
             templates=root / "templates",
             programs=root / "bin",
             ports=root / "ports.json",
+            instances=root / "instances",
         )
 
     def log(self, agent_id: str, attempt: int) -> Path:

@@ -78,7 +78,16 @@ class Retention:
             cursor = page.next_cursor
             if cursor is None:
                 break
+        await self._prune_instances(due)
         return tuple(removed)
+
+    async def _prune_instances(self, due: float) -> None:
+        """Remove the instances that a spawner started and that ended by then."""
+        store = self._shared.store.instances
+        if await store.have_ended(due):
+            from lifecycle.fleet.spawner.retention import prune_all  # noqa: PLC0415  # rarely needed
+
+            await prune_all(store, self._machine.paths.instances, due)
 
     async def _is_unchanged(self, listed: AgentLifecycle) -> bool:
         """Tell whether it is still as it was listed: it may have been taken up again since."""

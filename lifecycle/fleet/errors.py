@@ -18,8 +18,21 @@ class AgentNotFoundError(FleetError):
     """No agent definition or no instance has this id."""
 
 
+class InvalidArgumentError(FleetError, TypeError, ValueError):
+    """An argument has the wrong type or an impossible value."""
+
+
 class LicenseError(FleetError):
     """The quota tier does not allow it."""
+
+
+class ConcurrentLimitError(LicenseError):
+    """As many agents are active as the quota tier allows."""
+
+    def __init__(self, text: str, current: int, at_most: int) -> None:
+        super().__init__(text)
+        self.current = current
+        self.at_most = at_most
 
 
 class AuthorizationError(FleetError):

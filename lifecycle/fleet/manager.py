@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from lifecycle.fleet.validation import ValidationResult
 from lifecycle.reporting import logged
 
 if TYPE_CHECKING:
@@ -55,14 +56,6 @@ class Population(Generic[A]):
     turn: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationResult:
-    """Whether an operation is allowed; `reason` says why not."""
-
-    valid: bool
-    reason: str = ""
-
-
 _VALID = ValidationResult(valid=True)
 
 
@@ -76,8 +69,10 @@ class LifecycleValidator:
         self, name: object, initial_state: object, state: PopulationState[Any]
     ) -> ValidationResult:
         """Tell whether one more agent may be added."""
-        if not isinstance(name, str) or not name:
-            return _no(f"an agent's name must be a text that is not empty, not {name!r}")
+        if not isinstance(name, str):
+            return _no(f"an agent's name must be a text, not {name!r}")
+        if not name:
+            return _no("an agent's name must not be empty")
         if not isinstance(initial_state, Mapping):
             return _no(f"the initial state of {name!r} must be a dict, not {initial_state!r}")
         count = len(state.agents)
@@ -90,13 +85,13 @@ class LifecycleValidator:
 
     def validate_remove(self, name: object, state: PopulationState[Any]) -> ValidationResult:
         """Tell whether an agent may be removed."""
-        return _VALID if _has(state, name) else _unknown(name)
+        return _VALID if _is_known(name, state) else _unknown(name)
 
     def validate_pause(
         self, name: object, auto_resume_turns: object, state: PopulationState[Any]
     ) -> ValidationResult:
         """Tell whether an agent may be paused, for so many turns."""
-        if not _has(state, name):
+        if not _is_known(name, state):
             return _unknown(name)
         if name in state.paused_agents:
             return _no(f"agent {name!r} is already paused")
@@ -112,7 +107,7 @@ class LifecycleValidator:
 
     def validate_resume(self, name: object, state: PopulationState[Any]) -> ValidationResult:
         """Tell whether an agent may be resumed."""
-        if not _has(state, name):
+        if not _is_known(name, state):
             return _unknown(name)
         return _VALID if name in state.paused_agents else _no(f"agent {name!r} is not paused")
 
@@ -261,12 +256,13 @@ def free_name(name: str, taken: Container[str]) -> str:
     return free
 
 
-def _has(state: PopulationState[Any], name: object) -> bool:
-    return isinstance(name, str) and name in state.agents
-
-
 def _no(reason: str) -> ValidationResult:
     return ValidationResult(valid=False, reason=reason)
+
+
+def _is_known(name: object, state: PopulationState[Any]) -> bool:
+    """Tell whether this is the name of an agent; what is no text may not even be looked up."""
+    return isinstance(name, str) and name in state.agents
 
 
 def _unknown(name: object) -> ValidationResult:

@@ -20,6 +20,7 @@ from lifecycle.fleet.errors import InvalidOperationError
 from lifecycle.fleet.spawner.runner_identity import has_runner
 from lifecycle.fleet.spawner.spawner import AgentSpawner
 from lifecycle.paths import Paths
+from lifecycle.reporting import silent
 from lifecycle.store import lock
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.control import commands
@@ -92,7 +93,9 @@ async def fleet_of(repo: Path, *, wait_s: float = 10.0) -> AsyncIterator[AgentSp
             AgentRegistry(),
             clock=clock,
             audit=Audit(store.trail, now=clock.now, masker=masker_of(os.environ)),
+            report=silent,
             loops=LoopCommands(repo, wait_s),
+            retention=None,
         ) as spawner:
             yield spawner
 

@@ -14,7 +14,7 @@ from lifecycle.audit import Audit
 from lifecycle.engine.retention import RETIRED
 from lifecycle.errors import LifecycleError
 from lifecycle.fleet.supervisor.scope import AgentPhase
-from lifecycle.fleet.supervisor.supervisor import OnEnd, SupervisionPolicy, Supervisor
+from lifecycle.fleet.supervisor.supervisor import OnEnd, Supervisor, SupervisorPolicy
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Accepted, Completed, Reason, Rejected, Suspended
 from lifecycle.plan import Agent, Task
@@ -46,12 +46,12 @@ FAILED = (LoopResultType.ERROR, LoopResultType.MAX_RETRIES)
 _THEN = {"end": OnEnd.END, "requeue": OnEnd.REQUEUE, "shutdown": OnEnd.SHUT_DOWN}
 
 
-def policy_of(agent: Agent) -> SupervisionPolicy:
+def policy_of(agent: Agent) -> SupervisorPolicy:
     """Return what follows an end of this agent: what its type says, else nothing."""
     done = error = OnEnd.END
     if agent.policy is not None:
         done, error = _THEN[agent.policy.on_done], _THEN[agent.policy.on_error]
-    return SupervisionPolicy(done=done, error=error, forced=False)
+    return SupervisorPolicy(done=done, error=error, forced=False)
 
 
 class Service:

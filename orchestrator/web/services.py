@@ -42,6 +42,7 @@ class ServerServices:
             clock=runner.engine.shared.clock,
             audit=runner.audit,
             report=runner.report,
+            retention=None,
         )
         self.counters = LifecycleCounters(runner.engine, self.spawner.metrics)
         self.probe = StoreProbe(runner.store)

@@ -91,3 +91,19 @@ class AuditLog(Protocol):
     ) -> object:
         """Record an operation; it is durable when this returns."""
         ...
+
+
+class NoAudit:
+    """An audit log that keeps nothing, for spawners that need none."""
+
+    async def record(  # noqa: PLR0913, PLR0917  # as above
+        self,
+        action: str,
+        actor: str,
+        subject: str,
+        outcome: str,
+        reason: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Do nothing."""
+        del action, actor, subject, outcome, reason, details

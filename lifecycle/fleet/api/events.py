@@ -7,8 +7,8 @@ from uuid import UUID  # noqa: TC003  # pydantic reads it at run time
 
 from lifecycle.fleet.api.instances import (
     AgentMetrics,  # noqa: TC001  # pydantic reads it at run time
-    AgentState,  # noqa: TC001  # pydantic reads it at run time
     HealthState,  # noqa: TC001  # pydantic reads it at run time
+    InstanceState,  # noqa: TC001  # pydantic reads it at run time
 )
 from lifecycle.fleet.api.options import AgentSpawnOptions, Model
 
@@ -24,8 +24,8 @@ class AgentEvent(Model):
 class AgentStateChangedEvent(AgentEvent):
     """The state changed."""
 
-    previous_state: AgentState
-    new_state: AgentState
+    previous_state: InstanceState
+    new_state: InstanceState
     reason: str | None = None
 
 
@@ -44,7 +44,7 @@ class AgentErrorEvent(AgentEvent):
     exception_type: str | None = None
     stack_trace: str | None = None
     is_recoverable: bool = False
-    """Whether the instance keeps running."""
+    """Whether it is restarted."""
 
 
 class AgentRestartingEvent(AgentEvent):
@@ -74,7 +74,7 @@ class AgentSpawnedEvent(AgentEvent):
 class AgentTerminatedEvent(AgentEvent):
     """The instance has ended for good."""
 
-    final_state: AgentState
+    final_state: InstanceState
     was_graceful: bool
     reason: str | None = None
     uptime: timedelta

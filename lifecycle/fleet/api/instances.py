@@ -1,6 +1,6 @@
 """What an instance is at one moment, and the transitions between its states.
 
-`AgentInstance` is a snapshot: it never changes, and `observed_at` says when it was taken.
+`AgentInstance` is a snapshot: its fields never change, and `observed_at` says when it was taken.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from uuid import UUID  # noqa: TC003  # pydantic reads it at run time
 
 from pydantic import Field
 
+from lifecycle.clock import SystemClock
 from lifecycle.fleet.api.options import AgentSpawnOptions, Model
 
 
-class AgentState(StrEnum):
+class InstanceState(StrEnum):
     """The lifecycle state of an instance."""
 
     INITIALIZING = "initializing"
@@ -29,10 +30,13 @@ class AgentState(StrEnum):
     FAILED = "failed"
 
 
-_S = AgentState
+AgentState = InstanceState
+"""Its earlier name."""
+_CLOCK = SystemClock()
+_S = InstanceState
 ENDED = frozenset({_S.TERMINATED, _S.FAILED})
-ACTIVE = tuple(state for state in AgentState if state not in ENDED)
-TRANSITIONS: dict[AgentState, tuple[AgentState, ...]] = {
+ACTIVE = tuple(state for state in InstanceState if state not in ENDED)
+TRANSITIONS: dict[InstanceState, tuple[InstanceState, ...]] = {
     _S.INITIALIZING: (_S.READY, _S.FAILED),
     _S.READY: (_S.PROCESSING, _S.SUSPENDED, _S.TERMINATING),
     _S.PROCESSING: (_S.WAITING, _S.FAILED, _S.TERMINATING),
@@ -44,7 +48,7 @@ TRANSITIONS: dict[AgentState, tuple[AgentState, ...]] = {
 }
 
 
-def is_valid_transition(before: AgentState, after: AgentState) -> bool:
+def is_valid_transition(before: InstanceState, after: InstanceState) -> bool:
     """Tell whether a state may directly follow another."""
     return after in TRANSITIONS[before]
 
@@ -53,13 +57,13 @@ _RUNNING = frozenset({_S.READY, _S.PROCESSING, _S.WAITING})
 """A running instance moves between these by itself."""
 
 
-def path(before: AgentState, after: AgentState) -> tuple[AgentState, ...]:
+def path(before: InstanceState, after: InstanceState) -> tuple[InstanceState, ...]:
     """Return the shortest path between two states, without the first; empty if there is none.
 
     An instance that dies while waiting counts as processing in its last moment, so its path leads
     through there. One that is initializing or has failed takes one step only.
     """
-    paths: deque[tuple[AgentState, ...]] = deque([(before,)])
+    paths: deque[tuple[InstanceState, ...]] = deque([(before,)])
     seen = {before}
     while paths:
         steps = paths.popleft()
@@ -102,11 +106,15 @@ class AgentMetrics(Model):
 
     sampled_at: datetime
     memory_bytes: int = 0
+    """Of the process tree. Of a Python object: by how much its process grew since it started, which
+    counts everything else in the process, too."""
     cpu_percent: float = 0.0
     """Of one core, since the sample before."""
     cpu_seconds: float = 0.0
     processes: int = 0
     output_bytes: int = 0
+    tokens: int = 0
+    """As its program reported them, if its definition names the adapter."""
     uptime: timedelta = timedelta()
     tasks_running: int = 0
     tasks_done: int = 0
@@ -118,7 +126,7 @@ class AgentInstance(Model):
 
     instance_id: UUID
     definition_id: UUID
-    state: AgentState
+    state: InstanceState
     health: AgentHealthStatus = AgentHealthStatus()
     metrics: AgentMetrics | None = None
     created_at: datetime
@@ -143,14 +151,15 @@ class AgentInstance(Model):
         """Whether it has not ended."""
         return self.state not in ENDED
 
-    def can_transition_to(self, target: AgentState) -> bool:
+    def can_transition_to(self, target: InstanceState) -> bool:
         """Tell whether it may change to that state next."""
         return is_valid_transition(self.state, target)
 
     @property
     def uptime(self) -> timedelta:
-        """How long it has run, until its end or `observed_at`."""
-        return (self.terminated_at or self.observed_at) - self.created_at
+        """How long it has run, until its end or now."""
+        now = max(self.observed_at, instant(_CLOCK.now()))
+        return (self.terminated_at or now) - self.created_at
 
 
 def instant(seconds: float) -> datetime:

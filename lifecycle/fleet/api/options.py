@@ -5,15 +5,28 @@ Every duration is a `timedelta`; a number means seconds. Values are immutable.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping  # noqa: TC003  # pydantic reads it at run time
 from datetime import timedelta
 from enum import IntEnum, StrEnum
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from lifecycle.fleet.api.context import ContextValues
+from lifecycle.fleet.validation import ValidationResult, faults_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_TAGS = 10
 _TAG = re.compile(r"[A-Za-z0-9-]{1,50}")
@@ -27,7 +40,29 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_timedelta="float")
 
 
-class IsolationLevel(StrEnum):
+def _definition_id(value: Any) -> Any:
+    """Return the id of a definition that stands in place of its id."""
+    return getattr(value, "definition_id", value)
+
+
+DefinitionId: TypeAlias = Annotated[UUID, BeforeValidator(_definition_id)]
+"""The id of a definition; the definition itself will do."""
+
+
+class NumberedWord(StrEnum):
+    """A word that may also be given, and read with `int`, as its number: they count from 0."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(cls):
+            return list(cls)[value]
+        return None
+
+    def __int__(self) -> int:
+        return list(type(self)).index(self)
+
+
+class IsolationLevel(NumberedWord):
     """How an instance is isolated from others and from the runner."""
 
     NONE = "none"
@@ -49,11 +84,29 @@ class AgentPriority(IntEnum):
     CRITICAL = 3
 
 
+class _Validate:
+    """`ResourceLimits.validate(max_memory_mb=1)`, or `limits.validate()`: whether it is allowed."""
+
+    def __get__(
+        self, limits: ResourceLimits | None, kind: type[ResourceLimits]
+    ) -> Callable[..., ValidationResult]:
+        def validate(**fields: Any) -> ValidationResult:
+            """Return all that is wrong with these fields, and raise nothing."""
+            try:
+                kind.model_validate({**(limits.__dict__ if limits else {}), **fields})
+            except ValidationError as problem:
+                return ValidationResult.failure(faults_of(problem))
+            return ValidationResult.success()
+
+        return validate
+
+
 class ResourceLimits(Model):
     """What one instance may use."""
 
     max_memory_mb: int = Field(default=512, ge=64, le=8192)
-    """Of the whole process tree, at the levels process and container; else not enforced."""
+    """Enforced for the whole process tree, at the levels process and container. Advisory for Python
+    objects: one whose process grew by more since it started is reported and degraded."""
     max_cpu_percent: int = Field(default=0, ge=0, le=100)
     """Of one core; 0 is no limit."""
     execution_timeout: timedelta = Field(
@@ -63,12 +116,15 @@ class ResourceLimits(Model):
     max_worker_threads: int = Field(default=4, ge=1, le=32)
     max_concurrent_tasks: int = Field(default=10, ge=1, le=100)
     max_tokens_per_minute: int = Field(default=0, ge=0)
-    """Passed to agents that count tokens; 0 is the account's default."""
+    """0 is the account's default. A program whose definition names its adapter is frozen while the
+    last minute holds more, and reported; a Python object finds the number in its context."""
     max_processes: int | None = Field(default=None, ge=1)
     max_open_files: int | None = Field(default=None, ge=16)
 
+    validate: ClassVar[_Validate] = _Validate()  # type: ignore[assignment]  # pydantic's, deprecated, made a value
 
-class RestartPolicyType(StrEnum):
+
+class RestartPolicyType(NumberedWord):
     """How long to wait before a restart."""
 
     NONE = "none"
@@ -78,10 +134,15 @@ class RestartPolicyType(StrEnum):
 
 
 class RestartPolicy(Model):
-    """Whether and when a failed agent is restarted."""
+    """Whether and when a failed agent is restarted.
+
+    The n-th restart waits `initial_delay * n` (linear) or
+    `initial_delay * backoff_multiplier ** n` (exponential): with the defaults 2, 4, 8 seconds.
+    """
 
     type: RestartPolicyType = RestartPolicyType.EXPONENTIAL
     max_retries: int = Field(default=3, ge=0, le=10)
+    """Restarts in a row; they are counted anew once it was healthy."""
     initial_delay: timedelta = Field(default=_SECOND, ge=timedelta(), le=timedelta(minutes=5))
     max_delay: timedelta = Field(default=timedelta(minutes=1), le=timedelta(minutes=10))
     backoff_multiplier: float = Field(default=2.0, ge=1.1, le=5.0)
@@ -175,26 +236,15 @@ class AgentSpawnOptions(Model):
 class SpawnRequest(Model):
     """Which agent to spawn, and how."""
 
-    agent_definition_id: UUID
+    agent_definition_id: DefinitionId
     options: AgentSpawnOptions | None = None
     context: Mapping[str, Any] | None = None
-    """Passed to the agent on initialisation; keys differ in more than case, values are JSON."""
+    """Passed to the agent on initialisation: JSON that cannot be changed, keys without case."""
 
     @field_validator("context")
     @classmethod
-    def _plain_context(cls, context: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        if context is None:
-            return None
-        seen: dict[str, str] = {}
-        for key in context:
-            first = seen.setdefault(key.lower(), key)
-            if first != key:
-                raise ValueError(f"the keys {first!r} and {key!r} of context differ only in case")
-        try:
-            json.dumps(dict(context), allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as problem:
-            raise ValueError(f"context is not valid JSON: {problem}") from problem
-        return dict(context)
+    def _plain_context(cls, context: Mapping[str, Any] | None) -> ContextValues | None:
+        return None if context is None else ContextValues(context)
 
     def is_valid(self) -> bool:
         """Tell whether it names a definition."""

@@ -10,10 +10,10 @@ from pydantic import Field, field_validator
 
 from lifecycle.fleet.api.instances import (
     AgentInstance,  # noqa: TC001  # pydantic reads it at run time
-    AgentState,  # noqa: TC001  # pydantic reads it at run time
     HealthState,  # noqa: TC001  # pydantic reads it at run time
+    InstanceState,  # noqa: TC001  # pydantic reads it at run time
 )
-from lifecycle.fleet.api.options import Model, check_tag
+from lifecycle.fleet.api.options import DefinitionId, Model, check_tag
 
 _LEAST, _MOST = timedelta(seconds=1), timedelta(minutes=5)
 
@@ -22,8 +22,10 @@ class TerminationOptions(Model):
     """How an instance is terminated."""
 
     graceful_timeout: timedelta = timedelta(seconds=10)
-    """Zero means immediately; else 1 second to 5 minutes."""
+    """For its work, its cleanup hooks and its end together. 1 second to 5 minutes; or 0: nothing is
+    waited for, and the hooks run in the background."""
     force_if_timeout: bool = True
+    """Kill what has not ended by then; else the termination has failed."""
     reason: str | None = None
     persist_final_state: bool = False
     """Keep its context and working folder, or its own account of its state."""
@@ -54,7 +56,7 @@ class TerminationResult(Model):
     final_instance: AgentInstance | None = None
     duration: timedelta = timedelta()
     problems: tuple[str, ...] = ()
-    """Cleanup hooks that failed or took too long, and what did not stop."""
+    """Cleanup hooks that failed, took too long or still run, and what did not stop."""
 
     @classmethod
     def successful(
@@ -83,12 +85,13 @@ class TerminationResult(Model):
 class GetInstancesFilter(Model):
     """Which instances a listing contains; all given conditions must match."""
 
-    state: AgentState | None = None
+    state: InstanceState | None = None
     """Terminated and failed are found even without `include_terminated`."""
     health_state: HealthState | None = None
     tag: str | None = None
     """Case-insensitive."""
-    definition_id: UUID | None = None
+    definition_id: DefinitionId | None = None
+    """The definition itself will do."""
     owner_id: UUID | None = None
     """None: the actor's own. Those of others need an admin."""
     all_owners: bool = False
@@ -134,7 +137,7 @@ class LifecycleStatistics(Model):
     """Counts of all instances of an owner."""
 
     active_instances: int
-    by_state: dict[AgentState, int]
+    by_state: dict[InstanceState, int]
     by_health: dict[HealthState, int]
     """Of the active ones."""
     max_concurrent: int

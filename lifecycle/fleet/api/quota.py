@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.fleet.api.options import AgentPriority, IsolationLevel, RestartPolicyType
 from lifecycle.fleet.api.queries import UNLIMITED
-from lifecycle.fleet.errors import LicenseError
+from lifecycle.fleet.errors import ConcurrentLimitError, LicenseError
 
 if TYPE_CHECKING:
     from lifecycle.fleet.api.options import AgentSpawnOptions
@@ -101,9 +101,11 @@ def quota_of(tier: str) -> Quota:
 def check_room(quota: Quota, active: int) -> None:
     """Refuse one more instance when there is no room."""
     if quota.max_concurrent is not None and active >= quota.max_concurrent:
-        raise LicenseError(
+        raise ConcurrentLimitError(
             f"the quota tier {quota.tier} allows {quota.max_concurrent} agents at once, and "
-            f"{active} are active; terminate one, or choose a higher tier ({_higher(quota.tier)})"
+            f"{active} are active; terminate one, or choose a higher tier ({_higher(quota.tier)})",
+            active,
+            quota.max_concurrent,
         )
 
 

@@ -54,15 +54,14 @@ class AgentContext:
     instance_id: UUID
     name: str
     values: Mapping[str, Any]
-    """The context of the spawn request; `get` looks a key up case-insensitively."""
+    """The context of the spawn request: nobody can change it, and keys have no case."""
     limits: ResourceLimits
     workers: Executor
     """Threads for the agent's own parallel work, up to its limit."""
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, case-insensitively."""
-        wanted = key.lower()
-        return next((each for name, each in self.values.items() if name.lower() == wanted), default)
+        """Return the value of a key."""
+        return self.values.get(key, default)
 
 
 class InProcessAgent(Protocol):
@@ -96,6 +95,9 @@ class CommandAgent:
     env: Mapping[str, str] = field(default_factory=dict)
     inherit: tuple[str, ...] = ()
     """Names of the runner's environment variables that it also gets."""
+    adapter: str = ""
+    """The name of the agent program whose output this is (`loopwright agents` lists them): its
+    tokens are then read from its log, so that `max_tokens_per_minute` holds."""
     ready_text: str = ""
     """It is ready once its output contains this; if empty, once it has started."""
     log_cap_bytes: int = 16 * 2**20
@@ -103,7 +105,10 @@ class CommandAgent:
 
 @dataclass(frozen=True, slots=True)
 class CleanupHook:
-    """A callback when an instance is terminated, before it is stopped."""
+    """A callback when an instance is terminated: after its work was cancelled, before its release.
+
+    `timeout` is in seconds; hooks share the `graceful_timeout` of the termination, too.
+    """
 
     name: str
     run: Callable[[AgentInstance], Awaitable[None]]
@@ -185,10 +190,13 @@ class AgentRegistry:
         try:
             return self._known[definition_id]
         except KeyError:
-            known = ", ".join(sorted(each.name for each in self._known.values())) or "none"
             raise AgentNotFoundError(
-                f"no agent is registered as {definition_id}; registered are: {known}"
+                f"no agent is registered as {definition_id}; registered are: {self.names()}"
             ) from None
+
+    def names(self) -> str:
+        """Return the names of all definitions, as one text."""
+        return ", ".join(sorted(each.name for each in self._known.values())) or "none"
 
     def find(self, name: str) -> AgentDefinition | None:
         """Return the definition with a name."""

@@ -45,6 +45,9 @@ class BodyActivity:
     cpu_seconds: float = 0.0
     processes: int = 0
     output_bytes: int = 0
+    tokens: int = 0
+    over_limit: str = ""
+    """The limit that it is beyond without being ended for it, and what that means; else empty."""
     tasks_running: int = 0
     tasks_done: int = 0
     tasks_failed: int = 0
@@ -65,6 +68,10 @@ class Body(Protocol):
         """Start it and wait until it is ready; a caller that cancels this must then call `stop`."""
         ...
 
+    async def cancel_work(self, seconds: float) -> None:
+        """Take no more work, cancel what is under way, and wait so long at most until it ended."""
+        ...
+
     async def stop(self, grace: float, *, force: bool) -> StopResult:
         """End it. May be called again during a stop, with less grace, to hurry it."""
         ...
@@ -78,7 +85,10 @@ class Body(Protocol):
         ...
 
     def sample(self, activity: Activity | None) -> BodyActivity:
-        """Return its signs of life; `activity` is what was measured of its processes."""
+        """Return its signs of life; `activity` is what was measured of its processes.
+
+        Of a Python object: of the process that it runs in.
+        """
         ...
 
     async def check(self, command: tuple[str, ...], seconds: float) -> str:
@@ -89,8 +99,8 @@ class Body(Protocol):
         """Return the details for its record."""
         ...
 
-    async def keep_state(self) -> dict[str, Any]:
-        """Keep its state for later, before it is stopped; return where it is kept."""
+    async def keep_state(self, seconds: float) -> dict[str, Any]:
+        """Keep its state for later, before it is stopped; return where it is kept, or why not."""
         ...
 
     def clean(self, *, everything: bool) -> None:
@@ -128,6 +138,12 @@ class BackgroundTasks:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    async def cancel(self) -> None:
+        """Cancel all of them, and wait until they have ended."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await self.wait()
 
     async def wait(self) -> None:
         """Wait for all of them, including those that start meanwhile."""

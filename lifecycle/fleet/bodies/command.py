@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.fleet.api.options import AgentPriority
 from lifecycle.fleet.bodies.body import BodyActivity, BodyFailure, StopResult, within
+from lifecycle.fleet.bodies.token_rate import TokenRate
 from lifecycle.fleet.errors import AgentInitializationError, IsolationUnavailableError
-from runtime.errors import SandboxUnavailableError, ShortageError, SpawnError
+from runtime.agents import catalogue
+from runtime.errors import RuntimeFault, SandboxUnavailableError, ShortageError, SpawnError
 from runtime.limits import LimitUnavailableError
 from runtime.logs.files import tail
 
@@ -35,6 +37,7 @@ SWEEP_GRACE = 5.0
 SWEEP_INTERVAL = 1.0
 _READY_STEP = 0.02
 _FOREVER = 86_400.0
+_NO_END = 2**63
 _LAST_WORDS = 2000
 _NICE = {AgentPriority.LOW: 10, AgentPriority.HIGH: -5, AgentPriority.CRITICAL: -10}
 
@@ -66,6 +69,20 @@ class CommandBody:
         self._armed_at = 0.0
         self._timed_out = False
         self._seen: tuple[int, int, int] | None = None
+        self._rate = self._token_rate()
+        self._suspended = self._held = False
+        """Whether it is frozen because somebody asked for it, or for its tokens."""
+        self._freezing = asyncio.Lock()
+        self._regulation: asyncio.Task[None] | None = None
+        self._unheld = ""
+        """Why it could not be frozen for its tokens."""
+
+    def _token_rate(self) -> TokenRate | None:
+        adapter = self._order.runs.adapter
+        if not adapter:
+            return None
+        limit = self._limits.max_tokens_per_minute if self._limits is not None else 0
+        return TokenRate(catalogue.adapter(adapter), self._log, limit or _NO_END, self._clock.now)
 
     @property
     def containment(self) -> str:
@@ -124,6 +141,8 @@ class CommandBody:
                     break
             await asyncio.sleep(SWEEP_INTERVAL)
         self._disarm()
+        if self._rate is not None:
+            self._rate.close()
         if not self._stopping:
             self._failed(self._failure(how, process.limit_reached))
 
@@ -138,20 +157,31 @@ class CommandBody:
         said = f"; its last output: {words.splitlines()[-1]}" if words.strip() else ""
         return BodyFailure(f"{_how(how, limit)}{said}", details=shown)
 
+    async def cancel_work(self, seconds: float) -> None:
+        """Ask it to end: its run is its work."""
+        self._stopping = True
+        self._disarm()
+        if self._process is not None:
+            await asyncio.wait({self._ask_to_end(self._process)}, timeout=seconds)
+
+    def _ask_to_end(self, process: AgentProcess) -> asyncio.Task[Any]:
+        if self._stop_task is None:
+            self._stop_task = asyncio.get_running_loop().create_task(
+                process.stop(_FOREVER), name=f"asked to end: {self.mark}"
+            )
+        return self._stop_task
+
     async def stop(self, grace: float, *, force: bool) -> StopResult:
         """End the whole tree; without `force` only ask it to end."""
         self._stopping = True
         self._disarm()
+        if self._rate is not None:
+            self._rate.close()
         process = self._process
         if process is None:
             return StopResult(gone=True, graceful=True)
-        if not force:
-            if self._stop_task is None:
-                self._stop_task = asyncio.get_running_loop().create_task(
-                    process.stop(_FOREVER), name=f"asked to end: {self.mark}"
-                )
-            if not await within(self._clock, self._stop_task, grace):
-                return StopResult(gone=False, graceful=False)
+        if not force and not await within(self._clock, self._ask_to_end(process), grace):
+            return StopResult(gone=False, graceful=False)
         report = await process.stop(grace)
         if self._stop_task is not None:
             await asyncio.wait({self._stop_task})
@@ -185,15 +215,54 @@ class CommandBody:
 
     async def suspend(self) -> None:
         """Freeze the whole tree and its execution timeout."""
-        if self._process is not None:
-            await self._process.suspend()
-            self._disarm()
+        await self._freeze(suspended=True)
 
     async def resume(self) -> None:
-        """Resume the tree and its execution timeout."""
-        if self._process is not None:
-            await self._process.resume()
-            self._arm()
+        """Resume the tree and its execution timeout, unless it is held back for its tokens."""
+        await self._freeze(suspended=False)
+
+    async def _freeze(self, *, suspended: bool | None = None, held: bool | None = None) -> None:
+        """Freeze the tree for either reason, or resume it when there is none left."""
+        async with self._freezing:
+            process, was = self._process, self._suspended or self._held
+            if process is None or self._stopping:
+                return
+            suspended = self._suspended if suspended is None else suspended
+            held = self._held if held is None else held
+            if (suspended or held) and not was:
+                await process.suspend()
+                self._disarm()
+            elif was and not (suspended or held):
+                await process.resume()
+                self._arm()
+            self._suspended, self._held = suspended, held
+
+    async def _regulate(self, *, held: bool) -> None:
+        try:
+            await self._freeze(held=held)
+            self._unheld = ""
+        except RuntimeFault as problem:
+            self._unheld = str(problem)
+
+    def _over_limit(self) -> str:
+        """Hold it back while the last minute holds too many tokens; say so."""
+        rate = self._rate
+        if rate is None or self._stopping:
+            return ""
+        rate.read()
+        over = rate.is_over
+        idle = self._regulation is None or self._regulation.done()
+        if over is not self._held and idle:
+            self._regulation = asyncio.get_running_loop().create_task(
+                self._regulate(held=over), name=f"tokens of {self.mark}"
+            )
+        if not over or self._limits is None:
+            return ""
+        how = "it is held back until the minute has room"
+        return (
+            f"{rate.last_minute} tokens in the last minute, max_tokens_per_minute is "
+            f"{self._limits.max_tokens_per_minute}: {self._unheld or how}"
+        )
 
     async def check(self, command: tuple[str, ...], seconds: float) -> str:
         """Run a health check in the same folder, sandbox and limits; end all that it started."""
@@ -220,7 +289,7 @@ class CommandBody:
         return "" if how.code == 0 else f"{command[0]}: {_how(how, process.limit_reached)}"
 
     def sample(self, activity: Activity | None) -> BodyActivity:
-        """Return its activity: output, processor time, mailbox."""
+        """Return its activity: output, processor time, mailbox; hold it back if it must be."""
         if activity is None:
             return BodyActivity(active=False)
         now = (activity.log_size, activity.cpu_ticks, self._mail())
@@ -231,6 +300,8 @@ class CommandBody:
             cpu_seconds=activity.cpu_ticks / TICKS_PER_SECOND,
             processes=activity.processes,
             output_bytes=activity.log_size,
+            over_limit=self._over_limit(),
+            tokens=self._rate.total if self._rate is not None else 0,
         )
 
     def _mail(self) -> int:
@@ -255,8 +326,9 @@ class CommandBody:
             "workspace": str(self._process.order.cwd),
         }
 
-    async def keep_state(self) -> dict[str, Any]:
+    async def keep_state(self, seconds: float) -> dict[str, Any]:
         """Return where its context and working folder are; they stay there."""
+        del seconds
         return {"final_state": str(self._order.create_folder())}
 
     def clean(self, *, everything: bool) -> None:

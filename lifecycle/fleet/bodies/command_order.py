@@ -130,7 +130,7 @@ class CommandOrder:
         return self.folder
 
     def _cwd(self) -> Path:
-        named = self._value("workspace")
+        named = self.values.get("workspace")
         if isinstance(named, str) and named:
             return Path(named)
         if self.runs.cwd is not None:
@@ -140,15 +140,12 @@ class CommandOrder:
         return own
 
     def _prompt(self) -> Path:
-        prompt = self._value("prompt")
+        prompt = self.values.get("prompt")
         if not isinstance(prompt, str):
             return Path(os.devnull)
         file = self.create_folder() / "prompt.md"
         file.write_text(prompt, encoding="utf-8")
         return file
-
-    def _value(self, key: str) -> Any:
-        return next((each for name, each in self.values.items() if name.lower() == key), None)
 
     def clean(self, *, everything: bool) -> None:
         """Remove the files it worked with but its log, or everything it ever wrote."""

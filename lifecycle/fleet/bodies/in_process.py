@@ -2,13 +2,15 @@
 
 Neither isolates anything: such an agent can read and change whatever this process can, and one that
 ignores cancellation cannot be ended. Enforced are the time per piece of work, the pieces at once,
-and the worker threads.
+and the worker threads. Memory cannot be told apart within a process: measured is by how much the
+process grew since the agent started, whoever caused it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ from lifecycle.fleet.api.registry import AgentContext
 from lifecycle.fleet.bodies.body import BodyActivity, BodyFailure, StopResult, within
 from lifecycle.fleet.bodies.threads import CANCEL_TIMEOUT, CallerLoop, OwnThread
 from lifecycle.fleet.errors import InvalidOperationError, WorkError, WorkTimeoutError
+from runtime import proc_table
+from runtime.processes.activity import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -27,12 +31,18 @@ if TYPE_CHECKING:
     from lifecycle.fleet.api.instances import AgentInstance
     from lifecycle.fleet.api.options import ResourceLimits
     from lifecycle.fleet.api.registry import InProcessAgent
-    from runtime.processes.activity import Activity
 
 NO_ISOLATION = (
     "nothing: it runs inside this process, is trusted, and ends only if it honours cancellation; "
     "memory and processor limits are not enforced"
 )
+_MEGABYTE = 1 << 20
+
+
+def own_activity() -> Activity:
+    """Return the measurement of this process that all its in-process agents share."""
+    row = proc_table.read_row(os.getpid())
+    return Activity(0, 0, 1, memory_bytes=row.resident if row else 0)
 
 
 class InProcessBody:
@@ -77,9 +87,13 @@ class InProcessBody:
         self._successes = self._failures = self._seen = 0
         self._ending: asyncio.Future[Any] | None = None
         self._closed = self._broken = False
+        self._takes_work = True
+        self._stopped: StopResult | None = None
+        self._memory_before = 0
 
     async def start(self) -> None:
         """Create the agent and initialise it."""
+        self._memory_before = own_activity().memory_bytes
         self._loop.open()
 
         async def begin() -> None:
@@ -92,7 +106,7 @@ class InProcessBody:
         """Let the agent do a piece of work once a slot is free."""
         async with self._turns:
             agent = self._agent
-            if self._closed or agent is None:
+            if not self._takes_work or agent is None:
                 raise InvalidOperationError("the agent has ended; spawn it again")
             task = self._loop.run(agent.process(work))
             self._running.add(task)
@@ -104,7 +118,7 @@ class InProcessBody:
                 raise
             except Exception as problem:
                 self._failures += 1
-                if not (self._is_closed() or isinstance(problem, WorkTimeoutError)):
+                if not (self._is_ending() or isinstance(problem, WorkTimeoutError)):
                     self._broken = True
                     self._failed(BodyFailure(f"{type(problem).__name__}: {problem}", problem))
                 raise
@@ -117,8 +131,8 @@ class InProcessBody:
                 if not (self._running or self._broken):
                     await self._busy(False)  # noqa: FBT003  # as above
 
-    def _is_closed(self) -> bool:
-        return self._closed
+    def _is_ending(self) -> bool:
+        return not self._takes_work
 
     async def _finish(self, task: asyncio.Future[Any]) -> Any:
         limit = self._limits.execution_timeout.total_seconds()
@@ -136,10 +150,22 @@ class InProcessBody:
             f"{more}; give less at once, or raise execution_timeout"
         )
 
+    async def cancel_work(self, seconds: float) -> None:
+        """Cancel all pieces of work, and take no more."""
+        self._takes_work = False
+        running = tuple(self._running)
+        for task in running:
+            task.cancel()
+        if running:
+            waiting = asyncio.ensure_future(asyncio.wait(running, timeout=CANCEL_TIMEOUT))
+            await within(self._clock, waiting, seconds)
+            waiting.cancel()
+
     async def stop(self, grace: float, *, force: bool) -> StopResult:
         """Cancel its work, let it shut down, and end its thread."""
-        for task in tuple(self._running):
-            task.cancel()
+        if self._stopped is not None:
+            return self._stopped
+        await self.cancel_work(0.0)
         agent, graceful = self._agent, grace > 0 or self._agent is None
         if agent is not None and not self._closed and (grace > 0 or not force):
             if self._ending is None:
@@ -147,7 +173,13 @@ class InProcessBody:
             graceful = await within(self._clock, self._ending, grace)
             if not graceful and not force:
                 return StopResult(gone=False, graceful=False)
-        return await self._close(graceful=graceful)
+        closed = await self._close(graceful=graceful)
+        return self._closed_as(closed)
+
+    def _closed_as(self, result: StopResult) -> StopResult:
+        """Return how it was stopped first: a second call may have hurried the first one."""
+        self._stopped = self._stopped or result
+        return self._stopped
 
     async def _close(self, *, graceful: bool) -> StopResult:
         problems, left_behind = [], False
@@ -155,7 +187,9 @@ class InProcessBody:
         left = [task for task in (*self._running, self._ending) if task is not None]
         for task in left:
             task.cancel()
-        if not all([await _ended_in_time(task) for task in left]):
+        if left:
+            await asyncio.wait(left, timeout=CANCEL_TIMEOUT)
+        if not all(task.done() for task in left):
             problems.append("it ignores cancellation and keeps running until it returns")
             left_behind = True
             for task in left:
@@ -185,14 +219,25 @@ class InProcessBody:
 
     def sample(self, activity: Activity | None) -> BodyActivity:
         """Return its activity; it counts as active while its event loop turns."""
-        del activity
         self._loop.ping()
         seen, self._seen = self._seen, self._loop.turns
+        grown = max(0, activity.memory_bytes - self._memory_before) if activity else 0
         return BodyActivity(
             active=self._loop.turns != seen,
+            memory_bytes=grown,
+            over_limit=self._beyond_memory(grown),
             tasks_running=len(self._running),
             tasks_done=self._successes,
             tasks_failed=self._failures,
+        )
+
+    def _beyond_memory(self, grown: int) -> str:
+        limit = self._limits.max_memory_mb
+        if grown <= limit * _MEGABYTE:
+            return ""
+        return (
+            f"its process grew by {grown // _MEGABYTE} MB since it started, max_memory_mb is "
+            f"{limit}: advisory, as all that runs in the process is counted"
         )
 
     async def check(self, command: tuple[str, ...], seconds: float) -> str:
@@ -204,7 +249,7 @@ class InProcessBody:
         """Return the details for its record."""
         return self._loop.details()
 
-    async def keep_state(self) -> dict[str, Any]:
+    async def keep_state(self, seconds: float) -> dict[str, Any]:
         """Write the agent's own account of its state to a file, with its context."""
         if self._folder is None:
             return {"final_state_problem": "the spawner was given no folder"}
@@ -212,7 +257,7 @@ class InProcessBody:
         state = None
         if ask is not None:
             asked = self._loop.run(ask())
-            if not await within(self._clock, asked, self._limits.execution_timeout.total_seconds()):
+            if not await within(self._clock, asked, seconds):
                 asked.cancel()
                 return {"final_state_problem": "final_state took too long"}
             state = asked.result()

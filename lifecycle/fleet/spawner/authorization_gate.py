@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.audit import RUNNER
 from lifecycle.fleet.errors import AgentInitializationError, AuthorizationError, FleetError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Outcome:
 class AuthorizationGate:
     """Asks the authorizer and writes to the audit."""
 
-    def __init__(self, authorizer: Authorizer, audit: AuditLog | None, report: Report) -> None:
+    def __init__(self, authorizer: Authorizer, audit: AuditLog, report: Report) -> None:
         self._authorizer = authorizer
         self._audit = audit
         self._report = report
@@ -60,8 +61,13 @@ class AuthorizationGate:
             raise
         await self._record(action, actor, entry)
 
+    async def note(
+        self, action: str, subject: str, outcome: str, reason: str, details: dict[str, Any]
+    ) -> None:
+        """Record in the audit what no actor asked for."""
+        await self._audit.record(action, RUNNER, subject, outcome, reason, details)
+
     async def _record(self, action: Action, actor: Actor, entry: Outcome) -> None:
-        if self._audit is not None:
-            await self._audit.record(
-                str(action), actor.name, entry.subject, entry.outcome, entry.reason, entry.details
-            )
+        await self._audit.record(
+            str(action), actor.name, entry.subject, entry.outcome, entry.reason, entry.details
+        )

@@ -57,6 +57,12 @@ class LiveInstance:
     """The write of its first version."""
     starting: asyncio.Task[None] | None = None
     ending: asyncio.Task[TerminationResult] | None = None
+    hurry: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    """Done once its termination waits for its cleanup hooks no longer."""
+    over_limit: str = ""
+    """The limit that it was beyond in the sample before."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while it is started, suspended or resumed, or its failure is handled."""
 

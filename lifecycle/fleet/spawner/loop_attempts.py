@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from lifecycle.fleet.api.events import AgentStateChangedEvent, AgentTerminatedEvent
-from lifecycle.fleet.api.instances import AgentState, instant
+from lifecycle.fleet.api.instances import InstanceState, instant
 from lifecycle.fleet.api.queries import TerminationResult
 from lifecycle.fleet.errors import InvalidOperationError
 from lifecycle.fleet.spawner.stored_form import instance_of
@@ -19,7 +19,6 @@ from lifecycle.store.rows.loop_attempts import LIVE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Container
-    from uuid import UUID
 
     from lifecycle.clock import Clock
     from lifecycle.fleet.api.authorization import Actor
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 _POLL_INTERVAL = 0.02
 TIMEOUT = 15.0
 """Seconds until a request to a loop must have taken effect."""
-_ENDED_STATES = (AgentState.TERMINATED, AgentState.FAILED)
+_ENDED_STATES = (InstanceState.TERMINATED, InstanceState.FAILED)
 
 
 class LoopControl(Protocol):
@@ -61,7 +60,7 @@ class LoopAttempts:
         self._clock = clock
         self._hub = hub
         self._control = loops
-        self._watched: dict[str, UUID] = {}
+        self._watched: dict[str, InstanceRow] = {}
 
     def _control_for(self, row: InstanceRow, command: str) -> LoopControl:
         if self._control is None:
@@ -93,18 +92,18 @@ class LoopAttempts:
 
     async def suspend(self, row: InstanceRow, actor: Actor) -> None:
         """Suspend its process, and wait until it is suspended."""
-        if row.state != AgentState.PROCESSING:
+        if row.state != InstanceState.PROCESSING:
             raise InvalidOperationError(f"{row.name} is {row.state} and cannot be suspended")
         await self._control_for(row, "pause --now").suspend(row.name, actor)
-        if await self._until(row, (AgentState.SUSPENDED,), TIMEOUT) is None:
+        if await self._until(row, (InstanceState.SUSPENDED,), TIMEOUT) is None:
             raise InvalidOperationError(f"{row.name} was not suspended within {TIMEOUT:g} s")
 
     async def resume(self, row: InstanceRow, actor: Actor) -> None:
         """Resume its process, and wait until it runs."""
-        if row.state != AgentState.SUSPENDED:
+        if row.state != InstanceState.SUSPENDED:
             raise InvalidOperationError(f"{row.name} is {row.state}, not suspended")
         await self._control_for(row, "resume").resume(row.name, actor)
-        if await self._until(row, (AgentState.PROCESSING,), TIMEOUT) is None:
+        if await self._until(row, (InstanceState.PROCESSING,), TIMEOUT) is None:
             raise InvalidOperationError(f"{row.name} did not resume within {TIMEOUT:g} s")
 
     async def _until(
@@ -123,25 +122,26 @@ class LoopAttempts:
         """Emit events for this attempt from now on."""
         if row.terminated_at is None:
             # At most one attempt of an agent runs at a time.
-            self._watched[row.name] = row.id
+            self._watched[row.name] = row
 
     def on_committed(self, decision: Committed) -> None:
         """Emit the events that a decision of a loop means for the observers of its attempt."""
-        instance_id = self._watched.get(decision.agent_id)
+        row = self._watched.get(decision.agent_id)
         before, after = LIVE_KINDS.get(decision.before), LIVE_KINDS.get(decision.after)
-        if instance_id is None or before is None or before == after:
+        if row is None or before is None or before == after:
             return
+        instance_id = row.id
         if not self._hub.is_observed(instance_id):
             del self._watched[decision.agent_id]
             return
         at = instant(decision.at)
-        state = AgentState(after) if after is not None else AgentState.TERMINATED
+        state = InstanceState(after) if after is not None else InstanceState.TERMINATED
         self._hub.emit(
             AgentStateChangedEvent(
                 instance_id=instance_id,
                 occurred_at=at,
                 correlation_id=decision.agent_id,
-                previous_state=AgentState(before),
+                previous_state=InstanceState(before),
                 new_state=state,
                 reason=decision.event,
             )
@@ -156,7 +156,7 @@ class LoopAttempts:
                     final_state=state,
                     was_graceful=True,
                     reason=decision.event,
-                    uptime=timedelta(),
+                    uptime=timedelta(seconds=max(0.0, decision.at - row.created_at)),
                 )
             )
 

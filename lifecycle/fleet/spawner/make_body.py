@@ -9,18 +9,19 @@ from lifecycle.fleet.api.registry import IN_PROCESS, CommandAgent
 from lifecycle.fleet.bodies.command import CommandBody
 from lifecycle.fleet.bodies.command_order import CommandOrder
 from lifecycle.fleet.bodies.in_process import InProcessBody
-from lifecycle.fleet.errors import IsolationUnavailableError, SpawnValidationError
+from lifecycle.fleet.errors import SpawnValidationError
+from runtime.agents import catalogue
+from runtime.errors import SpawnError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from lifecycle.clock import Clock
     from lifecycle.fleet.api.registry import AgentDefinition
     from lifecycle.fleet.bodies.body import Body, BodyFailure
     from lifecycle.fleet.spawner.live_instance import LiveInstance
+    from lifecycle.fleet.spawner.program_host import ProgramHost
     from runtime.isolation.workspace_sandbox import OpenedPaths
-    from runtime.process import TerminalManager
 
 
 def complete_options(
@@ -45,7 +46,24 @@ def complete_options(
             f"a command cannot check {definition.name!r}, which runs in this process; "
             "name a check of its definition"
         )
+    if isinstance(definition.runs, CommandAgent):
+        tokens = limits is not None and limits.max_tokens_per_minute and not options.allow_weaker
+        _check_adapter(definition.name, definition.runs.adapter, limits_tokens=bool(tokens))
     return options.model_copy(update={"isolation_level": level, "resource_limits": limits})
+
+
+def _check_adapter(name: str, adapter: str, *, limits_tokens: bool) -> None:
+    """Refuse an unknown adapter, and a limit on tokens that nobody reports."""
+    try:
+        tells_tokens = bool(adapter) and catalogue.adapter(adapter).tells_tokens
+    except SpawnError as problem:
+        raise SpawnValidationError(f"the agent {name!r}: {problem}") from problem
+    if limits_tokens and not tells_tokens:
+        raise SpawnValidationError(
+            f"max_tokens_per_minute would not hold for {name!r}: nothing tells its tokens. Name "
+            "the program's adapter, CommandAgent(adapter=...), if its output is that of one; or "
+            "leave the limit out, or allow_weaker"
+        )
 
 
 def make_body(  # noqa: PLR0913  # all but two by name
@@ -53,8 +71,7 @@ def make_body(  # noqa: PLR0913  # all but two by name
     failed: Callable[[BodyFailure], None],
     *,
     clock: Clock,
-    terminals: TerminalManager | None,
-    folder: Path | None,
+    host: ProgramHost,
     opened: OpenedPaths | None,
     set_busy: Callable[[LiveInstance, bool], Awaitable[None]],
 ) -> Body:
@@ -63,7 +80,6 @@ def make_body(  # noqa: PLR0913  # all but two by name
     `opened` are paths that a sandbox opens beyond the usual ones.
     """
     runs, options = live.definition.runs, live.options
-    own = None if folder is None else folder / str(live.id)
     if not isinstance(runs, CommandAgent):
         return InProcessBody(
             instance=live.instance,
@@ -71,17 +87,12 @@ def make_body(  # noqa: PLR0913  # all but two by name
             level=options.isolation_level,
             limits=options.resource_limits or ResourceLimits(),
             values=live.values,
-            folder=own,
+            folder=None if host.folder is None else host.folder / str(live.id),
             clock=clock,
             busy=lambda at_work: set_busy(live, at_work),
             failed=failed,
         )
-    if terminals is None or own is None:
-        raise IsolationUnavailableError(
-            f"level {options.isolation_level} is not available: this spawner was made without a "
-            "TerminalManager or a folder; pass `terminals=TerminalManager(repo)`",
-            live.id,
-        )
+    terminals, folder = host.open()
     order = CommandOrder(
         instance=live.instance,
         runs=runs,
@@ -89,7 +100,7 @@ def make_body(  # noqa: PLR0913  # all but two by name
         requirements=live.definition.requirements,
         values=live.values,
         life=live.life,
-        folder=own,
+        folder=folder / str(live.id),
         opened=opened,
     )
     return CommandBody(order=order, terminals=terminals, clock=clock, failed=failed)

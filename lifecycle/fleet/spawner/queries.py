@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lifecycle.fleet.api.authorization import LOCAL, Action
-from lifecycle.fleet.api.instances import ACTIVE, AgentState, HealthState
+from lifecycle.fleet.api.instances import ACTIVE, HealthState, InstanceState
 from lifecycle.fleet.api.queries import GetInstancesFilter, LifecycleStatistics
 from lifecycle.fleet.errors import AgentNotFoundError
 from lifecycle.fleet.spawner import metrics as names
+from lifecycle.fleet.spawner.arguments import instance_id_of, options_of
 from lifecycle.fleet.spawner.stored_form import instance_of
 from lifecycle.store.instances import InstanceFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from uuid import UUID
 
     from lifecycle.fleet.api.authorization import Actor
     from lifecycle.fleet.api.instances import AgentInstance
     from lifecycle.fleet.api.quota import Quota
+    from lifecycle.fleet.spawner.arguments import InstanceRef
     from lifecycle.fleet.spawner.authorization_gate import AuthorizationGate
     from lifecycle.fleet.spawner.live_instance import LiveInstance
     from lifecycle.fleet.spawner.state_changes import StateWriter
@@ -43,9 +46,10 @@ class InstanceQueries:
         self._gate = gate
 
     async def get_instance(
-        self, instance_id: UUID, *, actor: Actor = LOCAL
+        self, instance_id: InstanceRef, *, actor: Actor = LOCAL
     ) -> AgentInstance | None:
         """Return an instance in any state; None if it does not exist."""
+        instance_id = instance_id_of(instance_id)
         live = self._live.get(instance_id)
         if live is not None:
             await self._gate.authorize(actor, Action.VIEW, live.instance.owner_id)
@@ -67,10 +71,13 @@ class InstanceQueries:
         return row
 
     async def get_active_instances(
-        self, which: GetInstancesFilter | None = None, *, actor: Actor = LOCAL
+        self,
+        which: GetInstancesFilter | Mapping[str, Any] | None = None,
+        *,
+        actor: Actor = LOCAL,
     ) -> tuple[AgentInstance, ...]:
         """Return the matching instances, newest first; by default the actor's own."""
-        which = which or GetInstancesFilter.ALL
+        which = options_of(GetInstancesFilter, which, GetInstancesFilter.ALL)
         owner = None if which.all_owners else which.owner_id or actor.user_id
         await self._gate.authorize(actor, Action.VIEW, owner)
         await self._writer.flushed()
@@ -95,9 +102,10 @@ class InstanceQueries:
         return instance_of(row, now) if live is None else live.snapshot(now)
 
     async def get_events(
-        self, instance_id: UUID, *, limit: int = 1000, actor: Actor = LOCAL
+        self, instance_id: InstanceRef, *, limit: int = 1000, actor: Actor = LOCAL
     ) -> tuple[EventRow, ...]:
         """Return the last recorded events of an instance, oldest first."""
+        instance_id = instance_id_of(instance_id)
         row = await self._row(instance_id)
         await self._gate.authorize(actor, Action.VIEW, row.owner_id)
         return await self._store.events(instance_id, limit=limit)
@@ -111,12 +119,12 @@ class InstanceQueries:
         await self._writer.flushed()
         counts = await self._store.counts(owner)
         everything = counts if all_owners else await self._store.counts()
-        for state in AgentState:
+        for state in InstanceState:
             self._writer.metrics.gauge(names.BY_STATE, everything.by_state.get(state, 0), state)
         self._writer.metrics.gauge(names.ACTIVE, sum(everything.by_state.get(s, 0) for s in ACTIVE))
         return LifecycleStatistics(
             active_instances=sum(counts.by_state.get(state, 0) for state in ACTIVE),
-            by_state={AgentState(state): count for state, count in counts.by_state.items()},
+            by_state={InstanceState(state): count for state, count in counts.by_state.items()},
             by_health={HealthState(state): count for state, count in counts.by_health.items()},
             max_concurrent=self.quota.max_or_unlimited,
             total_spawned=sum(counts.by_state.values()),

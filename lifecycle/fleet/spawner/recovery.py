@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lifecycle.fleet.api.instances import AgentState
+from lifecycle.fleet.api.instances import InstanceState
 from lifecycle.fleet.bodies.command_order import mark_prefix, marked_instance
 from lifecycle.fleet.spawner.event_hub import EventHub
 from lifecycle.fleet.spawner.metrics import Metrics
@@ -41,7 +41,7 @@ class Recovered:
 
     instance_id: UUID
     name: str
-    state: AgentState
+    state: InstanceState
     """As it is recorded now."""
     ended: int
     """Processes that were alive and were ended."""
@@ -120,10 +120,10 @@ async def _end_one(
         for identity in found.values():
             report = await terminals.stop_identity(identity, GRACE)
             survivors += len(report.survivors)
-    state = AgentState(row.state)
+    state = InstanceState(row.state)
     if not survivors:
-        orderly = state is AgentState.TERMINATING
-        state = AgentState.TERMINATED if orderly else AgentState.FAILED
+        orderly = state is InstanceState.TERMINATING
+        state = InstanceState.TERMINATED if orderly else InstanceState.FAILED
         reason = f"{LOST}; {ended} processes of it were ended" if ended else LOST
         await writer.end_recorded(row, state, graceful=False, reason=reason)
     writer.report(

@@ -1,7 +1,7 @@
 """Whether and when a failed instance is restarted. Pure: time and randomness are arguments.
 
-The n-th restart waits `initial_delay * n` (linear) or `initial_delay * multiplier ** (n - 1)`
-(exponential), so the first one waits `initial_delay`.
+The n-th restart waits `initial_delay * n` (linear) or `initial_delay * multiplier ** n`
+(exponential); docs/adr/0032-exponential-backoff.md says why.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ JITTER = 0.25
 
 @dataclass(frozen=True, slots=True)
 class CrashLoop:
-    """So many failures within so many seconds end the restarts, under any policy."""
+    """So many failures within so many seconds end the restarts, under any policy.
+
+    Healthy moments in between do not matter. A spawner has such a rule only if it is given one.
+    """
 
     failures: int = 5
     within: float = 600.0
@@ -36,9 +39,10 @@ class FailureHistory:
     failures: tuple[float, ...] = ()
     """Times of recent failures, whether or not it was healthy in between."""
 
-    def failed(self, now: float, rule: CrashLoop) -> FailureHistory:
+    def failed(self, now: float, rule: CrashLoop | None) -> FailureHistory:
         """Add a failure, and drop those that are too old to count."""
-        recent = tuple(at for at in self.failures if now - at < rule.within)
+        kept = rule.within if rule else 0.0
+        recent = tuple(at for at in self.failures if now - at < kept)
         since = now if self.failing_since is None else self.failing_since
         return replace(self, failing_since=since, failures=(*recent, now))
 
@@ -71,13 +75,13 @@ def decide(
     policy: RestartPolicy | None,
     history: FailureHistory,
     now: float,
-    rule: CrashLoop,
+    rule: CrashLoop | None,
     chance: float,
 ) -> Restart | GiveUp:
     """Decide after a failure that is in the history; `chance` is random between 0 and 1."""
     if policy is None or policy.type is RestartPolicyType.NONE:
         return GiveUp("no restart policy")
-    if len(history.failures) >= rule.failures:
+    if rule is not None and len(history.failures) >= rule.failures:
         return GiveUp(
             f"crash loop: {len(history.failures)} failures within {rule.within:g} s; "
             "fix the agent, then spawn it again"
@@ -102,7 +106,7 @@ def delay(policy: RestartPolicy, number: int, chance: float) -> float:
         case RestartPolicyType.LINEAR:
             seconds = first * number
         case RestartPolicyType.EXPONENTIAL:
-            seconds = first * policy.backoff_multiplier ** (number - 1)
+            seconds = first * policy.backoff_multiplier**number
         case _:
             return 0.0
     seconds = min(seconds, most)

@@ -10,12 +10,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lifecycle.fleet.api.events import AgentRestartingEvent
-from lifecycle.fleet.api.instances import AgentHealthStatus, AgentState, instant, path
+from lifecycle.fleet.api.instances import AgentHealthStatus, InstanceState, instant, path
 from lifecycle.fleet.bodies.body import BodyFailure
 from lifecycle.fleet.errors import AgentInitializationError, SpawnTimeoutError
 from lifecycle.fleet.spawner import metrics as names
 from lifecycle.fleet.spawner.restart_policy import GiveUp, Restart, decide
-from lifecycle.fleet.spawner.terminate import clean_up
+from lifecycle.fleet.spawner.state_changes import stack_of
 from lifecycle.store.instances import TooManyInstancesError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lifecycle.fleet.spawner.live_instance import LiveInstance
     from lifecycle.fleet.spawner.restart_policy import CrashLoop
     from lifecycle.fleet.spawner.state_changes import StateWriter
+    from lifecycle.fleet.spawner.terminate import HookRunner
 
 _LAST_GRACE = 2.0
 """Seconds that a failed agent gets to release its resources."""
@@ -42,15 +43,17 @@ class InstanceStarter:
         writer: StateWriter,
         tasks: BackgroundTasks,
         make: Callable[[LiveInstance, Callable[[BodyFailure], None]], Body],
+        cleanup: HookRunner,
         forget: Callable[[LiveInstance], None],
         max_active: int | None,
-        rule: CrashLoop,
+        rule: CrashLoop | None,
         chance: Callable[[], float],
     ) -> None:
         self._writer = writer
         self._clock = writer.clock
         self._tasks = tasks
         self._make = make
+        self._cleanup = cleanup
         self._forget = forget
         self._max_active = max_active
         self._rule = rule
@@ -93,27 +96,34 @@ class InstanceStarter:
             if body is not live.body or live.ending is not None or not live.instance.is_active:
                 return
             if failure.text:
+                self._writer.report(
+                    "agent_crashed",
+                    instance_id=str(live.id),
+                    error=failure.text,
+                    stack_trace=stack_of(failure),
+                )
                 await self._handle_failure(live, body, failure)
             else:
                 await self._record_end(live, body, failure)
 
     async def _record_end(self, live: LiveInstance, body: Body, failure: BodyFailure) -> None:
         reason = "it ended normally"
-        end = self._writer.end(live, AgentState.TERMINATED, graceful=True, reason=reason)
-        way = path(live.instance.state, AgentState.TERMINATING)
+        end = self._writer.end(live, InstanceState.TERMINATED, graceful=True, reason=reason)
+        way = path(live.instance.state, InstanceState.TERMINATING)
         await self._writer.change(
             live,
             *way,
-            AgentState.TERMINATED,
+            InstanceState.TERMINATED,
             reason=reason,
             after=(end,),
             details={**live.instance.details, **failure.details},
             health=AgentHealthStatus(),
         )
         body.clean(everything=False)
-        await self._finish(live)
+        self._finish(live)
 
     async def _handle_failure(self, live: LiveInstance, body: Body, failure: BodyFailure) -> None:
+        """Stop what is left of it, record the failure, and restart it if its policy says so."""
         now = self._clock.now()
         live.history = live.history.failed(now, self._rule)
         then = decide(live.options.restart_policy, live.history, now, self._rule, self._chance())
@@ -133,7 +143,7 @@ class InstanceStarter:
         if isinstance(then, GiveUp):
             if live.options.restart_policy is not None:
                 error = f"{error}; not restarted: {then.reason}"
-            after.append(self._writer.end(live, AgentState.FAILED, graceful=False, reason=error))
+            after.append(self._writer.end(live, InstanceState.FAILED, graceful=False, reason=error))
         else:
             policy = live.options.restart_policy
             after.append(
@@ -149,16 +159,16 @@ class InstanceStarter:
             )
         await self._writer.change(
             live,
-            *path(live.instance.state, AgentState.FAILED),
+            *path(live.instance.state, InstanceState.FAILED),
             reason=failure.text[:_SHOWN],
-            before=(self._writer.error(live, failure),),
+            before=(self._writer.error(live, failure, is_recoverable=isinstance(then, Restart)),),
             after=after,
             error_message=error,
             details={**live.instance.details, **failure.details},
             health=AgentHealthStatus(details="it failed"),
         )
         if isinstance(then, GiveUp):
-            await self._finish(live)
+            self._finish(live)
 
     def _restart_soon(self, live: LiveInstance) -> None:
         self._tasks.start(self._restart(live), f"restarts {live.id}")
@@ -175,7 +185,7 @@ class InstanceStarter:
             try:
                 await self._writer.change(
                     live,
-                    AgentState.INITIALIZING,
+                    InstanceState.INITIALIZING,
                     reason=f"restart {live.history.restart_count}",
                     at_most=self._max_active,
                     restart_count=live.history.restart_count,
@@ -187,35 +197,36 @@ class InstanceStarter:
                 await self.start(live)
             except AgentInitializationError as problem:
                 body, failure = live.body, BodyFailure(str(problem), problem.__cause__)
+                self._writer.initialization_failed(live, failure.text)
                 if body is not None and live.ending is None:
                     await self._handle_failure(live, body, failure)
                 else:
                     # The terminator takes over from here.
                     await self._writer.change(
-                        live, AgentState.FAILED, reason=failure.text, error_message=failure.text
+                        live, InstanceState.FAILED, reason=failure.text, error_message=failure.text
                     )
                 return
             await self.ready(live)
 
     async def _give_up(self, live: LiveInstance, reason: str) -> None:
         error = f"{live.instance.error_message}; {reason}"
-        end = self._writer.end(live, AgentState.FAILED, graceful=False, reason=error)
+        end = self._writer.end(live, InstanceState.FAILED, graceful=False, reason=error)
         await self._writer.change(live, after=(end,), error_message=error)
-        await self._finish(live)
+        self._finish(live)
 
-    async def _finish(self, live: LiveInstance) -> None:
-        """Run the cleanup hooks of an instance that will not be restarted, and forget it."""
-        await clean_up(live, self._writer)
+    def _finish(self, live: LiveInstance) -> None:
+        """Forget an instance that will not be restarted, and run its cleanup hooks."""
+        self._cleanup.start(live, [])
         self._forget(live)
 
     async def ready(self, live: LiveInstance, *told: AgentEvent) -> None:
         """Record that it is ready, with its details."""
         body = live.body
-        if body is None or live.instance.state is not AgentState.INITIALIZING:
+        if body is None or live.instance.state is not InstanceState.INITIALIZING:
             return
         await self._writer.change(
             live,
-            AgentState.READY,
+            InstanceState.READY,
             after=told,
             later=True,
             error_message=None,

@@ -14,12 +14,13 @@ from lifecycle.fleet.api.events import AgentMetricsUpdatedEvent
 from lifecycle.fleet.api.instances import (
     AgentHealthStatus,
     AgentMetrics,
-    AgentState,
     HealthState,
+    InstanceState,
     instant,
 )
 from lifecycle.fleet.api.options import HealthCheckConfig
 from lifecycle.fleet.bodies.body import BodyFailure
+from lifecycle.fleet.bodies.in_process import own_activity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 INTERVAL = 5.0
 HEARTBEAT = HealthCheckConfig()
-_LIVING = (AgentState.READY, AgentState.PROCESSING, AgentState.WAITING)
+_LIVING = (InstanceState.READY, InstanceState.PROCESSING, InstanceState.WAITING)
 
 
 class InstanceSampler:
@@ -45,7 +46,7 @@ class InstanceSampler:
         self,
         *,
         living: Callable[[], Iterable[LiveInstance]],
-        terminals: Terminals | None,
+        terminals: Callable[[], Terminals | None],
         writer: StateWriter,
         tasks: BackgroundTasks,
         failed: Callable[[LiveInstance, Body, BodyFailure], None],
@@ -82,13 +83,17 @@ class InstanceSampler:
     def sample_all(self) -> None:
         """Sample and check all live instances once."""
         lives = [live for live in self._living() if live.body is not None]
-        marked = any(live.body is not None and live.body.mark for live in lives)
-        measured = self._terminals.sample() if marked and self._terminals is not None else {}
+        marks = {live.body.mark for live in lives if live.body is not None}
+        terminals = self._terminals()
+        measured = terminals.sample() if any(marks) and terminals is not None else {}
+        if "" in marks:
+            measured = {**measured, "": own_activity()}
         now = self._clock.now()
         for live in lives:
             if live.body is not None and live.instance.is_active:
                 activity = live.body.sample(measured.get(live.body.mark))
                 self._measure(live, activity, now)
+                self._note_limit(live, activity, now)
                 if live.instance.state in _LIVING:
                     self._check_health(live, activity, now)
 
@@ -105,6 +110,7 @@ class InstanceSampler:
             cpu_seconds=activity.cpu_seconds,
             processes=activity.processes,
             output_bytes=activity.output_bytes,
+            tokens=activity.tokens,
             uptime=timedelta(seconds=now - live.born),
             tasks_running=activity.tasks_running,
             tasks_done=activity.tasks_done,
@@ -120,10 +126,25 @@ class InstanceSampler:
                 )
             )
 
+    def _note_limit(self, live: LiveInstance, activity: BodyActivity, now: float) -> None:
+        """Report one that comes to be beyond a limit, and check its health now."""
+        before, live.over_limit = live.over_limit, activity.over_limit
+        if bool(before) is bool(live.over_limit):
+            return
+        live.check_at = now
+        if live.over_limit:
+            self._writer.report(
+                "agent_limit_exceeded", instance_id=str(live.id), reason=live.over_limit
+            )
+
     def _check_health(self, live: LiveInstance, activity: BodyActivity, now: float) -> None:
         if activity.active:
             live.active_at = now
-            if live.body is not None and live.body.mark and live.instance.state is AgentState.READY:
+            if (
+                live.body is not None
+                and live.body.mark
+                and live.instance.state is InstanceState.READY
+            ):
                 self._tasks.start(self._set_processing(live), f"marks {live.id} as processing")
         if now < live.check_at or live.checking is not None:
             return
@@ -134,11 +155,11 @@ class InstanceSampler:
         else:
             quiet = now - live.active_at
             status = heartbeat(live.instance.health, config, quiet, instant(now))
-            self._set_health(live, status)
+            self._set_health(live, limited(status, live.over_limit))
 
     async def _set_processing(self, live: LiveInstance) -> None:
-        if live.instance.state is AgentState.READY and live.ending is None:
-            await self._writer.change(live, AgentState.PROCESSING, reason="it is active")
+        if live.instance.state is InstanceState.READY and live.ending is None:
+            await self._writer.change(live, InstanceState.PROCESSING, reason="it is active")
 
     async def _check(self, live: LiveInstance) -> None:
         config, body = live.options.health_check, live.body
@@ -154,7 +175,7 @@ class InstanceSampler:
             if live.body is not body or live.instance.state not in _LIVING:
                 return
             now = instant(self._clock.now())
-            status = judge(live.instance.health, config, problem, now)
+            status = limited(judge(live.instance.health, config, problem, now), live.over_limit)
             self._set_health(live, status)
             if status.state is HealthState.UNHEALTHY and config.restart_when_unhealthy:
                 self._failed(live, body, BodyFailure(f"unhealthy: {status.details}"))
@@ -201,6 +222,13 @@ def heartbeat(
         checked_at=at,
         failures=before.failures + 1,
     )
+
+
+def limited(status: AgentHealthStatus, over_limit: str) -> AgentHealthStatus:
+    """Return the health of an instance that may be beyond a limit: degraded at best."""
+    if not over_limit or status.state is HealthState.UNHEALTHY:
+        return status
+    return status.model_copy(update={"state": HealthState.DEGRADED, "details": over_limit})
 
 
 async def run_check(check: HealthCheck, instance: AgentInstance, seconds: float) -> str:

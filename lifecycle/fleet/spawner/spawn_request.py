@@ -5,33 +5,33 @@ from __future__ import annotations
 import asyncio
 import secrets
 import uuid
-from typing import TYPE_CHECKING, Any
-
-from pydantic import ValidationError
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from lifecycle.fleet.api.authorization import Action
+from lifecycle.fleet.api.context import ContextValues
 from lifecycle.fleet.api.events import AgentSpawnedEvent
 from lifecycle.fleet.api.instances import (
     AgentHealthStatus,
     AgentInstance,
-    AgentState,
+    InstanceState,
     instant,
     path,
 )
-from lifecycle.fleet.api.options import SpawnRequest
+from lifecycle.fleet.api.options import AgentSpawnOptions
 from lifecycle.fleet.api.quota import check_options, check_room
 from lifecycle.fleet.bodies.body import BodyFailure
-from lifecycle.fleet.errors import AgentInitializationError, LicenseError, SpawnValidationError
+from lifecycle.fleet.errors import AgentInitializationError, ConcurrentLimitError, LicenseError
+from lifecycle.fleet.spawner.arguments import definition_named, request_of, with_options
 from lifecycle.fleet.spawner.live_instance import LiveInstance
 from lifecycle.fleet.spawner.make_body import complete_options
 from lifecycle.store.instances import TooManyInstancesError, born_at, new_instance_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from uuid import UUID
 
     from lifecycle.fleet.api.authorization import Actor
-    from lifecycle.fleet.api.options import AgentSpawnOptions
+    from lifecycle.fleet.api.options import SpawnRequest
     from lifecycle.fleet.api.quota import Quota
     from lifecycle.fleet.api.registry import AgentDefinition, AgentRegistry
     from lifecycle.fleet.bodies.body import BackgroundTasks
@@ -63,16 +63,27 @@ class SpawnHandler:
         self._live = live
         self._tasks = tasks
 
-    async def spawn(self, request: SpawnRequest | Mapping[str, Any], actor: Actor) -> AgentInstance:
+    async def spawn(
+        self, request: object, actor: Actor, options: object, context: object
+    ) -> AgentInstance:
         """Start an agent and return its instance once it is ready."""
-        asked = _definition_of(request)
-        self._writer.report("spawn_requested", definition_id=asked, actor=actor.name)
+        request = with_options(request, options, context)
+        asked = definition_named(request)
+        self._writer.report(
+            "spawn_requested",
+            definition_id=asked,
+            options=_options_told(request),
+            actor=actor.name,
+        )
         async with self._gate.audited(Action.SPAWN, actor, asked) as entry:
             await self._gate.authorize(actor, Action.SPAWN, actor.user_id)
             try:
-                live = await self._prepare(validated(request), actor)
+                live = await self._prepare(request_of(request, self._registry), actor)
+            except ConcurrentLimitError as full:
+                self._report_rejected(asked, full, current=full.current, max=full.at_most)
+                raise
             except LicenseError as problem:
-                self._writer.report("spawn_rejected", definition_id=asked, reason=str(problem))
+                self._report_rejected(asked, problem)
                 raise
             ready = await self._start(live)
             entry.subject = str(live.id)
@@ -85,9 +96,12 @@ class SpawnHandler:
                 entry.details["containment"] = live.instance.containment
         return ready
 
+    def _report_rejected(self, asked: str, problem: LicenseError, **counts: int) -> None:
+        self._writer.report("spawn_rejected", definition_id=asked, **counts, reason=str(problem))
+
     async def _prepare(self, request: SpawnRequest, actor: Actor) -> LiveInstance:
         """Check the request and reserve a slot for it."""
-        self._check_room(await self._writer.store.active())
+        check_room(self._quota, await self._writer.store.active())
         definition = self._registry.get(request.agent_definition_id)
         options = complete_options(definition, request.options)
         check_options(self._quota, options)
@@ -100,22 +114,10 @@ class SpawnHandler:
             try:
                 await self._writer.add(live, most)
             except TooManyInstancesError as full:
-                self._check_room(full.active)
+                check_room(self._quota, full.active)
                 raise LicenseError(str(full)) from full
         self._live[live.id] = live
         return live
-
-    def _check_room(self, active: int) -> None:
-        try:
-            check_room(self._quota, active)
-        except LicenseError:
-            self._writer.report(
-                "spawn_rejected",
-                current=active,
-                max=self._quota.max_or_unlimited,
-                reason="concurrent limit",
-            )
-            raise
 
     def _new(
         self,
@@ -131,7 +133,7 @@ class SpawnHandler:
         instance = AgentInstance(
             instance_id=instance_id,
             definition_id=definition.definition_id,
-            state=AgentState.INITIALIZING,
+            state=InstanceState.INITIALIZING,
             health=AgentHealthStatus(),
             created_at=instant(born),
             updated_at=instant(born),
@@ -147,7 +149,7 @@ class SpawnHandler:
             definition=definition,
             options=options,
             options_json=options.model_dump_json(),
-            values=request.context or {},
+            values=request.context or ContextValues(),
             born=born,
             actor=actor,
             correlation_id=uuid.UUID(int=secrets.randbits(62)).hex[-16:],
@@ -177,13 +179,15 @@ class SpawnHandler:
                 return
         text = str(problem) or "the spawn was cancelled"
         cause = problem.__cause__ if isinstance(problem, AgentInitializationError) else None
-        self._writer.report("agent_initialization_failed", instance_id=str(live.id), error=text)
-        end = self._writer.end(live, AgentState.FAILED, graceful=False, reason=text)
+        self._writer.initialization_failed(live, text)
+        end = self._writer.end(live, InstanceState.FAILED, graceful=False, reason=text)
         await self._writer.change(
             live,
-            *path(live.instance.state, AgentState.FAILED),
+            *path(live.instance.state, InstanceState.FAILED),
             reason=text,
-            before=(self._writer.error(live, BodyFailure(text, cause or problem)),),
+            before=(
+                self._writer.error(live, BodyFailure(text, cause or problem), is_recoverable=False),
+            ),
             after=(end,),
             error_message=text,
         )
@@ -201,24 +205,11 @@ class SpawnHandler:
         )
 
 
-def validated(request: SpawnRequest | Mapping[str, Any]) -> SpawnRequest:
-    """Return a validated request."""
-    try:
-        found = (
-            request if isinstance(request, SpawnRequest) else SpawnRequest.model_validate(request)
-        )
-    except ValidationError as problem:
-        told = "; ".join(
-            f"{'.'.join(map(str, each['loc'])) or 'request'}: {each['msg']}"
-            for each in problem.errors()
-        )
-        raise SpawnValidationError(f"the spawn request is not valid: {told}") from problem
-    if not found.is_valid():
-        raise SpawnValidationError("the spawn request names no agent: agent_definition_id is nil")
-    return found
-
-
-def _definition_of(request: SpawnRequest | Mapping[str, Any]) -> str:
-    if isinstance(request, SpawnRequest):
-        return str(request.agent_definition_id)
-    return str(request.get("agent_definition_id", ""))[:64]
+def _options_told(request: object) -> object:
+    """Return the options of a request as they were given, for the log."""
+    options = getattr(request, "options", None)
+    if isinstance(request, Mapping):
+        options = request.get("options")
+    if isinstance(options, AgentSpawnOptions):
+        return options.model_dump(mode="json", exclude_unset=True)
+    return options

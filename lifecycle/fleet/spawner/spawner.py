@@ -12,33 +12,37 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
 from lifecycle.fleet.api.authorization import LOCAL, Action, RoleAuthorizer
-from lifecycle.fleet.api.instances import AgentInstance, AgentState
+from lifecycle.fleet.api.instances import AgentInstance, InstanceState
 from lifecycle.fleet.api.queries import ObservationOptions, TerminationOptions
 from lifecycle.fleet.api.quota import Tier, quota_of
+from lifecycle.fleet.api.registry import AgentRegistry
 from lifecycle.fleet.bodies.body import BackgroundTasks
-from lifecycle.fleet.bodies.command_order import remove_files
 from lifecycle.fleet.bodies.in_process import InProcessBody
-from lifecycle.fleet.errors import FleetError, InvalidOperationError, LicenseError
+from lifecycle.fleet.errors import InvalidOperationError, LicenseError
 from lifecycle.fleet.spawner import metrics as names
+from lifecycle.fleet.spawner.arguments import instance_id_of, options_of
 from lifecycle.fleet.spawner.authorization_gate import AuthorizationGate
 from lifecycle.fleet.spawner.event_hub import EventHub, Observation
 from lifecycle.fleet.spawner.live_instance import LiveInstance
 from lifecycle.fleet.spawner.loop_attempts import LoopAttempts, is_attempt
 from lifecycle.fleet.spawner.make_body import make_body
 from lifecycle.fleet.spawner.metrics import Metrics
+from lifecycle.fleet.spawner.periodic import LimitCheck, PeriodicTask
+from lifecycle.fleet.spawner.program_host import ProgramHost
 from lifecycle.fleet.spawner.queries import InstanceQueries
 from lifecycle.fleet.spawner.recovery import end_unrecorded, recover
-from lifecycle.fleet.spawner.restart_policy import CrashLoop
 from lifecycle.fleet.spawner.restarts import InstanceStarter
+from lifecycle.fleet.spawner.retention import prune, prune_all
 from lifecycle.fleet.spawner.sampling import INTERVAL, InstanceSampler
 from lifecycle.fleet.spawner.spawn_request import SpawnHandler
 from lifecycle.fleet.spawner.state_changes import StateWriter
 from lifecycle.fleet.spawner.suspend import resume, set_busy, suspend
-from lifecycle.fleet.spawner.terminate import Terminator, bury
-from lifecycle.paths import Paths
-from lifecycle.reporting import silent
+from lifecycle.fleet.spawner.terminate import HookRunner, Terminator, bury
+from lifecycle.reporting import logged
+from lifecycle.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,32 +51,40 @@ if TYPE_CHECKING:
 
     from lifecycle.clock import Clock
     from lifecycle.fleet.api.authorization import Actor, AuditLog, Authorizer
-    from lifecycle.fleet.api.options import SpawnRequest
-    from lifecycle.fleet.api.queries import (
-        TerminationResult,
-    )
-    from lifecycle.fleet.api.registry import AgentRegistry, CleanupHook
+    from lifecycle.fleet.api.options import AgentSpawnOptions
+    from lifecycle.fleet.api.queries import TerminationResult
+    from lifecycle.fleet.api.registry import CleanupHook
+    from lifecycle.fleet.spawner.arguments import InstanceRef, Spawnable
     from lifecycle.fleet.spawner.loop_attempts import LoopControl
     from lifecycle.fleet.spawner.recovery import Recovered
+    from lifecycle.fleet.spawner.restart_policy import CrashLoop
     from lifecycle.reporting import Committed, Report
     from lifecycle.store.instances import InstanceRow
-    from lifecycle.store.sqlite.store import SqliteStore
     from runtime.isolation.workspace_sandbox import OpenedPaths
     from runtime.process import TerminalManager
+
+RETENTION = timedelta(hours=24)
+"""How long ended instances are kept."""
+_SWEEP = 3600.0
+"""Seconds between two looks for those that ended longer ago."""
 
 
 class AgentSpawner(InstanceQueries):
     """The entry point of the fleet. Use it on one event loop; close it with `aclose`.
 
-    Without `terminals` only Python objects can be spawned, at the levels none and thread, which
-    isolate nothing. Attempts of loops in the same store are listed as instances too; `loops`
-    terminates and suspends those. The default actor of a call is the local user.
+    Everything has a default: records in memory, a registry of its own, and a folder that is removed
+    when it is closed; with `terminals` the folder is that of their repository. It logs to the
+    logger `loopwright` and keeps the audit in its store; `report=silent` and `audit=NoAudit()` turn
+    that off. What ended longer ago than `retention` is deleted, with its folder; None keeps it.
+    Restarts end by their policy alone unless a `crash_loop` rule is given. Attempts of loops in the
+    same store are listed as instances too; `loops` terminates and suspends those. The default
+    actor of a call is the local user.
     """
 
     def __init__(  # noqa: PLR0913  # all but two by name
         self,
-        store: SqliteStore,
-        registry: AgentRegistry,
+        store: SqliteStore | None = None,
+        registry: AgentRegistry | None = None,
         *,
         terminals: TerminalManager | None = None,
         folder: Path | None = None,
@@ -86,20 +98,22 @@ class AgentSpawner(InstanceQueries):
         opened: OpenedPaths | None = None,
         crash_loop: CrashLoop | None = None,
         sample_interval: float = INTERVAL,
+        retention: timedelta | None = RETENTION,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        if folder is None and terminals is not None:
-            folder = Paths.of(terminals.repo).root / "instances"
-        self.registry = registry
+        report, clock = report or logged, clock or SystemClock()
+        store = store or SqliteStore.in_memory(clock=clock.now)
+        self.registry = AgentRegistry() if registry is None else registry
         self.metrics = metrics or Metrics()
-        self._terminals = terminals
+        self._host = ProgramHost(terminals, folder)
         self._tasks = BackgroundTasks()
         self._hub = EventHub()
-        report, clock = report or silent, clock or SystemClock()
-        gate = AuthorizationGate(authorizer or RoleAuthorizer(), audit, report)
+        gate = AuthorizationGate(
+            authorizer or RoleAuthorizer(), audit or Audit(store.trail, now=clock.now), report
+        )
         writer = StateWriter(store.instances, clock, self._hub, self.metrics, report)
         super().__init__(writer, {}, gate, quota_of(tier))
-        self._folder = folder
+        self._cleanup = HookRunner(writer)
         self._attempts = LoopAttempts(store.instances, clock, self._hub, loops)
         self._starter = InstanceStarter(
             writer=writer,
@@ -107,27 +121,27 @@ class AgentSpawner(InstanceQueries):
             make=partial(
                 make_body,
                 clock=clock,
-                terminals=terminals,
-                folder=folder,
+                host=self._host,
                 opened=opened,
                 set_busy=partial(set_busy, writer),
             ),
+            cleanup=self._cleanup,
             forget=self._forget,
             max_active=self.quota.max_concurrent,
-            rule=crash_loop or CrashLoop(),
+            rule=crash_loop,
             chance=chance,
         )
         self._sampler = InstanceSampler(
             living=lambda: tuple(self._live.values()),
-            terminals=terminals,
+            terminals=lambda: self._host.terminals,
             writer=writer,
             tasks=self._tasks,
             failed=self._starter.failed,
             interval=sample_interval,
         )
-        self._terminator = Terminator(writer, self._tasks, self._forget)
+        self._terminator = Terminator(writer, self._tasks, self._cleanup, self._forget)
         self._spawning = SpawnHandler(
-            registry=registry,
+            registry=self.registry,
             quota=self.quota,
             gate=gate,
             writer=writer,
@@ -135,10 +149,36 @@ class AgentSpawner(InstanceQueries):
             live=self._live,
             tasks=self._tasks,
         )
+        self._upkeep = self._periodic(sample_interval, retention)
         self._closed = False
 
+    def _periodic(
+        self, sample_interval: float, retention: timedelta | None
+    ) -> tuple[PeriodicTask, ...]:
+        """Return what is done every so many seconds."""
+        task = partial(
+            PeriodicTask, clock=self._clock, tasks=self._tasks, report=self._writer.report
+        )
+        found = []
+        if self.quota.max_concurrent is not None:
+            check = LimitCheck(self.quota, self._writer, self._gate)
+            found.append(task(name="limit check", run=check.run, interval=sample_interval))
+        if retention is not None:
+            kept = retention.total_seconds()
+
+            async def sweep() -> None:
+                await prune_all(self._store, self._host.folder, self._clock.now() - kept)
+
+            found.append(task(name="retention", run=sweep, interval=min(_SWEEP, kept / 4 + 1)))
+        return tuple(found)
+
     async def __aenter__(self) -> Self:
+        self._start_upkeep()
         return self
+
+    def _start_upkeep(self) -> None:
+        for each in self._upkeep:
+            each.start()
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
@@ -146,26 +186,30 @@ class AgentSpawner(InstanceQueries):
     # --- the life of an instance --------------------------------------------------------------
 
     async def spawn(
-        self, request: SpawnRequest | Mapping[str, Any], *, actor: Actor = LOCAL
+        self,
+        request: Spawnable,
+        options: AgentSpawnOptions | Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        actor: Actor = LOCAL,
     ) -> AgentInstance:
         """Start an agent and return its instance once it is ready.
 
-        AuthorizationError, LicenseError, AgentNotFoundError, SpawnValidationError,
-        IsolationUnavailableError, AgentInitializationError or SpawnTimeoutError say why it failed;
-        then only a record is left.
+        In place of a request: a definition, its id or its name, with options and context;
+        a definition that is not known yet is registered. AuthorizationError, LicenseError,
+        AgentNotFoundError, SpawnValidationError, InvalidArgumentError, IsolationUnavailableError,
+        AgentInitializationError or SpawnTimeoutError say why it failed; then only a record is left.
         """
         if self._closed:
             raise InvalidOperationError("this spawner is closed; create a new one")
         began = self._clock.now()
         self.metrics.count(names.SPAWN_COUNT)
+        self._start_upkeep()
         try:
-            instance = await self._spawning.spawn(request, actor)
-        except LicenseError:
-            self.metrics.count(names.LICENSE_REJECTIONS)
+            instance = await self._spawning.spawn(request, actor, options, context)
+        except BaseException as problem:
             self.metrics.count(names.SPAWN_FAILURES)
-            raise
-        except FleetError:
-            self.metrics.count(names.SPAWN_FAILURES)
+            self.metrics.count(names.LICENSE_REJECTIONS, int(isinstance(problem, LicenseError)))
             raise
         self.metrics.took(names.SPAWN_DURATION, self._clock.now() - began)
         self._sampler.start()
@@ -173,8 +217,8 @@ class AgentSpawner(InstanceQueries):
 
     async def terminate(
         self,
-        instance_id: UUID,
-        options: TerminationOptions | None = None,
+        instance_id: InstanceRef,
+        options: TerminationOptions | Mapping[str, Any] | None = None,
         *,
         actor: Actor = LOCAL,
     ) -> TerminationResult:
@@ -182,7 +226,8 @@ class AgentSpawner(InstanceQueries):
 
         AgentNotFoundError when there is none, InvalidOperationError when it has ended already.
         """
-        options = options or TerminationOptions.DEFAULT
+        instance_id = instance_id_of(instance_id)
+        options = options_of(TerminationOptions, options, TerminationOptions.DEFAULT)
         async with self._gate.audited(Action.TERMINATE, actor, str(instance_id)) as entry:
             live = self._live.get(instance_id)
             if live is not None:
@@ -203,16 +248,17 @@ class AgentSpawner(InstanceQueries):
     ) -> TerminationResult:
         row = await self._row(instance_id)
         await self._gate.authorize(actor, Action.TERMINATE, row.owner_id)
-        if row.state == AgentState.TERMINATED or (is_attempt(row) and row.terminated_at):
+        if row.state == InstanceState.TERMINATED or (is_attempt(row) and row.terminated_at):
             raise InvalidOperationError(f"{row.name} has already ended")
         if is_attempt(row):
             return await self._attempts.terminate(row, options, actor)
-        if row.state == AgentState.FAILED:
+        if row.state == InstanceState.FAILED:
             return await bury(self._writer, row, options.reason)
         raise _elsewhere(row.name)
 
-    async def suspend(self, instance_id: UUID, *, actor: Actor = LOCAL) -> None:
+    async def suspend(self, instance_id: InstanceRef, *, actor: Actor = LOCAL) -> None:
         """Suspend an instance: a program's process tree is frozen, an object gets no work."""
+        instance_id = instance_id_of(instance_id)
         async with self._gate.audited(Action.SUSPEND, actor, str(instance_id)):
             live = await self._mine(instance_id, actor, Action.SUSPEND)
             if isinstance(live, LiveInstance):
@@ -220,8 +266,9 @@ class AgentSpawner(InstanceQueries):
             else:
                 await self._attempts.suspend(live, actor)
 
-    async def resume(self, instance_id: UUID, *, actor: Actor = LOCAL) -> None:
+    async def resume(self, instance_id: InstanceRef, *, actor: Actor = LOCAL) -> None:
         """Resume a suspended instance; its timeouts did not run meanwhile."""
+        instance_id = instance_id_of(instance_id)
         async with self._gate.audited(Action.RESUME, actor, str(instance_id)):
             live = await self._mine(instance_id, actor, Action.RESUME)
             if isinstance(live, LiveInstance):
@@ -229,13 +276,13 @@ class AgentSpawner(InstanceQueries):
             else:
                 await self._attempts.resume(live, actor)
 
-    async def process(self, instance_id: UUID, work: Any, *, actor: Actor = LOCAL) -> Any:
+    async def process(self, instance_id: InstanceRef, work: Any, *, actor: Actor = LOCAL) -> Any:
         """Let an in-process agent do a piece of work, and return its result.
 
         At most `max_concurrent_tasks` run at once; the others wait.
         WorkTimeoutError when it takes longer than the execution timeout.
         """
-        live = await self._mine(instance_id, actor, Action.PROCESS)
+        live = await self._mine(instance_id_of(instance_id), actor, Action.PROCESS)
         if not isinstance(live, LiveInstance) or not isinstance(live.body, InProcessBody):
             name = live.instance.name if isinstance(live, LiveInstance) else live.name
             raise InvalidOperationError(
@@ -251,8 +298,8 @@ class AgentSpawner(InstanceQueries):
 
     def observe(
         self,
-        instance_id: UUID,
-        options: ObservationOptions | None = None,
+        instance_id: InstanceRef,
+        options: ObservationOptions | Mapping[str, Any] | None = None,
         *,
         actor: Actor = LOCAL,
     ) -> Observation:
@@ -261,26 +308,28 @@ class AgentSpawner(InstanceQueries):
         It ends with the instance, or when it is closed. Its first step may raise
         AgentNotFoundError or AuthorizationError.
         """
+        found = instance_id_of(instance_id)
+        options = options_of(ObservationOptions, options, ObservationOptions.DEFAULT)
 
         async def authorize() -> bool:
-            row = await self._row(instance_id)
+            row = await self._row(found)
             await self._gate.authorize(actor, Action.VIEW, row.owner_id)
             if is_attempt(row):
                 self._attempts.watch(row)
                 return row.terminated_at is None
-            return instance_id in self._live
+            return found in self._live
 
-        return Observation(self._hub, instance_id, options or ObservationOptions.DEFAULT, authorize)
+        return Observation(self._hub, found, options, authorize)
 
     def note_news(self, news: Committed) -> None:
         """Pass a decision of a loop on to the observers of its attempt; an `Observer` of loops."""
         self._attempts.on_committed(news)
 
     async def add_cleanup_hook(
-        self, instance_id: UUID, hook: CleanupHook, *, actor: Actor = LOCAL
+        self, instance_id: InstanceRef, hook: CleanupHook, *, actor: Actor = LOCAL
     ) -> None:
         """Add a cleanup hook to an instance, after those of its definition."""
-        live = await self._mine(instance_id, actor, Action.TERMINATE)
+        live = await self._mine(instance_id_of(instance_id), actor, Action.TERMINATE)
         if not isinstance(live, LiveInstance):
             raise InvalidOperationError(f"{live.name} is an attempt of a loop, which has no hooks")
         live.hooks.append(hook)
@@ -292,22 +341,22 @@ class AgentSpawner(InstanceQueries):
 
         Call it once, before anything is spawned, and only as the owner of the repository.
         """
-        ended = await recover(self._writer, self._terminals, lambda row: row.id not in self._live)
-        if self._terminals is not None and self._folder is not None:
+        host = self._host
+        ended = await recover(self._writer, host.terminals, lambda row: row.id not in self._live)
+        if host.terminals is not None and host.folder is not None:
             known = {str(each) for each in (*self._live, *(each.instance_id for each in ended))}
-            await end_unrecorded(self._writer, self._terminals, self._folder, known)
+            await end_unrecorded(self._writer, host.terminals, host.folder, known)
         return ended
 
     async def prune(self, before: float, *, limit: int = 1000) -> int:
         """Delete instances that ended before a time, with their folders; return how many."""
-        gone = await self._store.prune(before, limit=limit)
-        if self._folder is not None and gone:
-            await asyncio.to_thread(_remove, [self._folder / str(each) for each in gone])
-        return len(gone)
+        return await prune(self._store, self._host.folder, before, limit=limit)
 
     async def aclose(self, grace: float = 10.0) -> None:
-        """Terminate all instances concurrently; harmless when called again."""
+        """Terminate all instances concurrently, in `grace` seconds; harmless when called again."""
         self._closed = True
+        for each in self._upkeep:
+            each.stop()
         options = TerminationOptions.model_construct(
             graceful_timeout=timedelta(seconds=grace),
             force_if_timeout=True,
@@ -316,8 +365,10 @@ class AgentSpawner(InstanceQueries):
         lives = [live for live in self._live.values() if live.instance.state is not _TERMINATED]
         await asyncio.gather(*(self._terminator.end(live, options) for live in lives))
         self._sampler.stop()
+        await self._cleanup.aclose()
         await self._tasks.wait()
         await self._writer.flushed()
+        await self._host.aclose(grace)
         self._hub.close()
 
     async def _mine(
@@ -342,8 +393,8 @@ class AgentSpawner(InstanceQueries):
             self._sampler.stop()
 
 
-_TERMINATED = AgentState.TERMINATED
-_AT_WORK = (AgentState.READY, AgentState.PROCESSING, AgentState.WAITING)
+_TERMINATED = InstanceState.TERMINATED
+_AT_WORK = (InstanceState.READY, InstanceState.PROCESSING, InstanceState.WAITING)
 
 
 def _elsewhere(name: str) -> InvalidOperationError:
@@ -351,8 +402,3 @@ def _elsewhere(name: str) -> InvalidOperationError:
         f"{name} is recorded as alive, but this process does not run it; ask the runner that does, "
         "or start a runner, which ends what an earlier one left behind"
     )
-
-
-def _remove(folders: list[Path]) -> None:
-    for folder in folders:
-        remove_files(folder)

@@ -23,8 +23,8 @@ from lifecycle.fleet.api.events import (
 from lifecycle.fleet.api.instances import (
     ENDED,
     AgentHealthStatus,
-    AgentState,
     HealthState,
+    InstanceState,
     instant,
     is_valid_transition,
     path,
@@ -68,7 +68,7 @@ class StateWriter:
     async def change(  # noqa: PLR0913  # all but the states by name
         self,
         live: LiveInstance,
-        *states: AgentState,
+        *states: InstanceState,
         reason: str | None = None,
         before: Sequence[AgentEvent] = (),
         after: Sequence[AgentEvent] = (),
@@ -140,11 +140,11 @@ class StateWriter:
             await asyncio.wait(tuple(self._pending_writes))
 
     async def end_recorded(
-        self, row: InstanceRow, final: AgentState, *, graceful: bool, reason: str
+        self, row: InstanceRow, final: InstanceState, *, graceful: bool, reason: str
     ) -> InstanceRow:
         """Record the end of an instance that no process runs any more; return its new version."""
         now = self.clock.now()
-        before, events = AgentState(row.state), list[AgentEvent]()
+        before, events = InstanceState(row.state), list[AgentEvent]()
         for state in path(before, final):
             events.append(
                 AgentStateChangedEvent(
@@ -167,7 +167,7 @@ class StateWriter:
                 uptime=instant(ended_at) - instant(row.created_at),
             )
         )
-        failed = final is AgentState.FAILED
+        failed = final is InstanceState.FAILED
         ended = replace(
             row,
             state=final.value,
@@ -228,13 +228,6 @@ class StateWriter:
                     final_state=str(event.final_state),
                     reason=event.reason,
                 )
-            case AgentErrorEvent(is_recoverable=False):
-                self.report(
-                    "agent_crashed",
-                    instance_id=str(event.instance_id),
-                    error=event.error_message,
-                    stack_trace=event.stack_trace,
-                )
             case AgentHealthChangedEvent():
                 self.report(
                     "agent_health_changed",
@@ -244,7 +237,7 @@ class StateWriter:
                     details=event.details,
                 )
 
-    def _count_state(self, before: AgentState | None, after: AgentState) -> None:
+    def _count_state(self, before: InstanceState | None, after: InstanceState) -> None:
         if before is after:
             return
         if before is not None:
@@ -253,21 +246,27 @@ class StateWriter:
         was_active = before is not None and before not in ENDED
         self.metrics.move(names.ACTIVE, int(after not in ENDED) - int(was_active))
 
-    def error(self, live: LiveInstance, failure: BodyFailure) -> AgentErrorEvent:
+    def initialization_failed(self, live: LiveInstance, error: str) -> None:
+        """Log that it did not become ready."""
+        self.report("agent_initialization_failed", instance_id=str(live.id), error=error)
+
+    def error(
+        self, live: LiveInstance, failure: BodyFailure, *, is_recoverable: bool
+    ) -> AgentErrorEvent:
         """Return the event of a failure."""
         problem = failure.exception
-        trace = "".join(traceback.format_exception(problem)) if problem is not None else None
         return AgentErrorEvent(
             instance_id=live.id,
             occurred_at=instant(self.clock.now()),
             correlation_id=live.correlation_id,
             error_message=failure.text,
             exception_type=type(problem).__name__ if problem is not None else None,
-            stack_trace=trace,
+            stack_trace=stack_of(failure),
+            is_recoverable=is_recoverable,
         )
 
     def end(
-        self, live: LiveInstance, state: AgentState, *, graceful: bool, reason: str | None
+        self, live: LiveInstance, state: InstanceState, *, graceful: bool, reason: str | None
     ) -> AgentEvent:
         """Return the event of a final end."""
         now = instant(self.clock.now())
@@ -280,3 +279,9 @@ class StateWriter:
             reason=reason,
             uptime=now - live.instance.created_at,
         )
+
+
+def stack_of(failure: BodyFailure) -> str | None:
+    """Return the stack trace of a failure that an exception caused."""
+    problem = failure.exception
+    return None if problem is None else "".join(traceback.format_exception(problem))

@@ -11,8 +11,8 @@ from lifecycle.fleet.api.events import AgentMetricsUpdatedEvent
 from lifecycle.fleet.api.instances import (
     AgentHealthStatus,
     AgentInstance,
-    AgentState,
     HealthState,
+    InstanceState,
     instant,
 )
 from lifecycle.fleet.api.options import AgentSpawnOptions
@@ -67,7 +67,7 @@ def instance_of(row: InstanceRow, now: float) -> AgentInstance:
     return AgentInstance(
         instance_id=row.id,
         definition_id=row.definition_id,
-        state=AgentState(row.state),
+        state=InstanceState(row.state),
         health=_health(row.health_state, details.pop("health", "")),
         created_at=instant(row.created_at),
         updated_at=instant(row.updated_at),

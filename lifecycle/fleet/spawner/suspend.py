@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle.fleet.api.instances import AgentState, path
+from lifecycle.fleet.api.instances import InstanceState, path
 from lifecycle.fleet.errors import InvalidOperationError
 from runtime.errors import RuntimeFault
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 async def suspend(writer: StateWriter, live: LiveInstance, actor: Actor) -> None:
     """Suspend an instance. A program may be processing; an object must be idle."""
     async with live.lock:
-        way = path(live.instance.state, AgentState.SUSPENDED)
+        way = path(live.instance.state, InstanceState.SUSPENDED)
         program = live.body is not None and bool(live.body.mark)
         if not way or live.body is None or live.ending or (len(way) > 1 and not program):
             raise InvalidOperationError(
@@ -28,7 +28,7 @@ async def suspend(writer: StateWriter, live: LiveInstance, actor: Actor) -> None
         except RuntimeFault as problem:
             raise InvalidOperationError(str(problem)) from problem
         # Its state may have changed meanwhile.
-        way = path(live.instance.state, AgentState.SUSPENDED)
+        way = path(live.instance.state, InstanceState.SUSPENDED)
         if way and live.ending is None:
             await writer.change(live, *way, reason=f"suspended by {actor.name}")
 
@@ -36,20 +36,20 @@ async def suspend(writer: StateWriter, live: LiveInstance, actor: Actor) -> None
 async def resume(writer: StateWriter, live: LiveInstance, actor: Actor) -> None:
     """Resume an instance."""
     async with live.lock:
-        if live.instance.state is not AgentState.SUSPENDED or live.body is None:
+        if live.instance.state is not InstanceState.SUSPENDED or live.body is None:
             raise InvalidOperationError(
                 f"{live.instance.name} is {live.instance.state}, not suspended"
             )
         await live.body.resume()
         live.active_at = writer.clock.now()
         if live.ending is None:
-            await writer.change(live, AgentState.READY, reason=f"resumed by {actor.name}")
+            await writer.change(live, InstanceState.READY, reason=f"resumed by {actor.name}")
 
 
 async def set_busy(writer: StateWriter, live: LiveInstance, at_work: bool) -> None:  # noqa: FBT001  # a callback
     """Record that an object has work, or none any more."""
     state = live.instance.state
-    if at_work and state in (AgentState.READY, AgentState.WAITING):
-        await writer.change(live, AgentState.PROCESSING, reason="it received work")
-    elif not at_work and state is AgentState.PROCESSING:
-        await writer.change(live, AgentState.WAITING, reason="its work is done")
+    if at_work and state in (InstanceState.READY, InstanceState.WAITING):
+        await writer.change(live, InstanceState.PROCESSING, reason="it received work")
+    elif not at_work and state is InstanceState.PROCESSING:
+        await writer.change(live, InstanceState.WAITING, reason="its work is done")

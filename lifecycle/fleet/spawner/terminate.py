@@ -1,24 +1,28 @@
-"""Terminates instances: cancel the start, run the cleanup hooks, stop the body, record the end."""
+"""Terminates instances: cancel their work, run the cleanup hooks, release the body, record the end.
+
+All of it has `graceful_timeout` together. With a time of 0 nothing is waited for.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.fleet.api.instances import AgentHealthStatus, AgentState, path
+from lifecycle.fleet.api.instances import AgentHealthStatus, InstanceState, path
 from lifecycle.fleet.api.queries import TerminationOptions, TerminationResult
-from lifecycle.fleet.bodies.body import within
+from lifecycle.fleet.bodies.body import BackgroundTasks, within
 from lifecycle.fleet.spawner import metrics as names
 from lifecycle.fleet.spawner.stored_form import instance_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lifecycle.clock import Clock
     from lifecycle.fleet.api.instances import AgentInstance
     from lifecycle.fleet.api.registry import CleanupHook
-    from lifecycle.fleet.bodies.body import BackgroundTasks, StopResult
+    from lifecycle.fleet.bodies.body import StopResult
     from lifecycle.fleet.spawner.live_instance import LiveInstance
     from lifecycle.fleet.spawner.state_changes import StateWriter
     from lifecycle.store.instances import InstanceRow
@@ -36,28 +40,40 @@ class Terminator:
         self,
         writer: StateWriter,
         tasks: BackgroundTasks,
+        cleanup: HookRunner,
         forget: Callable[[LiveInstance], None],
     ) -> None:
         self._writer = writer
         self._clock = writer.clock
         self._tasks = tasks
+        self._cleanup = cleanup
         self._forget = forget
 
     async def end(self, live: LiveInstance, options: TerminationOptions) -> TerminationResult:
         """Terminate one, even if the caller is cancelled. A second call may hurry it."""
         running = live.ending
         if running is not None and not running.done():
-            if live.body is not None and live.instance.state is AgentState.TERMINATING:
-                grace = options.graceful_timeout.total_seconds()
-                hurried = self._tasks.start(
-                    live.body.stop(grace, force=options.force_if_timeout), f"hurries {live.id}"
-                )
-                await asyncio.wait({hurried, running}, return_when=asyncio.ALL_COMPLETED)
+            await self._hurry(live, running, options)
             result = await asyncio.shield(running)
             if result.success:
                 return result
         live.ending = self._tasks.start(self._end(live, options), f"ends {live.id}")
         return await asyncio.shield(live.ending)
+
+    async def _hurry(
+        self, live: LiveInstance, running: asyncio.Task[Any], options: TerminationOptions
+    ) -> None:
+        """Wait for a termination under way; cut it short if these options leave it less time."""
+        grace = options.graceful_timeout.total_seconds()
+        timer = self._clock.call_at(self._clock.now() + grace, partial(_settle, live.hurry))
+        waited_for: set[asyncio.Task[Any]] = {running}
+        if live.body is not None and live.instance.state is InstanceState.TERMINATING:
+            stopping = live.body.stop(grace, force=options.force_if_timeout)
+            waited_for.add(self._tasks.start(stopping, f"hurries {live.id}"))
+        try:
+            await asyncio.wait(waited_for)
+        finally:
+            timer.cancel()
 
     async def _end(self, live: LiveInstance, options: TerminationOptions) -> TerminationResult:
         began = self._clock.now()
@@ -66,11 +82,11 @@ class Terminator:
             live.restart = None
         if live.starting is not None:
             live.starting.cancel()
-        if live.instance.state in (AgentState.INITIALIZING, AgentState.FAILED):
+        if live.instance.state in (InstanceState.INITIALIZING, InstanceState.FAILED):
             # Wait for its start, or for the handling of its failure.
             async with live.lock:
                 pass
-        if live.instance.state is AgentState.FAILED:
+        if live.instance.state is InstanceState.FAILED:
             return await self._bury(live, options, began)
         return await self._stop(live, options, began)
 
@@ -78,10 +94,10 @@ class Terminator:
         self, live: LiveInstance, options: TerminationOptions, began: float
     ) -> TerminationResult:
         """Terminate one that has failed: only its record is left."""
+        problems = await self._cleanup.run(live, options.graceful_timeout.total_seconds())
         reason = options.reason or AFTER_FAILURE
-        end = self._writer.end(live, AgentState.TERMINATED, graceful=True, reason=reason)
-        await self._writer.change(live, AgentState.TERMINATED, reason=reason, after=(end,))
-        problems = await clean_up(live, self._writer)
+        end = self._writer.end(live, InstanceState.TERMINATED, graceful=True, reason=reason)
+        await self._writer.change(live, InstanceState.TERMINATED, reason=reason, after=(end,))
         return self._result(live, began, graceful=True, problems=problems)
 
     async def _stop(
@@ -91,18 +107,23 @@ class Terminator:
         if body is None:
             return TerminationResult.failed("it was never started")
         kept: dict[str, Any] = {}
-        if live.instance.state is not AgentState.TERMINATING:
-            way = path(live.instance.state, AgentState.TERMINATING)
+        if live.instance.state is not InstanceState.TERMINATING:
+            way = path(live.instance.state, InstanceState.TERMINATING)
             await self._writer.change(live, *way, reason=options.reason)
+        deadline = self._clock.now() + seconds
         if options.persist_final_state:
-            kept = await body.keep_state()
-        problems = await clean_up(live, self._writer)
-        stopped = await body.stop(seconds, force=options.force_if_timeout)
+            kept = await body.keep_state(seconds)
+        if seconds:
+            # Its hooks find it at rest; but one that does not end leaves them half of the time.
+            await body.cancel_work(seconds / 2 if live.hooks else seconds)
+        problems = await self._cleanup.run(live, deadline - self._clock.now())
+        left = max(0.0, deadline - self._clock.now())
+        stopped = await body.stop(left, force=options.force_if_timeout)
         if not (stopped.gone or stopped.abandoned):
             # Its state must not say that it ended while a process of it is alive.
             why = "; ".join(stopped.problems) or NOT_ENDED.format(seconds=seconds)
             return TerminationResult.failed(why)
-        if not stopped.graceful:
+        if not stopped.graceful and seconds:
             self._writer.report(
                 "graceful_shutdown_timeout", instance_id=str(live.id), seconds=seconds
             )
@@ -122,11 +143,11 @@ class Terminator:
     ) -> None:
         left = {"left_behind": list(stopped.problems)} if not stopped.gone else {}
         end = self._writer.end(
-            live, AgentState.TERMINATED, graceful=stopped.graceful, reason=options.reason
+            live, InstanceState.TERMINATED, graceful=stopped.graceful, reason=options.reason
         )
         await self._writer.change(
             live,
-            AgentState.TERMINATED,
+            InstanceState.TERMINATED,
             reason=options.reason,
             after=(end,),
             health=AgentHealthStatus(),
@@ -155,7 +176,7 @@ class Terminator:
 async def bury(writer: StateWriter, row: InstanceRow, reason: str | None) -> TerminationResult:
     """Mark an instance that had failed as terminated."""
     buried = await writer.end_recorded(
-        row, AgentState.TERMINATED, graceful=True, reason=reason or AFTER_FAILURE
+        row, InstanceState.TERMINATED, graceful=True, reason=reason or AFTER_FAILURE
     )
     writer.metrics.count(names.TERMINATE_COUNT)
     return TerminationResult.successful(
@@ -163,22 +184,55 @@ async def bury(writer: StateWriter, row: InstanceRow, reason: str | None) -> Ter
     )
 
 
-async def clean_up(live: LiveInstance, writer: StateWriter) -> tuple[str, ...]:
-    """Run the cleanup hooks of an instance once; return what went wrong.
+class HookRunner:
+    """Runs the cleanup hooks of instances, each once and in its own time limit.
 
-    Each hook has its own time limit; one that fails keeps no other from running.
+    One that fails keeps no other from running.
     """
-    problems = []
-    hooks, live.hooks = live.hooks, []
-    instance = live.snapshot(writer.clock.now())
-    for hook in hooks:
-        problem = await _run(hook, instance, writer.clock)
-        if problem:
-            problems.append(problem)
-            writer.report(
-                "cleanup_hook_failed", instance_id=str(live.id), hook=hook.name, reason=problem
+
+    def __init__(self, writer: StateWriter) -> None:
+        self._writer = writer
+        self._tasks = BackgroundTasks()
+
+    async def run(self, live: LiveInstance, seconds: float) -> tuple[str, ...]:
+        """Run the hooks, and return what went wrong; those not done in time run on."""
+        problems: list[str] = []
+        running = self.start(live, problems)
+        if running is not None and seconds > 0:
+            waiting = asyncio.ensure_future(
+                asyncio.wait({running, live.hurry}, return_when=asyncio.FIRST_COMPLETED)
             )
-    return tuple(problems)
+            await within(self._writer.clock, waiting, seconds)
+            waiting.cancel()
+        if running is not None and not running.done():
+            problems.append("cleanup hooks still ran when its time was over")
+        return tuple(problems)
+
+    def start(self, live: LiveInstance, problems: list[str]) -> asyncio.Task[None] | None:
+        """Run the hooks that did not run yet, in the background; add what goes wrong."""
+        hooks, live.hooks = live.hooks, []
+        if not hooks:
+            return None
+        instance = live.snapshot(self._writer.clock.now())
+        return self._tasks.start(self._run_all(hooks, instance, problems), f"cleans up {live.id}")
+
+    async def _run_all(
+        self, hooks: Iterable[CleanupHook], instance: AgentInstance, problems: list[str]
+    ) -> None:
+        for hook in hooks:
+            problem = await _run(hook, instance, self._writer.clock)
+            if problem:
+                problems.append(problem)
+                self._writer.report(
+                    "cleanup_hook_failed",
+                    instance_id=str(instance.instance_id),
+                    hook=hook.name,
+                    reason=problem,
+                )
+
+    async def aclose(self) -> None:
+        """End the hooks that still run."""
+        await self._tasks.cancel()
 
 
 async def _run(hook: CleanupHook, instance: AgentInstance, clock: Clock) -> str:
@@ -186,11 +240,21 @@ async def _run(hook: CleanupHook, instance: AgentInstance, clock: Clock) -> str:
         await hook.run(instance)
 
     task = asyncio.get_running_loop().create_task(run(), name=f"cleanup {hook.name}")
-    if not await within(clock, task, hook.timeout):
-        task.cancel()
-        await asyncio.wait({task}, timeout=1.0)
+    ended = False
+    try:
+        ended = await within(clock, task, hook.timeout)
+    finally:
+        if not ended:
+            task.cancel()
+            await asyncio.wait({task}, timeout=1.0)
+    if not ended:
         return f"cleanup hook {hook.name!r} took longer than {hook.timeout:g} s"
     problem = None if task.cancelled() else task.exception()
     if problem is None:
         return ""
     return f"cleanup hook {hook.name!r} failed: {type(problem).__name__}: {problem}"
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

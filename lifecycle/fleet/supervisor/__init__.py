@@ -1,6 +1,18 @@
 """Supervises agents by type, with a policy for their ends."""
 
 from lifecycle.fleet.supervisor.factory import AgentFactory, SupervisorError
-from lifecycle.fleet.supervisor.supervisor import Supervisor
+from lifecycle.fleet.supervisor.scope import AgentScope
+from lifecycle.fleet.supervisor.supervisor import OnEnd, Supervisor, SupervisorPolicy
 
-__all__ = ["AgentFactory", "Supervisor", "SupervisorError"]
+RestartPolicy = SupervisorPolicy
+"""The same, by the name that it has in the design of the supervisor."""
+
+__all__ = [
+    "AgentFactory",
+    "AgentScope",
+    "OnEnd",
+    "RestartPolicy",
+    "Supervisor",
+    "SupervisorError",
+    "SupervisorPolicy",
+]

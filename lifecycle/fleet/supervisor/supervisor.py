@@ -39,7 +39,7 @@ class OnEnd(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisionPolicy:
+class SupervisorPolicy:
     """What follows when an agent of one type is done or fails."""
 
     done: OnEnd
@@ -57,9 +57,9 @@ class SupervisionPolicy:
         return min(self.wait * 2.0 ** min(errors - 1, 60), self.longest_wait)
 
 
-CODER = SupervisionPolicy(done=OnEnd.RESTART, error=OnEnd.REQUEUE)
-ARCHITECT = SupervisionPolicy(done=OnEnd.RESTART, error=OnEnd.SHUT_DOWN)
-POLICIES: Mapping[str, SupervisionPolicy] = MappingProxyType(
+CODER = SupervisorPolicy(done=OnEnd.RESTART, error=OnEnd.REQUEUE)
+ARCHITECT = SupervisorPolicy(done=OnEnd.RESTART, error=OnEnd.SHUT_DOWN)
+POLICIES: Mapping[str, SupervisorPolicy] = MappingProxyType(
     {"coder": CODER, "architect": ARCHITECT}
 )
 """By agent type."""
@@ -87,7 +87,7 @@ class Supervisor:
         self,
         factory: Factory,
         *,
-        policies: Mapping[str, SupervisionPolicy] = POLICIES,
+        policies: Mapping[str, SupervisorPolicy] = POLICIES,
         grace: float = 10.0,
         report: Report | None = None,
         on_change: Callable[[Change], None] | None = None,
@@ -111,7 +111,7 @@ class Supervisor:
 
     # --- operations --------------------------------------------------------------------------
 
-    def add(self, agent_id: str, agent_type: str, policy: SupervisionPolicy | None = None) -> None:
+    def add(self, agent_id: str, agent_type: str, policy: SupervisorPolicy | None = None) -> None:
         """Start an agent and supervise it by the policy of its type, or by its own."""
         policy = policy or self.policies.get(agent_type)
         if policy is None or not self.factory.knows(agent_type):
@@ -167,7 +167,7 @@ class Supervisor:
     # --- supervising ------------------------------------------------------------------------------
 
     async def _supervise(
-        self, agent_id: str, agent_type: str, policy: SupervisionPolicy, scope: CancelScope
+        self, agent_id: str, agent_type: str, policy: SupervisorPolicy, scope: CancelScope
     ) -> None:
         life = errors = 0
         while not scope.cancelled:
@@ -202,7 +202,7 @@ class Supervisor:
                 return
 
     async def _run_once(
-        self, scope: AgentScope, agent_type: str, policy: SupervisionPolicy
+        self, scope: AgentScope, agent_type: str, policy: SupervisorPolicy
     ) -> tuple[Change | None, bool]:
         """Run one start; return how it ended (None if it was stopped), and whether it is gone."""
         agent_id = scope.agent_id
@@ -240,7 +240,7 @@ class Supervisor:
             scope.notify(AgentPhase.DONE)
 
     async def _ended(
-        self, agent_id: str, task: asyncio.Task[None], policy: SupervisionPolicy
+        self, agent_id: str, task: asyncio.Task[None], policy: SupervisorPolicy
     ) -> bool:
         await asyncio.wait({task}, timeout=self._grace)
         if task.done():

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 OLDEST_SQLITE = (3, 37, 0)
 """The first with STRICT tables."""
-_MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).parent / "migrations"
+DOWN = ".down.sql"
+"""The end of the name of a script that takes a migration back; `downgrade.py` runs it."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PERHAPS_SHORT = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR)
 _PARTS = ("", "-wal", "-shm", "-audit")
@@ -153,8 +155,10 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 def migrations() -> list[tuple[int, Path]]:
     """List the numbered migrations in order."""
-    scripts = _MIGRATIONS.glob("[0-9][0-9][0-9]_*.sql")
-    return sorted((int(script.name[:3]), script) for script in scripts)
+    scripts = MIGRATIONS.glob("[0-9][0-9][0-9]_*.sql")
+    return sorted(
+        (int(script.name[:3]), script) for script in scripts if not script.name.endswith(DOWN)
+    )
 
 
 def statements(script: str) -> Iterator[str]:

@@ -112,6 +112,19 @@ class SqliteInstances:
         """Count all instances, or those of one owner."""
         return await self._driver.read(lambda connection: _counts(connection, owner_id))
 
+    async def have_ended(self, before: float) -> bool:
+        """Tell whether any with rows of their own ended before a time."""
+
+        def read(connection: sqlite3.Connection) -> bool:
+            found = connection.execute(
+                "SELECT 1 FROM agent_instances INDEXED BY idx_agent_instances_ended "
+                "WHERE terminated_at < ? LIMIT 1",
+                (before,),
+            )
+            return found.fetchone() is not None
+
+        return await self._driver.read(read, rows=1)
+
     async def prune(self, before: float, *, limit: int = 1000) -> tuple[UUID, ...]:
         """Delete instances with rows of their own that ended before a time; return their ids."""
 

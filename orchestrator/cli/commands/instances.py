@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from lifecycle.fleet.api.authorization import Actor
-from lifecycle.fleet.api.instances import AgentHealthStatus, AgentState
+from lifecycle.fleet.api.instances import AgentHealthStatus, InstanceState
 from lifecycle.fleet.api.queries import GetInstancesFilter, TerminationOptions
 from orchestrator.control.instances import fleet_of, in_use, left_alone, named
 from orchestrator.control.people_only import require_person
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from orchestrator.control.instances import ResourceUse
 
 ACTIONS = ("list", "terminate", "suspend", "resume")
-STATES = tuple(map(str, AgentState))
+STATES = tuple(map(str, InstanceState))
 HEADS = ("INSTANCE", "NAME", "STATE", "HEALTH", "SINCE", "PROCESSES", "MEMORY", "CPU", "WHAT")
 _MORE = """\
 An instance is one agent process with all it starts: an attempt of a loop, or a program spawned
@@ -72,7 +72,7 @@ def run(name: str, args: list[str]) -> int:
 async def _list(repo: Path, options: Any) -> int:
     try:
         which = GetInstancesFilter(
-            state=AgentState(options.state) if options.state else None,
+            state=InstanceState(options.state) if options.state else None,
             tag=options.tag,
             name_pattern=options.name,
             include_terminated=options.all,

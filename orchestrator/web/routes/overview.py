@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from ci.webhook_delivery import DeliveryState  # noqa: TC001  # as above
-from lifecycle.fleet.api.instances import AgentHealthStatus, AgentState, HealthState
+from lifecycle.fleet.api.instances import AgentHealthStatus, HealthState, InstanceState
 from lifecycle.fleet.api.queries import GetInstancesFilter
 from orchestrator.control.instances import in_use, left_alone
 from orchestrator.web import models
@@ -38,7 +38,7 @@ def _instances(made: APIRouter, services: ServerServices) -> None:
         "/instances", response_model=model_of(models.InstancesForm), summary="Agent processes"
     )
     async def instances(  # noqa: PLR0913, PLR0917  # one for each filter
-        state: AgentState | None = None,
+        state: InstanceState | None = None,
         health: HealthState | None = None,
         tag: Tag = None,
         name: Annotated[str | None, Query(min_length=1, max_length=200)] = None,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from lifecycle.clock import SteppedClock
-    from lifecycle.fleet.api.instances import AgentInstance, AgentState
+    from lifecycle.fleet.api.instances import AgentInstance, InstanceState
     from lifecycle.fleet.api.registry import AgentContext
 
 until, PATIENCE = waiting.until, waiting.PATIENCE
@@ -129,10 +129,10 @@ class Stage:
         assert found is not None
         return found
 
-    async def state(self, instance_id: UUID) -> AgentState:
+    async def state(self, instance_id: UUID) -> InstanceState:
         return (await self.now(instance_id)).state
 
-    async def until_state(self, instance_id: UUID, state: AgentState) -> AgentInstance:
+    async def until_state(self, instance_id: UUID, state: InstanceState) -> AgentInstance:
         async def there() -> bool:
             return await self.state(instance_id) is state
 

@@ -100,6 +100,22 @@ def test_add_refuses_an_empty_name_and_a_state_that_is_not_a_dict(
     assert set(state.agents) == {"a", "b"}
 
 
+@pytest.mark.parametrize("name", [5, object(), [], None, ("a",), b"a"])
+def test_a_name_that_is_no_text_is_refused_with_a_warning(
+    manager: LifecycleManager, state: State, name: Any
+) -> None:
+    before = copy.deepcopy(state)
+    with capture_logs() as logs:
+        assert manager.add_agent(name, Agent(), {}, state) is name
+        assert manager.remove_agent(name, state) is False
+        assert manager.pause_agent(name, None, state) is False
+        assert manager.resume_agent(name, state) is False
+    assert state == before
+    assert [(each["event"], each["log_level"]) for each in logs] == [
+        ("lifecycle_validation_failed", "warning")
+    ] * 4
+
+
 def test_add_lets_the_state_refuse_what_is_not_an_agent(manager: LifecycleManager) -> None:
     state = State(agents=Checked())
     with pytest.raises(ValidationError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from lifecycle.clock import SteppedClock
 from lifecycle.engine.retention import RETIRED
@@ -20,6 +21,7 @@ from lifecycle.paths import Paths
 from lifecycle.plan import Agent, Task
 from lifecycle.record import AgentLifecycle
 from lifecycle.settings import Settings
+from lifecycle.store.instances import InstanceRow, new_instance_id
 from tests.lifecycle.store.damaging import NO_JSON, damage, stored
 from tests.orchestrator.filled import loop_of
 from tests.waiting import until
@@ -96,6 +98,36 @@ async def test_old_accepted_and_rejected_ones_go_with_all_they_had_and_nothing_e
             assert folder.exists() is not gone, folder
     saved = world.git("for-each-ref", "--format=%(refname)", "refs/loopwright/saved").split()
     assert {ref.split("/")[3] for ref in saved} == {"agent-accepted", "agent-rejected"}
+
+
+async def test_instances_that_ended_go_with_their_folders_and_those_alive_stay(
+    world: World,
+) -> None:
+    clock = SteppedClock()
+    folder = Paths.of(world.repo).instances
+    async with _loop(world, clock).opened() as engine:
+        instances = engine.shared.store.instances
+        old, alive = (
+            InstanceRow(
+                id=new_instance_id(clock.now(), number), definition_id=UUID(int=1), state=state,
+                health_state="unknown", created_at=clock.now(), updated_at=clock.now(),
+                terminated_at=clock.now() if state == "terminated" else None,
+            )
+            for number, state in enumerate(("terminated", "ready"))
+        )  # fmt: skip
+        for row in (old, alive):
+            await instances.save(row)
+            (folder / str(row.id)).mkdir(parents=True)
+            (folder / f"{row.id}.1.log").write_text("said")
+        clock.advance(25 * HOUR)
+
+        async def gone() -> bool:
+            return await instances.get(old.id) is None
+
+        await until(gone)
+        await until(lambda: len(list(folder.iterdir())) == 2)
+        assert await instances.get(alive.id) is not None
+    assert {each.name.split(".")[0] for each in folder.iterdir()} == {str(alive.id)}
 
 
 async def test_what_became_old_while_nobody_ran_goes_at_the_next_start(world: World) -> None:

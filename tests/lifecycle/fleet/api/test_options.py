@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from lifecycle.fleet.api.instances import TRANSITIONS, AgentState, is_valid_transition, path
+from lifecycle.fleet.api.instances import TRANSITIONS, InstanceState, is_valid_transition, path
 from lifecycle.fleet.api.options import (
     AgentPriority,
     AgentSpawnOptions,
@@ -21,10 +21,21 @@ from lifecycle.fleet.api.options import (
     SpawnRequest,
 )
 from lifecycle.fleet.api.queries import GetInstancesFilter, ObservationOptions, TerminationOptions
+from lifecycle.fleet.api.registry import AgentRegistry
 from lifecycle.fleet.errors import SpawnValidationError
-from lifecycle.fleet.spawner.spawn_request import validated
+from lifecycle.fleet.spawner.arguments import request_of
+from lifecycle.fleet.validation import ValidationResult
 
-S = AgentState
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lifecycle.fleet.api.options import NumberedWord
+
+S = InstanceState
+
+
+def validated(request: object) -> SpawnRequest:
+    return request_of(request, AgentRegistry())
 
 
 def seconds(number: float) -> timedelta:
@@ -87,6 +98,40 @@ def test_a_range_holds_its_ends_and_nothing_beyond(
     for outside in (least - step, most + step):
         with pytest.raises(ValidationError, match=field):
             model.model_validate({field: outside})
+
+
+def test_all_that_is_wrong_with_limits_is_said_at_once_and_nothing_is_raised() -> None:
+    found = ResourceLimits.validate(max_memory_mb=63, max_cpu_percent=101, execution_timeout=0)
+
+    assert not found.is_valid
+    assert [each.split(":")[0] for each in found.errors] == [
+        "max_memory_mb", "max_cpu_percent", "execution_timeout",
+    ]  # fmt: skip
+    assert found.errors[0].endswith("not 63")
+    assert ResourceLimits.validate(max_memory_mb=64) == ValidationResult.success()
+    assert ResourceLimits().validate().is_valid
+    # One that was made without being checked is checked now.
+    unchecked = ResourceLimits.model_construct(max_worker_threads=0)
+    assert len(unchecked.validate().errors) == 1
+
+
+@pytest.mark.parametrize("kind", [IsolationLevel, RestartPolicyType])
+def test_levels_and_policies_have_numbers(kind: Callable[[Any], Any]) -> None:
+    assert [kind(number) for number in range(4)] == list(cast("type[NumberedWord]", kind))
+    assert [int(kind(number)) for number in range(4)] == [0, 1, 2, 3]
+    for outside in (-1, 4, True, 1.0, "4"):
+        with pytest.raises(ValueError, match="not a valid"):
+            kind(outside)
+
+
+def test_a_number_stands_for_a_level_in_a_request() -> None:
+    options = AgentSpawnOptions.model_validate(
+        {"isolation_level": 2, "restart_policy": {"type": 3}}
+    )
+
+    assert options.isolation_level is IsolationLevel.PROCESS
+    assert options.restart_policy == RestartPolicy.DEFAULT
+    assert options.model_dump(mode="json")["isolation_level"] == "process"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from lifecycle.clock import SteppedClock
 from lifecycle.errors import StoreError
-from lifecycle.fleet.api.instances import AgentState
-from lifecycle.fleet.api.registry import AgentDefinition, AgentRegistry, CommandAgent
+from lifecycle.fleet.api.instances import InstanceState
+from lifecycle.fleet.api.registry import AgentDefinition, CommandAgent
 from lifecycle.fleet.errors import (
     AgentInitializationError,
     InvalidOperationError,
@@ -27,7 +27,7 @@ from runtime.limits import Limits
 from runtime.processes import limit_shell
 from tests.lifecycle.fleet.spawner_world import alive, staged, until
 
-S = AgentState
+S = InstanceState
 AT_ONCE = {"type": "immediate", "max_retries": 2}
 DAEMON = """
 import os, sys, time
@@ -196,12 +196,19 @@ async def test_a_suspended_program_can_be_terminated_and_a_working_one_suspended
             await stage.spawner.process(instance.instance_id, "work")
 
 
-async def test_a_program_needs_terminals(tmp_path: Path) -> None:
-    runs = CommandAgent(command=("true",))
-    definition = AgentDefinition(name="p", runs=runs)
-    async with AgentSpawner(SqliteStore.in_memory(), AgentRegistry([definition])) as spawner:
-        with pytest.raises(IsolationUnavailableError, match="TerminalManager"):
-            await spawner.spawn({"agent_definition_id": definition.definition_id})
+async def test_a_program_needs_nothing_but_its_definition(tmp_path: Path) -> None:
+    runs = CommandAgent(command=("/bin/sh", "-c", "exec sleep 600"))
+    async with AgentSpawner() as spawner:
+        instance = await spawner.spawn(AgentDefinition(name="p", runs=runs))
+        assert alive(instance.details["pid"])
+        folder = Path(instance.details["log"]).parent
+        assert folder.is_dir()
+
+    assert not alive(instance.details["pid"])
+    assert not folder.parent.exists()
+    ended = await spawner.get_instance(instance)
+    assert ended is not None
+    assert ended.state is S.TERMINATED
     del tmp_path
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lifecycle.fleet.api.instances import AgentInstance, AgentState
+from lifecycle.fleet.api.instances import AgentInstance, InstanceState
 from lifecycle.fleet.api.registry import AgentDefinition, AgentRequirements, CommandAgent
 from lifecycle.fleet.errors import IsolationUnavailableError
 from runtime.isolation.probe import probe
@@ -62,7 +62,7 @@ async def test_a_container_sees_its_workspace_and_no_network_and_a_process_sees_
     seen, net = tmp_path / "place" / "seen", tmp_path / "place" / "net"
     assert seen.read_text() == ("secret" if level == "process" else "")
     assert net.exists() is (level == "process")
-    assert instance.state in (AgentState.TERMINATED, AgentState.FAILED)
+    assert instance.state in (InstanceState.TERMINATED, InstanceState.FAILED)
     told = "may do what its user may" if level == "process" else "no network"
     assert told in instance.containment
 

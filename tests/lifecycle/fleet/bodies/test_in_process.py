@@ -11,7 +11,7 @@ import pytest
 
 from lifecycle.clock import SteppedClock
 from lifecycle.fleet.api.events import AgentErrorEvent, AgentTerminatedEvent
-from lifecycle.fleet.api.instances import AgentState
+from lifecycle.fleet.api.instances import InstanceState
 from lifecycle.fleet.api.queries import GetInstancesFilter
 from lifecycle.fleet.api.registry import AgentDefinition
 from lifecycle.fleet.errors import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lifecycle.fleet.api.registry import AgentContext
 
-S = AgentState
+S = InstanceState
 
 
 @pytest.mark.parametrize("level", ["none", "thread"])

@@ -15,7 +15,7 @@ from lifecycle.fleet.api.events import (
     AgentStateChangedEvent,
     AgentTerminatedEvent,
 )
-from lifecycle.fleet.api.instances import AgentState
+from lifecycle.fleet.api.instances import InstanceState
 from lifecycle.fleet.api.queries import ObservationOptions
 from lifecycle.fleet.errors import AgentNotFoundError
 from lifecycle.fleet.spawner.event_hub import EventHub, Observation
@@ -36,8 +36,8 @@ def changed(number: int) -> AgentStateChangedEvent:
     return AgentStateChangedEvent(
         instance_id=ONE,
         occurred_at=NOW + timedelta(seconds=number),
-        previous_state=AgentState.READY,
-        new_state=AgentState.PROCESSING,
+        previous_state=InstanceState.READY,
+        new_state=InstanceState.PROCESSING,
         reason=str(number),
     )
 
@@ -46,7 +46,7 @@ def ended() -> AgentTerminatedEvent:
     return AgentTerminatedEvent(
         instance_id=ONE,
         occurred_at=NOW,
-        final_state=AgentState.TERMINATED,
+        final_state=InstanceState.TERMINATED,
         was_graceful=True,
         uptime=timedelta(),
     )

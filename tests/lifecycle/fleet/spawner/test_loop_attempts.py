@@ -10,7 +10,7 @@ import pytest
 
 from lifecycle.fleet.api.authorization import Actor, Role
 from lifecycle.fleet.api.events import AgentStateChangedEvent, AgentTerminatedEvent
-from lifecycle.fleet.api.instances import AgentState, HealthState
+from lifecycle.fleet.api.instances import HealthState, InstanceState
 from lifecycle.fleet.api.queries import GetInstancesFilter, TerminationOptions
 from lifecycle.fleet.api.registry import AgentDefinition, AgentRegistry
 from lifecycle.fleet.errors import InvalidOperationError, LicenseError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["world"]
 
-S = AgentState
+S = InstanceState
 
 
 @dataclass
@@ -144,6 +144,7 @@ async def test_who_observes_an_attempt_hears_of_its_end(world: World) -> None:
         changes = [each for each in events if isinstance(each, AgentStateChangedEvent)]
         assert [each.new_state for each in changes] == [S.TERMINATING, S.TERMINATED]
         assert isinstance(events[-1], AgentTerminatedEvent)
+        assert events[-1].uptime.total_seconds() > 0
 
 
 async def _all(observation: Observation) -> list[AgentEvent]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lifecycle.fleet.api.instances import AgentState, HealthState
+from lifecycle.fleet.api.instances import HealthState, InstanceState
 from lifecycle.fleet.api.options import SpawnRequest
 from lifecycle.fleet.api.queries import UNLIMITED, GetInstancesFilter, TerminationOptions
 from lifecycle.fleet.api.registry import definition_id_of
@@ -17,7 +17,7 @@ from tests.lifecycle.fleet.spawner_world import staged
 if TYPE_CHECKING:
     from pathlib import Path
 
-S = AgentState
+S = InstanceState
 
 
 async def test_statistics_count_what_is_and_what_was(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lifecycle.fleet.api.instances import AgentState
+from lifecycle.fleet.api.instances import InstanceState
 from lifecycle.fleet.spawner.runner_identity import has_runner, this_runner
 from lifecycle.loop import AgentLifecycleLoop
 from lifecycle.plan import Plan, Task
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 ROOT = Path(__file__).resolve().parents[4]
-S = AgentState
+S = InstanceState
 RUNNER = """
 import asyncio, sys, time
 from pathlib import Path
@@ -163,7 +163,7 @@ async def test_a_spawner_recovers_what_another_has_lost_and_not_its_own(tmp_path
         recovered = await stage.spawner.recover()
 
         assert [(each.instance_id, each.state) for each in recovered] == [
-            (lost.instance_id, AgentState.FAILED)
+            (lost.instance_id, InstanceState.FAILED)
         ]
         assert await stage.spawner.recover() == ()
         assert alive(own.details["pid"])

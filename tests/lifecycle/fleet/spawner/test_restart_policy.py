@@ -31,8 +31,8 @@ def delays(which: RestartPolicy, chance: float = 0.5) -> list[float]:
 def test_delays_go_by_the_policy() -> None:
     assert delays(policy(T.IMMEDIATE)) == [0, 0, 0, 0, 0]
     assert delays(policy(T.LINEAR, initial_delay=2)) == [2, 4, 6, 8, 10]
-    assert delays(policy(T.EXPONENTIAL)) == [1, 2, 4, 8, 16]
-    assert delays(policy(T.EXPONENTIAL, backoff_multiplier=3)) == [1, 3, 9, 27, 60]
+    assert delays(policy(T.EXPONENTIAL)) == [2, 4, 8, 16, 32]
+    assert delays(policy(T.EXPONENTIAL, backoff_multiplier=3)) == [3, 9, 27, 60, 60]
 
 
 @pytest.mark.parametrize("kind", [T.LINEAR, T.EXPONENTIAL])
@@ -45,8 +45,8 @@ def test_no_delay_is_longer_than_the_longest(kind: T) -> None:
 def test_jitter_is_a_quarter_either_way(chance: float, share: float) -> None:
     plain = policy(T.EXPONENTIAL)
 
-    assert delay(plain.model_copy(update={"use_jitter": True}), 3, chance) == 4 * share
-    assert delay(plain, 3, chance) == 4
+    assert delay(plain.model_copy(update={"use_jitter": True}), 2, chance) == 4 * share
+    assert delay(plain, 2, chance) == 4
 
 
 def after(failures: list[float], restarts: int = 0) -> FailureHistory:
@@ -103,6 +103,15 @@ def test_a_crash_loop_ends_the_restarts_also_with_healthy_moments_between() -> N
     assert "crash loop: 5 failures within 600 s" in given_up.reason
     later = history.healthy().failed(1300.0, RULE)
     assert isinstance(decided(which, later, 1300.0), Restart)
+
+
+def test_without_a_rule_failures_with_healthy_moments_between_are_restarted() -> None:
+    which = policy(T.IMMEDIATE, max_retries=10)
+    history = FailureHistory()
+    for number in range(50):
+        history = history.healthy().failed(float(number), None)
+        assert decide(which, history, float(number), None, 0.5) == Restart(0.0, 1)
+    assert len(history.failures) == 1
 
 
 def test_settings_say_what_a_crash_loop_is() -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lifecycle.clock import SteppedClock
-from lifecycle.fleet.api.instances import AgentInstance, AgentState, HealthState
+from lifecycle.fleet.api.events import AgentErrorEvent
+from lifecycle.fleet.api.instances import AgentInstance, HealthState, InstanceState
 from lifecycle.fleet.api.options import RestartPolicy
 from lifecycle.fleet.api.queries import ObservationOptions
 from lifecycle.fleet.api.registry import AgentDefinition, CommandAgent
@@ -18,7 +19,7 @@ from tests.lifecycle.fleet.spawner_world import alive, staged, until
 if TYPE_CHECKING:
     from pathlib import Path
 
-S = AgentState
+S = InstanceState
 AT_ONCE = {"type": "immediate", "max_retries": 2}
 
 
@@ -82,7 +83,7 @@ async def test_a_restart_waits_for_its_delay_and_is_called_off_by_termination(
             )
         )
         await stage.until_state(instance.instance_id, S.FAILED)
-        clock.advance(24.9)
+        clock.advance(49.9)
         await asyncio.sleep(0.02)
         assert (await stage.now(instance.instance_id)).restart_count == 0
         clock.advance(0.2)
@@ -95,6 +96,24 @@ async def test_a_restart_waits_for_its_delay_and_is_called_off_by_termination(
         assert result.success
         assert (await stage.now(instance.instance_id)).state is S.TERMINATED
         assert stage.terminals.live() == ()
+
+
+async def test_as_many_restarts_are_made_as_were_asked_for(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        policy = {"type": "immediate", "max_retries": 10}
+        instance = await stage.spawner.spawn(
+            stage.request_for(stage.shell("exit 1"), {"restart_policy": policy})
+        )
+        observation = stage.spawner.observe(instance.instance_id)
+        errors = [event async for event in observation if isinstance(event, AgentErrorEvent)]
+
+        assert stage.spawner.metrics.snapshot().counters["lifecycle.restarts.count"] == 10
+        failed = await stage.now(instance.instance_id)
+        assert failed.error_message == "exit code 1; not restarted: max_retries of 10 reached"
+        assert len(stage.told.of("agent_crashed")) == 11
+        # All that were seen but the last are followed by a restart.
+        assert [each.is_recoverable for each in errors] == [True] * (len(errors) - 1) + [False]
+        assert len(errors) > 1
 
 
 async def test_a_restart_finds_its_place_taken(tmp_path: Path) -> None:

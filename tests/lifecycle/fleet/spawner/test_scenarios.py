@@ -15,7 +15,7 @@ from lifecycle.fleet.api.events import (
     AgentStateChangedEvent,
     AgentTerminatedEvent,
 )
-from lifecycle.fleet.api.instances import AgentState, HealthState
+from lifecycle.fleet.api.instances import HealthState, InstanceState
 from lifecycle.fleet.api.options import SpawnRequest
 from lifecycle.fleet.api.queries import GetInstancesFilter, TerminationOptions
 from lifecycle.fleet.errors import AgentNotFoundError, LicenseError
@@ -25,7 +25,7 @@ from tests.lifecycle.fleet.spawner_world import staged, until_done
 if TYPE_CHECKING:
     from pathlib import Path
 
-S = AgentState
+S = InstanceState
 
 
 @pytest.mark.parametrize("level", ["none", "thread"])

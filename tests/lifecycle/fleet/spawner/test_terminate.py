@@ -7,12 +7,12 @@ import asyncio
 import json
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lifecycle.clock import SteppedClock
-from lifecycle.fleet.api.instances import AgentState
+from lifecycle.fleet.api.instances import InstanceState
 from lifecycle.fleet.api.queries import TerminationOptions
 from lifecycle.fleet.api.registry import AgentDefinition, CleanupHook
 from lifecycle.fleet.errors import InvalidOperationError
@@ -21,11 +21,7 @@ from tests.lifecycle.fleet.spawner_world import Puppet, alive, staged, until, un
 if TYPE_CHECKING:
     from lifecycle.fleet.api.instances import AgentInstance
 
-from typing import TYPE_CHECKING
-
-from lifecycle.fleet.api.instances import AgentInstance
-
-S = AgentState
+S = InstanceState
 
 
 async def test_a_failed_instance_can_be_terminated_once(tmp_path: Path) -> None:
@@ -85,6 +81,136 @@ async def test_cleanup_hooks_run_each_in_its_own_time(tmp_path: Path) -> None:
             "cleanup hook 'bad' failed",
         ]
         assert len(stage.told.of("cleanup_hook_failed")) == 2
+
+
+async def test_hooks_run_after_the_work_was_cancelled_and_before_the_agent_is_released(
+    tmp_path: Path,
+) -> None:
+    async with staged(tmp_path) as stage:
+
+        async def hook(instance: AgentInstance) -> None:
+            stage.log.append(f"hook while {instance.state}")
+
+        class Careful(Puppet):
+            async def process(self, work: Any) -> Any:
+                try:
+                    return await super().process(work)
+                except asyncio.CancelledError:
+                    self.log.append("work cancelled")
+                    raise
+
+        careful = AgentDefinition(
+            name="careful",
+            runs=lambda: Careful(stage.log),
+            cleanup=(CleanupHook("tidy", hook),),
+        )
+        instance = await stage.spawner.spawn(careful)
+        work = asyncio.create_task(stage.spawner.process(instance, "hang"))
+        await until(lambda: "work hang" in stage.log)
+
+        result = await stage.spawner.terminate(instance)
+
+        assert result.was_graceful
+        assert stage.log[-3:] == ["work cancelled", "hook while terminating", "shut down"]
+        with pytest.raises(InvalidOperationError, match="cancelled"):
+            await work
+
+
+async def test_work_that_waits_for_a_slot_does_not_begin_when_termination_frees_one(
+    tmp_path: Path,
+) -> None:
+    async with staged(tmp_path) as stage:
+        options = {"resource_limits": {"max_concurrent_tasks": 1}}
+        instance = await stage.spawner.spawn(stage.request(options))
+        works = [
+            asyncio.create_task(stage.spawner.process(instance, f"{name}"))
+            for name in ("hang", "next")
+        ]
+        await until(lambda: "work hang" in stage.log)
+
+        await stage.spawner.terminate(instance)
+
+        refused = await asyncio.gather(*works, return_exceptions=True)
+        assert [type(each) for each in refused] == [InvalidOperationError] * 2
+        assert "work next" not in stage.log
+
+
+async def test_a_program_is_at_rest_while_its_hooks_run(tmp_path: Path) -> None:
+    seen: list[tuple[bool, str]] = []
+
+    async def look(instance: AgentInstance) -> None:
+        seen.append((alive(instance.details["pid"]), instance.state))
+
+    async with staged(tmp_path) as stage:
+        instance = await stage.spawner.spawn(stage.request_for(stage.shell("exec sleep 600")))
+        await stage.spawner.add_cleanup_hook(instance, CleanupHook("look", look))
+
+        assert (await stage.spawner.terminate(instance)).was_graceful
+
+    assert seen == [(False, "terminating")]
+
+
+async def hangs(instance: AgentInstance) -> None:
+    del instance
+    await asyncio.sleep(3600)
+
+
+async def test_all_hooks_together_have_the_graceful_timeout(tmp_path: Path) -> None:
+    clock = SteppedClock()
+    async with staged(tmp_path, clock=clock) as stage:
+        slow = AgentDefinition(
+            name="slow",
+            runs=lambda: Puppet(stage.log),
+            cleanup=(CleanupHook("one", hangs), CleanupHook("two", hangs)),
+        )
+        instance = await stage.spawner.spawn(slow)
+        ending = asyncio.create_task(
+            stage.spawner.terminate(instance, TerminationOptions(graceful_timeout=1))
+        )
+
+        result = await until_done(ending, clock)
+
+        assert (result.success, result.was_graceful) == (True, False)
+        # The clock is stepped by whole seconds.
+        assert result.duration.total_seconds() <= 3
+        assert result.problems == ("cleanup hooks still ran when its time was over",)
+
+
+async def test_an_immediate_termination_waits_for_no_hook_but_runs_all(tmp_path: Path) -> None:
+    release, ran = asyncio.Event(), list[str]()
+
+    async def slow(instance: AgentInstance) -> None:
+        await release.wait()
+        ran.append(instance.state)
+
+    async with staged(tmp_path) as stage:
+        instance = await stage.spawner.spawn(stage.request())
+        for name in ("one", "two"):
+            await stage.spawner.add_cleanup_hook(instance, CleanupHook(name, slow, timeout=60))
+
+        result = await stage.spawner.terminate(instance, TerminationOptions.IMMEDIATE)
+
+        assert (result.success, result.was_graceful, ran) == (True, False, [])
+        assert await stage.state(instance.instance_id) is S.TERMINATED
+        assert "graceful_shutdown_timeout" not in stage.told.names()
+        release.set()
+        await until(lambda: len(ran) == 2)
+
+
+async def test_a_second_call_hurries_one_that_waits_for_its_hooks(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        instance = await stage.spawner.spawn(stage.request())
+        await stage.spawner.add_cleanup_hook(instance, CleanupHook("one", hangs, timeout=300))
+        patient = asyncio.create_task(
+            stage.spawner.terminate(instance, TerminationOptions(graceful_timeout=300))
+        )
+        await stage.until_state(instance.instance_id, S.TERMINATING)
+
+        hurried = await stage.spawner.terminate(instance, TerminationOptions.IMMEDIATE)
+
+        assert hurried.success
+        assert not hurried.was_graceful
+        assert await patient == hurried
 
 
 async def test_without_force_an_end_that_does_not_come_is_a_failure_and_can_be_forced_later(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lifecycle.fleet.api.events import AgentStateChangedEvent
-from lifecycle.fleet.api.instances import AgentInstance, AgentState, is_valid_transition
+from lifecycle.fleet.api.instances import AgentInstance, InstanceState, is_valid_transition
 from lifecycle.fleet.api.queries import GetInstancesFilter, TerminationOptions
 from lifecycle.fleet.errors import FleetError
 from lifecycle.fleet.spawner.restart_policy import CrashLoop
@@ -102,13 +102,13 @@ async def test_no_walk_leads_to_a_wrong_state_or_leaves_anything_alive(
             every = await stage.spawner.get_active_instances(EVERY)
             assert len(every) > WALKERS
             for instance in every:
-                assert instance.state in (AgentState.TERMINATED, AgentState.FAILED)
+                assert instance.state in (InstanceState.TERMINATED, InstanceState.FAILED)
                 changes = [
                     AgentStateChangedEvent.model_validate_json(each.event_data_json)
                     for each in await stage.spawner.get_events(instance.instance_id)
                     if each.event_type == "AgentStateChangedEvent"
                 ]
-                assert changes[0].previous_state is AgentState.INITIALIZING
+                assert changes[0].previous_state is InstanceState.INITIALIZING
                 assert changes[-1].new_state is instance.state
                 for one in changes:
                     assert is_valid_transition(one.previous_state, one.new_state)

@@ -13,8 +13,8 @@ from lifecycle.fleet.supervisor.supervisor import (
     CODER,
     AgentFactory,
     OnEnd,
-    SupervisionPolicy,
     Supervisor,
+    SupervisorPolicy,
     SupervisorResult,
 )
 from tests.waiting import PATIENCE
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 Doing = Callable[["Agent", AgentScope], Awaitable[None]]
 QUICK = {
-    "coder": SupervisionPolicy(done=CODER.done, error=CODER.error, wait=0.0),
-    "architect": SupervisionPolicy(done=ARCHITECT.done, error=ARCHITECT.error, wait=0.0),
-    "once": SupervisionPolicy(done=OnEnd.END, error=OnEnd.END),
-    "patient": SupervisionPolicy(done=OnEnd.END, error=OnEnd.END, forced=False),
+    "coder": SupervisorPolicy(done=CODER.done, error=CODER.error, wait=0.0),
+    "architect": SupervisorPolicy(done=ARCHITECT.done, error=ARCHITECT.error, wait=0.0),
+    "once": SupervisorPolicy(done=OnEnd.END, error=OnEnd.END),
+    "patient": SupervisorPolicy(done=OnEnd.END, error=OnEnd.END, forced=False),
 }
 
 

@@ -14,8 +14,8 @@ from lifecycle.fleet.supervisor.supervisor import (
     CODER,
     POLICIES,
     OnEnd,
-    SupervisionPolicy,
     SupervisorError,
+    SupervisorPolicy,
     SupervisorResult,
 )
 from tests.lifecycle.fleet.supervisor.supervised import (
@@ -114,14 +114,14 @@ async def test_one_agents_failure_never_cancels_another() -> None:
 
 
 async def test_errors_in_a_row_are_followed_by_growing_waits_and_success_resets_them() -> None:
-    policy = SupervisionPolicy(done=OnEnd.RESTART, error=OnEnd.RESTART, wait=1.0, longest_wait=5.0)
+    policy = SupervisorPolicy(done=OnEnd.RESTART, error=OnEnd.RESTART, wait=1.0, longest_wait=5.0)
     assert [policy.wait_after(errors) for errors in range(6)] == [0.0, 1.0, 2.0, 4.0, 5.0, 5.0]
     assert policy.wait_after(10_000) == 5.0
 
 
 async def test_a_wait_before_a_restart_ends_with_the_shutdown() -> None:
     world = World()
-    world.supervisor.policies["coder"] = SupervisionPolicy(
+    world.supervisor.policies["coder"] = SupervisorPolicy(
         done=OnEnd.RESTART, error=OnEnd.RESTART, wait=3600.0, longest_wait=3600.0
     )
     world.add("c1", "coder", fails)

@@ -1,0 +1,3 @@
+-- Lost: what attempts used. Budgets count from nothing afterwards.
+
+DROP TABLE spending;

@@ -1,0 +1,3 @@
+-- Nothing is lost.
+
+DROP INDEX lifecycles_by_creation;
