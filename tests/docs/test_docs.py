@@ -85,7 +85,7 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
     )
     assert (ran.returncode, ran.stdout) == (
         0,
-        "Task T001 completed in 2 attempts: Said hello\n",
+        "Task T001 completed by 2 processes: Said hello\n",
     ), ran.stderr
 
 
