@@ -11,7 +11,7 @@ from lifecycle.engine.operation_log import ADD, OPERATIONS
 from lifecycle.errors import LifecycleError
 from lifecycle.machine import events as on
 from lifecycle.machine.runner_orders import OperationNote
-from tests.lifecycle.world import AGENT, HANG
+from tests.lifecycle.world import AGENT, HANG, says
 
 if TYPE_CHECKING:
     from lifecycle.engine.engine import LocalEngine
@@ -69,6 +69,25 @@ async def test_a_pause_a_second_one_and_what_ends_them_are_logged_once_each(worl
             "reason": f"{AGENT} is working (attempt 1); there is nothing to resume",
         },
         {**done, "operation": "remove_agent", "why": "no"},
+    ]
+
+
+async def test_a_resume_starts_the_loop_of_what_nobody_runs_and_is_in_vain_where_none_is_started(
+    world: World,
+) -> None:
+    async with world.running([says("blocked", blocked_on=["a key"])]) as running:
+        await running.at("Blocked")
+    started: list[str] = []
+    async with world.loop().opened() as engine:
+        logs = heard(engine)
+        with pytest.raises(LifecycleError, match="is waiting; there is nothing to resume"):
+            await engine.ask(AGENT, on.ResumeRequested(at=1.0, by="ada"))
+        engine.revive = lambda record: started.append(record.agent_id)
+        await engine.ask(AGENT, on.ResumeRequested(at=2.0, by="ada"))
+    assert started == [AGENT]
+    assert [(each["event"], each["operation"]) for each in logs] == [
+        ("lifecycle_validation_failed", "resume_agent"),
+        ("lifecycle_operation", "resume_agent"),
     ]
 
 
