@@ -10,6 +10,7 @@ import asyncio
 import random
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from lifecycle.audit import Audit
@@ -46,7 +47,6 @@ from lifecycle.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
     from uuid import UUID
 
     from lifecycle.clock import Clock
@@ -87,7 +87,7 @@ class AgentSpawner(InstanceQueries):
         registry: AgentRegistry | None = None,
         *,
         terminals: TerminalManager | None = None,
-        folder: Path | None = None,
+        folder: Path | str | None = None,
         clock: Clock | None = None,
         tier: Tier | str = Tier.LOCAL,
         authorizer: Authorizer | None = None,
@@ -105,7 +105,7 @@ class AgentSpawner(InstanceQueries):
         store = store or SqliteStore.in_memory(clock=clock.now)
         self.registry = AgentRegistry() if registry is None else registry
         self.metrics = metrics or Metrics()
-        self._host = ProgramHost(terminals, folder)
+        self._host = ProgramHost(terminals, None if folder is None else Path(folder))
         self._tasks = BackgroundTasks()
         self._hub = EventHub()
         gate = AuthorizationGate(

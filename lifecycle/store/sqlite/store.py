@@ -7,6 +7,7 @@ about lifecycles.
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from lifecycle.clock import SystemClock
@@ -50,7 +51,6 @@ from lifecycle.store.sqlite.spending import SqliteSpendings, spending_row
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import AsyncIterator, Callable, Sequence
-    from pathlib import Path
 
     from lifecycle.machine.events import Event
     from lifecycle.record import (
@@ -93,7 +93,7 @@ class SqliteStore(SqliteSpendings):
     @classmethod
     async def open(
         cls,
-        path: Path,
+        path: Path | str,
         *,
         clock: Callable[[], float] | None = None,
         durable: bool = False,
@@ -106,6 +106,7 @@ class SqliteStore(SqliteSpendings):
         Raises StoreFromNewerVersionError, StoreDamagedError (the file was set aside; the next
         open starts afresh) or another StoreError.
         """
+        path = Path(path)
         audit, flush = TrailWriter(FileNote(path)), Flush(path)
         driver = await FileDriver.open(
             path,

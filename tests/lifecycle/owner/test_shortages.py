@@ -101,7 +101,9 @@ async def test_an_answer_that_cannot_be_written_at_once_ends_no_loop(
         (world.workspace / "go").touch()
         result = await running.result()
     assert result.result_type is LoopResultType.TASK_COMPLETE
-    assert "not possible" in str(await store.request_outcome(request))
+    assert "only an open question or a blocker can be answered" in str(
+        await store.request_outcome(request)
+    )
 
 
 async def test_limits_stay_in_force_after_a_moment_without_file_handles(

@@ -64,7 +64,7 @@ async def fill(path: Path) -> None:
     """Write until files must not grow any more, say so; then go on once they may."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     async with await SqliteStore.open(path) as store:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
         number = 0
         try:
             while True:
