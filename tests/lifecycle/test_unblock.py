@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -117,3 +118,13 @@ async def test_the_block_of_another_task_is_not_ended(world: World) -> None:
     with pytest.raises(LifecycleError, match="has a record for task T001"):
         await run
     assert isinstance(await world.work(), Blocked)
+
+
+async def test_a_workspace_that_is_lost_is_made_again_with_what_was_committed(
+    world: World,
+) -> None:
+    script = {1: [*commit("x.txt"), KEY], 2: [{"wait_file": {"path": "x.txt"}}, DONE]}
+    await world.run(script, stay_for_people=False)
+    shutil.rmtree(world.workspace)
+    result = await _again(world, script, unblock=True)
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 2)
