@@ -24,6 +24,7 @@ from lifecycle.base_commits import BaseCommits
 from lifecycle.clock import Clock, SystemClock
 from lifecycle.context.snapshot import ContextBuilder
 from lifecycle.engine.ci_ports import provider_ports
+from lifecycle.engine.early_events import EarlyEvents
 from lifecycle.engine.engine import LocalEngine
 from lifecycle.engine.loop_parts import (
     checkouts_beside,
@@ -32,6 +33,7 @@ from lifecycle.engine.loop_parts import (
     require_repository,
     settings_reader,
 )
+from lifecycle.engine.open_lifecycle import accepted_before
 from lifecycle.errors import ArgumentError, LifecycleError
 from lifecycle.judging.code_origin import finder
 from lifecycle.launch.programs import here
@@ -201,6 +203,8 @@ class AgentLifecycleLoop:
         async with self.opened() as engine:
             if unblock is not False:
                 await self._unblock(engine, agent.agent_id, task.id, note)
+            if (done := await accepted_before(engine.shared, agent, task)) is not None:
+                return done
             result = await engine.run(agent, task, after_reject=True)
             if result.result_type is not LoopResultType.BLOCKED:
                 return result
@@ -308,6 +312,8 @@ class AgentLifecycleLoop:
         async with self._records() as store:
             if self._engine is not None and agent_id in self._engine.running():
                 raise LifecycleError(f"{agent_id} is running; stop it before its record is removed")
+            if (record := await store.get(agent_id)) is not None:
+                EarlyEvents(self._early, {}).forget(record)
             return await store.delete(agent_id)
 
     @asynccontextmanager

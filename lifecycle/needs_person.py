@@ -16,6 +16,7 @@ from lifecycle.machine.states import (
     About,
     AwaitingHuman,
     Blocked,
+    Stopping,
     Suspended,
     Wanted,
     Working,
@@ -120,6 +121,8 @@ def in_vain(agent_id: str, state: State, event: on.PersonEvent) -> str:
     if not isinstance(state, ACTIVE):
         return refusal(agent_id, state, event)
     tally = state.tally
+    if isinstance(state, Stopping) and tally.wanted_stop:
+        return f"{agent_id} {stands(state)} already"
     if tally.wanted is Wanted.REJECT:
         held = "rejected"
     else:

@@ -65,7 +65,7 @@ class AgentLifecycle:
     @property
     def earlier_id(self) -> str:
         """The id that it has once its agent has another lifecycle."""
-        return f"{self.agent_id}{EARLIER}{self.birth}"
+        return f"{agent_of(self.agent_id)}{EARLIER}{self.birth}"
 
     def to_json(self) -> str:
         """Return the whole record as text."""

@@ -25,6 +25,8 @@ MAX_BODY = 25 * 2**20
 """Bytes; what forges send at most."""
 STORED_WITHIN = 4.0
 """Seconds; then the sender is told to send it again. Forges hang up after ten."""
+MOST_STORING = 8
+"""Deliveries that may wait for the store at once; their bodies are held in memory."""
 _HEADERS = frozenset({"content-type", "user-agent"})
 """Stored for every sender, beside its own; never a signature, a token or a cookie."""
 _HEADER_LIMIT = 500
@@ -107,6 +109,9 @@ class Receiver:
 
     async def _keep(self, delivery: Delivery) -> Receipt:
         key = delivery.key
+        if len(self._storing) >= MOST_STORING:
+            reason = f"{key} was not stored: {MOST_STORING} others wait for the store"
+            return Receipt(503, "it cannot be stored now: send it again", key, reason=reason)
         storing = asyncio.get_running_loop().create_task(self._stored(delivery))
         self._storing.add(storing)
         storing.add_done_callback(self._forget)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lifecycle.engine.ci_ports import AGENTS
-from lifecycle.machine.states import AwaitingHuman, Blocked, PrPending, State, Suspended
+from lifecycle.machine.states import AgentState, AwaitingHuman, Blocked, PrPending, State, Suspended
 
 if TYPE_CHECKING:
     from collections import deque
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ci.events import CIEvent
     from lifecycle.owner.owner import Owner
+    from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Committed
 
 
@@ -26,32 +27,43 @@ class EarlyEvents:
         self._kept, self._owners = kept, owners
 
     def hear(self, event: CIEvent) -> None:
-        """Pass an event on to whom it is about, once that one had an attempt; else keep it."""
+        """Pass an event on to whom it is about, if that one waits for something; else keep it."""
         for owner in self._owners.values():
-            if _is_about(event, owner) and owner.state.tally.spawn_count:
+            if _is_about(event, owner.local.record) and _waits(owner.state):
                 owner.hear(event, handed=True)
                 return
         self._kept.append(event)
 
     def committed(self, news: Committed) -> None:
-        """Pass on what was kept for a lifecycle that waits now; an observer of decisions."""
-        if self._kept and (owner := self._owners.get(news.agent_id)) is not None:
+        """Pass on what was kept for a lifecycle that waits now; an observer of decisions.
+
+        What it was told in vain does not reach the next lifecycle of its agent.
+        """
+        if not self._kept:
+            return
+        if news.record.state not in (AgentState.QUEUED, AgentState.RUNNING):
+            self.forget(news.record)
+        elif (owner := self._owners.get(news.agent_id)) is not None:
             self.tell(owner)
+
+    def forget(self, record: AgentLifecycle) -> None:
+        """Drop what was kept for a lifecycle."""
+        for event in [each for each in self._kept if _is_about(each, record)]:
+            self._kept.remove(event)
 
     def tell(self, owner: Owner) -> None:
         """Pass on what was kept for a lifecycle, if it waits for something outside."""
         if not _waits(owner.state):
             return
-        for event in [each for each in self._kept if _is_about(each, owner)]:
+        for event in [each for each in self._kept if _is_about(each, owner.local.record)]:
             self._kept.remove(event)
             owner.hear(event, handed=True)
 
 
-def _is_about(event: CIEvent, owner: Owner) -> bool:
-    agent_id = owner.local.agent_id
+def _is_about(event: CIEvent, record: AgentLifecycle) -> bool:
     if event.agent_id:
-        return event.agent_id == agent_id
-    return event.branch == (owner.local.record.facts.get("branch") or AGENTS + agent_id)
+        return event.agent_id == record.agent_id
+    return event.branch == (record.facts.get("branch") or AGENTS + record.agent_id)
 
 
 def _waits(state: State) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.plan import Agent, Task
+    from lifecycle.result import LoopResult
     from lifecycle.services import MachineServices, SharedServices
 
 
@@ -43,12 +44,8 @@ async def case_of(
     """
     shared = machine.shared
     record = await shared.store.get(agent.agent_id)
-    if record is not None and _is_another(shared, record, agent, task, after_reject=after_reject):
-        earlier = await _accepted_before(shared, agent, task)
-        if earlier is not None:
-            record = earlier
-        elif record.is_over:
-            return await _next(machine, agent, task, record)
+    if record is not None and _gives_way(shared, record, agent, task, after_reject=after_reject):
+        return await _next(machine, agent, task, record)
     if record is None and before is not None and before.task_id == task.id:
         # If it was retired while we waited for our turn, it is done and must not start again.
         record = before if isinstance(before.work, Accepted) else None
@@ -71,7 +68,7 @@ async def case_of(
     return local
 
 
-def _is_another(
+def _gives_way(
     shared: SharedServices,
     record: AgentLifecycle,
     agent: Agent,
@@ -79,10 +76,10 @@ def _is_another(
     *,
     after_reject: bool,
 ) -> bool:
-    """Tell whether a record is not that of the work that is asked for."""
-    if record.work is None or record.task_id != task.id:
-        return record.task_id != task.id or record.is_over
-    if not record.is_over or record.state is AgentState.ACCEPTED:
+    """Tell whether a record is over, and not that of the work that is asked for."""
+    if not record.is_over or record.work is None or record.task_id != task.id:
+        return record.is_over
+    if record.state is AgentState.ACCEPTED:
         return False
     shared.masker.learn_from(agent.env)
     words = digest_of(masked(task.model_dump(mode="json"), shared.masker))
@@ -92,13 +89,15 @@ def _is_another(
     return after_reject or elsewhere or other
 
 
-async def _accepted_before(
-    shared: SharedServices, agent: Agent, task: Task
-) -> AgentLifecycle | None:
-    """Return the earlier lifecycle of this agent in which this task was accepted."""
+async def accepted_before(shared: SharedServices, agent: Agent, task: Task) -> LoopResult | None:
+    """Return the result of the earlier lifecycle of this agent in which this task was accepted."""
+    record = await shared.store.get(agent.agent_id)
+    if record is None or record.task_id == task.id:
+        return None
     done = Filter(task_id=task.id, states=(AgentState.ACCEPTED,), earlier_of=agent.agent_id)
     page = await shared.store.list(done, limit=1)
-    return page.records[0] if page.records else None
+    told = ended(page.records[0]) if page.records else None
+    return None if told is None else replace(told, agent_id=agent.agent_id)
 
 
 async def _next(
@@ -109,6 +108,10 @@ async def _next(
     What that left on this machine goes first, and its files go with it: a crash before the new
     record is there leaves the old one, and this is done again.
     """
+    if await accepted_before(machine.shared, agent, task) is not None:
+        raise ConflictingUpdateError(
+            f"{task.id} is done: an earlier lifecycle of {agent.agent_id} was accepted for it"
+        )
     agent_id, attempt = agent.agent_id, over.work.tally.attempt if over.work is not None else 0
     await remove_all(machine, agent_id, attempt)
     for old, kept in zip(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ci.events import CIEvent
     from lifecycle.machine.events import Event
@@ -37,10 +37,20 @@ class Engine(Protocol):
         """Bring to safety what an earlier engine left in the middle, then listen; at most once."""
         ...
 
-    async def run(self, agent: Agent, task: Task, *, resume: bool = True) -> LoopResult:
+    async def run(
+        self,
+        agent: Agent,
+        task: Task,
+        *,
+        resume: bool = True,
+        after_reject: bool = False,
+        ending: Callable[[Callable[[], None]], None] | None = None,
+    ) -> LoopResult:
         """Run the lifecycle of an agent on a task until it ends or rests; continue where it was.
 
-        With `resume`, one that was held or given up continues at once. LifecycleError when it runs.
+        With `resume`, one that was held or given up continues at once. With `after_reject` what a
+        person rejected begins again, with a record of its own. `ending` is handed what ends this
+        loop alone. LifecycleError when it runs.
         """
         ...
 

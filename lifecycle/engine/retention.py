@@ -106,7 +106,8 @@ class Retention:
             return False
         if record.state is AgentState.ACCEPTED and record.task_id:
             await machine.shared.store.put(RETIRED, record.task_id, _remembered(record))
-        for folder in machine.paths.all_of(agent_id):
+        # Under its later id what a crash left there when its agent was to get another lifecycle.
+        for folder in (*machine.paths.all_of(agent_id), *machine.paths.all_of(record.earlier_id)):
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         await machine.shared.store.delete(agent_id)
         machine.shared.report("lifecycle_retired", agent_id=agent_id, state=str(record.state))

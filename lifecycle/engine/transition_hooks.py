@@ -117,7 +117,7 @@ def _line(news: Committed) -> str:
     record, work, attempt = news.record, news.record.work, 0
     if work is not None:
         under_way = is_under_way(type(work).__name__)
-        attempt = work.tally.attempt if under_way else work.tally.spawn_count
+        attempt = work.tally.attempt if under_way else work.tally.attempts
     told = {
         "agent_id": news.agent_id,
         "task_id": record.task_id,

@@ -9,6 +9,7 @@ import pytest
 from ci.events import CIEvent, CIEventType
 from lifecycle.errors import ArgumentError
 from lifecycle.loop import MOST_EARLY
+from lifecycle.machine.events import RejectRequested
 from lifecycle.machine.states import Blocked
 from lifecycle.result import LoopResultType
 from tests.lifecycle.world import AGENT, DONE, PATIENCE, World, commit, says, until
@@ -53,6 +54,31 @@ async def test_an_event_between_two_runs_ends_the_block_of_the_first(world: Worl
         again = running.loop.run_agent_loop(world.agent(SCRIPT), world.task())
         result = await asyncio.wait_for(again, PATIENCE)
     assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 2)
+
+
+async def test_an_event_during_an_attempt_is_heard_once_its_lifecycle_waits(world: World) -> None:
+    script = {1: [{"wait_file": {"path": "go"}}, *WORKS], 2: [DONE]}
+    async with world.running(script) as running:
+        await running.at("Working")
+        await running.loop.notify(built(agent_id=AGENT, summary="told meanwhile"))
+        (world.workspace / "go").touch()
+        result = await running.result()
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 2)
+    assert "told meanwhile" in world.prompt(2)
+
+
+async def test_what_was_told_in_vain_does_not_reach_the_next_lifecycle_of_its_agent(
+    world: World,
+) -> None:
+    world.settings["stay_for_people"] = False
+    loop = world.loop()
+    await loop.run_agent_loop(world.agent([*commit("x.txt"), DONE]), world.task())
+    await loop.notify(built(branch=f"agent/{AGENT}"))
+    async with loop.opened() as engine:
+        await engine.ask(AGENT, RejectRequested(at=1.0, by="ada"))
+    run = loop.run_agent_loop(world.agent(SCRIPT), world.task("T002"))
+    result = await asyncio.wait_for(run, PATIENCE)
+    assert (result.result_type, result.spawn_count) == (LoopResultType.BLOCKED, 1)
 
 
 async def test_an_early_event_ends_one_block_only(world: World) -> None:

@@ -76,7 +76,8 @@ class LoopAttempts:
         """Stop its loop, and wait until the attempt has ended."""
         began = self._clock.now()
         loops = self._control_for(row, "stop")
-        await loops.stop(row.name, options.reason or "terminated", actor)
+        if row.state != InstanceState.TERMINATING:  # else somebody asked for it before
+            await loops.stop(row.name, options.reason or "terminated", actor)
         within = None
         if not options.force_if_timeout:
             within = max(options.graceful_timeout.total_seconds(), 1.0)

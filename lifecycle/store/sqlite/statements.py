@@ -118,11 +118,16 @@ def write_record(connection: sqlite3.Connection, row: Row) -> int:
     return cursor
 
 
+AROUND = ("journal", "attempts", "requests")
+"""Tables whose rows belong to a record, beside the outbox, whose rows are dropped."""
+
+
 def set_aside(connection: sqlite3.Connection, old: Row, earlier_id: str) -> None:
     """Give the record of this row, and all rows around it, another id; drop what it has ordered."""
     agent_id = old[AGENT]
     connection.execute("DELETE FROM outbox WHERE agent_id = ?", (agent_id,))
-    # Both ends of a reference cannot change in one statement: it is checked after the last.
+    # Both ends of a reference cannot change in one statement, and SQLite checks nothing of it any
+    # more once this is off again. So all tables that refer to a record stand here; a test compares.
     connection.execute("PRAGMA defer_foreign_keys = ON")
     try:
         moved = connection.execute(
@@ -131,7 +136,7 @@ def set_aside(connection: sqlite3.Connection, old: Row, earlier_id: str) -> None
         )
         if not moved.rowcount:
             raise replaced(agent_id)
-        for table in ("journal", "attempts", "requests"):
+        for table in AROUND:
             connection.execute(
                 f"UPDATE {table} SET agent_id = ? WHERE agent_id = ?",  # noqa: S608  # our own names
                 (earlier_id, agent_id),

@@ -59,7 +59,7 @@ async def test_a_task_that_the_agent_was_accepted_for_earlier_is_done(world: Wor
 
     again = await world.run([{"exit": 1}])
 
-    assert (again.result_type, again.task_id) == (COMPLETE, "T001")
+    assert (again.result_type, again.agent_id, again.task_id) == (COMPLETE, AGENT, "T001")
     assert (await world.record()).task_id == "T002"
 
 

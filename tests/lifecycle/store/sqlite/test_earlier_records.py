@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,12 @@ from lifecycle.errors import ConflictingUpdateError, UnknownLifecycleError
 from lifecycle.machine import events as on
 from lifecycle.machine import states as st
 from lifecycle.record import Filter, Transaction
+from lifecycle.store.sqlite import file, statements
 from tests.lifecycle.store.samples import ACCEPTED, attempt, begun, entry, lifecycle, order
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lifecycle.store.sqlite.store import SqliteStore
 
 
@@ -86,3 +91,19 @@ async def test_a_row_without_a_record_is_refused_beside_one_that_gives_way(
     assert isinstance(nobody, UnknownLifecycleError)
     assert await store.get("agent-1") == new
     assert len(await ids(store, Filter(earlier_of="agent-1"))) == 1
+
+
+def test_every_table_that_refers_to_a_record_goes_with_it_when_it_is_set_aside(
+    tmp_path: Path,
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
+        for _, script in file.migrations():
+            connection.executescript(script.read_text())
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        around = {
+            name
+            for (name,) in tables.fetchall()
+            for row in connection.execute(f"PRAGMA foreign_key_list({name})")
+            if row[2:4] == ("lifecycles", "agent_id")
+        }
+    assert around == {*statements.AROUND, "outbox"}
