@@ -353,8 +353,13 @@ class AgentSpawner(InstanceQueries):
         return await prune(self._store, self._host.folder, before, limit=limit)
 
     async def aclose(self, grace: float = 10.0) -> None:
-        """Terminate all instances concurrently, in `grace` seconds; harmless when called again."""
+        """Terminate all instances concurrently, in `grace` seconds; harmless when called again.
+
+        Cleanup hooks that still run have that time, too; those that are cut off are reported.
+        """
         self._closed = True
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
         for each in self._upkeep:
             each.stop()
         options = TerminationOptions.model_construct(
@@ -365,8 +370,8 @@ class AgentSpawner(InstanceQueries):
         lives = [live for live in self._live.values() if live.instance.state is not _TERMINATED]
         await asyncio.gather(*(self._terminator.end(live, options) for live in lives))
         self._sampler.stop()
-        await self._cleanup.aclose()
-        await self._tasks.wait()
+        await self._tasks.wait()  # which may start hooks
+        await self._cleanup.aclose(max(0.0, deadline - loop.time()))
         await self._writer.flushed()
         await self._host.aclose(grace)
         self._hub.close()

@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
@@ -348,3 +350,44 @@ async def test_the_working_folder_is_kept_when_the_final_state_shall_be(tmp_path
         kept = Path(result.final_instance.details["final_state"])
         assert (kept / "work" / "result").read_text() == "half\n"
         assert json.loads((kept / "context.json").read_text()) == {"depth": 3}
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+async def test_closing_waits_for_cleanup_hooks_that_run_in_the_background(
+    tmp_path: Path, *, by_itself: bool
+) -> None:
+    ran: list[str] = []
+
+    async def slow(instance: AgentInstance) -> None:
+        await asyncio.sleep(0.1)
+        ran.append(instance.state)
+
+    async with staged(tmp_path) as stage:
+        program = stage.shell("exit 0" if by_itself else "exec sleep 600")
+        tidy = replace(
+            program, name="tidy", definition_id=uuid4(), cleanup=(CleanupHook("s", slow),)
+        )
+        instance = await stage.spawner.spawn(tidy)
+        if by_itself:
+            await stage.until_state(instance.instance_id, S.TERMINATED)
+        else:
+            await stage.spawner.terminate(instance, TerminationOptions.IMMEDIATE)
+
+        await stage.spawner.aclose(grace=5)
+
+        assert len(ran) == 1
+        assert not stage.told.of("cleanup_hook_failed")
+
+
+async def test_a_hook_that_outlasts_the_closing_is_cut_off_and_reported(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        instance = await stage.spawner.spawn(stage.request())
+        for name in ("one", "two"):
+            await stage.spawner.add_cleanup_hook(instance, CleanupHook(name, hangs, timeout=60))
+        await stage.spawner.terminate(instance, TerminationOptions.IMMEDIATE)
+
+        await stage.spawner.aclose(grace=0.05)
+
+        told = stage.told.of("cleanup_hook_failed")
+        assert [each["hook"] for each in told] == ["one", "two"]
+        assert "not done when its spawner was closed" in told[0]["reason"]
