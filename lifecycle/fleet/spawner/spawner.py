@@ -150,7 +150,6 @@ class AgentSpawner(InstanceQueries):
             tasks=self._tasks,
         )
         self._upkeep = self._periodic(sample_interval, retention)
-        self._closed = False
 
     def _periodic(
         self, sample_interval: float, retention: timedelta | None
@@ -200,8 +199,7 @@ class AgentSpawner(InstanceQueries):
         AgentNotFoundError, SpawnValidationError, InvalidArgumentError, IsolationUnavailableError,
         AgentInitializationError or SpawnTimeoutError say why it failed; then only a record is left.
         """
-        if self._closed:
-            raise InvalidOperationError("this spawner is closed; create a new one")
+        self._spawning.require_open()
         began = self._clock.now()
         self.metrics.count(names.SPAWN_COUNT)
         self._start_upkeep()
@@ -212,7 +210,8 @@ class AgentSpawner(InstanceQueries):
             self.metrics.count(names.LICENSE_REJECTIONS, int(isinstance(problem, LicenseError)))
             raise
         self.metrics.took(names.SPAWN_DURATION, self._clock.now() - began)
-        self._sampler.start()
+        if not self._spawning.closed:
+            self._sampler.start()
         return instance
 
     async def terminate(
@@ -357,7 +356,7 @@ class AgentSpawner(InstanceQueries):
 
         Cleanup hooks that still run have that time, too; those that are cut off are reported.
         """
-        self._closed = True
+        self._spawning.closed = True
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace
         for each in self._upkeep:

@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from lifecycle.clock import SteppedClock
+from lifecycle.fleet.api.authorization import RoleAuthorizer
 from lifecycle.fleet.api.instances import InstanceState
 from lifecycle.fleet.api.queries import TerminationOptions
 from lifecycle.fleet.api.registry import AgentDefinition, CleanupHook
@@ -21,6 +22,9 @@ from lifecycle.fleet.errors import InvalidOperationError
 from tests.lifecycle.fleet.spawner_world import Puppet, alive, staged, until, until_done
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
+    from lifecycle.fleet.api.authorization import Action, Actor
     from lifecycle.fleet.api.instances import AgentInstance
 
 S = InstanceState
@@ -391,3 +395,30 @@ async def test_a_hook_that_outlasts_the_closing_is_cut_off_and_reported(tmp_path
         told = stage.told.of("cleanup_hook_failed")
         assert [each["hook"] for each in told] == ["one", "two"]
         assert "not done when its spawner was closed" in told[0]["reason"]
+
+
+@pytest.mark.parametrize("tier", ["local", "teams"])
+async def test_a_spawn_that_is_under_way_when_its_spawner_is_closed_starts_nothing(
+    tmp_path: Path, tier: str
+) -> None:
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    class Slow(RoleAuthorizer):
+        async def refusal(self, actor: Actor, action: Action, owner: UUID | None) -> str:
+            asked.set()
+            await release.wait()
+            return await super().refusal(actor, action, owner)
+
+    async with staged(tmp_path, tier=tier, authorizer=Slow()) as stage:
+        program = stage.shell("exec sleep 600")
+        spawning = asyncio.create_task(stage.spawner.spawn(program))
+        await asked.wait()
+
+        await stage.spawner.aclose(grace=0.1)
+        release.set()
+
+        with pytest.raises(InvalidOperationError, match="closed"):
+            await spawning
+        assert stage.terminals.live() == ()
+        assert not (tmp_path / ".loopwright" / "instances").exists()
+        assert stage.spawner.metrics.snapshot().gauges["lifecycle.instances.active"] == {"": 0}
