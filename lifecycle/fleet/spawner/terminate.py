@@ -118,6 +118,8 @@ class Terminator:
             # Its hooks find it at rest; but one that does not end leaves them half of the time.
             await body.cancel_work(seconds / 2 if live.hooks else seconds)
         problems = await self._cleanup.run(live, deadline - self._clock.now())
+        if "final_state_problem" in kept:
+            problems = (kept["final_state_problem"], *problems)
         left = max(0.0, deadline - self._clock.now())
         stopped = await body.stop(left, force=options.force_if_timeout)
         if not (stopped.gone or stopped.abandoned):
@@ -129,7 +131,7 @@ class Terminator:
                 "graceful_shutdown_timeout", instance_id=str(live.id), seconds=seconds
             )
         await self._record(live, options, stopped, kept)
-        if not kept:
+        if "final_state" not in kept:
             body.clean(everything=False)
         return self._result(
             live, began, graceful=stopped.graceful, problems=(*problems, *stopped.problems)
