@@ -11,7 +11,7 @@ import random
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from runtime.process import TerminalManager
 
 RETENTION = timedelta(hours=24)
-"""How long ended instances are kept."""
+"""How long ended instances are kept in a spawner's own store."""
 _SWEEP = 3600.0
 """Seconds between two looks for those that ended longer ago."""
 
@@ -75,10 +75,13 @@ class AgentSpawner(InstanceQueries):
     Everything has a default: records in memory, a registry of its own, and a folder that is removed
     when it is closed; with `terminals` the folder is that of their repository. It logs to the
     logger `loopwright` and keeps the audit in its store; `report=silent` and `audit=NoAudit()` turn
-    that off. What ended longer ago than `retention` is deleted, with its folder; None keeps it.
-    Restarts end by their policy alone unless a `crash_loop` rule is given. Attempts of loops in the
-    same store are listed as instances too; `loops` terminates and suspends those. The default
-    actor of a call is the local user.
+    that off. Restarts end by their policy alone unless a `crash_loop` rule is given. Attempts of
+    loops in the same store are listed as instances too; `loops` terminates and suspends those. The
+    default actor of a call is the local user.
+
+    What ended longer ago than `retention` is deleted, with its folder and whoever spawned it; None
+    keeps it. By default ("auto") that is 24 hours in a store of its own, while nothing is deleted
+    from one that was handed in, which others may use, too.
     """
 
     def __init__(  # noqa: PLR0913  # all but two by name
@@ -98,10 +101,12 @@ class AgentSpawner(InstanceQueries):
         opened: OpenedPaths | None = None,
         crash_loop: CrashLoop | None = None,
         sample_interval: float = INTERVAL,
-        retention: timedelta | None = RETENTION,
+        retention: timedelta | Literal["auto"] | None = "auto",
         chance: Callable[[], float] = random.random,
     ) -> None:
         report, clock = report or logged, clock or SystemClock()
+        if retention == "auto":
+            retention = RETENTION if store is None else None
         store = store or SqliteStore.in_memory(clock=clock.now)
         self.registry = AgentRegistry() if registry is None else registry
         self.metrics = metrics or Metrics()
