@@ -19,12 +19,17 @@ from lifecycle.fleet.api.authorization import LOCAL, Action, RoleAuthorizer
 from lifecycle.fleet.api.instances import AgentInstance, InstanceState
 from lifecycle.fleet.api.queries import ObservationOptions, TerminationOptions
 from lifecycle.fleet.api.quota import Tier, quota_of
-from lifecycle.fleet.api.registry import AgentRegistry
+from lifecycle.fleet.api.registry import AgentRegistry, CleanupHook
 from lifecycle.fleet.bodies.body import BackgroundTasks
 from lifecycle.fleet.bodies.in_process import InProcessBody
 from lifecycle.fleet.errors import InvalidOperationError, LicenseError
 from lifecycle.fleet.spawner import metrics as names
-from lifecycle.fleet.spawner.arguments import instance_id_of, options_of
+from lifecycle.fleet.spawner.arguments import (
+    instance_id_of,
+    of_kind,
+    options_of,
+    retention_of,
+)
 from lifecycle.fleet.spawner.authorization_gate import AuthorizationGate
 from lifecycle.fleet.spawner.event_hub import EventHub, Observation
 from lifecycle.fleet.spawner.live_instance import LiveInstance
@@ -53,7 +58,6 @@ if TYPE_CHECKING:
     from lifecycle.fleet.api.authorization import Actor, AuditLog, Authorizer
     from lifecycle.fleet.api.options import AgentSpawnOptions
     from lifecycle.fleet.api.queries import TerminationResult
-    from lifecycle.fleet.api.registry import CleanupHook
     from lifecycle.fleet.spawner.arguments import InstanceRef, Spawnable
     from lifecycle.fleet.spawner.loop_attempts import LoopControl
     from lifecycle.fleet.spawner.recovery import Recovered
@@ -79,9 +83,9 @@ class AgentSpawner(InstanceQueries):
     loops in the same store are listed as instances too; `loops` terminates and suspends those. The
     default actor of a call is the local user.
 
-    What ended longer ago than `retention` is deleted, with its folder and whoever spawned it; None
-    keeps it. By default ("auto") that is 24 hours in a store of its own, while nothing is deleted
-    from one that was handed in, which others may use, too.
+    What ended longer ago than `retention` is deleted, with its folder and whoever spawned it; a
+    number means seconds, None keeps it. By default ("auto") that is 24 hours in a store of its own,
+    while nothing is deleted from one that was handed in, which others may use, too.
     """
 
     def __init__(  # noqa: PLR0913  # all but two by name
@@ -101,13 +105,14 @@ class AgentSpawner(InstanceQueries):
         opened: OpenedPaths | None = None,
         crash_loop: CrashLoop | None = None,
         sample_interval: float = INTERVAL,
-        retention: timedelta | Literal["auto"] | None = "auto",
+        retention: timedelta | float | Literal["auto"] | None = "auto",
         chance: Callable[[], float] = random.random,
     ) -> None:
         report, clock = report or logged, clock or SystemClock()
-        if retention == "auto":
-            retention = RETENTION if store is None else None
-        store = store or SqliteStore.in_memory(clock=clock.now)
+        kept = retention_of(retention, None if store is not None else RETENTION.total_seconds())
+        if store is None:
+            store = SqliteStore.in_memory(clock=clock.now)
+        of_kind(SqliteStore, store)
         self.registry = AgentRegistry() if registry is None else registry
         self.metrics = metrics or Metrics()
         self._host = ProgramHost(terminals, None if folder is None else Path(folder))
@@ -154,11 +159,9 @@ class AgentSpawner(InstanceQueries):
             live=self._live,
             tasks=self._tasks,
         )
-        self._upkeep = self._periodic(sample_interval, retention)
+        self._upkeep = self._periodic(sample_interval, kept)
 
-    def _periodic(
-        self, sample_interval: float, retention: timedelta | None
-    ) -> tuple[PeriodicTask, ...]:
+    def _periodic(self, sample_interval: float, kept: float | None) -> tuple[PeriodicTask, ...]:
         """Return what is done every so many seconds."""
         task = partial(
             PeriodicTask, clock=self._clock, tasks=self._tasks, report=self._writer.report
@@ -167,8 +170,7 @@ class AgentSpawner(InstanceQueries):
         if self.quota.max_concurrent is not None:
             check = LimitCheck(self.quota, self._writer, self._gate)
             found.append(task(name="limit check", run=check.run, interval=sample_interval))
-        if retention is not None:
-            kept = retention.total_seconds()
+        if kept is not None:
 
             async def sweep() -> None:
                 await prune_all(self._store, self._host.folder, self._clock.now() - kept)
@@ -333,6 +335,7 @@ class AgentSpawner(InstanceQueries):
         self, instance_id: InstanceRef, hook: CleanupHook, *, actor: Actor = LOCAL
     ) -> None:
         """Add a cleanup hook to an instance, after those of its definition."""
+        hook = of_kind(CleanupHook, hook)
         live = await self._mine(instance_id_of(instance_id), actor, Action.TERMINATE)
         if not isinstance(live, LiveInstance):
             raise InvalidOperationError(f"{live.name} is an attempt of a loop, which has no hooks")

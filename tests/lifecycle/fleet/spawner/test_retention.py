@@ -36,11 +36,12 @@ async def ended(stage: Stage) -> list[str]:
     return names
 
 
-async def test_a_spawner_deletes_by_itself_what_ended_long_ago(tmp_path: Path) -> None:
+@pytest.mark.parametrize("retention", [timedelta(hours=5), 5 * HOUR])
+async def test_a_spawner_deletes_by_itself_what_ended_long_ago(
+    tmp_path: Path, retention: timedelta | float
+) -> None:
     clock = SteppedClock()
-    async with staged(
-        tmp_path, clock=clock, retention=timedelta(hours=5), sample_interval=SELDOM
-    ) as stage:
+    async with staged(tmp_path, clock=clock, retention=retention, sample_interval=SELDOM) as stage:
         names = await ended(stage)
         folder = tmp_path / ".loopwright" / "instances"
         assert {each.name.split(".")[0] for each in folder.iterdir()} == set(names)
