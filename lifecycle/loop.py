@@ -27,6 +27,7 @@ from lifecycle.engine.ci_ports import provider_ports
 from lifecycle.engine.early_events import EarlyEvents
 from lifecycle.engine.engine import LocalEngine
 from lifecycle.engine.loop_parts import (
+    SETTINGS_TOO,
     checkouts_beside,
     local_ci,
     path_of,
@@ -77,8 +78,6 @@ __all__ = ["AgentLifecycleLoop", "LoopResult", "LoopResultType"]
 
 MOST_EARLY = 1000
 """Events kept of those that were handed in before anybody waits for them."""
-SETTINGS_TOO = {"max_retries", "retry_interval"}
-"""Arguments of the loop that are settings, too."""
 CALLER = "the caller"
 """Who unblocks, as the audit and the next summary name it."""
 
@@ -109,7 +108,7 @@ class AgentLifecycleLoop:
         retry_interval: float | None = None,
         store: SqliteStore | None = None,
         clock: Clock | None = None,
-        settings: Settings | dict[str, Any] | Callable[[], Settings] | None = None,
+        settings: Settings | dict[str, Any] | Callable[[], Settings | dict[str, Any]] | None = None,
         who: str | None = None,
         observers: tuple[Observer, ...] = (),
         report: Report | None = None,
@@ -133,9 +132,8 @@ class AgentLifecycleLoop:
         self._comm_file = (
             None if comm_file_path is None else path_of("comm_file_path", comm_file_path)
         )
-        named = {"max_retries": max_retries, "retry_interval": retry_interval}
         self._settings = settings_reader(
-            settings, {name: value for name, value in named.items() if value is not None}
+            settings, {"max_retries": max_retries, "retry_interval": retry_interval}
         )
         self._paths = Paths.of(self.repo_dir)
         self._lock = RunnerLock(self._paths.root, who=who, machine=terminal_manager.machine)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from lifecycle.ports import Workspaces
 
+SETTINGS_TOO = frozenset({"max_retries", "retry_interval"})
+"""Arguments of the loop that are settings, too."""
+
 
 def checkouts_beside(repo: Path, workspaces: Workspaces) -> JudgingCheckouts:
     """Return judging checkouts beside the workspaces, out of the user's tree."""
@@ -58,10 +61,16 @@ def path_of(name: str, given: object) -> Path:
 
 
 def settings_reader(
-    settings: Settings | dict[str, Any] | Callable[[], Settings] | None,
+    settings: Settings | dict[str, Any] | Callable[[], Settings | dict[str, Any]] | None,
     named: dict[str, Any],
 ) -> Callable[[], Settings]:
-    """Return what reads the settings; those that are named come before the others."""
+    """Return what reads the settings; those that are named come before the others.
+
+    Of these an argument of the loop, too, counts as not given while it is None.
+    """
+    named = {
+        name: value for name, value in named.items() if not (value is None and name in SETTINGS_TOO)
+    }
     checked = checked_settings(named).model_dump(include=set(named))
 
     def joined(read: Settings) -> Settings:
@@ -73,8 +82,12 @@ def settings_reader(
 
     if callable(settings):
         ask = settings
-        return lambda: joined(ask())
-    if not isinstance(settings, Settings):
-        settings = checked_settings(require_kind("settings", settings or {}, dict))
-    fixed = joined(settings)
+        return lambda: joined(_settings_of("what settings() returned", ask()))
+    fixed = joined(_settings_of("settings", {} if settings is None else settings))
     return lambda: fixed
+
+
+def _settings_of(name: str, given: object) -> Settings:
+    if isinstance(given, Settings):
+        return given
+    return checked_settings(require_kind(name, given, dict))

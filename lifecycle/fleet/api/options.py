@@ -142,7 +142,9 @@ class RestartPolicy(Model):
 
     type: RestartPolicyType = RestartPolicyType.EXPONENTIAL
     max_retries: int = Field(default=3, ge=0, le=10)
-    """Restarts in a row; they are counted anew once it was healthy."""
+    """Restarts in a row: being healthy in between begins a new count. An agent that keeps failing
+    after it was healthy is thus restarted for ever, unless its spawner has a rule that bounds that:
+    `AgentSpawner(crash_loop=CrashLoop())`."""
     initial_delay: timedelta = Field(default=_SECOND, ge=timedelta(), le=timedelta(minutes=5))
     max_delay: timedelta = Field(default=timedelta(minutes=1), le=timedelta(minutes=10))
     backoff_multiplier: float = Field(default=2.0, ge=1.1, le=5.0)

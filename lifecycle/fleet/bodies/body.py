@@ -139,8 +139,10 @@ class BackgroundTasks:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def cancel(self) -> None:
-        """Cancel all of them, and wait until they have ended."""
+    async def cancel(self, grace: float = 0.0) -> None:
+        """Cancel those that are not done in so many seconds, and wait until all have ended."""
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=grace)
         for task in tuple(self._tasks):
             task.cancel()
         await self.wait()

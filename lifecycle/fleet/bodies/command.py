@@ -329,7 +329,10 @@ class CommandBody:
     async def keep_state(self, seconds: float) -> dict[str, Any]:
         """Return where its context and working folder are; they stay there."""
         del seconds
-        return {"final_state": str(self._order.create_folder())}
+        try:
+            return {"final_state": str(self._order.create_folder())}
+        except OSError as problem:
+            return {"final_state_problem": f"the final state was not kept: {problem}"}
 
     def clean(self, *, everything: bool) -> None:
         """Remove the files it worked with but its log, or everything it ever wrote."""

@@ -251,6 +251,13 @@ class InProcessBody:
 
     async def keep_state(self, seconds: float) -> dict[str, Any]:
         """Write the agent's own account of its state to a file, with its context."""
+        try:
+            return await self._keep_state(seconds)
+        except Exception as problem:  # noqa: BLE001  # of any agent, which must still be ended
+            why = f"the final state was not kept: {type(problem).__name__}: {problem}"
+            return {"final_state_problem": why}
+
+    async def _keep_state(self, seconds: float) -> dict[str, Any]:
         if self._folder is None:
             return {"final_state_problem": "the spawner was given no folder"}
         ask = getattr(self._agent, "final_state", None)
@@ -260,10 +267,13 @@ class InProcessBody:
             if not await within(self._clock, asked, seconds):
                 asked.cancel()
                 return {"final_state_problem": "final_state took too long"}
+            if asked.cancelled():
+                return {"final_state_problem": "final_state was cancelled"}
             state = asked.result()
+        text = json.dumps({"context": dict(self._context.values), "state": state})
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self._folder / "final_state.json"
-        file.write_text(json.dumps({"context": dict(self._context.values), "state": state}))
+        file.write_text(text)
         return {"final_state": str(file)}
 
     def clean(self, *, everything: bool) -> None:

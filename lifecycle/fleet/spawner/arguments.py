@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -26,6 +28,7 @@ InstanceRef: TypeAlias = UUID | AgentInstance | str
 Spawnable: TypeAlias = SpawnRequest | Mapping[str, Any] | AgentDefinition | UUID | str
 """What can be spawned: a request, also as plain values, or a definition, its id or its name."""
 M = TypeVar("M", bound=Model)
+T = TypeVar("T")
 
 
 def instance_id_of(given: object) -> UUID:
@@ -58,6 +61,28 @@ def options_of(kind: type[M], given: object, default: M) -> M:
     except ValidationError as problem:
         told = "; ".join(faults_of(problem, kind.__name__))
         raise InvalidArgumentError(f"{kind.__name__} is not valid: {told}") from problem
+
+
+def of_kind(kind: type[T], given: object) -> T:
+    """Return an argument that must be of this kind."""
+    if not isinstance(given, kind):
+        raise InvalidArgumentError(f"a {kind.__name__} is wanted, not {given!r:.100}")
+    return given
+
+
+def retention_of(given: object, usual: float | None) -> float | None:
+    """Return for how many seconds ended instances are kept; None for ever."""
+    if given is None:
+        return None
+    if given == "auto":
+        return usual
+    number = isinstance(given, (int, float)) and not isinstance(given, bool)
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given if number else -1.0
+    if not (isinstance(seconds, (int, float)) and 0 <= seconds < math.inf):
+        raise InvalidArgumentError(
+            f"retention is {given!r:.100}; give a timedelta, seconds from 0 on, or None for ever"
+        )
+    return seconds
 
 
 def with_options(given: object, options: object, context: object) -> object:

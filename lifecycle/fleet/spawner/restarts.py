@@ -128,6 +128,9 @@ class InstanceStarter:
         live.history = live.history.failed(now, self._rule)
         then = decide(live.options.restart_policy, live.history, now, self._rule, self._chance())
         await body.stop(_LAST_GRACE, force=True)
+        if live.ending is not None:
+            # It was terminated meanwhile, and the terminator records how it ended.
+            return
         await self._record_failure(live, failure, then)
         if isinstance(then, Restart):
             live.restart = self._clock.call_at(
@@ -200,7 +203,7 @@ class InstanceStarter:
                 self._writer.initialization_failed(live, failure.text)
                 if body is not None and live.ending is None:
                     await self._handle_failure(live, body, failure)
-                else:
+                if live.instance.state is InstanceState.INITIALIZING:
                     # The terminator takes over from here.
                     await self._writer.change(
                         live, InstanceState.FAILED, reason=failure.text, error_message=failure.text

@@ -21,7 +21,12 @@ from lifecycle.fleet.api.instances import (
 from lifecycle.fleet.api.options import AgentSpawnOptions
 from lifecycle.fleet.api.quota import check_options, check_room
 from lifecycle.fleet.bodies.body import BodyFailure
-from lifecycle.fleet.errors import AgentInitializationError, ConcurrentLimitError, LicenseError
+from lifecycle.fleet.errors import (
+    AgentInitializationError,
+    ConcurrentLimitError,
+    InvalidOperationError,
+    LicenseError,
+)
 from lifecycle.fleet.spawner.arguments import definition_named, request_of, with_options
 from lifecycle.fleet.spawner.live_instance import LiveInstance
 from lifecycle.fleet.spawner.make_body import complete_options
@@ -62,6 +67,12 @@ class SpawnHandler:
         self._clock = writer.clock
         self._live = live
         self._tasks = tasks
+        self.closed = False
+
+    def require_open(self) -> None:
+        """Refuse what is asked of a spawner that is closed."""
+        if self.closed:
+            raise InvalidOperationError("this spawner is closed; create a new one")
 
     async def spawn(
         self, request: object, actor: Actor, options: object, context: object
@@ -105,6 +116,7 @@ class SpawnHandler:
         definition = self._registry.get(request.agent_definition_id)
         options = complete_options(definition, request.options)
         check_options(self._quota, options)
+        self.require_open()
         live = self._new(request, definition, options, actor)
         most = self._quota.max_concurrent
         if most is None:
@@ -116,8 +128,17 @@ class SpawnHandler:
             except TooManyInstancesError as full:
                 check_room(self._quota, full.active)
                 raise LicenseError(str(full)) from full
+            await self._require_open_for(live)
         self._live[live.id] = live
         return live
+
+    async def _require_open_for(self, live: LiveInstance) -> None:
+        """Refuse one whose spawner was closed while it was recorded."""
+        try:
+            self.require_open()
+        except InvalidOperationError as problem:
+            await self._clean_up_failure(live, problem)
+            raise
 
     def _new(
         self,

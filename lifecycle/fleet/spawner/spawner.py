@@ -11,7 +11,7 @@ import random
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
@@ -19,12 +19,17 @@ from lifecycle.fleet.api.authorization import LOCAL, Action, RoleAuthorizer
 from lifecycle.fleet.api.instances import AgentInstance, InstanceState
 from lifecycle.fleet.api.queries import ObservationOptions, TerminationOptions
 from lifecycle.fleet.api.quota import Tier, quota_of
-from lifecycle.fleet.api.registry import AgentRegistry
+from lifecycle.fleet.api.registry import AgentRegistry, CleanupHook
 from lifecycle.fleet.bodies.body import BackgroundTasks
 from lifecycle.fleet.bodies.in_process import InProcessBody
 from lifecycle.fleet.errors import InvalidOperationError, LicenseError
 from lifecycle.fleet.spawner import metrics as names
-from lifecycle.fleet.spawner.arguments import instance_id_of, options_of
+from lifecycle.fleet.spawner.arguments import (
+    instance_id_of,
+    of_kind,
+    options_of,
+    retention_of,
+)
 from lifecycle.fleet.spawner.authorization_gate import AuthorizationGate
 from lifecycle.fleet.spawner.event_hub import EventHub, Observation
 from lifecycle.fleet.spawner.live_instance import LiveInstance
@@ -53,7 +58,6 @@ if TYPE_CHECKING:
     from lifecycle.fleet.api.authorization import Actor, AuditLog, Authorizer
     from lifecycle.fleet.api.options import AgentSpawnOptions
     from lifecycle.fleet.api.queries import TerminationResult
-    from lifecycle.fleet.api.registry import CleanupHook
     from lifecycle.fleet.spawner.arguments import InstanceRef, Spawnable
     from lifecycle.fleet.spawner.loop_attempts import LoopControl
     from lifecycle.fleet.spawner.recovery import Recovered
@@ -64,7 +68,7 @@ if TYPE_CHECKING:
     from runtime.process import TerminalManager
 
 RETENTION = timedelta(hours=24)
-"""How long ended instances are kept."""
+"""How long ended instances are kept in a spawner's own store."""
 _SWEEP = 3600.0
 """Seconds between two looks for those that ended longer ago."""
 
@@ -75,10 +79,13 @@ class AgentSpawner(InstanceQueries):
     Everything has a default: records in memory, a registry of its own, and a folder that is removed
     when it is closed; with `terminals` the folder is that of their repository. It logs to the
     logger `loopwright` and keeps the audit in its store; `report=silent` and `audit=NoAudit()` turn
-    that off. What ended longer ago than `retention` is deleted, with its folder; None keeps it.
-    Restarts end by their policy alone unless a `crash_loop` rule is given. Attempts of loops in the
-    same store are listed as instances too; `loops` terminates and suspends those. The default
-    actor of a call is the local user.
+    that off. Restarts end by their policy alone unless a `crash_loop` rule is given. Attempts of
+    loops in the same store are listed as instances too; `loops` terminates and suspends those. The
+    default actor of a call is the local user.
+
+    What ended longer ago than `retention` is deleted, with its folder and whoever spawned it; a
+    number means seconds, None keeps it. By default ("auto") that is 24 hours in a store of its own,
+    while nothing is deleted from one that was handed in, which others may use, too.
     """
 
     def __init__(  # noqa: PLR0913  # all but two by name
@@ -98,11 +105,14 @@ class AgentSpawner(InstanceQueries):
         opened: OpenedPaths | None = None,
         crash_loop: CrashLoop | None = None,
         sample_interval: float = INTERVAL,
-        retention: timedelta | None = RETENTION,
+        retention: timedelta | float | Literal["auto"] | None = "auto",
         chance: Callable[[], float] = random.random,
     ) -> None:
         report, clock = report or logged, clock or SystemClock()
-        store = store or SqliteStore.in_memory(clock=clock.now)
+        kept = retention_of(retention, None if store is not None else RETENTION.total_seconds())
+        if store is None:
+            store = SqliteStore.in_memory(clock=clock.now)
+        of_kind(SqliteStore, store)
         self.registry = AgentRegistry() if registry is None else registry
         self.metrics = metrics or Metrics()
         self._host = ProgramHost(terminals, None if folder is None else Path(folder))
@@ -149,12 +159,9 @@ class AgentSpawner(InstanceQueries):
             live=self._live,
             tasks=self._tasks,
         )
-        self._upkeep = self._periodic(sample_interval, retention)
-        self._closed = False
+        self._upkeep = self._periodic(sample_interval, kept)
 
-    def _periodic(
-        self, sample_interval: float, retention: timedelta | None
-    ) -> tuple[PeriodicTask, ...]:
+    def _periodic(self, sample_interval: float, kept: float | None) -> tuple[PeriodicTask, ...]:
         """Return what is done every so many seconds."""
         task = partial(
             PeriodicTask, clock=self._clock, tasks=self._tasks, report=self._writer.report
@@ -163,8 +170,7 @@ class AgentSpawner(InstanceQueries):
         if self.quota.max_concurrent is not None:
             check = LimitCheck(self.quota, self._writer, self._gate)
             found.append(task(name="limit check", run=check.run, interval=sample_interval))
-        if retention is not None:
-            kept = retention.total_seconds()
+        if kept is not None:
 
             async def sweep() -> None:
                 await prune_all(self._store, self._host.folder, self._clock.now() - kept)
@@ -200,8 +206,7 @@ class AgentSpawner(InstanceQueries):
         AgentNotFoundError, SpawnValidationError, InvalidArgumentError, IsolationUnavailableError,
         AgentInitializationError or SpawnTimeoutError say why it failed; then only a record is left.
         """
-        if self._closed:
-            raise InvalidOperationError("this spawner is closed; create a new one")
+        self._spawning.require_open()
         began = self._clock.now()
         self.metrics.count(names.SPAWN_COUNT)
         self._start_upkeep()
@@ -212,7 +217,8 @@ class AgentSpawner(InstanceQueries):
             self.metrics.count(names.LICENSE_REJECTIONS, int(isinstance(problem, LicenseError)))
             raise
         self.metrics.took(names.SPAWN_DURATION, self._clock.now() - began)
-        self._sampler.start()
+        if not self._spawning.closed:
+            self._sampler.start()
         return instance
 
     async def terminate(
@@ -329,6 +335,7 @@ class AgentSpawner(InstanceQueries):
         self, instance_id: InstanceRef, hook: CleanupHook, *, actor: Actor = LOCAL
     ) -> None:
         """Add a cleanup hook to an instance, after those of its definition."""
+        hook = of_kind(CleanupHook, hook)
         live = await self._mine(instance_id_of(instance_id), actor, Action.TERMINATE)
         if not isinstance(live, LiveInstance):
             raise InvalidOperationError(f"{live.name} is an attempt of a loop, which has no hooks")
@@ -353,8 +360,13 @@ class AgentSpawner(InstanceQueries):
         return await prune(self._store, self._host.folder, before, limit=limit)
 
     async def aclose(self, grace: float = 10.0) -> None:
-        """Terminate all instances concurrently, in `grace` seconds; harmless when called again."""
-        self._closed = True
+        """Terminate all instances concurrently, in `grace` seconds; harmless when called again.
+
+        Cleanup hooks that still run have that time, too; those that are cut off are reported.
+        """
+        self._spawning.closed = True
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
         for each in self._upkeep:
             each.stop()
         options = TerminationOptions.model_construct(
@@ -365,8 +377,8 @@ class AgentSpawner(InstanceQueries):
         lives = [live for live in self._live.values() if live.instance.state is not _TERMINATED]
         await asyncio.gather(*(self._terminator.end(live, options) for live in lives))
         self._sampler.stop()
-        await self._cleanup.aclose()
-        await self._tasks.wait()
+        await self._tasks.wait()  # which may start hooks
+        await self._cleanup.aclose(max(0.0, deadline - loop.time()))
         await self._writer.flushed()
         await self._host.aclose(grace)
         self._hub.close()

@@ -31,6 +31,7 @@ AFTER_FAILURE = "terminated after it had failed"
 NOT_ENDED = (
     "it did not end within {seconds:g} s and force_if_timeout is off; terminate it with force"
 )
+CUT_OFF = "was not done when its spawner was closed"
 
 
 class Terminator:
@@ -117,6 +118,8 @@ class Terminator:
             # Its hooks find it at rest; but one that does not end leaves them half of the time.
             await body.cancel_work(seconds / 2 if live.hooks else seconds)
         problems = await self._cleanup.run(live, deadline - self._clock.now())
+        if "final_state_problem" in kept:
+            problems = (kept["final_state_problem"], *problems)
         left = max(0.0, deadline - self._clock.now())
         stopped = await body.stop(left, force=options.force_if_timeout)
         if not (stopped.gone or stopped.abandoned):
@@ -128,7 +131,7 @@ class Terminator:
                 "graceful_shutdown_timeout", instance_id=str(live.id), seconds=seconds
             )
         await self._record(live, options, stopped, kept)
-        if not kept:
+        if "final_state" not in kept:
             body.clean(everything=False)
         return self._result(
             live, began, graceful=stopped.graceful, problems=(*problems, *stopped.problems)
@@ -219,20 +222,30 @@ class HookRunner:
     async def _run_all(
         self, hooks: Iterable[CleanupHook], instance: AgentInstance, problems: list[str]
     ) -> None:
-        for hook in hooks:
-            problem = await _run(hook, instance, self._writer.clock)
-            if problem:
-                problems.append(problem)
-                self._writer.report(
-                    "cleanup_hook_failed",
-                    instance_id=str(instance.instance_id),
-                    hook=hook.name,
-                    reason=problem,
-                )
+        left = list(hooks)
+        try:
+            while left:
+                problem = await _run(left[0], instance, self._writer.clock)
+                hook = left.pop(0)
+                if problem:
+                    problems.append(problem)
+                    self._report(instance, hook, problem)
+        except asyncio.CancelledError:
+            for hook in left:
+                self._report(instance, hook, f"cleanup hook {hook.name!r} {CUT_OFF}")
+            raise
 
-    async def aclose(self) -> None:
-        """End the hooks that still run."""
-        await self._tasks.cancel()
+    def _report(self, instance: AgentInstance, hook: CleanupHook, problem: str) -> None:
+        self._writer.report(
+            "cleanup_hook_failed",
+            instance_id=str(instance.instance_id),
+            hook=hook.name,
+            reason=problem,
+        )
+
+    async def aclose(self, grace: float) -> None:
+        """Wait so long for the hooks that still run, then end them and report each."""
+        await self._tasks.cancel(grace)
 
 
 async def _run(hook: CleanupHook, instance: AgentInstance, clock: Clock) -> str:

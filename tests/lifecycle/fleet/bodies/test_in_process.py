@@ -12,7 +12,7 @@ import pytest
 from lifecycle.clock import SteppedClock
 from lifecycle.fleet.api.events import AgentErrorEvent, AgentTerminatedEvent
 from lifecycle.fleet.api.instances import InstanceState
-from lifecycle.fleet.api.queries import GetInstancesFilter
+from lifecycle.fleet.api.queries import GetInstancesFilter, TerminationOptions
 from lifecycle.fleet.api.registry import AgentDefinition
 from lifecycle.fleet.errors import (
     AgentInitializationError,
@@ -25,6 +25,7 @@ from lifecycle.fleet.errors import (
 from tests.lifecycle.fleet.spawner_world import Puppet, staged, until
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from lifecycle.fleet.api.registry import AgentContext
@@ -306,3 +307,47 @@ async def test_an_agent_runs_only_at_levels_that_fit_it(tmp_path: Path) -> None:
             await stage.spawner.spawn({"agent_definition_id": "nobody"})
         every = GetInstancesFilter(include_terminated=True)
         assert await stage.spawner.get_active_instances(every) == ()
+
+
+async def raises() -> Any:
+    raise OSError("no state to tell")
+
+
+async def tells_no_json() -> Any:
+    return {1, 2}
+
+
+async def is_cancelled() -> Any:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("final_state", "told"),
+    [
+        (raises, "OSError: no state to tell"),
+        (tells_no_json, "set is not JSON serializable"),
+        (is_cancelled, "cancelled"),
+    ],
+)
+async def test_an_agent_that_cannot_tell_its_final_state_is_terminated_all_the_same(
+    tmp_path: Path, final_state: Callable[[], Awaitable[Any]], told: str
+) -> None:
+    class Silent(Puppet):
+        async def final_state(self) -> Any:
+            return await final_state()
+
+    async with staged(tmp_path) as stage:
+        instance = await stage.spawner.spawn(
+            AgentDefinition(name="silent", runs=lambda: Silent(stage.log))
+        )
+
+        result = await stage.spawner.terminate(
+            instance, TerminationOptions(persist_final_state=True)
+        )
+
+        assert result.success
+        assert result.final_instance is not None
+        problem = result.final_instance.details["final_state_problem"]
+        assert told in problem
+        assert result.problems == (problem,)
+        assert "shut down" in stage.log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -18,6 +19,7 @@ from lifecycle.fleet.errors import (
     InvalidArgumentError,
     SpawnValidationError,
 )
+from lifecycle.fleet.spawner.spawner import AgentSpawner
 from tests.lifecycle.fleet.spawner_world import Puppet, staged
 
 if TYPE_CHECKING:
@@ -142,3 +144,27 @@ async def test_a_cancelled_spawn_counts_as_a_failure(tmp_path: Path) -> None:
             await spawning
 
         assert stage.spawner.metrics.snapshot().counters["lifecycle.spawn.failures"] == 1
+
+
+@pytest.mark.parametrize("wrong", [*WRONG, "hook", print])
+async def test_a_hook_of_another_type_is_refused_when_it_is_added(
+    tmp_path: Path, wrong: Any
+) -> None:
+    async with staged(tmp_path) as stage:
+        instance = await stage.spawner.spawn("puppet")
+        with pytest.raises(InvalidArgumentError, match="a CleanupHook is wanted"):
+            await stage.spawner.add_cleanup_hook(instance, wrong)
+
+        assert (await stage.spawner.terminate(instance)).problems == ()
+
+
+@pytest.mark.parametrize("wrong", [5, object(), [], "", "state.db", True])
+def test_a_store_of_another_type_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="a SqliteStore is wanted"):
+        AgentSpawner(wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), True, "day", timedelta(-1)])
+def test_a_retention_that_is_no_time_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="retention is"):
+        AgentSpawner(retention=wrong)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from lifecycle.clock import SteppedClock
 from lifecycle.fleet.api.events import AgentErrorEvent
 from lifecycle.fleet.api.instances import AgentInstance, HealthState, InstanceState
 from lifecycle.fleet.api.options import RestartPolicy
-from lifecycle.fleet.api.queries import ObservationOptions
+from lifecycle.fleet.api.queries import ObservationOptions, TerminationOptions
 from lifecycle.fleet.api.registry import AgentDefinition, CommandAgent
 from lifecycle.fleet.spawner.restart_policy import CrashLoop
 from tests.lifecycle.fleet.spawner_world import alive, staged, until
@@ -171,3 +172,25 @@ async def test_an_unhealthy_instance_is_started_again_if_that_is_asked_for(
         assert not alive(instance.details["pid"])
         # Healthy again: the policy begins anew.
         assert (await stage.now(instance.instance_id)).restart_count == 0
+
+
+@pytest.mark.parametrize("policy", [AT_ONCE, None])
+async def test_a_termination_while_a_failure_is_handled_is_all_that_is_told(
+    tmp_path: Path, policy: dict[str, Any] | None
+) -> None:
+    # The clock stands still, so that what is left of the agent takes its time to shut down.
+    async with staged(tmp_path, clock=SteppedClock()) as stage:
+        options = {"restart_policy": policy}
+        instance = await stage.spawner.spawn(stage.request(options, hangs="shut_down"))
+        with pytest.raises(RuntimeError):
+            await stage.spawner.process(instance, "crash")
+        await until(lambda: stage.told.of("agent_crashed"))
+
+        result = await stage.spawner.terminate(instance, TerminationOptions.IMMEDIATE)
+
+        assert result.success
+        await stage.spawner.aclose()
+        told = await stage.spawner.get_events(instance)
+        ends = [each for each in told if each.event_type == "AgentTerminatedEvent"]
+        assert [json.loads(each.event_data_json)["final_state"] for each in ends] == ["terminated"]
+        assert "AgentRestartingEvent" not in [each.event_type for each in told]

@@ -6,12 +6,15 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
 from lifecycle.clock import SteppedClock
+from lifecycle.fleet.api.authorization import RoleAuthorizer
 from lifecycle.fleet.api.instances import InstanceState
 from lifecycle.fleet.api.queries import TerminationOptions
 from lifecycle.fleet.api.registry import AgentDefinition, CleanupHook
@@ -19,6 +22,9 @@ from lifecycle.fleet.errors import InvalidOperationError
 from tests.lifecycle.fleet.spawner_world import Puppet, alive, staged, until, until_done
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
+    from lifecycle.fleet.api.authorization import Action, Actor
     from lifecycle.fleet.api.instances import AgentInstance
 
 S = InstanceState
@@ -348,3 +354,71 @@ async def test_the_working_folder_is_kept_when_the_final_state_shall_be(tmp_path
         kept = Path(result.final_instance.details["final_state"])
         assert (kept / "work" / "result").read_text() == "half\n"
         assert json.loads((kept / "context.json").read_text()) == {"depth": 3}
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+async def test_closing_waits_for_cleanup_hooks_that_run_in_the_background(
+    tmp_path: Path, *, by_itself: bool
+) -> None:
+    ran: list[str] = []
+
+    async def slow(instance: AgentInstance) -> None:
+        await asyncio.sleep(0.1)
+        ran.append(instance.state)
+
+    async with staged(tmp_path) as stage:
+        program = stage.shell("exit 0" if by_itself else "exec sleep 600")
+        tidy = replace(
+            program, name="tidy", definition_id=uuid4(), cleanup=(CleanupHook("s", slow),)
+        )
+        instance = await stage.spawner.spawn(tidy)
+        if by_itself:
+            await stage.until_state(instance.instance_id, S.TERMINATED)
+        else:
+            await stage.spawner.terminate(instance, TerminationOptions.IMMEDIATE)
+
+        await stage.spawner.aclose(grace=5)
+
+        assert len(ran) == 1
+        assert not stage.told.of("cleanup_hook_failed")
+
+
+async def test_a_hook_that_outlasts_the_closing_is_cut_off_and_reported(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        instance = await stage.spawner.spawn(stage.request())
+        for name in ("one", "two"):
+            await stage.spawner.add_cleanup_hook(instance, CleanupHook(name, hangs, timeout=60))
+        await stage.spawner.terminate(instance, TerminationOptions.IMMEDIATE)
+
+        await stage.spawner.aclose(grace=0.05)
+
+        told = stage.told.of("cleanup_hook_failed")
+        assert [each["hook"] for each in told] == ["one", "two"]
+        assert "not done when its spawner was closed" in told[0]["reason"]
+
+
+@pytest.mark.parametrize("tier", ["local", "teams"])
+async def test_a_spawn_that_is_under_way_when_its_spawner_is_closed_starts_nothing(
+    tmp_path: Path, tier: str
+) -> None:
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    class Slow(RoleAuthorizer):
+        async def refusal(self, actor: Actor, action: Action, owner: UUID | None) -> str:
+            asked.set()
+            await release.wait()
+            return await super().refusal(actor, action, owner)
+
+    async with staged(tmp_path, tier=tier, authorizer=Slow()) as stage:
+        program = stage.shell("exec sleep 600")
+        spawning = asyncio.create_task(stage.spawner.spawn(program))
+        await asked.wait()
+
+        await stage.spawner.aclose(grace=0.1)
+        release.set()
+
+        with pytest.raises(InvalidOperationError, match="closed"):
+            await spawning
+        assert stage.terminals.live() == ()
+        assert not (tmp_path / ".loopwright" / "instances").exists()
+        assert stage.spawner.metrics.snapshot().gauges["lifecycle.instances.active"] == {"": 0}
