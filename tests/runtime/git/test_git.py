@@ -11,6 +11,7 @@ import pytest
 
 from runtime.errors import GitError, RepositoryError
 from runtime.git.git import Git, inspect_repository
+from tests.runtime.process_fixtures import alive
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ async def test_too_slow_git_is_stopped_with_its_children(git_repo: Path, tmp_pat
         assert str(git_repo) in str(caught.value)
         if _written(pid_file):
             break
-    await until(lambda: not _alive(int(pid_file.read_text())))
+    await until(lambda: not alive(int(pid_file.read_text())))
 
 
 async def test_a_cancelled_call_leaves_no_process(git_repo: Path, tmp_path: Path) -> None:
@@ -75,19 +76,11 @@ async def test_a_cancelled_call_leaves_no_process(git_repo: Path, tmp_path: Path
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await until(lambda: not _alive(int(pid_file.read_text())))
+    await until(lambda: not alive(int(pid_file.read_text())))
 
 
 def _written(path: Path) -> bool:
     return path.exists() and path.read_text().endswith("\n")
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 async def test_inherited_git_variables_do_not_lead_elsewhere(
