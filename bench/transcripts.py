@@ -20,7 +20,8 @@ from lifecycle.attempt.output_monitor import READ_AT_ONCE, Monitor
 from orchestrator.control import agents
 from runtime.agents.catalogue import built_in
 
-RUNS = Path(__file__).resolve().parent.parent / "tests" / "agents" / "transcripts"
+ROOT = Path(__file__).resolve().parent.parent
+RUNS = ROOT / "tests" / "runtime" / "agents" / "transcripts"
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
 NOON = 1795003200.0
 _PIECE = 1 << 20
