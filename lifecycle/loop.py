@@ -168,8 +168,9 @@ class AgentLifecycleLoop:
         given = {name: settings.pop(name) for name in arguments & settings.keys()}
         read = settings_reader(given.pop("settings", None), settings)
         first = read()
+        if "ci_provider" not in given:
+            given["ci_provider"] = local_ci(repo, first)
         parts: dict[str, Any] = {
-            "ci_provider": local_ci(repo, first),
             "terminal_manager": TerminalManager(repo),
             "branch_manager": BranchManager(repo),
             "workspace_manager": WorkspaceManager(

@@ -36,7 +36,15 @@ def checkouts_beside(repo: Path, workspaces: Workspaces) -> JudgingCheckouts:
 
 
 def local_ci(repo: Path, settings: Settings) -> LocalCIProvider | None:
-    """Return local CI where the settings name its command."""
+    """Return local CI where the settings name its command; refuse a forge, which is not built here.
+
+    ArgumentError says so: a loop would wait for ever for what nobody asks about.
+    """
+    if forges := [name for name in settings.providers if name != "local"]:
+        raise ArgumentError(
+            f"providers names {', '.join(forges)}, which this does not build; give a provider as "
+            "ci_provider=, or use `loopwright run` and `up`, which read the settings of a forge"
+        )
     if not settings.test_command:
         return None
     return LocalCIProvider(

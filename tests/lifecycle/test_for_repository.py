@@ -93,6 +93,14 @@ def test_workspaces_lie_where_the_setting_says(world: World) -> None:
     assert loop._workspaces.root == (world.folder / "mine").resolve()
 
 
+def test_a_forge_that_nothing_would_ask_is_refused_before_anything_starts(world: World) -> None:
+    with pytest.raises(ArgumentError, match=r"providers names github.*ci_provider="):
+        AgentLifecycleLoop.for_repository(world.repo, world.task(), providers=("local", "github"))
+    assert not world.paths.database.exists()
+    own = LocalCIProvider(world.repo, test_command="true")
+    AgentLifecycleLoop.for_repository(world.repo, providers=("github",), ci_provider=own)
+
+
 def test_the_arguments_of_the_class_replace_its_parts(world: World) -> None:
     ci = LocalCIProvider(str(world.repo), test_command="true")
     loop = AgentLifecycleLoop.for_repository(world.repo, ci_provider=ci, store=world.store)
