@@ -76,11 +76,11 @@ class Admission:
 
     def afford(self, so_far: Spent) -> str:
         """Take what the attempt under way used so far; say which budget that uses up."""
+        accounts, record = self._shared.accounts, self._local.record
+        accounts.reports(record.agent_id, so_far)  # also for people who look
         budgets = self._budgets()
         if budgets is None:
             return ""
-        accounts, record = self._shared.accounts, self._local.record
-        accounts.reports(record.agent_id, so_far)
         return accounts.verdict(record.agent_id, budgets, birth=record.birth).over
 
     def _warn_of_programs(self) -> None:

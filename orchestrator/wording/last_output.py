@@ -1,6 +1,7 @@
-"""What an agent says at the moment, for the live table: the last line of its log, in words.
+"""What an agent does at the moment, read off the end of its log: a tool at work, or last words.
 
-Reads each byte of a log at most once and never more than the end of what is new. Judges nothing.
+Reads each byte of a log at most once and never more than the end of what is new. The line is
+masked and safe for terminals. Judges nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from lifecycle.plan import Agent
     from runtime.agents.adapter import Adapter
     from runtime.agents.parsing.parser import Clock
+    from runtime.masking.masker import Masker
 
 TAIL_BYTES = 1000
 """Of a log of plain text."""
 REPORT_BYTES = 1 << 15
 """Of reports that are new: one alone may hold a whole file."""
 WIDTH = 200
-_KEPT = 1000
 
 
 @dataclass(slots=True)
@@ -39,19 +40,22 @@ class _Heard:
     """None for a program whose output is its own text."""
     at: int = 0
     told: ReadableOutput | None = None
-    text: str = ""
     words: str = ""
 
 
 @dataclass(slots=True)
 class LastOutput:
-    """The last words of the agents of one runner."""
+    """What the agents of one runner do."""
 
     now: Clock
+    masker: Masker
     _heard: dict[str, _Heard] = field(default_factory=dict)
 
-    def of(self, agent: Agent, attempt: int, program: str, log: Path) -> str:
-        """Return the last words of an attempt so far; nothing where there are none."""
+    def of(self, agent: Agent, attempt: int, program: str, log: Path, folder: str = "") -> str:
+        """Return what an attempt does at the moment; nothing where nothing is known.
+
+        Files in `folder` are named as seen from there.
+        """
         heard = self._heard.get(agent.agent_id)
         if heard is None or (heard.attempt, heard.program) != (attempt, program):
             heard = _Heard(attempt, program, _reporting(agent, program))
@@ -63,22 +67,23 @@ class LastOutput:
         if size == heard.at:
             return heard.words
         if heard.adapter is None:
-            heard.at, heard.words = size, _last_line(tail(log, TAIL_BYTES)) or heard.words
+            heard.at, heard.words = size, self._shown(tail(log, TAIL_BYTES)) or heard.words
             return heard.words
         try:
-            self._listen(heard, heard.adapter, log, size)
+            self._listen(heard, heard.adapter, log, size, folder)
         except Exception:  # noqa: BLE001  # a parser may be anybody's; the table must live on
             heard.at, heard.told = size, None
         return heard.words
 
-    def _listen(self, heard: _Heard, adapter: Adapter, log: Path, size: int) -> None:
+    def forget(self, agent_id: str) -> None:
+        """Forget an agent whose loop is over."""
+        self._heard.pop(agent_id, None)
+
+    def _listen(self, heard: _Heard, adapter: Adapter, log: Path, size: int, folder: str) -> None:
         start, told = heard.at, heard.told
         if told is None or not start <= size <= start + REPORT_BYTES:
-            start, told, heard.text = (
-                max(size - REPORT_BYTES, 0),
-                ReadableOutput(adapter, self.now),
-                "",
-            )
+            start = max(size - REPORT_BYTES, 0)
+            told = ReadableOutput(adapter, self.now, folder)
         with log.open("rb", buffering=0) as stream:
             stream.seek(start)
             data = stream.read(size - start)
@@ -89,8 +94,13 @@ class LastOutput:
             heard.told = told if newline else None
         else:
             heard.told = told
-        heard.text = (heard.text + clean(told.take(data)))[-_KEPT:]
-        heard.words = _last_line(heard.text) or heard.words
+        told.take(data)
+        heard.words = self._shown(told.doing) or heard.words
+
+    def _shown(self, text: str) -> str:
+        """Return the last line that says something."""
+        lines = [line for line in self.masker.mask(clean(text)).splitlines() if line.strip()]
+        return one_line(lines[-1], WIDTH) if lines else ""
 
 
 def _reporting(agent: Agent, program: str) -> Adapter | None:
@@ -99,8 +109,3 @@ def _reporting(agent: Agent, program: str) -> Adapter | None:
     except PlanError:
         return None
     return adapter if adapter.programs else None
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return one_line(lines[-1], WIDTH) if lines else ""

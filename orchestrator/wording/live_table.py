@@ -21,14 +21,14 @@ from lifecycle.machine.states import ACTIVE, Stopping, Suspended, Working
 from lifecycle.state_words import STOPPING, WORKING, word_on
 from orchestrator.terminal.text import columns, cut, one_line, safe, span, wrapped
 from orchestrator.wording import live_lines
-from orchestrator.wording.last_output import LastOutput
+from orchestrator.wording.doing import AgentActivity
 from orchestrator.wording.states import COLOURS, ended_with, waiting_for
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from lifecycle.engine.engine import LocalEngine
-    from lifecycle.machine.states import State, Tally
+    from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Committed
 
@@ -56,12 +56,12 @@ class LiveTable:
         self._changed = asyncio.Event()
         self._shown: list[Row] = []
         self._over: dict[str, AgentLifecycle] = {}
-        self._words: LastOutput | None = None
+        self._activity: AgentActivity | None = None
 
     def attach(self, engine: LocalEngine) -> None:
         """Begin."""
         self._engine = engine
-        self._words = LastOutput(engine.shared.clock.now)
+        self._activity = AgentActivity(engine)
         self._live = Live(
             console=self._console, auto_refresh=False, transient=True, redirect_stdout=False,
             redirect_stderr=False,
@@ -180,15 +180,8 @@ class LiveTable:
         if waits := waiting_for(kind, work, now, span):
             return one_line(f"waits for {waits}", live_lines.MOST)
         if isinstance(state, (Working, Stopping)):
-            return self._last_words(record.agent_id, state.tally)
+            return "" if self._activity is None else self._activity.doing(record.agent_id).text
         return one_line(ended_with(kind, work) or record.error or "", live_lines.MOST)
-
-    def _last_words(self, agent_id: str, tally: Tally) -> str:
-        case = self._engine.running().get(agent_id) if self._engine is not None else None
-        if self._engine is None or self._words is None or case is None:
-            return ""
-        log = self._engine.machine.paths.log(agent_id, tally.attempt)
-        return self._words.of(case.agent, tally.attempt, tally.program, log)
 
     def _table(self, rows: list[Row]) -> RenderableType:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), width=self._width)

@@ -37,6 +37,8 @@ class ToolCall:
     name: str
     background: bool = False
     """The agent does not wait for its end."""
+    about: str = ""
+    """Its command, its file or what it searches for, on one line; only for live views."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class ToolResult:
     call_id: str
     ok: bool
     exit_code: int | None = None
+    said: str = ""
+    """The end of what it said, if it failed; only for live views."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,11 +153,12 @@ class ClaudeParser(Parser):
 
     def _tool(self, block: f.Fields) -> ev.ToolCall:
         name, identity = f.text(block, "name"), f.text(block, "id")
-        behind = f.section(block, "input").get("run_in_background") is True
+        given = f.section(block, "input")
+        behind = given.get("run_in_background") is True
         if behind:
             self._send_behind(identity)
         self._asleep, self._last_call = name == _ASLEEP, identity
-        return ev.ToolCall(identity, name, behind)
+        return ev.ToolCall(identity, name, behind, self._about(name, given))
 
     def _results(self, fields: f.Fields) -> Iterator[ev.Event]:
         for block in f.sections(f.section(fields, "message"), "content"):
@@ -165,7 +166,8 @@ class ClaudeParser(Parser):
                 ok = block.get("is_error") is not True
                 if not ok:
                     self._background.pop(f.text(block, "tool_use_id"), None)
-                yield ev.ToolResult(f.text(block, "tool_use_id"), ok)
+                said = "" if ok else self._failure_of(block.get("content"))
+                yield ev.ToolResult(f.text(block, "tool_use_id"), ok, said=said)
 
     def _api_error(self, fields: f.Fields, message: str) -> ev.Failed:
         ending = _class_of(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from runtime.agents import events as ev
 from runtime.agents.adapter import SERVER_ARGS, Adapter, McpForm, McpServer, McpWay, Stop, When
 from runtime.agents.outcome import LIMITED, Ending, Tokens, UsageScope
-from runtime.agents.parsing import error_signs
+from runtime.agents.parsing import error_signs, tool_calls
 from runtime.agents.parsing import fields as f
 from runtime.agents.parsing.parser import NOTHING, Events, Handler, Parser
 from runtime.agents.parsing.reset_times import reset_time
@@ -108,7 +108,7 @@ class CodexParser(Parser):
         kind = f.text(item, "type")
         if kind in _NOT_TOOLS:
             return NOTHING
-        return (ev.ToolCall(f.text(item, "id"), _tool_name(kind, item)),)
+        return (self._call_of(kind, item),)
 
     def _item_completed(self, fields: f.Fields) -> Events:
         item = f.section(fields, "item")
@@ -119,12 +119,20 @@ class CodexParser(Parser):
             return NOTHING
         code = f.number(item, "exit_code")
         ok = f.text(item, "status") not in ("failed", "declined") and code in (None, 0)
-        result = ev.ToolResult(identity, ok, code)
+        said = "" if ok else self._failure_of(item.get("aggregated_output"))
+        result = ev.ToolResult(identity, ok, code, said)
         denied = (ev.Denied(_tool_name(kind, item), identity),)
         results = (result, *denied) if f.text(item, "status") == "declined" else (result,)
         # Some tools, such as changes of files, are only told when they are done.
         known = identity in self._open
-        return results if known else (ev.ToolCall(identity, _tool_name(kind, item)), *results)
+        return results if known else (self._call_of(kind, item), *results)
+
+    def _call_of(self, kind: str, item: f.Fields) -> ev.ToolCall:
+        name, given = _tool_name(kind, item), f.section(item, "arguments") or item
+        about = self._about(kind, given)
+        if not about and (paths := [f.text(each, "path") for each in f.sections(item, "changes")]):
+            about = tool_calls.of_files(paths) if self._live else ""
+        return ev.ToolCall(f.text(item, "id"), name, about=about)
 
     def _unexplained(self, code: int, line: str) -> tuple[Ending, str]:
         if code == 1 and self._open and self._final is None:

@@ -82,12 +82,19 @@ class CopilotParser(Parser):
 
     def _tool(self, fields: f.Fields) -> Events:
         data = f.section(fields, "data")
-        return (ev.ToolCall(f.text(data, "toolCallId"), f.text(data, "toolName")),)
+        name = f.text(data, "toolName")
+        about = self._about(name, f.section(data, "arguments"))
+        return (ev.ToolCall(f.text(data, "toolCallId"), name, about=about),)
 
     def _tool_done(self, fields: f.Fields) -> Events:
         data = f.section(fields, "data")
         code = f.number(f.section(data, "shellExecution"), "exitCode")
-        return (ev.ToolResult(f.text(data, "toolCallId"), data.get("success") is True, code),)
+        ok = data.get("success") is True
+        told = f.text(f.section(data, "result"), "content") or f.section(data, "error").get(
+            "message"
+        )
+        said = "" if ok and not code else self._failure_of(told)
+        return (ev.ToolResult(f.text(data, "toolCallId"), ok, code, said),)
 
     def _call_failed(self, fields: f.Fields) -> Events:
         data = f.section(fields, "data")

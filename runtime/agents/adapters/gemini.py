@@ -112,12 +112,16 @@ class GeminiParser(Parser):
         return (ev.Text(f.text(fields, "content"), part=self._texting),)
 
     def _tool(self, fields: f.Fields) -> Events:
-        return (ev.ToolCall(f.text(fields, "tool_id"), f.text(fields, "tool_name")),)
+        name = f.text(fields, "tool_name")
+        about = self._about(name, f.section(fields, "parameters"))
+        return (ev.ToolCall(f.text(fields, "tool_id"), name, about=about),)
 
     def _tool_result(self, fields: f.Fields) -> Events:
         identity, kind = f.text(fields, "tool_id"), f.text(f.section(fields, "error"), "type")
         name = self._open.get(identity, "")
-        result = ev.ToolResult(identity, f.text(fields, "status") == "success")
+        ok = f.text(fields, "status") == "success"
+        told = fields.get("output") or f.section(fields, "error").get("message")
+        result = ev.ToolResult(identity, ok, said="" if ok else self._failure_of(told))
         return (result, ev.Denied(name or "a tool", identity)) if kind == _FORBIDDEN else (result,)
 
     def _error(self, fields: f.Fields) -> Events:

@@ -91,7 +91,11 @@ class OpencodeParser(Parser):
         code = f.number(f.section(state, "metadata"), "exit")
         ok = f.text(state, "status") == "completed" and code in (None, 0)
         identity, name = f.text(part, "callID"), f.text(part, "tool")
-        found = (ev.ToolCall(identity, name), ev.ToolResult(identity, ok, code))
+        about = self._about(name, f.section(state, "input"))
+        told = f.text(state, "output") or f.text(state, "error")
+        said = "" if ok else self._failure_of(told)
+        call = ev.ToolCall(identity, name, about=about)
+        found = (call, ev.ToolResult(identity, ok, code, said))
         if f.text(state, "status") == "error" and _REJECTED.search(f.text(state, "error")):
             return (*found, ev.Denied(name, identity))
         return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from runtime.agents import events as ev
 from runtime.agents.outcome import ADVICE, LIMITED, Ending, RunOutcome, UsageScope
-from runtime.agents.parsing import error_signs
+from runtime.agents.parsing import error_signs, tool_calls
 from runtime.agents.parsing import fields as f
 from runtime.agents.parsing.reset_times import reset_time
 from runtime.agents.parsing.run_totals import WORDS, RunTotals
@@ -126,6 +126,14 @@ class Parser(RunTotals):
         """Return the agent's text in an event that `_glance` kept."""
         del fields
         return ""
+
+    def _about(self, name: str, given: f.Fields) -> str:
+        """Return what a tool call is about, if somebody looks."""
+        return tool_calls.about(name, given) if self._live else ""
+
+    def _failure_of(self, output: object) -> str:
+        """Return the end of what a failed tool said, if somebody looks."""
+        return tool_calls.failure(output) if self._live else ""
 
     def _odd(self, line: bytes) -> Events:
         """Keep a line that is not an event: most likely an error message."""

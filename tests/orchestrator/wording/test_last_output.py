@@ -9,16 +9,23 @@ import pytest
 
 from lifecycle.plan import Agent
 from orchestrator.wording.last_output import REPORT_BYTES, LastOutput
+from runtime.masking.masker import Masker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+SECRET = "s3cr3t-value-of-a-token"  # noqa: S105  # nobody's
 CLAUDE = Agent(agent_id="agent-T001", adapter="claude")
 
 
 def says(text: str) -> str:
     content = [{"type": "text", "text": text}]
     return json.dumps({"type": "assistant", "message": {"id": text, "content": content}}) + "\n"
+
+
+def calls(name: str, **given: object) -> str:
+    content = [{"type": "tool_use", "id": "t", "name": name, "input": given}]
+    return json.dumps({"type": "assistant", "message": {"id": "m", "content": content}}) + "\n"
 
 
 def result_of(size: int) -> str:
@@ -35,7 +42,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def words() -> LastOutput:
-    return LastOutput(lambda: 1.8e9)
+    return LastOutput(lambda: 1.8e9, Masker({"TOKEN": SECRET}))
 
 
 def add(log: Path, text: str) -> None:
@@ -96,3 +103,31 @@ def test_each_byte_is_read_at_most_once(words: LastOutput, log: Path) -> None:
     assert words.of(CLAUDE, 1, "", log) == "Writing"
     log.unlink()
     assert words.of(CLAUDE, 1, "", log) == ""
+
+
+def test_a_tool_at_work_is_named_with_what_it_is_about(words: LastOutput, log: Path) -> None:
+    add(log, says("I test it") + calls("Bash", command="npm  test\n -- --watch=no"))
+    assert words.of(CLAUDE, 1, "", log, "/w/x") == "Bash: npm test -- --watch=no"
+    add(log, result_of(10))
+    assert words.of(CLAUDE, 1, "", log, "/w/x") == "Bash: npm test -- --watch=no"
+    add(log, calls("Edit", file_path="/w/x/src/a.py", old_string="a"))
+    assert words.of(CLAUDE, 1, "", log, "/w/x") == "Edit src/a.py"
+    add(log, says("Done with it"))
+    assert words.of(CLAUDE, 1, "", log, "/w/x") == "Done with it"
+
+
+def test_secrets_and_hostile_text_of_a_command_are_not_shown(words: LastOutput, log: Path) -> None:
+    add(log, calls("Bash", command=f"curl -H {SECRET} \x1b]0;owned\x07\u202e x"))
+    assert words.of(CLAUDE, 1, "", log) == "Bash: curl -H ***TOKEN*** x"
+    add(log, calls("Bash\x1b[2J", command="x"))
+    assert words.of(CLAUDE, 1, "", log) == "Bash"
+    agent = Agent(agent_id="agent-T002", command=("./mine",))
+    log.write_text(f"token {SECRET}\n")
+    assert words.of(agent, 1, "", log) == "token ***TOKEN***"
+
+
+def test_a_command_that_is_longer_than_a_line_is_cut(words: LastOutput, log: Path) -> None:
+    add(log, calls("Bash", command="echo " + "x" * 5000))
+    shown = words.of(CLAUDE, 1, "", log)
+    assert shown.startswith("Bash: echo xxx")
+    assert len(shown) <= 200
