@@ -87,12 +87,19 @@ class Receiver:
             return refused
         return await self._keep(_delivery(provider, webhooks, headers, raw, self._now()))
 
+    def has_secret(self, provider: str) -> bool:
+        """Tell whether there is a secret to check a sender's signatures with."""
+        return bool(self._secrets_of(provider))
+
+    def _secrets_of(self, provider: str) -> tuple[str, ...]:
+        known = self._secrets.get(provider)
+        # Everybody knows an empty secret.
+        return tuple(each for each in (known() if known else ()) if each.strip())
+
     def _refused(
         self, provider: str, webhooks: Webhooks, headers: Mapping[str, str], raw: bytes
     ) -> Receipt | None:
-        known = self._secrets.get(provider)
-        # Everybody knows an empty secret.
-        secrets = tuple(each for each in (known() if known else ()) if each.strip())
+        secrets = self._secrets_of(provider)
         if not secrets:
             reason = (
                 f"a {provider} hook was refused because there is no secret to check it with: set "

@@ -5,15 +5,17 @@ Owns the order, and which work `--all` takes. Whether a merge is possible is dec
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.base_commits import needs
-from lifecycle.errors import LifecycleError
+from lifecycle.errors import LifecycleError, UnknownLifecycleError
 from lifecycle.judging.unaccepted_work import Along, UnacceptedWork
 from lifecycle.machine.states import Completed
 from lifecycle.state_words import spelled, word_on
-from orchestrator.control import commands
+from orchestrator.config.settings import load_settings
+from orchestrator.control import commands, requests
 from orchestrator.control.open_store import known, store_of
 from orchestrator.control.outcomes import OperatorOutcome
 from orchestrator.terminal import exits
@@ -44,7 +46,11 @@ async def accept(
     tell: Callable[[OperatorOutcome], None],
 ) -> tuple[OperatorOutcome, ...]:
     """Accept the work of these agents, or all that may be where none is named."""
-    chosen = await choose(repo, agents, along=command.along)
+    try:
+        chosen = await choose(repo, agents, along=command.along)
+    except UnknownLifecycleError as refusal:
+        await _note_unknown(repo, command, agents, refusal)
+        raise
     outcomes = list(chosen.left)
     for left in chosen.left:
         tell(left)
@@ -56,6 +62,21 @@ async def accept(
         tell(outcome)
         outcomes.append(outcome)
     return tuple(outcomes)
+
+
+async def _note_unknown(
+    repo: Path, command: OperatorCommand, agents: Sequence[str], refusal: UnknownLifecycleError
+) -> None:
+    """Record and log what was asked under a name that stands for no lifecycle."""
+    settings = load_settings(repo, environ=os.environ)
+    async with store_of(repo) as store:
+        for name in agents:
+            try:
+                await known(store, name, repo)
+            except UnknownLifecycleError:
+                event = command.event(requests.now())
+                await requests.refuse(repo, store, name, event, str(refusal), settings=settings)
+                return
 
 
 async def _one(repo: Path, command: OperatorCommand, waiting: set[str]) -> OperatorOutcome:

@@ -53,12 +53,17 @@ async def again(repo: Path, text: str, *, by: str, at: float) -> tuple[str, str]
     """Have a delivery worked on again; returns its key, and who will do it."""
     async with store_of(repo) as store:
         key = (await _meant(store, text)).key
-        # The audit first: nothing is done that it does not hold.
-        masker = masker_of(os.environ)
-        await Audit(store.trail, now=lambda: at, masker=masker).record("replay", by, key, "done")
-        outcome = f"to be worked on again, asked for by {by}"
-        await store.deliveries.settle([key], DeliveryState.RECEIVED, outcome, at=at)
+        audit = Audit(store.trail, now=lambda: at, masker=masker_of(os.environ))
+        await put_back(store, audit, key, by=by, at=at)
         return key, await _told(repo, store, by, at)
+
+
+async def put_back(store: SqliteStore, audit: Audit, key: str, *, by: str, at: float) -> None:
+    """Put a delivery back among those that are to be worked on."""
+    # The audit first: nothing is done that it does not hold.
+    await audit.record("replay", by, key, "done")
+    outcome = f"to be worked on again, asked for by {by}"
+    await store.deliveries.settle([key], DeliveryState.RECEIVED, outcome, at=at)
 
 
 async def take_in(repo: Path, delivery: Delivery, *, by: str, source: str) -> str:

@@ -32,7 +32,7 @@ from orchestrator.web.edge.problems import (
     unknown,
 )
 from orchestrator.web.openapi import document
-from orchestrator.web.routes import lifecycle_actions, lifecycles, overview, system
+from orchestrator.web.routes import deliveries, lifecycle_actions, lifecycles, overview, system
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def api(services: ServerServices) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for each in (system, lifecycles, lifecycle_actions, overview):
+    for each in (system, lifecycles, lifecycle_actions, overview, deliveries):
         # Not included but put together: to include is to make every route once more.
         app.router.routes.extend(each.router(services).routes)
     written = _Written(app)

@@ -44,6 +44,9 @@ _INSERT = (
 )
 _ONE = f"SELECT {_ALL} FROM deliveries WHERE key = ?"  # noqa: S608  # as above
 WAITING = "SELECT cursor, key FROM deliveries WHERE state = 'received' ORDER BY cursor LIMIT ?"
+COUNTS = (
+    "SELECT provider, state, count(*), max(received_at) FROM deliveries GROUP BY provider, state"
+)
 AT = f"SELECT {_ALL} FROM deliveries WHERE cursor = ?"  # noqa: S608  # as above
 UNMATCHED = f"SELECT {_HEAD} FROM deliveries WHERE state = 'unmatched' ORDER BY cursor LIMIT ?"  # noqa: S608  # as above
 KEYS = "SELECT key FROM deliveries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
@@ -163,6 +166,16 @@ class SqliteDeliveries:
         check_limit(limit)
         query, values = listing(state, provider, before, limit)
         return tuple((row[0], row_delivery(row)) for row in await self._rows(query, values))
+
+    async def at(self, cursor: int) -> Delivery | None:
+        """Return the one with this cursor, whole."""
+        rows = await self._rows(AT, (cursor,))
+        return row_delivery(rows[0]) if rows else None
+
+    async def counts(self) -> tuple[tuple[str, DeliveryState, int, float], ...]:
+        """Return for each sender and state how many there are, and when the last one came."""
+        rows = await self._rows(COUNTS, ())
+        return tuple((who, DeliveryState(state), many, last) for who, state, many, last in rows)
 
     async def keys(self, start: str, *, limit: int = 10) -> tuple[str, ...]:
         """Return keys that begin with a text, in their order."""

@@ -1,4 +1,4 @@
-"""Reading what is about more than one lifecycle: instances, counts, deliveries, all news."""
+"""Reading what is about more than one lifecycle: instances, counts, all news."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
-from ci.webhook_delivery import DeliveryState  # noqa: TC001  # as above
 from lifecycle.fleet.api.instances import AgentHealthStatus, HealthState, InstanceState
 from lifecycle.fleet.api.queries import GetInstancesFilter
 from orchestrator.control.instances import in_use, left_alone
@@ -20,7 +19,6 @@ from orchestrator.wording.json_schemas import model_of
 if TYPE_CHECKING:
     from orchestrator.web.services import ServerServices
 
-_LARGEST = 2**53 - 1
 _LOST = "its process and its runner are gone"
 Tag = Annotated[str | None, Query(pattern=r"^[A-Za-z0-9-]+$", max_length=50)]
 
@@ -87,28 +85,6 @@ def _instances(made: APIRouter, services: ServerServices) -> None:
 
 
 def _news(made: APIRouter, services: ServerServices) -> None:
-    @made.get(
-        "/deliveries",
-        response_model=model_of(models.DeliveriesForm),
-        summary="Webhook requests that were received, newest first",
-    )
-    async def deliveries(
-        state: DeliveryState | None = None,
-        provider: Annotated[str | None, Query(max_length=100)] = None,
-        cursor: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    ) -> Response:
-        found = await services.runner.store.deliveries.list(
-            state=state, provider=provider, before=cursor, limit=limit
-        )
-        items = [
-            {"cursor": place, **each.model_dump(mode="json", exclude={"body"})}
-            for place, each in found
-        ]
-        return json_answer(
-            {"items": items, "next": items[-1]["cursor"] if len(items) == limit else None}
-        )
-
     @made.get(
         "/events",
         response_class=Response,

@@ -32,7 +32,9 @@ from tests.orchestrator.web.webkit import TOKEN, Options, Site, site
 DEEP = "LOOPWRIGHT_HYPOTHESIS"
 """Set to `deep`, many more requests are made."""
 ACTIONS = ("pause", "resume", "stop", "guide", "unblock", "answer", "accept", "reject")
-PLACES = ("/lifecycles", "/instances", "/statistics", "/deliveries", "/events")
+API = "/api/v1"
+SPELLED = {"{agent_id}": "{id}", "{attempt}": "{n}", "{number}": "{n}"}
+"""How the page about the API writes parts of paths."""
 SHORT_WAIT, LONGEST_WAIT = 1, 60
 HELD = [
     not_a_server_error,
@@ -79,15 +81,17 @@ async def test_every_endpoint_is_described_and_says_what_goes_wrong(tmp_path: Pa
 async def test_the_page_about_the_api_names_each_endpoint_and_no_other(tmp_path: Path) -> None:
     text = (Path(__file__).parents[3] / "docs" / "api.md").read_text("utf-8")
     async with site(tmp_path) as found:
-        served = {path.removeprefix("/api/v1") for path in (await document(found))["paths"]}
-    rows = [line for line in text.splitlines() if line.startswith(("| `GET /", "| `POST /"))]
+        paths = (await document(found))["paths"]
+    served = {path.removeprefix(API) for path in paths if path.startswith(API)}
+    places = tuple({f"/{path.split('/')[1]}" for path in served})
+    rows = [line for line in text.splitlines() if re.match(r"\| `(GET|POST|PUT|DELETE) /", line)]
     named = set[str]()
     for word in re.findall(r"/[a-z{][^`, ]*", "".join(row.split("|")[1] for row in rows)):
-        path = word if word.startswith(PLACES) else f"/lifecycles/{{id}}{word}"
+        path = word if word.startswith(places) else f"/lifecycles/{{id}}{word}"
         verbs = ACTIONS if "ACTION" in path else ("",)
         named |= {path.replace("ACTION", verb) for verb in verbs}
-    spelled = {path.replace("{agent_id}", "{id}").replace("{attempt}", "{n}") for path in served}
-    assert named == {path for path in spelled if path.startswith(PLACES)}
+    spelled = {re.sub(r"{[a-z_]+}", lambda part: SPELLED.get(part[0], part[0]), p) for p in served}
+    assert named == spelled
 
 
 def profile(examples: int) -> settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,19 @@ def test_what_cannot_be_is_refused_with_the_reason(world: World) -> None:
     world.call("accept", "agent-T001")
     for verb in ("resume", "pause", "stop", "unblock"):
         assert "agent-T001 is accepted; " in world.call(verb, "agent-T001", code=2).stderr
+
+
+def test_an_accept_of_an_unknown_name_is_refused_logged_and_audited(world: World) -> None:
+    _begun(world, DONE)
+    refused = world.call("accept", "agent-T001", "agent-T0O1", "--by", "Ada", code=2)
+    assert "there is no lifecycle 'agent-T0O1'" in refused.stderr
+    (entry,) = [each for each in world.json("audit", "list") if each["subject"] == "agent-T0O1"]
+    assert (entry["action"], entry["actor"], entry["outcome"]) == ("accept", "Ada", "refused")
+    log = (world.repo / ".loopwright" / "runner.log").read_text().splitlines()
+    events = [json.loads(line) for line in log if "agent-T0O1" in line]
+    assert [(each["event"], each["operation"]) for each in events] == [
+        ("lifecycle_validation_failed", "accept_agent")
+    ]
 
 
 def test_why_somebody_asked_for_something_stands_in_journal_audit_and_show(world: World) -> None:
