@@ -392,6 +392,7 @@ class AgentLifecycleLoop:
             plans={task.id: self.plan.mark() for task in self.plan.tasks},
             observers=list(self._observers),
             report=report,
+            announce=self._lock.note,
             gone=str
             if self._given_store is not None
             else LostFilesCheck(self._paths.database).gone,

@@ -68,6 +68,10 @@ def _unnoticed(agent_id: str, event: PersonEvent, reason: str) -> None:
     del agent_id, event, reason
 
 
+def _to_nobody(**facts: object) -> None:
+    del facts
+
+
 class CommitWatch(Protocol):
     """Notes what the work of agents would loosen of what holds them."""
 
@@ -114,6 +118,10 @@ class SharedServices:
     one_machine: bool = True
     """No other machine works on this repository: what bears another name is of an earlier life of
     this one, as of a container that was recreated."""
+    address: str = ""
+    """Where the server of this runner answers; empty without one."""
+    announce: Callable[..., None] = _to_nobody
+    """Adds facts, by name, to what other programs are told about this runner."""
     gone: Callable[[], str] = str
     """Returns why this runner must stop (lock or database replaced), or an empty string."""
     checkpoint: Callable[[str], None] = pass_by

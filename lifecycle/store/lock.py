@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 NAME = "runner.lock"
+_MOST = 4096
+"""Bytes of what is said of a holder."""
 _TRIES = 10
 _PAUSE = 0.01
 """Asking for the holder takes a shared lock briefly; that must not refuse a runner."""
@@ -63,6 +65,14 @@ class RunnerLock:
             os.close(self._file)
             self._file = None
 
+    def note(self, **facts: object) -> None:
+        """Tell others more about this runner, such as where its server answers."""
+        if self._file is not None:
+            known = _said(os.pread(self._file, _MOST, 0))
+            text = json.dumps({**known, **facts}).encode() + b"\n"
+            os.pwrite(self._file, text, 0)
+            os.ftruncate(self._file, len(text))
+
     @property
     def held(self) -> bool:
         """Whether this object holds the lock."""
@@ -101,7 +111,7 @@ def holder(folder: Path) -> dict[str, Any] | None:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return None
-        return _said(os.pread(file, 4096, 0))
+        return _said(os.pread(file, _MOST, 0))
     finally:
         os.close(file)
 

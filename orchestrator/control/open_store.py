@@ -64,5 +64,8 @@ async def known(store: SqliteStore, agent_id: str, repo: Path) -> AgentLifecycle
 
 
 def runner_of(repo: Path) -> dict[str, Any] | None:
-    """Say who runs the loops of a repository at the moment: pid, host, since, who."""
+    """Say who runs the loops of a repository at the moment: pid, host, since, who.
+
+    With `url` where it serves.
+    """
     return holder(Paths.of(repo).root)

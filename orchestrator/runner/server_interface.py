@@ -60,6 +60,12 @@ class RunnerPort:
         """Where log events go."""
         return self.engine.shared.report
 
+    def serves_at(self, url: str) -> None:
+        """Tell other programs, and who writes links, where the server answers."""
+        shared = self.engine.shared
+        shared.address = url
+        shared.announce(url=url)
+
     def settings(self) -> Settings:
         """Return the settings as they are now."""
         return self.engine.shared.settings()

@@ -65,6 +65,7 @@ class BoundServer:
                 async with server_module.Server(
                     app, self.sock, report=runner.report, closing=services.leave
                 ) as server:
+                    runner.serves_at(server.url)
                     if self.say is not None:
                         self.say(server.url)
                     else:

@@ -48,6 +48,7 @@ from lifecycle.store.sqlite.audit_trail import FileNote, MemoryNote, SqliteTrail
 from lifecycle.store.sqlite.deliveries import Flush, SqliteDeliveries
 from lifecycle.store.sqlite.driver import MANY, FileDriver, MemoryDriver
 from lifecycle.store.sqlite.instances import SqliteInstances
+from lifecycle.store.sqlite.notifications import SqliteNotifications
 from lifecycle.store.sqlite.spending import SqliteSpendings, spending_row
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class SqliteStore(SqliteSpendings):
         """The audit; what a decision adds to it is written with the decision."""
         self.deliveries = SqliteDeliveries(driver, flush)
         """Webhook requests; one that was added survives a power failure, too."""
+        self.notifications = SqliteNotifications(driver)
+        """What people are told, stored before it is sent."""
         self.instances = SqliteInstances(driver)
         """Instances of agents; attempts of loops are read off the ledger."""
         self._facts: dict[str, tuple[dict[str, Any], str]] = {}

@@ -118,6 +118,22 @@ def test_who_asks_for_the_holder_does_not_disturb(tmp_path: Path) -> None:
     assert holder(tmp_path) is None
 
 
+def test_a_holder_may_say_more_of_itself_and_it_ends_with_the_lock(tmp_path: Path) -> None:
+    lock = RunnerLock(tmp_path, who="up")
+    lock.note(url="http://nobody")
+    with lock:
+        lock.note(url="http://127.0.0.1:4747")
+        told = holder(tmp_path) or {}
+        assert (told["url"], told["who"], told["pid"]) == (
+            "http://127.0.0.1:4747",
+            "up",
+            os.getpid(),
+        )
+        lock.note(url="")
+        assert (holder(tmp_path) or {})["url"] == ""
+    assert holder(tmp_path) is None
+
+
 def test_taking_and_giving_back_twice_is_harmless(tmp_path: Path) -> None:
     lock = RunnerLock(tmp_path / "made" / "when needed")
     lock.acquire()

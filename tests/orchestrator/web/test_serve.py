@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from orchestrator.control.open_store import runner_of
 from orchestrator.web.bound_server import bound, is_loopback
 from tests.orchestrator.loopkit import ASK, DONE, World, until
 
@@ -80,6 +81,7 @@ def test_it_goes_on_with_what_is_unfinished_stays_and_takes_more(world: World, h
         assert serve.told["token_file"] == str(home / "loopwright/token")
         assert serve.told["token_place"] == serve.told["token_file"]
         assert "token" not in serve.told
+        assert (runner_of(world.repo) or {})["url"] == serve.told["url"]
         assert serve.live.out.count("\n") == 1
         serve.comes_to("AwaitingHuman", "first")
         serve.post("/lifecycles/first/answer", {"text": "green"})
