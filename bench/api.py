@@ -167,8 +167,8 @@ class Both:
         async with loop.opened() as engine:
             audit = Audit(engine.shared.store.trail, now=engine.shared.clock.now)
             runner = RunnerPort(engine, audit, lambda _: None)
-            async with ServerServices(runner) as services:
-                app = guarded(services, token=TOKEN, hosts=frozenset)
+            async with ServerServices(runner, token=TOKEN) as services:
+                app = guarded(services, hosts=frozenset)
                 sock = bound("127.0.0.1", 0)
                 async with (
                     Server(app, sock, report=engine.shared.report, closing=services.leave),

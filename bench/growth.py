@@ -14,6 +14,7 @@ import asyncio
 import gc
 import io
 import os
+import secrets
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ class Feeding:
     async def run(self, office: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Feed, then let the runner end."""
         del over
-        async with ServerServices(office):
+        async with ServerServices(office, token=secrets.token_hex()):
             for upto in self.batches:
                 await asyncio.gather(*(self._several(office, upto) for _ in range(AT_ONCE)))
                 while office.engine.running():  # noqa: ASYNC110  # nobody tells that all is cleaned up

@@ -169,6 +169,63 @@ def _built_in() -> jinja2.Environment:
     return _environment(_Ours, _OURS, reloads=False)
 
 
+class HtmlPages:
+    """Renders templates of our own for browsers: every value is escaped unless it says it is HTML.
+
+    A value says so by the method `__html__`; `fragment` returns such a value.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        functions: Mapping[str, Callable[..., object]],
+        shown: Callable[[str], str] = str,
+    ) -> None:
+        """`functions` are filters, and can be called by their names, too.
+
+        `shown` is given each text that cannot be printed as it is, before it is escaped.
+        """
+        self._environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(folder),
+            undefined=jinja2.StrictUndefined,
+            autoescape=True,
+            auto_reload=False,
+            cache_size=-1,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=functools.partial(_printable, shown),
+        )
+        self._environment.filters.update(functions)
+        self._environment.globals.update(functions)
+
+    def render(self, name: str, values: Mapping[str, object]) -> str:
+        """Render the template of that name; raises `TemplateError` naming file, line and remedy."""
+        try:
+            return self._environment.get_template(name).render(values)
+        except _FAULTS_OF_A_TEMPLATE as error:
+            raise TemplateError(_explain(error, name, values)) from error
+
+    def fragment(self, name: str, values: Mapping[str, object]) -> Html:
+        """Render a template whose text goes into another page as it is."""
+        return Html(self.render(name, values))
+
+
+def _printable(shown: Callable[[str], str], value: object) -> object:
+    if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
+        return value
+    return shown(value)
+
+
+class Html(str):
+    """Text that is HTML already: pages take it as it is."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        """Return it as it is."""
+        return self
+
+
 class Renderer:
     """Renders templates by name, the user's own of that name before ours."""
 
@@ -227,12 +284,18 @@ class Renderer:
 
 
 def _explain(error: BaseException, name: str, values: Mapping[str, object]) -> str:
+    if isinstance(error, jinja2.TemplateNotFound) and name.endswith(".html"):
+        return f"no template {error.name!r} (wanted for {name})"
     if isinstance(error, jinja2.TemplateNotFound):
         built_in = ", ".join(sorted(path.name for path in _OURS.glob("*.md.j2")))
         return f"no template {error.name!r} (wanted for {name}); there are: {built_in}"
     if isinstance(error, jinja2.TemplateSyntaxError):
         return f"{error.filename or name}, line {error.lineno}: {error.message}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith(".j2")]
+    frames = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if f.filename.endswith((".j2", ".html"))
+    ]
     place = f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else name
     reason = str(error) or type(error).__name__
     return f"{place}: {reason}; values at hand: {', '.join(sorted(values))}"

@@ -32,6 +32,8 @@ from orchestrator.web.edge.problems import (
     unknown,
 )
 from orchestrator.web.openapi import document
+from orchestrator.web.pages import board, sign_in, static_files
+from orchestrator.web.pages.refusals import ProblemPages
 from orchestrator.web.routes import deliveries, lifecycle_actions, lifecycles, overview, system
 from runtime.errors import RuntimeFault
 
@@ -43,15 +45,21 @@ if TYPE_CHECKING:
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.services import ServerServices
 
+ROUTES = (system, lifecycles, lifecycle_actions, overview, deliveries)
+"""The modules of the API; each has a `router`."""
+PAGES = (static_files, sign_in, board)
+"""Those of the pages, alike."""
 OURS = (LifecycleError, OrchestratorError, RuntimeFault, CIError, RequestValidationError)
 
 
-def guarded(services: ServerServices, *, token: str, hosts: Callable[[], Collection[str]]) -> Guard:
+def guarded(services: ServerServices, *, hosts: Callable[[], Collection[str]]) -> Guard:
     """Return the whole application, behind its guard."""
+    app = api(services)
     guard = Guard(
-        api=api(services),
+        api=app,
         hooks=services.hooks,
-        token=token,
+        door=services.door,
+        shown=ProblemPages(app).shown,
         hosts=hosts,
         report=services.runner.report,
         insider=partial(_insider, services.runner),
@@ -82,7 +90,8 @@ def api(services: ServerServices) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for each in (system, lifecycles, lifecycle_actions, overview, deliveries):
+    app.state.services = services
+    for each in (*ROUTES, *PAGES):
         # Not included but put together: to include is to make every route once more.
         app.router.routes.extend(each.router(services).routes)
     written = _Written(app)
@@ -121,14 +130,15 @@ class _Written:
 
 
 async def _answered(request: Request, error: Exception) -> Response:
-    del request
-    return problem_answer(problem_of(error))
+    problem = problem_of(error)
+    shown = ProblemPages(request.app).shown(request.scope, problem)
+    return shown or problem_answer(problem)
 
 
 async def _defect(request: Request, error: Exception) -> Response:
     # The framework raises it on to the guard after this, and that is who reports it.
-    del request, error
-    return problem_answer(internal())
+    del error
+    return ProblemPages(request.app).shown(request.scope, internal()) or problem_answer(internal())
 
 
 def problem_of(error: Exception) -> Problem:  # noqa: PLR0911  # one line per kind reads best

@@ -55,11 +55,10 @@ class BoundServer:
             app_module, server_module, services_module = await patiently(
                 partial(asyncio.to_thread, _modules), runner.report
             )
-            async with services_module.ServerServices(runner) as services:
+            async with services_module.ServerServices(runner, token=self.token.value) as services:
                 app = await asyncio.to_thread(
                     app_module.guarded,
                     services,
-                    token=self.token.value,
                     hosts=lambda: self._hosts(runner),
                 )
                 async with server_module.Server(

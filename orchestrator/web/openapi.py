@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ci.forge_registry import SENDERS
-from orchestrator.web.edge.access import OPEN
+from orchestrator.web.edge.access import OPEN, TOP
 from orchestrator.web.edge.answers import says_no
 from orchestrator.web.edge.webhooks import PATH
 from orchestrator.web.models import ReceivedForm
@@ -30,7 +30,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas.pop(name, None)
     made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     made["security"] = [{"token": []}]
-    for path in OPEN:
+    for path in (*OPEN, TOP):
         for operation in made["paths"].get(path, {}).values():
             operation["security"] = []
     made["paths"][f"{PATH}{{provider}}"] = {"post": _hook()}

@@ -5,13 +5,16 @@ Must not answer anything.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from lifecycle.fleet.api.registry import AgentRegistry
 from lifecycle.fleet.spawner.spawner import AgentSpawner
+from orchestrator.web.edge.passes import SpentPasses
 from orchestrator.web.edge.problems import busy
+from orchestrator.web.edge.visitors import Door
 from orchestrator.web.edge.webhooks import Hooks
 from orchestrator.web.live.counters import LifecycleCounters
 from orchestrator.web.live.hub import StreamHub
@@ -26,13 +29,16 @@ if TYPE_CHECKING:
     from orchestrator.runner.server_interface import RunnerPort
 
 MOST_STREAMS = 100
+SPENT = "web.spent"
+"""Where links that were used and sessions that were ended are kept."""
 
 
 class ServerServices:
     """The parts behind the endpoints; `async with` listens to the engine."""
 
-    def __init__(self, runner: RunnerPort, *, most_streams: int = MOST_STREAMS) -> None:
+    def __init__(self, runner: RunnerPort, *, token: str, most_streams: int = MOST_STREAMS) -> None:
         self.runner = runner
+        self.door = Door(token, now=runner.now, spent=SpentPasses(self._spent))
         self.hub = StreamHub()
         self.streams = Streams(runner.store, self.hub, secrets.token_hex(4))
         self.most_streams = most_streams
@@ -51,9 +57,11 @@ class ServerServices:
         """Requests that the guard refused, by why."""
         self.leaving = False
         """Whether the server is shutting down."""
+        self._writing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         """Listen."""
+        await self._learn_spent()
         self.runner.engine.shared.observers.append(self.hub.news)
         await self.counters.begin()
         return self
@@ -61,12 +69,28 @@ class ServerServices:
     async def __aexit__(self, *_: object) -> None:
         """Listen no more."""
         self.leave()
+        await asyncio.gather(*self._writing, return_exceptions=True)
         self.counters.end()
         observers = self.runner.engine.shared.observers
         if self.hub.news in observers:
             observers.remove(self.hub.news)
         await self.probe.aclose()
         await self.spawner.aclose()
+
+    async def _learn_spent(self) -> None:
+        """Take in which links and sessions ended before, and drop those that are too old anyway."""
+        for id_, told in (await self.runner.store.all(SPENT)).items():
+            if told["until"] > self.runner.now():
+                self.door.spent.learn(id_, told["until"])
+            else:
+                await self.runner.store.remove(SPENT, id_)
+
+    def _spent(self, id_: str, until: float) -> None:
+        writing = asyncio.get_running_loop().create_task(
+            self.runner.store.put(SPENT, id_, {"until": until}), name="note of a spent pass"
+        )
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
 
     def stream(self, pieces: AsyncGenerator[bytes]) -> Response:
         """Return a stream, unless there are too many."""

@@ -6,7 +6,6 @@ answer bears. Must not know any endpoint but those that are open. Pure ASGI, so 
 
 from __future__ import annotations
 
-import hmac
 import re
 import traceback
 from collections import Counter
@@ -15,6 +14,13 @@ from urllib.parse import urlsplit
 
 from orchestrator.web.edge.bodies import GoneError, Headers, read_body, refuse, replayed
 from orchestrator.web.edge.problems import Problem, busy, internal
+from orchestrator.web.edge.visitors import (
+    READING,
+    form_of,
+    no_token,
+    refused_to,
+    require_guard,
+)
 from orchestrator.web.edge.webhooks import PATH as HOOKS
 
 if TYPE_CHECKING:
@@ -23,13 +29,22 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from lifecycle.reporting import Report
+    from orchestrator.web.edge.visitors import Door, Visitor
 
+    Shown = Callable[[Scope, Problem], ASGIApp | None]
     Insider = Callable[[str, int, int], Awaitable[str]]
 
-OPEN = frozenset(("/", "/healthz", "/readyz"))
-"""Paths that need no token; they reveal nothing."""
+OPEN = frozenset(("/healthz", "/readyz"))
+"""Paths of the API that need no token; they reveal nothing."""
+UNSIGNED = frozenset(("/login", "/favicon.ico"))
+"""Paths of the pages that need no sign-in."""
+STATIC = "/static/"
+API_PATHS = ("/api/", "/metrics", "/openapi.json", *OPEN)
+"""What begins so is for programs; all else are pages."""
+TOP = "/"
 STREAMS = "/events"
-READING = frozenset(("GET", "HEAD"))
+FORM = b"application/x-www-form-urlencoded"
+JSON = b"application/json"
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "[::1]"))
 MOST_BODY = 1 << 20
 BODY_WITHIN = 10.0
@@ -38,13 +53,28 @@ MOST_AT_ONCE = 64
 """Requests to the API under way, streams left out."""
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
     (b"x-frame-options", b"DENY"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-    (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+OF_API = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+)
+OF_PAGES = (
+    (
+        b"content-security-policy",
+        b"default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
+    ),
+    # With `no-referrer` browsers would name the origin of a form `null`.
+    (b"referrer-policy", b"same-origin"),
+)
+NO_STORE = (b"cache-control", b"no-store")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
+
+
+def no_page(scope: Scope, problem: Problem) -> None:
+    """Show no page about a problem: everybody gets JSON."""
+    del scope, problem
 
 
 class Guard:
@@ -55,16 +85,21 @@ class Guard:
         *,
         api: ASGIApp,
         hooks: ASGIApp,
-        token: str,
+        door: Door,
         hosts: Callable[[], Collection[str]],
         report: Report,
         insider: Insider | None = None,
+        shown: Shown = no_page,
         most_at_once: int = MOST_AT_ONCE,
     ) -> None:
-        """`insider` says, of a request that changes something, which agent it comes from."""
+        """`insider` says, of a request that changes something, which agent it comes from.
+
+        `shown` returns a page about a problem, for those who look with a browser.
+        """
         self._api = api
         self._hooks = hooks
-        self._token = token.encode()
+        self._door = door
+        self._shown = shown
         self._hosts = hosts
         self._report = report
         self._insider = insider
@@ -83,7 +118,11 @@ class Guard:
         except Problem as problem:
             self.turned_away[problem.code] += 1
             if not answer.begun:
-                await refuse(problem, receive, answer)
+                page = None if "connection" in problem.headers else self._shown(scope, problem)
+                if page is None:
+                    await refuse(problem, receive, answer)
+                else:
+                    await page(scope, receive, answer)
         except GoneError:
             self.turned_away["gone"] += 1
         except Exception as problem:  # noqa: BLE001  # the outermost boundary of a request
@@ -102,7 +141,7 @@ class Guard:
             await self._hooks(scope, receive, answer)
             return
         headers = Headers(scope["headers"])
-        self._check(scope, headers)
+        visitor = self._check(scope, headers)
         if scope["method"] in READING and (path in OPEN or path.endswith(STREAMS)):
             # Streams have their own limit; whether we live is told however much is asked for.
             await self._api(scope, receive, answer)
@@ -114,25 +153,54 @@ class Guard:
             if scope["method"] not in READING:
                 await self._require_person(scope)
                 body = await read_body(headers, receive, most=MOST_BODY, within=BODY_WITHIN)
+                if visitor is not None:
+                    require_guard(visitor, headers, body)
+                if not _is_api(path):
+                    scope["state"]["form"] = form_of(body)
                 receive = replayed(body, receive)
             await self._api(scope, receive, answer)
         finally:
             self._busy -= 1
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
+    def _check(self, scope: Scope, headers: Headers) -> Visitor | None:
+        path, method = scope["path"], scope["method"]
         host = self._host(headers)
-        if scope["path"] not in OPEN:
-            self._sign(headers)
-        if scope["method"] in READING:
-            return
+        visitor = self._visitor(scope, headers)
+        scope.setdefault("state", {})["visitor"] = visitor
+        if visitor is not None and (problem := refused_to(visitor, method, path)):
+            raise problem
+        if method in READING:
+            return visitor
         _same_site(headers, host)
-        if headers.first(b"content-type").partition(b";")[0].strip().lower() != b"application/json":
+        kind = headers.first(b"content-type").partition(b";")[0].strip().lower()
+        if _is_api(path) and kind != JSON:
             raise Problem(
                 415,
                 "not_json",
                 "a request that changes something must be of the type application/json",
                 "send the header Content-Type: application/json, and a JSON object",
             )
+        if not _is_api(path) and kind != FORM:
+            raise Problem(
+                415, "not_a_form", "a page takes forms only", "programs use the paths of /api/v1"
+            )
+        return visitor
+
+    def _visitor(self, scope: Scope, headers: Headers) -> Visitor | None:
+        """Return who sends a request; None where nobody has to be known."""
+        path = scope["path"]
+        if path in OPEN or path.startswith(STATIC):
+            return None
+        client = scope.get("client")
+        found = self._door.visitor(headers, client[0] if client else "")
+        if found is not None and found.name:
+            # Who is known says so himself: the name that a request gives does not count.
+            name = (b"x-loopwright-actor", found.name.encode("latin-1", "replace"))
+            others = [each for each in scope["headers"] if each[0] != name[0]]
+            scope["headers"] = [*others, name]
+        if found is None and path not in UNSIGNED and not _is_welcome(scope, headers):
+            raise no_token()
+        return found
 
     async def _require_person(self, scope: Scope) -> None:
         client, server = scope.get("client"), scope.get("server")
@@ -156,19 +224,6 @@ class Guard:
             )
         return text
 
-    def _sign(self, headers: Headers) -> None:
-        given = headers.all(b"authorization")
-        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
-        if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
-            raise Problem(
-                401,
-                "token",
-                "the token is missing or wrong",
-                "send the header Authorization: Bearer TOKEN; the command that started the "
-                "server says where the token is",
-                {"www-authenticate": "Bearer"},
-            )
-
 
 class _Answer:
     """Adds the headers that every answer bears, and knows whether it has begun."""
@@ -180,8 +235,31 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
-            message["headers"] = [*message.get("headers", ()), *HEADERS]
+            message["headers"] = with_safe_headers(list(message.get("headers", ())))
         await self._send(message)
+
+
+def with_safe_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of an answer with those that every answer bears."""
+    names = dict(given)
+    page = names.get(b"content-type", b"").startswith(b"text/html")
+    stored = () if b"cache-control" in names else (NO_STORE,)
+    return [*given, *HEADERS, *(OF_PAGES if page else OF_API), *stored]
+
+
+def _is_api(path: str) -> bool:
+    return path.startswith(API_PATHS)
+
+
+def is_browser(scope: Scope) -> bool:
+    """Tell whether a page is asked for, by somebody who looks at it."""
+    asked = Headers(scope["headers"]).first(b"accept")
+    return not _is_api(scope["path"]) and b"text/html" in asked
+
+
+def _is_welcome(scope: Scope, headers: Headers) -> bool:
+    """Tell whether a program asks at the top what there is."""
+    return scope["path"] == TOP and b"text/html" not in headers.first(b"accept")
 
 
 def _same_site(headers: Headers, host: str) -> None:

@@ -19,7 +19,7 @@ PREFIX = "/api/v1"
 _WHY = {
     400: "it cannot be read",
     401: "the token, or the signature, is missing or wrong",
-    403: "a page of another site sent it, or an agent",
+    403: "a page of another site sent it, or an agent; or the role does not allow it",
     404: "it does not exist",
     405: "this path does not allow that method",
     406: "it is available in another form only",
@@ -30,11 +30,12 @@ _WHY = {
     416: "the range does not exist",
     421: "it names a host that this server does not serve",
     422: "it does not have the right form",
+    429: "too many wrong tokens",
     500: "an internal error",
     503: "busy, or the store cannot be read or written",
 }
-EVERYWHERE = (401, 405, 421, 500, 503)
-CHANGING = (*EVERYWHERE, 403, 408, 409, 413, 415, 422)
+EVERYWHERE = (401, 403, 405, 421, 429, 500, 503)
+CHANGING = (*EVERYWHERE, 408, 409, 413, 415, 422)
 
 
 def json_answer(value: Any, status: int = 200) -> Response:

@@ -13,9 +13,9 @@ from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at r
 from orchestrator.control.commands import OperatorCommand
 from orchestrator.control.requests import UnansweredError
 from orchestrator.runner.add_task import Addition
-from orchestrator.runner.server_interface import API
 from orchestrator.web import models
 from orchestrator.web import operator as people
+from orchestrator.web.actor import actor_of
 from orchestrator.web.edge.answers import CHANGING, PREFIX, json_answer, says_no
 from orchestrator.web.operator import found
 from orchestrator.wording.json_forms import record_form
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.services import ServerServices
 
-LONGEST_NAME = 80
-RESERVED = frozenset(("run", "runner", "shutdown", "population", "auto-resume"))
-"""Names under which the runner itself acts."""
 _IN_RECORD = ("agent_id", "command", "state", "record_state")
 
 Id = Annotated[str, Path(description="the agent's id")]
@@ -52,13 +49,6 @@ def router(services: ServerServices) -> APIRouter:
     _speaking(made, services.runner)
     _judging(made, services.runner)
     return made
-
-
-def actor_of(given: str) -> str:
-    """Return who asks, for the audit: one short line, never a name of the runner itself."""
-    said = " ".join("".join(char if char.isprintable() else " " for char in given).split())
-    said = said[:LONGEST_NAME].strip()
-    return API if not said or said.lower() in RESERVED else said
 
 
 def _adding(made: APIRouter, runner: RunnerPort) -> None:

@@ -1,4 +1,4 @@
-"""How the server itself does: alive, ready, its numbers, and the page at the top.
+"""How the server itself does: alive, ready, and its numbers.
 
 Must not need anything of what it tells about but the probe's tiny write.
 """
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
     from orchestrator.web.services import ServerServices
 
-WELCOME = """\
-Loopwright runs here. The API is described by /openapi.json, beginning with /api/v1/lifecycles.
-
-  curl -H "Authorization: Bearer $(cat TOKEN_FILE)" ADDRESS/api/v1/lifecycles
-
-The command that started the server says where the token is.
-"""
 _COUNTERS = (
     (names.SPAWN_COUNT, "Agent processes started"),
     (names.SPAWN_FAILURES, "Agent processes that could not be started"),
@@ -63,15 +56,6 @@ def router(services: ServerServices) -> APIRouter:
 
 def _checks(made: APIRouter, services: ServerServices) -> None:
     open_ = says_no(405, 421, 500)
-
-    @made.get(
-        "/",
-        response_class=Response,
-        responses={200: as_text("where to go next"), **open_},
-        summary="Where to go next",
-    )
-    async def top() -> Response:
-        return Response(WELCOME, media_type="text/plain")
 
     @made.get("/healthz", response_model=models.Health, responses=open_, summary="Whether it lives")
     async def alive() -> Response:

@@ -139,8 +139,10 @@ async def site(folder: Path, options: Options | None = None) -> AsyncIterator[Si
             budgets=lambda: options.budgets,
         )
         try:
-            async with ServerServices(runner, most_streams=options.most_streams) as services:
-                app = guarded(services, token=TOKEN, hosts=lambda: options.hosts)
+            async with ServerServices(
+                runner, token=TOKEN, most_streams=options.most_streams
+            ) as services:
+                app = guarded(services, hosts=lambda: options.hosts)
                 sock = bound("127.0.0.1", 0)
                 async with (
                     Server(

@@ -127,13 +127,19 @@ async def test_more_than_200_strange_hosts_origins_tokens_and_types_are_refused(
         for name, (status, values) in table.items():
             for value in values:
                 # 400 is what no request at all gets, such as one with a control character.
-                assert await hostile.send({name: value}) in {400, status}, (name, value)
+                assert await hostile.send({name: value}) in {
+                    400,
+                    status,
+                    429 if status == 401 else status,
+                }, (name, value)
         for name, status in (("host", 421), ("authorization", 401), ("content-type", 415)):
             assert await hostile.send(drop=name) == status
         for host in HOSTS:
             assert await hostile.send({"host": host}, method="GET") in {400, 421}, host
         for token in TOKENS:
-            assert await hostile.send({"authorization": token}, method="GET") in {400, 401}, token
+            assert await hostile.send({"authorization": token}, method="GET") in {400, 401, 429}, (
+                token
+            )
         assert hostile.sent > 200
         assert await hostile.added() == 0
 

@@ -1,0 +1,220 @@
+"""The frame of all pages: the environment of templates, what each page is given, and forms.
+
+A page is `page(request, "name.html", title=..., here=..., **values)`; a piece of one, for htmx or a
+stream, is `piece("parts/name.html", **values)`. Must not read records.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from orchestrator.runner.server_interface import API
+from orchestrator.terminal.text import instant, safe, span
+from orchestrator.web.actor import actor_of
+from orchestrator.web.edge.problems import Problem
+from orchestrator.web.pages.static_files import static
+from templates.renderer import HtmlPages
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from orchestrator.web.edge.visitors import Visitor
+    from orchestrator.web.services import ServerServices
+
+FOLDER = Path(__file__).parent / "html"
+AGENT = "agent-"
+
+
+class NavItem(NamedTuple):
+    """One of the main views."""
+
+    key: str
+    path: str
+    icon: str
+    name: str
+    phone: bool = True
+
+
+NAV = (
+    NavItem("board", "/", "list", "Board"),
+    NavItem("review", "/review", "review", "Review"),
+    NavItem("plan", "/plans", "plan", "Plan"),
+    NavItem("history", "/history", "history", "History"),
+    NavItem("costs", "/costs", "costs", "Costs"),
+    NavItem("hooks", "/hooks", "hooks", "Hooks", phone=False),
+)
+
+
+@cache
+def environment() -> HtmlPages:
+    """Return the templates, compiled as they are first used."""
+    return HtmlPages(
+        FOLDER,
+        {
+            "static": static,
+            "short": short,
+            "task_url": task_url,
+            "span": span,
+            "instant": instant,
+            "tokens": tokens,
+            "dollars": dollars,
+            "many": many,
+            "part": part,
+        },
+        shown,
+    )
+
+
+def page(
+    request: Request, name: str, /, *, title: str, here: str = "", status: int = 200, **values: Any
+) -> Response:
+    """Return a page; `here` is the key of its view in the bar at the top."""
+    told = {"title": title, "here": here, **frame(request), **values}
+    return HTMLResponse(environment().render(name, told), status)
+
+
+def piece(name: str, /, **values: Any) -> str:
+    """Return a piece of a page, made by the template that the page itself uses."""
+    return environment().render(name, values)
+
+
+def frame(request: Request) -> dict[str, Any]:
+    """Return what every page is given."""
+    visitor = visitor_of(request)
+    services: ServerServices | None = getattr(request.app.state, "services", None)
+    told: dict[str, Any] = {
+        "nav": NAV,
+        "visitor": visitor,
+        "csrf": visitor.guard if visitor else "",
+        "may_operate": bool(visitor and visitor.may("operator")),
+        "may_admin": bool(visitor and visitor.may("admin")),
+        "repo": "",
+        "needs_count": 0,
+        "path": request.url.path,
+        "live": "",
+        "now": 0.0,
+        "keys": request.cookies.get("keys") != "0",
+    }
+    if services is not None:
+        counts = services.counters.by_state()
+        told["repo"] = services.runner.repo.name
+        told["needs_count"] = counts["needs-you"] + counts["done"]
+        told["now"] = services.runner.now()
+    return told
+
+
+def services_of(request: Request) -> ServerServices:
+    """Return what the server works with."""
+    found: ServerServices = request.app.state.services
+    return found
+
+
+def visitor_of(request: Request) -> Visitor | None:
+    """Return who looks; None on pages that need no sign-in."""
+    found: Visitor | None = getattr(request.state, "visitor", None)
+    return found
+
+
+def actor(request: Request) -> str:
+    """Return who does something, for the audit."""
+    visitor = visitor_of(request)
+    given = visitor.name if visitor else ""
+    return actor_of(given or request.headers.get("x-loopwright-actor", "")) or API
+
+
+def form(request: Request) -> Form:
+    """Return the fields that were sent; a form without the guard never comes so far."""
+    return Form(getattr(request.state, "form", {}))
+
+
+class Form:
+    """The fields of a form."""
+
+    def __init__(self, fields: dict[str, list[str]]) -> None:
+        self._fields = fields
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return one field, without blanks around it."""
+        return self._fields.get(name, [default])[0].replace("\r\n", "\n").strip()
+
+    def all(self, name: str) -> list[str]:
+        """Return all values of a field, as of boxes that are ticked."""
+        return self._fields.get(name, [])
+
+    def lines(self, name: str) -> list[str]:
+        """Return the lines of a field that say something."""
+        return [line.strip() for line in self.text(name).splitlines() if line.strip()]
+
+
+def is_htmx(request: Request) -> bool:
+    """Tell whether a script asks, which takes a piece of the page."""
+    return request.headers.get("hx-request") == "true"
+
+
+def see(url: str) -> Response:
+    """Send the browser to a page, after a form."""
+    return RedirectResponse(url, 303)
+
+
+def short(agent_id: str) -> str:
+    """Return the id as people read it: that of the task, where the agent is named after it."""
+    return agent_id.removeprefix(AGENT)
+
+
+def task_url(agent_id: str, *more: object) -> str:
+    """Return the address of a task's page."""
+    return "/".join(["/t", *(quote(str(each), safe="") for each in (short(agent_id), *more))])
+
+
+async def agent_of(services: ServerServices, given: str) -> str:
+    """Return the agent that a short id means; 404 with the nearest one if there is none."""
+    store = services.runner.store
+    for each in (given, f"{AGENT}{given}"):
+        if await store.get(each) is not None:
+            return each
+    raise Problem(404, "unknown", f"there is no task {given!r}", "the board lists all")
+
+
+def tokens(count: float | None) -> str:
+    """Say how many tokens, shortly: `950`, `12 k`, `2.3 M`."""
+    if count is None:
+        return "not told"
+    if count < 1000:  # noqa: PLR2004  # as it is read
+        return f"{count:.0f}"
+    if count < 999_500:  # noqa: PLR2004  # as it is read
+        return f"{count / 1000:.0f} k"
+    return f"{count / 1_000_000:.1f} M"
+
+
+def dollars(amount: float | None, *, at_least: bool = False) -> str:
+    """Say what something cost; `at_least` where parts of it are not known."""
+    if amount is None:
+        return "not told"
+    text = f"${amount:,.2f}" if amount >= 0.01 or not amount else "< $0.01"  # noqa: PLR2004  # a cent
+    return f"≥ {text}" if at_least else text
+
+
+def shown(text: str) -> str:
+    """Return text with what cannot be seen shown escaped; every value goes through it."""
+    return safe(text, lines=True)
+
+
+def many(count: int, one: str, more: str = "") -> str:
+    """Say how many of a thing there are: `1 task`, `3 tasks`."""
+    return f"{count} {one}" if count == 1 else f"{count} {more or one + 's'}"
+
+
+def part(value: float, whole: float) -> float:
+    """Return the share in percent, within 0 and 100."""
+    return max(0.0, min(100.0, 100 * value / whole)) if whole else 0.0
+
+
+def user_name() -> str:
+    """Return the name of who runs this server, as a first proposal at sign-in."""
+    return os.environ.get("USER", "") or os.environ.get("LOGNAME", "")
