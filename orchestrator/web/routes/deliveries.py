@@ -13,11 +13,12 @@ from lifecycle.machine.runner_orders import DeliveriesOrder
 from lifecycle.mask_values import masked
 from orchestrator.control.webhooks import put_back
 from orchestrator.web import models
+from orchestrator.web.actor import actor_of
 from orchestrator.web.edge.answers import CHANGING, EVERYWHERE, PREFIX, json_answer, says_no
 from orchestrator.web.edge.problems import unknown
 from orchestrator.web.reading import deliveries as reading
 from orchestrator.web.reading.deliveries import DeliveryFilter, WebhooksForm, WholeDeliveryForm
-from orchestrator.web.routes.lifecycle_actions import Actor, actor_of
+from orchestrator.web.routes.lifecycle_actions import Actor
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
