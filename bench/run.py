@@ -21,7 +21,7 @@ from bench.measure import Row, row_of, table  # noqa: E402  # found only now
 SCRIPTS = (
     "attempts", "peer", "breakpoints", "snapshot", "verdicts", "storm", "parked", "listing",
     "recovery", "start", "watchdog", "instances", "sandboxes", "population", "hooks", "outside",
-    "api", "agents", "masking", "finished",
+    "api", "agents", "masking", "finished", "pages",
 )  # fmt: skip
 
 PATIENCE_S = 900.0

@@ -18,7 +18,7 @@ from orchestrator.web.edge.answers import CHANGING, EVERYWHERE, PREFIX, json_ans
 from orchestrator.web.edge.problems import unknown
 from orchestrator.web.reading import deliveries as reading
 from orchestrator.web.reading.deliveries import DeliveryFilter, WebhooksForm, WholeDeliveryForm
-from orchestrator.web.routes.lifecycle_actions import Actor
+from orchestrator.web.routes.lifecycle_actions import Actor  # noqa: TC001  # FastAPI reads it at run time
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:

@@ -94,12 +94,16 @@ class Scene:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
             )
-        found = wait_until(
-            lambda: _ADDRESS.search(said.read_text()),
-            lambda: f"the server tells its address: {said.read_text()}",
-        )
-        self.port = int(found[1])
-        wait_until(self._answers, "the server answers")
+        try:
+            found = wait_until(
+                lambda: _ADDRESS.search(said.read_text()),
+                lambda: f"the server tells its address: {said.read_text()}",
+            )
+            self.port = int(found[1])
+            wait_until(self._answers, "the server answers")
+        except BaseException:
+            self.end()
+            raise
 
     def _answers(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):

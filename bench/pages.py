@@ -1,0 +1,108 @@
+"""What pages take: the board of 500 open of 10,000 lifecycles, and all scripts and styles."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orchestrator.web.pages
+from bench.finished import HEAD, finish
+from bench.measure import Options, Row, best, limited, part, script
+from bench.served import served
+from bench.world import world
+from lifecycle.machine.states import (
+    About,
+    Accepted,
+    AwaitingHuman,
+    BackingOff,
+    Blocked,
+    Completed,
+    Reason,
+    Rejected,
+    Signal,
+    State,
+    Tally,
+)
+from lifecycle.paths import Paths
+
+if TYPE_CHECKING:
+    from bench.served import Served
+
+OPEN, ALL = 500, 10_000
+FAR = 4e9
+"""An instant that does not come."""
+KIB = 1024
+
+
+def work_of(number: int) -> State:
+    """Return a state: of one in twenty an open one that holds no process."""
+    tally = Tally(attempt=3, spawn_count=3, retry_count=1)
+    if number % (ALL // OPEN):
+        if number % 4 == 1:
+            return Rejected(tally=tally, reason=Reason.MAX_RETRIES, text="3 of 3 retries are used")
+        return Accepted(tally=tally, commit=HEAD, summary="It works.", changed_files=("a.py",))
+    word = Signal(type="blocked", reason="no key", blocked_on=("a key",))
+    match number // (ALL // OPEN) % 4:
+        case 0:
+            return Completed(
+                tally=tally, summary="It works.", head=HEAD, passed=("pytest -q",),
+                changed_files=("a.py", "tests/test_a.py"), flagged=("tests/test_a.py",),
+            )  # fmt: skip
+        case 1:
+            return AwaitingHuman(
+                tally=tally, about=About.QUESTION, text="Blue or green?", since=1.8e9
+            )
+        case 2:
+            return BackingOff(tally=tally, until=FAR, why="limit", fixed=True)
+        case _:
+            return Blocked(tally=tally, since=1.8e9, until=FAR, word=word)
+
+
+def board(server: Served, options: Options) -> Row:
+    """Measure the page that everybody begins with."""
+    text = server.get("/")
+    packed = len(gzip.compress(text, 6))
+    server.get("/")
+    times = [server.took("/") for _ in range(40 if options.quick else 200)]
+    p95 = part(times, 0.95)
+    return limited(
+        what=f"board, {OPEN} open of {ALL:,} lifecycles, p95",
+        ours=f"{p95 * 1000:.1f} ms; {len(text) / KIB:.0f} KiB, {packed / KIB:.1f} KiB gzipped",
+        value=max(p95 / 0.05, packed / (60 * KIB)),
+        at_most=1.0,
+        reach="<= 50 ms, <= 60 KiB gzipped",
+        samples=len(times),
+    )
+
+
+def static_files() -> Row:
+    """Measure all scripts and styles, as they would be sent."""
+    folder = Path(orchestrator.web.pages.__path__[0], "static")
+    files = [each for each in folder.iterdir() if each.suffix in (".js", ".css")]
+    packed = sum(len(gzip.compress(each.read_bytes(), 6)) for each in files)
+    return limited(
+        what=f"all {len(files)} scripts and style sheets",
+        ours=f"{packed / KIB:.1f} KiB gzipped",
+        value=packed / KIB,
+        at_most=60,
+        reach="<= 60 KiB gzipped",
+        samples=len(files),
+    )
+
+
+async def measure(options: Options) -> list[Row]:
+    """Measure the board on a real server, and count the bytes of what comes with it."""
+    with world() as made:
+        repo = made.repository(10)
+        await finish(Paths.of(repo).database, ALL, work_of)
+        with served(repo) as server:
+
+            async def attempt() -> Row:
+                return board(server, options)
+
+            return [await best(attempt), static_files()]
+
+
+if __name__ == "__main__":
+    script(measure)

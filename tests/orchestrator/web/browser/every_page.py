@@ -1,0 +1,9 @@
+"""The pages that every check of looks, access and safety is run on. New pages are added here."""
+
+from __future__ import annotations
+
+BOARD = ("/",)
+PAGES = (*BOARD,)
+OPEN = ("/login",)
+"""Pages that are seen before one is signed in."""
+EVERY = (*OPEN, *PAGES)
