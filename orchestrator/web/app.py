@@ -34,7 +34,14 @@ from orchestrator.web.edge.problems import (
 from orchestrator.web.openapi import document
 from orchestrator.web.pages import board, sign_in, static_files
 from orchestrator.web.pages.refusals import ProblemPages
-from orchestrator.web.routes import deliveries, lifecycle_actions, lifecycles, overview, system
+from orchestrator.web.routes import (
+    deliveries,
+    lifecycle_actions,
+    lifecycles,
+    logs,
+    overview,
+    system,
+)
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -45,7 +52,7 @@ if TYPE_CHECKING:
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.services import ServerServices
 
-ROUTES = (system, lifecycles, lifecycle_actions, overview, deliveries)
+ROUTES = (system, lifecycles, lifecycle_actions, logs, overview, deliveries)
 """The modules of the API; each has a `router`."""
 PAGES = (static_files, sign_in, board)
 """Those of the pages, alike."""

@@ -93,6 +93,19 @@ class ReadableOutput:
         told = self._told(self._cutter.end())
         return told + ("\n" if self._open else "")
 
+    def pieces(self, line: bytes) -> list[tuple[Event, str]]:
+        """Return what one whole line reports, each with its words; not joined to other text."""
+        found = list[tuple[Event, str]]()
+        for event in self._parser.feed(line):
+            if isinstance(event, Text):
+                self._silent = False
+                found.append((event, event.text))
+            elif isinstance(event, Finished):
+                found.append((Text(""), self._close(event).strip("\n")))
+            else:
+                found.append((event, self._words(event)))
+        return [(event, words) for event, words in found if words]
+
     def _told(self, lines: list[bytes]) -> str:
         return "".join(self._one(event) for line in lines for event in self._parser.feed(line))
 

@@ -1,0 +1,81 @@
+"""Windows of logs: a few lines in words from any place on, searched, or as they come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Header, Path, Query
+
+from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.live.streams import ALIVE, event, is_number
+from orchestrator.web.operator import found
+from orchestrator.web.reading.attempt_logs import following, log_window
+from orchestrator.web.reading.log_window import LIMIT, MOST, Asked, LogWindowForm
+from orchestrator.wording.json_schemas import model_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from starlette.responses import Response
+
+    from orchestrator.web.reading.log_window import LogWindowForm as Window
+    from orchestrator.web.services import ServerServices
+
+_LARGEST = 2**53 - 1
+Place = Annotated[int | None, Query(ge=0, le=_LARGEST)]
+
+
+def router(services: ServerServices) -> APIRouter:
+    """Return the endpoints."""
+    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 404, 422))
+    runner = services.runner
+
+    @made.get(
+        "/lifecycles/{agent_id}/attempts/{attempt}/log/window",
+        response_model=model_of(LogWindowForm),
+        responses={
+            200: {
+                "description": "lines in words, the last ones if no place is given; with Accept: "
+                "text/event-stream a window for each piece that is added, numbered by its `after`, "
+                "then `end`",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
+        },
+        summary="A part of what the agent of an attempt printed, in words",
+    )
+    async def log_part(  # noqa: PLR0913, PLR0917  # one for each wish
+        agent_id: Annotated[str, Path(description="the agent's id")],
+        attempt: Annotated[int, Path(ge=0, le=1_000_000_000)],
+        before: Annotated[Place, Query(description="only lines above this byte")] = None,
+        after: Annotated[Place, Query(description="only lines from this byte on")] = None,
+        at: Annotated[Place, Query(description="from the line on that holds this byte")] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = LIMIT,
+        errors: Annotated[bool, Query(description="only what went wrong")] = False,  # noqa: FBT002  # a wish in an address
+        q: Annotated[
+            str,
+            Query(
+                max_length=200,
+                description="the next line that holds this text: below `after`, else above "
+                "`before` or the end",
+            ),
+        ] = "",
+        accept: Annotated[str, Header(include_in_schema=False)] = "",
+        last_event_id: Annotated[str, Header(max_length=100)] = "",
+    ) -> Response:
+        """However large the log is, a bounded part is looked through; the answer says where on."""
+        record = await found(runner, agent_id)
+        if "text/event-stream" in accept:
+            seen = int(last_event_id) if is_number(last_event_id) else after or 0
+            windows = following(runner, services.hub, record, attempt, seen)
+            return services.stream(_events(windows))
+        asked = Asked(before=before, after=after, at=at, limit=limit, errors=errors, q=q)
+        return json_answer(await log_window(runner, record, attempt, asked))
+
+    return made
+
+
+async def _events(windows: AsyncGenerator[Window | None]) -> AsyncGenerator[bytes]:
+    yield ALIVE
+    async for window in windows:
+        yield ALIVE if window is None else event(str(window["after"]), window)
+    yield event("", {}, name="end")
