@@ -21,6 +21,8 @@ class Paths:
     root: Path
     database: Path
     """The canonical records."""
+    search: Path
+    """What of the records can be searched; made of them, and again when it is removed."""
     ci: Path
     """What the local CI provider keeps."""
     templates: Path
@@ -39,6 +41,7 @@ class Paths:
         return cls(
             root=root,
             database=root / "state.db",
+            search=root / "search.db",
             ci=root / "ci",
             templates=root / "templates",
             programs=root / "bin",

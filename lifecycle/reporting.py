@@ -53,6 +53,7 @@ LEVELS: dict[str, str] = {
             "observer_failed",
             "retention_failed",
             "runner_order_failed",
+            "search_failed",
             "settings_proposed",
             "settings_record_failed",
             "spawn_rejected",

@@ -57,12 +57,13 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
     created_before: float | None = None,
     current: bool = False,
     before: int | None = None,
+    cursors: Sequence[int] | None = None,
     limit: int = 1000,
 ) -> list[dict[str, Any]]:
     """Return lifecycles as plain values, newest first; `work` and `facts` as stored, decoded.
 
     With `current` without earlier lifecycles of agents that have another now. `before` is the
-    cursor of the last row that was seen already.
+    cursor of the last row that was seen already; `cursors` are those of the rows that are wanted.
 
     `damaged` says what is wrong with a record that cannot be read, else it is empty. Only
     obvious damage is found: the store itself may refuse more.
@@ -82,6 +83,9 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
             values.append(instant)
     if current:
         conditions.append("instr(agent_id, '@') = 0")
+    if cursors is not None:
+        conditions.append(f"cursor IN ({', '.join('?' * len(cursors))})")
+        values.extend(cursors)
     if states:
         # Not by its index: the rows would have to be sorted, and each be read for that.
         conditions.append(f"+coarse IN ({', '.join('?' * len(states))})")

@@ -13,13 +13,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def open_reader(path: Path, *, patience: float = 1.0) -> sqlite3.Connection:
-    """Return a connection that cannot write; waits so many seconds for a lock."""
+def open_reader(
+    path: Path, *, patience: float = 1.0, any_thread: bool = False
+) -> sqlite3.Connection:
+    """Return a connection that cannot write; waits so many seconds for a lock.
+
+    With `any_thread` several may use it, one at a time.
+    """
     name = os.fsencode(path.absolute())
     for byte in b"%?#":
         name = name.replace(bytes((byte,)), b"%%%02x" % byte)
     uri = b"file:" + name + b"?mode=ro"
-    return sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
+    return sqlite3.connect(
+        uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=not any_thread
+    )
 
 
 def is_read_only(path: Path) -> bool:

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from ci.errors import CIError
 from lifecycle.errors import LifecycleError, PlanError, StoreError, UnknownLifecycleError
 from lifecycle.store.damaged_records import RecordDamagedError
+from lifecycle.store.search.index import SearchError
 from orchestrator.control.people_only import peer_of, refusal
 from orchestrator.errors import OrchestratorError
 from orchestrator.version import __version__
@@ -36,6 +37,7 @@ from orchestrator.web.pages import board, sign_in, static_files
 from orchestrator.web.pages.refusals import ProblemPages
 from orchestrator.web.routes import (
     deliveries,
+    history,
     lifecycle_actions,
     lifecycles,
     logs,
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.services import ServerServices
 
-ROUTES = (system, lifecycles, lifecycle_actions, logs, overview, deliveries)
+ROUTES = (system, lifecycles, lifecycle_actions, logs, overview, deliveries, history)
 """The modules of the API; each has a `router`."""
 PAGES = (static_files, sign_in, board)
 """Those of the pages, alike."""
@@ -161,6 +163,8 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911  # one line per ki
             return unknown(str(error), "GET /api/v1/lifecycles lists all")
         case RecordDamagedError():
             return Problem(503, "store", str(error), "`loopwright doctor` says how to repair it")
+        case SearchError():
+            return Problem(503, "search", str(error), "the records are whole; look at the lists")
         case StoreError():
             return store_failed("the records cannot be read or written at present")
         case PlanError():

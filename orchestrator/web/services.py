@@ -18,6 +18,7 @@ from orchestrator.web.edge.visitors import Door
 from orchestrator.web.edge.webhooks import Hooks
 from orchestrator.web.live.counters import LifecycleCounters
 from orchestrator.web.live.hub import StreamHub
+from orchestrator.web.live.search_keeper import SearchKeeper
 from orchestrator.web.live.store_probe import StoreProbe
 from orchestrator.web.live.streams import Stream, Streams
 
@@ -52,6 +53,7 @@ class ServerServices:
         )
         self.counters = LifecycleCounters(runner.engine, self.spawner.metrics)
         self.probe = StoreProbe(runner.store)
+        self.search = SearchKeeper(runner)
         self.hooks = Hooks(runner.receiver, report=runner.report)
         self.turned_away: Counter[str] = Counter()
         """Requests that the guard refused, by why."""
@@ -64,6 +66,7 @@ class ServerServices:
         await self._learn_spent()
         self.runner.engine.shared.observers.append(self.hub.news)
         await self.counters.begin()
+        self.search.begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -74,6 +77,7 @@ class ServerServices:
         observers = self.runner.engine.shared.observers
         if self.hub.news in observers:
             observers.remove(self.hub.news)
+        await self.search.aclose()
         await self.probe.aclose()
         await self.spawner.aclose()
 

@@ -13,6 +13,7 @@ import sqlite3
 from dataclasses import fields
 from functools import partial
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lifecycle.audit import BEGINNING, Act, AuditCheck, AuditEntry, AuditHead, break_noted, seal
@@ -23,7 +24,7 @@ from lifecycle.store.rows.audit import refused_row
 from lifecycle.store.sqlite import file as sqlite_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lifecycle.audit import AuditVerdict
@@ -264,6 +265,29 @@ class TrailReader:
         """Return the last entries, in order."""
         with self._opened() as connection:
             return _page(connection, 0, limit, newest=True)
+
+    def page(
+        self,
+        limit: int,
+        *,
+        before: int | None = None,
+        only: Mapping[str, str] = MappingProxyType({}),
+    ) -> tuple[AuditEntry, ...]:
+        """Return entries before a number, the newest first: only those with these values."""
+        tests = [
+            f"{name} = ?" for name in ("actor", "action", "subject", "outcome") if only.get(name)
+        ]
+        values: list[Any] = [only[test.partition(" ")[0]] for test in tests]
+        if before is not None:
+            tests.append("seq < ?")
+            values.append(before)
+        where = f"WHERE {' AND '.join(tests)} " if tests else ""
+        with self._opened() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM audit {where}ORDER BY seq DESC LIMIT ?",  # noqa: S608  # our own names
+                (*values, limit),
+            )
+            return tuple(AuditEntry(**_named(row)) for row in rows)
 
     def verify(self) -> AuditVerdict:
         """Check the whole trail against itself and the note beside it."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.paths import Paths
 from lifecycle.store.sqlite.audit_trail import TrailReader
+from orchestrator.control.audit import verdict_form
 from orchestrator.terminal.options import CommandLineParser, find_repo, positive
 from orchestrator.terminal.text import instant, now, one_line, say, table, to_json
 
@@ -53,16 +54,7 @@ def run(name: str, args: list[str]) -> int:
 def _verified(verdict: AuditVerdict, database: Path, *, as_json: bool) -> int:
     head = verdict.head
     if as_json:
-        say(
-            to_json(
-                {
-                    "whole": verdict.whole,
-                    "entries": verdict.count,
-                    "head": None if head is None else {"seq": head.seq, "hash": head.hash},
-                    "findings": [{"seq": each.seq, "text": each.text} for each in verdict.findings],
-                }
-            )
-        )
+        say(to_json(verdict_form(verdict)))
     elif verdict.whole:
         newest = f", the newest {head.seq} {head.hash}" if head is not None else ""
         say(f"whole: {verdict.count} entries{newest}")
