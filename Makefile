@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
 
-.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash soak growth night steady docs lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash soak growth night steady docs pictures lock wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ docs: $(STAMP) ## write the generated parts of docs/ and the READMEs
 	$(BIN)/python docs/outcome_table.py
 	$(BIN)/python docs/room_tables.py
 	$(BIN)/python docs/house_drawing.py
+
+pictures: $(STAMP) ## take the pictures of the pages for docs/images (needs Chromium)
+	$(BIN)/python -m tests.orchestrator.web.browser.pictures
 
 lock: ## update the lock files to newer versions (needs uv)
 	uv lock --upgrade

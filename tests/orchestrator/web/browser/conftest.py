@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.orchestrator.web.browser.chromium import chromium
+from tests.orchestrator.web.browser.hostile import hostile_night
 from tests.orchestrator.web.browser.scene import november_night
 
 if TYPE_CHECKING:
@@ -44,4 +45,12 @@ def night(tmp_path_factory: pytest.TempPathFactory, clean_home: object) -> Itera
     """Return the morning after a whole night; tests must only look at it."""
     del clean_home
     with november_night(tmp_path_factory.mktemp("night")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory, clean_home: object) -> Iterator[Scene]:
+    """Return a repository in which everything that is shown is an attack; only to look at."""
+    del clean_home
+    with hostile_night(tmp_path_factory.mktemp("hostile")) as found:
         yield found

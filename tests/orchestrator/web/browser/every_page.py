@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-BOARD = ("/",)
-PAGES = (*BOARD,)
+PAGES = ("/",)
+"""Of the night of the plan november."""
 OPEN = ("/login",)
 """Pages that are seen before one is signed in."""
 EVERY = (*OPEN, *PAGES)
+HOSTILE = ("/",)
+"""Of the repository in which everything is an attack."""
