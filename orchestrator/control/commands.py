@@ -87,6 +87,8 @@ class OperatorCommand:
                 return on.Unblocked(at=at, by=by, why=why, note=text)
             case "answer":
                 return on.Answered(at=at, by=by, text=text)
+            case "approve":
+                return on.SummaryApproved(at=at, by=by, why=why)
             case "accept":
                 return on.AcceptRequested(
                     at=at, by=by, why=why, along=self.along, verify=self.verify

@@ -196,7 +196,7 @@ def _moved(effect: CommandEffect) -> OperatorOutcome:
     if not effect.changed:
         return effect.outcome(f"its loop is started again by the live runner ({effect.who})")
     done = {"resume": "resumed", "guide": "noted for the next attempt", "unblock": "unblocked",
-            "answer": "answered"}[verb]  # fmt: skip
+            "answer": "answered", "approve": "its summary is approved"}[verb]  # fmt: skip
     if verb == "guide" and isinstance(effect.before.work, Completed):
         done = "sent back to a fresh attempt with your words"
     if isinstance(work, Suspended):

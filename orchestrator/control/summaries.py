@@ -7,8 +7,11 @@ text. Must not decide when an attempt starts.
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from communication.mailbox import Mailbox
 from lifecycle.base_commits import is_done
@@ -29,16 +32,31 @@ from templates.renderer import Renderer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lifecycle.audit import Audit
+    from lifecycle.context.snapshot import ContextSnapshot
     from lifecycle.record import AgentLifecycle
     from lifecycle.settings import Settings
     from lifecycle.store.sqlite.store import SqliteStore
     from lifecycle.working_copy import LocalCopy
-    from orchestrator.wording.json_forms import SummaryForm
+    from orchestrator.wording.json_forms import EditForm, SectionForm, SummaryForm
     from runtime.masking.masker import Masker
+
+
+EDIT = "summary edit"
+"""What the audit calls a person's change of a summary."""
+_HEADING = re.compile(r"^(#{1,2}) +(.+)$", re.MULTILINE)
+_OPENS = re.compile(r"^<<<(?:data|text) ", re.MULTILINE)
+_CLOSES = re.compile(r"^>>>(?:data|text) ", re.MULTILINE)
+_SEARCHED = 5000
+"""Newest entries of the audit that are searched for edits."""
 
 
 class SummaryError(OrchestratorError):
     """There is no such summary, or it cannot be changed."""
+
+
+class SummaryMovedError(SummaryError):
+    """The summary is not the one any more that its editor had before him."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +70,11 @@ class ShownSummary:
     edited: bool
     """It contains, or will contain, a person's text."""
 
+    @property
+    def version(self) -> str:
+        """Tells this text from another; the markers of quotes, which differ each time, apart."""
+        return hashlib.sha256(unmarked(self.text).encode(errors="replace")).hexdigest()[:16]
+
     def form(self, agent_id: str) -> SummaryForm:
         """Return it as `--json` and the API give it."""
         return {
@@ -60,6 +83,10 @@ class ShownSummary:
             "path": str(self.path) if self.path is not None else None,
             "edited": self.edited,
             "text": self.text,
+            "version": self.version,
+            "bytes": _size(self.text),
+            "most_bytes": MAX_SUMMARY_BYTES,
+            "sections": sections(self.text),
         }
 
 
@@ -96,7 +123,7 @@ class Summaries:
     async def show(self, attempt: int | None, *, at: float) -> ShownSummary:
         """Return the summary of an attempt; by default the next one's, or the present one's."""
         there, agent_id = self.written(), self._record.agent_id
-        waits = self._waits()
+        waits = self.waits
         if attempt is None:
             attempt = self.next_attempt if waits else max(there, default=None)
         if waits and attempt is not None and attempt == self.next_attempt:
@@ -114,20 +141,111 @@ class Summaries:
         edited = self._paths.edited(agent_id, attempt).exists()
         return ShownSummary(attempt=attempt, text=text, path=path, edited=edited)
 
-    def compare(self, shown: ShownSummary) -> tuple[int | None, str]:
-        """Return the number of the summary before, and what is different since then."""
+    def compare(self, shown: ShownSummary, against: int | None = None) -> tuple[int | None, str]:
+        """Return the number of an earlier summary, and what is different since then.
+
+        Compared is with the one right before it, unless another is named.
+        """
         earlier = [attempt for attempt in self.written() if attempt < shown.attempt]
+        if against is not None and against not in earlier:
+            raise SummaryError(f"there is no summary of attempt {against} before this one")
         if not earlier:
             return None, ""
-        before = self._paths.summary(self._record.agent_id, earlier[-1])
+        number = earlier[-1] if against is None else against
+        before = self._paths.summary(self._record.agent_id, number)
         lines = difflib.unified_diff(
             unmarked(before.read_text("utf-8", errors="replace")).splitlines(),
             unmarked(shown.text).splitlines(),
-            f"attempt {earlier[-1]}",
+            f"attempt {number}",
             f"attempt {shown.attempt}",
             lineterm="",
         )
-        return earlier[-1], "\n".join(lines)
+        return number, "\n".join(lines)
+
+    async def snapshot(self, attempt: int, *, at: float) -> dict[str, Any]:
+        """Return the facts that a summary is made of."""
+        if self._is_next(attempt):
+            return (await self._captured(attempt, at)).model_dump(mode="json")
+        found = self._read(self._paths.snapshot(self._record.agent_id, attempt))
+        told = json.loads(found) if found else None
+        if not isinstance(told, dict):
+            raise SummaryError(f"no facts of attempt {attempt} are kept")
+        return told
+
+    async def prompt(self, attempt: int, *, at: float) -> str:
+        """Return all that an attempt reads on its standard input, or would read now."""
+        if self._is_next(attempt):
+            snapshot = await self._captured(attempt, at)
+            agent = self._record.agent_id
+            summary = self._paths.summary(agent, attempt)
+            root = worktrees_dir(self._repo, self._settings.worktrees_dir)
+            comm = root / agent / COMM_FILE
+            builder = self._builder()
+            return builder.prompt(snapshot, comm_file=str(comm), summary_file=str(summary))
+        found = self._read(self._paths.prompt(self._record.agent_id, attempt))
+        if found is None:
+            raise SummaryError(f"no prompt of attempt {attempt} is kept")
+        return found
+
+    async def replace(
+        self, text: str, audit: Audit, *, by: str, at: float, version: str | None = None
+    ) -> Path | None:
+        """Keep a person's text for the next attempt, and record who wrote it.
+
+        With a version, only if the text is still the one that has it. An empty text takes back
+        what a person wrote.
+        """
+        if version is not None:
+            present = (await self.to_come(at=at)).version
+            if version != present:
+                raise SummaryMovedError(
+                    "the summary changed meanwhile; look at it as it is now, and edit that"
+                )
+        path = self.edit(text)
+        told = self._masker.mask(text)
+        details = {"attempt": self.next_attempt, "bytes": _size(told), "text": told}
+        outcome = "done" if path else "taken back"
+        await audit.record(EDIT, by, self._record.agent_id, outcome, details=details)
+        return path
+
+    async def edits(self) -> list[EditForm]:
+        """Return who wrote what for this lifecycle's attempts, the oldest first."""
+        entries = await self._store.trail.entries(limit=_SEARCHED, newest=True)
+        agent, since = self._record.agent_id, self._record.created_at
+        found = [
+            (each, json.loads(each.details))
+            for each in entries
+            if each.action == EDIT and each.subject == agent and each.outcome != "refused"
+            if each.at >= since
+        ]
+        return [
+            {
+                "at": each.at,
+                "by": each.actor,
+                "attempt": int(told.get("attempt") or 0),
+                "bytes": int(told.get("bytes") or 0),
+                "text": str(told.get("text") or ""),
+            }
+            for each, told in found
+        ]
+
+    def _is_next(self, attempt: int) -> bool:
+        return self.waits and attempt == self.next_attempt
+
+    def _read(self, path: Path) -> str | None:
+        try:
+            return path.read_text("utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+
+    async def to_come(self, *, at: float) -> ShownSummary:
+        """Return the next attempt's summary, which may be only a person's text as yet."""
+        if self.waits or self.next_attempt is None:
+            return await self.show(self.next_attempt, at=at)
+        path = self._edited()
+        text = self._read(path)
+        attempt = self.next_attempt
+        return ShownSummary(attempt=attempt, text=text or "", path=None, edited=text is not None)
 
     async def to_edit(self, *, at: float) -> str:
         """Return what a person begins to edit."""
@@ -143,7 +261,7 @@ class Summaries:
             path.unlink(missing_ok=True)
             return None
         text = self._masker.mask(text)
-        size = len(text.encode(errors="replace"))
+        size = _size(text)
         if size > MAX_SUMMARY_BYTES:
             raise SummaryError(
                 f"the text has {size} bytes, and a summary at most {MAX_SUMMARY_BYTES}; shorten it"
@@ -163,25 +281,32 @@ class Summaries:
             )
         return self._paths.edited(self._record.agent_id, attempt)
 
-    def _waits(self) -> bool:
+    @property
+    def waits(self) -> bool:
+        """Whether the next attempt has not begun, so that its summary can be seen."""
         state = self._record.work
         return self.next_attempt is not None and not isinstance(state, (*ACTIVE, Completed))
 
     async def _render(self, attempt: int, at: float) -> str:
+        return self._builder().render(await self._captured(attempt, at))
+
+    def _builder(self) -> ContextBuilder:
+        return ContextBuilder(Renderer(self._paths.templates, mask=self._masker.mask))
+
+    async def _captured(self, attempt: int, at: float) -> ContextSnapshot:
         local = await load(self._store, self._record)
         mailbox = await self._look(local)
         edited = self._paths.edited(self._record.agent_id, attempt)
-        builder = ContextBuilder(Renderer(self._paths.templates, mask=self._masker.mask))
         snapshot = snapshot_of(
             local,
-            builder=builder,
+            builder=self._builder(),
             settings=self._settings,
             at=at,
             completed=await self._completed(),
             mail=mailbox.load() if mailbox is not None else None,
             person_summary=edited.read_text("utf-8") if edited.exists() else None,
         )
-        return builder.render(masked(snapshot, self._masker))
+        return masked(snapshot, self._masker)
 
     async def _look(self, local: LocalCopy) -> Mailbox | None:
         """Read from the workspace what the runner would read; without one there is nothing yet."""
@@ -199,3 +324,28 @@ class Summaries:
             async for record in self._store.every()
             if record.task_id and is_done(record.work)
         }
+
+
+def sections(text: str) -> list[SectionForm]:
+    """Return the parts of a summary under their headings, with the bytes of each, in order."""
+    cuts = [found for found in _HEADING.finditer(text) if not _is_quoted(text, found.start())]
+    starts = [found.start() for found in cuts]
+    names = [found[2].strip() for found in cuts]
+    if not starts or starts[0] > 0:
+        starts, names = [0, *starts], ["Beginning", *names]
+    ends = [*starts[1:], len(text)]
+    return [
+        {"name": name, "bytes": _size(text[start:end])}
+        for name, start, end in zip(names, starts, ends, strict=True)
+        if end > start
+    ]
+
+
+def _is_quoted(text: str, place: int) -> bool:
+    """Tell whether a place is between the lines of a fence."""
+    before = text[:place]
+    return len(_OPENS.findall(before)) > len(_CLOSES.findall(before))
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))

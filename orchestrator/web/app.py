@@ -42,6 +42,7 @@ from orchestrator.web.routes import (
     lifecycles,
     logs,
     overview,
+    summaries,
     system,
 )
 from runtime.errors import RuntimeFault
@@ -54,10 +55,21 @@ if TYPE_CHECKING:
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.services import ServerServices
 
-ROUTES = (system, lifecycles, lifecycle_actions, logs, overview, deliveries, history)
+ROUTES = (
+    system,
+    lifecycles,
+    lifecycle_actions,
+    logs,
+    overview,
+    deliveries,
+    history,
+    summaries,
+)
 """The modules of the API; each has a `router`."""
 PAGES = (static_files, sign_in, board)
 """Those of the pages, alike."""
+_ORDERS = {"lifecycles": "add", "summaries": "summary edit"}
+"""What an order is called that its path does not name."""
 OURS = (LifecycleError, OrchestratorError, RuntimeFault, CIError, RequestValidationError)
 
 
@@ -79,7 +91,7 @@ def guarded(services: ServerServices, *, hosts: Callable[[], Collection[str]]) -
 
 async def _insider(runner: RunnerPort, order: str, client_port: int, server_port: int) -> str:
     """Return why an order from inside an attempt or a gate is refused; empty if it is not."""
-    order = "add" if order == "lifecycles" else order
+    order = _ORDERS.get(order, order)
     whose = await asyncio.to_thread(peer_of, runner.repo, client_port, server_port)
     if not whose:
         return ""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lifecycle.machine.states import ALL
 from lifecycle.state_words import RECORD_STATES, meant, spelled
-from orchestrator.wording.json_forms import EntryForm, RecordForm  # noqa: TC001  # hints are read at run time
+from orchestrator.wording.json_forms import EditForm, EntryForm, RecordForm  # noqa: TC001  # hints are read at run time
 from orchestrator.wording.lifecycle_row import LifecycleRow  # noqa: TC001  # as above
 
 StateWord = StrEnum("StateWord", {spelled(word): spelled(word) for word in RECORD_STATES})  # type: ignore[misc]  # made of the one table of words
@@ -26,6 +26,7 @@ _SOMETHING = r"^[^\x00]*[^\s\x00][^\x00]*$"
 _ONE_LINE = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
 Words = Annotated[str, Field(min_length=1, max_length=100_000, pattern=_SOMETHING)]
 Line = Annotated[str, Field(min_length=1, max_length=4096, pattern=_ONE_LINE)]
+Version = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 Wait = Annotated[
     float,
     Field(
@@ -73,6 +74,21 @@ class Pause(Reasoned):
         None, description="continue by itself after so many turns of the runner"
     )
     now: bool = Field(False, description="also freeze the agent's processes")  # noqa: FBT003  # a default
+
+
+class Approval(Reasoned):
+    """Which summary is approved."""
+
+    version: Version | None = Field(None, description="only if it is still this one")
+
+
+class Replacement(_Asked):
+    """A person's text in the place of a summary; an empty one takes back what was written."""
+
+    text: Text
+    version: Version | None = Field(
+        None, description="only if the summary is still this one; or the header If-Match"
+    )
 
 
 class Saying(Nothing):
@@ -144,6 +160,12 @@ class SummariesForm(TypedDict):
     items: list[int]
     next_attempt: int | None
     """the attempt whose summary can still change"""
+    waits: bool
+    """whether that attempt has not begun, so that its summary can be seen"""
+    held: bool
+    """whether it waits for approval of its summary"""
+    edits: list[EditForm]
+    """what people wrote in the place of summaries, the oldest first"""
 
 
 class UseForm(TypedDict):

@@ -95,6 +95,13 @@ class WholeForm(TypedDict):
     """the ids of this agent's earlier lifecycles, the newest first"""
 
 
+class SectionForm(TypedDict):
+    """A part of a summary under its heading."""
+
+    name: str
+    bytes: int
+
+
 class SummaryForm(TypedDict):
     """What an attempt was told, or what the next one will be."""
 
@@ -103,6 +110,23 @@ class SummaryForm(TypedDict):
     path: str | None
     edited: bool
     text: str
+    version: str
+    """tells this text from another"""
+    bytes: int
+    most_bytes: int
+    """a summary has no more"""
+    sections: list[SectionForm]
+
+
+class EditForm(TypedDict):
+    """What a person wrote in the place of a summary."""
+
+    at: float
+    by: str
+    attempt: int
+    bytes: int
+    text: str
+    """empty: what was written before was taken back"""
 
 
 def record_form(record: AgentLifecycle, *, runs: bool) -> RecordForm:

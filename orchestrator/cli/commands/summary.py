@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lifecycle.audit import Audit
 from lifecycle.machine import events as on
 from lifecycle.machine.states import About, AwaitingHuman, Suspended
 from orchestrator.config.known_secrets import masker_of
@@ -126,7 +127,8 @@ async def _replace(repo: Path, options: Namespace) -> str:
         text = _given(options.file) if options.file is not None else _edited(before)
         if text == before:
             return "Nothing was changed."
-        path = summaries.edit(text)
+        audit = Audit(store.trail, now=now, masker=masker_of(os.environ))
+        path = await summaries.replace(text, audit, by=user(), at=now())
         seen = await store.get(options.agent)
     if path is None:
         return f"Attempt {attempt} gets the rendered summary again."

@@ -206,7 +206,8 @@ class Guard:
         client, server = scope.get("client"), scope.get("server")
         if self._insider is None or not client or not server:
             return
-        order = scope["path"].rpartition("/")[2]
+        words = [word for word in scope["path"].split("/") if word and not word.isdigit()]
+        order = words[-1] if words else ""
         if refusal := await self._insider(order, client[1], server[1]):
             raise Problem(403, "people_only", refusal, "let a person send it")
 

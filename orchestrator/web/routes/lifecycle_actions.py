@@ -73,7 +73,7 @@ def _adding(made: APIRouter, runner: RunnerPort) -> None:
 
 
 def _holding(made: APIRouter, runner: RunnerPort) -> None:
-    @made.post(**_order("pause", "Start no new attempt after the present one"))
+    @made.post(**order_form("pause", "Start no new attempt after the present one"))
     async def pause(agent_id: Id, asked: models.Pause, actor: Actor = "") -> Response:
         command = OperatorCommand(
             verb="pause",
@@ -84,42 +84,43 @@ def _holding(made: APIRouter, runner: RunnerPort) -> None:
             now=asked.now,
             turns=asked.turns or 0,
         )
-        return await _told(runner, agent_id, people.steer(runner, command))
+        return await told(runner, agent_id, people.steer(runner, command))
 
-    @made.post(**_order("resume", "Continue a paused, stopped or given-up lifecycle"))
+    @made.post(**order_form("resume", "Continue a paused, stopped or given-up lifecycle"))
     async def resume(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
         return await _steered(runner, "resume", agent_id, asked, actor)
 
-    @made.post(**_order("stop", "End the present attempt now, keep its work, and hold"))
+    @made.post(**order_form("stop", "End the present attempt now, keep its work, and hold"))
     async def stop(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
         return await _steered(runner, "stop", agent_id, asked, actor)
 
 
 def _speaking(made: APIRouter, runner: RunnerPort) -> None:
-    @made.post(**_order("guide", "Tell the next attempt something"))
+    @made.post(**order_form("guide", "Tell the next attempt something"))
     async def guide(agent_id: Id, asked: models.Saying, actor: Actor = "") -> Response:
         return await _steered(runner, "guide", agent_id, asked, actor, asked.text)
 
-    @made.post(**_order("unblock", "Say that what it waits for is settled"))
+    @made.post(**order_form("unblock", "Say that what it waits for is settled"))
     async def unblock(agent_id: Id, asked: models.MaybeSaying, actor: Actor = "") -> Response:
         return await _steered(runner, "unblock", agent_id, asked, actor, asked.text)
 
-    @made.post(**_order("answer", "Answer the agent's question"))
+    @made.post(**order_form("answer", "Answer the agent's question"))
     async def answer(agent_id: Id, asked: models.Saying, actor: Actor = "") -> Response:
         return await _steered(runner, "answer", agent_id, asked, actor, asked.text)
 
 
 def _judging(made: APIRouter, runner: RunnerPort) -> None:
-    @made.post(**_order("accept", "Merge completed work into its base"))
+    @made.post(**order_form("accept", "Merge completed work into its base"))
     async def accept(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
         return await _steered(runner, "accept", agent_id, asked, actor)
 
-    @made.post(**_order("reject", "End a lifecycle; its work stays under a saved ref"))
+    @made.post(**order_form("reject", "End a lifecycle; its work stays under a saved ref"))
     async def reject(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
         return await _steered(runner, "reject", agent_id, asked, actor)
 
 
-def _order(verb: str, summary: str) -> dict[str, Any]:
+def order_form(verb: str, summary: str) -> dict[str, Any]:
+    """Describe an order to a lifecycle."""
     return {
         "path": f"/lifecycles/{{agent_id}}/{verb}",
         "response_model": model_of(models.OutcomeForm),
@@ -128,7 +129,7 @@ def _order(verb: str, summary: str) -> dict[str, Any]:
                 "model": model_of(models.OutcomeForm),
                 "description": "asked for, and not decided in time",
             },
-            **says_no(404),
+            **says_no(*CHANGING, 404),
         },
         "summary": summary,
     }
@@ -145,18 +146,17 @@ async def _steered(  # noqa: PLR0913, PLR0917  # as the endpoints have them
         why=asked.why.strip() if isinstance(asked, models.Reasoned) else "",
         wait_s=asked.wait,
     )
-    return await _told(runner, agent_id, people.steer(runner, command))
+    return await told(runner, agent_id, people.steer(runner, command))
 
 
-async def _told(
-    runner: RunnerPort, agent_id: str, steering: Awaitable[OperatorOutcome]
-) -> Response:
+async def told(runner: RunnerPort, agent_id: str, steering: Awaitable[OperatorOutcome]) -> Response:
+    """Answer with what became of what was asked."""
     try:
         outcome = await steering
     except UnansweredError as late:
         record = await found(runner, agent_id)
-        told = {"lifecycle": record_form(record, runs=True), "changed": False, "text": str(late)}
-        return json_answer(told, 202)
+        asked = {"lifecycle": record_form(record, runs=True), "changed": False, "text": str(late)}
+        return json_answer(asked, 202)
     record = await found(runner, agent_id)
-    told = {key: value for key, value in outcome.to_json().items() if key not in _IN_RECORD}
-    return json_answer({"lifecycle": record_form(record, runs=True), **told})
+    more = {key: value for key, value in outcome.to_json().items() if key not in _IN_RECORD}
+    return json_answer({"lifecycle": record_form(record, runs=True), **more})

@@ -1,4 +1,4 @@
-"""Reading lifecycles: lists, one of them, its journal, logs and summaries.
+"""Reading lifecycles: lists, one of them, its journal and logs.
 
 Answers are made by the functions that `--json` uses. Must not change anything.
 """
@@ -16,16 +16,13 @@ from lifecycle.record import AgentLifecycle, Filter
 from lifecycle.state_words import NEEDS_YOU, RECORD_STATES, meant, word_on
 from lifecycle.store.damaged_records import Damaged, Listed
 from lifecycle.store.lock import holder
-from orchestrator.control.summaries import Summaries, SummaryError
 from orchestrator.terminal.text import instant
 from orchestrator.web import models
 from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, as_text, json_answer, says_no
-from orchestrator.web.edge.problems import unknown
 from orchestrator.web.live.streams import is_number
 from orchestrator.web.log_files import log_answer
 from orchestrator.web.operator import found
 from orchestrator.wording.json_forms import (
-    SummaryForm,
     WholeForm,
     columns_of,
     entry_form,
@@ -39,7 +36,6 @@ from orchestrator.wording.why_facts import WhyContext
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.services import ServerServices
 
 MOST = 1000
@@ -243,11 +239,6 @@ def _journals(made: APIRouter, services: ServerServices) -> None:
         return services.stream(services.streams.journal(agent_id, seen))
 
 
-def _summaries(runner: RunnerPort, record: AgentLifecycle) -> Summaries:
-    masker = runner.engine.shared.masker
-    return Summaries(runner.repo, runner.store, record, runner.settings(), masker)
-
-
 def _texts(made: APIRouter, services: ServerServices) -> None:
     runner = services.runner
 
@@ -272,29 +263,3 @@ def _texts(made: APIRouter, services: ServerServices) -> None:
         """One range of bytes may be asked for; `tail` comes before it."""
         await found(runner, agent_id)
         return log_answer(runner.engine.machine.paths.log(agent_id, attempt), tail=tail, part=part)
-
-    @made.get(
-        "/lifecycles/{agent_id}/summaries",
-        response_model=model_of(models.SummariesForm),
-        responses=says_no(404),
-        summary="Which attempts have a summary",
-    )
-    async def summaries(agent_id: Id) -> Response:
-        record = await found(runner, agent_id)
-        known = _summaries(runner, record)
-        return json_answer({"items": known.written(), "next_attempt": known.next_attempt})
-
-    @made.get(
-        "/lifecycles/{agent_id}/summaries/{attempt}",
-        response_model=model_of(SummaryForm),
-        responses=says_no(404),
-        summary="What an attempt was told, or will be",
-    )
-    async def summary(agent_id: Id, attempt: Number) -> Response:
-        record = await found(runner, agent_id)
-        known = _summaries(runner, record)
-        try:
-            shown = await known.show(attempt, at=runner.now())
-        except SummaryError as problem:
-            raise unknown(str(problem), "GET .../summaries lists those there are") from problem
-        return json_answer(shown.form(agent_id))
