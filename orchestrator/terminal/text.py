@@ -86,6 +86,15 @@ def span(seconds: float) -> str:
     return _two(whole // _DAY, "d", whole % _DAY // _HOUR, "h")
 
 
+def short_count(number: int) -> str:
+    """Return a number in three digits: `950`, `12.3k`, `1.24M`; nothing for 0."""
+    for size, unit in ((1_000_000, "M"), (1000, "k")):
+        if number >= size:
+            value = number / size
+            return f"{value:.{max(0, 3 - len(str(int(value))))}f}{unit}"
+    return str(number) if number else ""
+
+
 def instant(at: float, present: float, *, seconds: bool = False) -> str:
     """Say when something was or will be, in local time: the hour today, else with the date."""
     then, today = time.localtime(at), time.localtime(present)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from orchestrator.terminal.text import coloured, safe
 from orchestrator.wording import live_lines
+from orchestrator.wording.live_table import LiveTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,11 +49,9 @@ class LiveView(Protocol):
 
 def choose(stream: TextIO, environ: Mapping[str, str], *, plain: bool) -> LiveView:
     """Return the live view where a terminal can show it, else plain lines."""
-    if plain or not coloured(stream, environ):
+    if plain or not stream.isatty() or environ.get("TERM") == "dumb":
         return PlainView(stream)
-    from orchestrator.wording.live_table import LiveTable  # noqa: PLC0415  # rich is heavy
-
-    return LiveTable(stream)
+    return LiveTable(stream, coloured=coloured(stream, environ))
 
 
 class PlainView:

@@ -26,7 +26,7 @@ from lifecycle.state_words import (
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     Span = Callable[[float], str]
@@ -93,6 +93,28 @@ def next_step(kind: str, work: Fields | None, *, asks_people: bool = False) -> t
     if kind == "Blocked" and asks_people:
         return WHY, "or: answer, unblock; then: loopwright up"
     return STATES[kind].next_step(work or {}) if kind else NOTHING
+
+
+def type_next(lifecycles: Iterable[tuple[str, str, Fields]]) -> str:
+    """Return in a line what people who watch can type next about these (agent, state, fields)."""
+    asks, done, moving = list[tuple[str, str]](), list[str](), ""
+    for agent_id, kind, work in lifecycles:
+        word = word_of(kind, work)
+        if word == NEEDS_YOU:
+            asks.append((agent_id, commands_for(str(work.get("about")))[0].format(agent_id)))
+        elif word == DONE:
+            done.append(agent_id)
+        elif word == WORKING:
+            moving = moving or agent_id
+    if asks:
+        (_, command), *others = asks
+        more = [f"{len(others)} more: loopwright ps --needs-me"] if others else []
+        more += [f"{len(done)} done: loopwright accept --all"] if done else []
+        return f"Next: loopwright {command}" + (f"   ({'; '.join(more)})" if more else "")
+    if done:
+        whom = done[0] if len(done) == 1 else "--all"
+        return f"Next: loopwright show {done[0]}, then: loopwright accept {whom}"
+    return f"Look closer: loopwright logs {moving} -f" if moving else "Ctrl-C stops all, cleanly"
 
 
 def since(work: Fields | None, updated_at: float) -> float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import signal
+import struct
 import subprocess
+import termios
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +54,7 @@ def _on_a_terminal(
         ) as process:
             os.close(theirs)
             theirs = -1
-            shown = Shown(process)
+            shown = Shown(process, ours)
             with ThreadPoolExecutor(1) as person:
                 acts = person.submit(_acting, beside, shown)
                 while True:
@@ -74,9 +77,20 @@ def _on_a_terminal(
 class Shown:
     """A terminal as it is being written to."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], terminal: int) -> None:
         self.process = process
         self.written = b""
+        self._terminal = terminal
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Give the terminal another size, as a person who draws at its corner."""
+        size = struct.pack("HHHH", lines, columns, 0, 0)
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
+        self.process.send_signal(signal.SIGWINCH)
+
+    def is_begun_anew(self, before: int) -> None:
+        """Wait until the screen is cleared once more."""
+        until(lambda: b"\x1b[H\x1b[2J" in self.written[before:], "the screen is cleared")
 
     @property
     def table(self) -> str:
@@ -183,6 +197,49 @@ def test_a_refusal_is_gone_from_the_live_table_once_its_reason_is(world: World) 
     _on_a_terminal(world, "up", plan, "--no-server", code=130, beside=person)
 
 
+@pytest.mark.parametrize("no_colour", ["", "1"])
+def test_a_table_is_begun_anew_for_a_terminal_of_another_size(world: World, no_colour: str) -> None:
+    question = "Which separator shall the export use, and how are fields with it quoted? " * 2
+    asks = [{"breakpoint": {"type": "question", "question": question}}]
+    world.call("add", "x", "--command", world.script("asks", asks))
+
+    def person(shown: Shown) -> None:
+        shown.comes_to("agent-T001", "needs you")
+        for columns in (60, 120, 30):
+            before = len(shown.written)
+            shown.resize(columns, 24)
+            shown.is_begun_anew(before)
+            until(lambda: "quoted?" in shown.table, "the table is drawn")
+            shown_anew = shown.written[before:].rpartition(b"\x1b[2J")[2].decode()
+            plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown_anew).replace("\r", "")
+            assert max(map(len, plain.splitlines())) <= columns
+            assert "quoted?" in plain.replace("\n", " ")
+
+    shown = _on_a_terminal(world, "up", "--no-server", code=130, beside=person, NO_COLOR=no_colour)
+    assert bool(re.search(r"\x1b\[[1-9]+m", shown)) is not bool(no_colour)
+
+
+def test_the_last_line_says_what_to_type_next(world: World) -> None:
+    world.settings(SETTINGS + "baseline = false\n")
+    scripts: dict[str, list[Any]] = {
+        "W": [{"say": "at it"}, {"sleep": 60}],
+        "Q": [ASK],
+        "A": [{"write": {"path": "a", "text": "a"}}, {"commit": "a"}, DONE],
+    }
+    for name, script in scripts.items():
+        world.call("add", name, "--name", name, "--command", world.script(name, script))
+
+    def person(shown: Shown) -> None:
+        shown.comes_to("Next: loopwright answer Q TEXT", "1 done: loopwright accept --all")
+        world.script("Q", [{"sleep": 60}])
+        _order(world, "answer", "Q", "Blue")
+        shown.comes_to("Next: loopwright show A, then: loopwright accept A")
+        _order(world, "accept", "A")
+        shown.comes_to("Look closer: loopwright logs W -f")
+
+    _on_a_terminal(world, "up", "--no-server", code=130, beside=person)
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_terminal_cuts_nothing_off_of_what_a_person_has_to_read(
     world: World, columns: int
@@ -221,11 +278,11 @@ def test_of_a_program_that_writes_reports_the_table_shows_what_they_say(world: W
     assert '"type"' not in plain
 
 
-def test_no_color_and_plain_give_dated_lines_also_on_a_terminal(world: World) -> None:
+def test_plain_and_a_dumb_terminal_give_dated_lines(world: World) -> None:
     agent = world.script("agent", [DONE])
-    for number, (args, no_color) in enumerate((((), "1"), (("--plain",), ""))):
+    for number, (args, term) in enumerate((((), "dumb"), (("--plain",), "xterm"))):
         command = ("run", f"task {number}", "--command", agent, *args)
-        shown = _on_a_terminal(world, *command, NO_COLOR=no_color)
+        shown = _on_a_terminal(world, *command, TERM=term)
         assert "\x1b" not in shown
         assert re.search(r"^\d\d:\d\d:\d\d agent-T00\d: attempt 1 started", shown, re.MULTILINE)
 
