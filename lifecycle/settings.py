@@ -17,6 +17,7 @@ from ci.forge_registry import SENDERS
 from lifecycle.errors import SettingsError
 from lifecycle.machine.budget import UNITS
 from lifecycle.machine.policy import Policy
+from lifecycle.notify.channel import NotifyChannel, check_names
 from lifecycle.plan import MOST_RETRIES, check_chain, check_variables, check_words
 from runtime.setup.globs import refusal
 
@@ -261,6 +262,11 @@ class Settings(BaseModel):
     on_transition: tuple[str, ...] = ()
     """Shell commands that are run in the repository for each transition of a lifecycle; one line of
     JSON on standard input tells of it."""
+    notify: tuple[NotifyChannel, ...] = ()
+    """Who is told what needs a person: one `[[notify]]` entry for each channel; see
+    docs/notifications.md."""
+    public_url: str = ""
+    """Address at which you reach the server from elsewhere, for links in notifications."""
     setup: tuple[str, ...] = ()
     """Shell commands that install what the code needs, in workspaces and judging checkouts, for
     tasks that name none; see docs/setup.md."""
@@ -295,6 +301,19 @@ class Settings(BaseModel):
     def _are_variables(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         check_variables(names)
         return names
+
+    @field_validator("notify")
+    @classmethod
+    def _have_names(cls, channels: tuple[NotifyChannel, ...]) -> tuple[NotifyChannel, ...]:
+        check_names(channels)
+        return channels
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_an_address(cls, url: str) -> str:
+        if url and not url.startswith(("http://", "https://")):
+            raise ValueError("it must begin with http:// or https://")
+        return url.rstrip("/")
 
     @field_validator("adapter")
     @classmethod

@@ -162,7 +162,7 @@ class Approvals:
         if name not in NAME_FILES or not value:
             return ""
         waiting = ""
-        for file in self._files_in([value] if isinstance(value, str) else value):
+        for file in self._files_in(_texts(value)):
             below = [file] if (self._repo / file).is_file() else self._tracked(file)
             contents = [(each, said) for each in below for said in _content(self._repo / each)]
             self.named = (*self.named, *below)
@@ -271,6 +271,19 @@ class Approvals:
                 file = found.relative_to(top).as_posix()
                 return None if file.split("/")[0] in (".loopwright", ".git") else file
         return None
+
+
+def _texts(value: Any) -> list[str]:
+    """Return all texts of a value, however deep."""
+    if isinstance(value, str):
+        return [value, value.removeprefix("file:")] if value.startswith("file:") else [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [text for each in value for text in _texts(each)] if _is_list(value) else []
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
 
 
 def held_files(repo: Path) -> Callable[[], frozenset[str]]:

@@ -37,12 +37,16 @@ HELD = frozenset({
     "review_summaries", "auto_merge", "merge_method", "required_reviews", "review_authors",
     "require_ci", "expected_checks", "checks_grace", "rerun_red", "providers", "remote",
     "forge_url", "forge_repo", "github_app_id", "github_app_key", "github_app_installation",
+    # Who is told what, and by which program.
+    "notify", "public_url",
     # Who can look and give orders, where work lies, and how long it can be looked at.
     "host", "port", "allowed_hosts", "sign_in_file", "worktrees_dir", "retention_hours",
 })  # fmt: skip
 """Settings that can loosen what holds an agent."""
 
-NAME_FILES = ("ci_poll_command", "on_transition", "sign_in_file", "github_app_key", "sandbox_login")
+NAME_FILES = (
+    "ci_poll_command", "on_transition", "notify", "sign_in_file", "github_app_key", "sandbox_login",
+)  # fmt: skip
 """Settings that name files which count outside the sandbox: their content is approved, too."""
 
 

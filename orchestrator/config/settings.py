@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.launch.programs import COMMAND, named
+from lifecycle.notify.channel import NotifyChannel, as_values
 from lifecycle.settings import FORMER_NAMES, Settings
 from orchestrator.approval.approvals import Approvals
 from orchestrator.approval.held_settings import NAME_FILES, ONE_CHOICE
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
 
 DEFAULT = "default"
 FORMER = ", by the former name "
@@ -43,6 +45,9 @@ _SPLIT_AT_COMMAS = ("agents", "budget_exempt")
 as one item."""
 
 
+_ENTRIES = ("notify",)
+"""Lists of tables."""
+_FORMS = (("dict", "a table"), ("tuple", "a list of texts"), ("str", "a text"))
 _WRITTEN_WITHIN = 1.0
 """Seconds within which a program that deletes a file to rewrite it has done so."""
 
@@ -269,14 +274,13 @@ def allowed_values(name: str) -> str:
     kind = str(field.annotation)
     if "Literal" in kind:
         return " or ".join(re.findall(r"'(\w+)'", kind))
+    if name in _ENTRIES:
+        return f"a list of tables, each written as [[{name}]]"
     if field.annotation is bool:
         return "true or false"
-    if "dict" in kind:
-        return "a table"
-    if "tuple" in kind:
-        return "a list of texts"
-    if "str" in kind:
-        return "a text"
+    for part, words in _FORMS:
+        if part in kind:
+            return words
     noun = "a whole number" if "int" in kind else "a number"
     return noun + _range_of(field)
 
@@ -320,11 +324,13 @@ def _checked(layer: Layer) -> dict[str, Any]:
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         name = str(first["loc"][0])
+        if len(first["loc"]) > 1 and name in _ENTRIES:
+            raise _bad_entry(layer, name, first) from problem
         if first["type"] == "value_error":
             # It says itself what is wrong, and leaves out what may be secret.
             raise _refused(layer, name, first["ctx"]["error"]) from problem
         raise _bad(layer, name, layer.values[name]) from problem
-    checked = {name: getattr(settings, name) for name in prepared}
+    checked = {name: as_values(getattr(settings, name)) for name in prepared}
     _check_programs(layer, checked)
     return checked
 
@@ -388,6 +394,23 @@ def _refused(layer: Layer, name: str, problem: Exception) -> ConfigError:
 def _bad(layer: Layer, name: str, value: Any) -> ConfigError:
     shown = json.dumps(value, default=str)
     return ConfigError(f"{layer.where(name)}: {name} must be {allowed_values(name)}, not {shown}")
+
+
+def _bad_entry(layer: Layer, name: str, found: ErrorDetails) -> ConfigError:
+    """Name the key of the entry that is wrong, and its line. Values may be secret: not shown."""
+    _, number, *keys = found["loc"]
+    place = ".".join(map(str, (name, number, *keys[:1])))
+    if found["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(keys[0]), NotifyChannel.model_fields, n=1)
+        told = f"there is no key {str(keys[0])!r}" + (
+            f"; did you mean {near[0]!r}?" if near else ""
+        )
+    elif not keys and found["type"] == "model_type":
+        told = f"it must be {allowed_values(name)}"
+    else:
+        said = found["msg"].removeprefix("Value error, ")
+        told = f"{keys[0]}: {said}" if keys else said
+    return ConfigError(f"{layer.where(place)}: [[{name}]]: {told}")
 
 
 def _unknown(name: str) -> str:

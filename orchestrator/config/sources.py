@@ -63,7 +63,15 @@ def _file_layer(path: Path, *table: str, file: str = "") -> Iterator[Layer]:
         # Also a file that is gone has a place: for what a person approved of it.
         text = TomlText(path, "")
     if text is not None:
-        yield Layer(dict(text.table(*table)), lambda name: text.where((*table, name)), file=file)
+        yield Layer(dict(text.table(*table)), lambda name: _place(text, table, name), file=file)
+
+
+def _place(text: TomlText, table: tuple[str, ...], name: str) -> str:
+    """Name the place of a value; `notify.0.quiet` is a key of the first entry of a list."""
+    steps = [int(each) if each.isdigit() else each for each in name.split(".")]
+    while len(steps) > 1 and not text.has((*table, *steps)):
+        steps.pop()  # a key that is missing: the entry itself
+    return text.where((*table, *steps))
 
 
 def _environment_layer(environ: Mapping[str, str]) -> Layer:

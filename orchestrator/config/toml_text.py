@@ -56,7 +56,11 @@ class TomlText:
             found = inner
         return found
 
-    def where(self, path: tuple[str, ...]) -> str:
+    def has(self, path: Sequence[str | int]) -> bool:
+        """Tell whether a value is there."""
+        return _has(self.values, path)
+
+    def where(self, path: Sequence[str | int]) -> str:
         """Name the place of a value: file and line, or the file alone if the line is unclear."""
         line = line_of(self._text, path)
         return f"{self.path}, line {line}" if line else str(self.path)
