@@ -91,6 +91,25 @@ _COMMANDS = {
 """By what a person is waited for."""
 
 
+NOT_TOGETHER = ("both changed", "is red")
+"""Words of a refused merge that an agent can resolve; any other is for a person."""
+ANSWER, REVIEW, CONFLICT, APPROVE = "answer", "review", "conflict", "approve"
+NEEDS = (ANSWER, REVIEW, CONFLICT, APPROVE, GIVEN_UP_NEED := "given_up")
+"""What a lifecycle may need of a person."""
+_DECISIONS = {"review": APPROVE, "setup": APPROVE, "conflict": CONFLICT}
+
+
+def needs_of(kind: str, work: Mapping[str, Any] | None) -> str:
+    """Return what a work state needs of a person: one of `NEEDS`, or nothing."""
+    fields = work or {}
+    if kind == "AwaitingHuman":
+        return _DECISIONS.get(str(fields.get("about")), ANSWER)
+    if kind == "Completed" and not fields.get("merging"):
+        problem = str(fields.get("problem") or "")
+        return CONFLICT if any(words in problem for words in NOT_TOGETHER) else REVIEW
+    return GIVEN_UP_NEED if kind == "Rejected" and fields.get("reason") != "person" else ""
+
+
 def word_of(
     kind: str, work: Mapping[str, Any] | None, record_state: str = "", *, runs: bool = True
 ) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.errors import BranchError, GitError, RepositoryError
+from runtime.git.diff import CommitDiff
 from runtime.git.git import NOT_A_REPOSITORY, OLDEST_FOR_MERGE, SLOW, Git
 from runtime.git.history import CommitHistory
 from runtime.git.ownership import (
@@ -84,6 +85,8 @@ class BranchManager:
         self._merging = asyncio.Lock()
         self.history = CommitHistory(self._repo, self._git)
         """Queries about ancestry."""
+        self.diff = CommitDiff(self._repo, self._git)
+        """What differs between commits."""
 
     async def head(self, branch: str) -> str | None:
         """Return the branch's newest commit, or None when there is no such branch."""

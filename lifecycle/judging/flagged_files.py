@@ -23,11 +23,21 @@ WATCHED_FOLDERS = (
 
 def flagged(files: tuple[str, ...], commands: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the changed files that belong to the tests or the gates themselves."""
-    words = {
-        word.strip("'\"").removeprefix("./") for command in commands for word in command.split()
-    }
-    words |= {f"{word.replace('.', '/')}.py" for word in words}  # as in `python -m tools.check`
-    return tuple(file for file in files if _is_watched(file) or file in words)
+    words = {name for command in commands for name in _named(command)}
+    return tuple(file for file in files if _watched(file) or file in words)
+
+
+def reason_of(file: str, commands: Iterable[str]) -> str:
+    """Say why a file belongs to the tests or the gates; nothing if it does not."""
+    for command in commands:
+        if file in _named(command):
+            return f"the verify command `{command}` runs it"
+    return _watched(file)
+
+
+def _named(command: str) -> set[str]:
+    words = {word.strip("'\"").removeprefix("./") for word in command.split()}
+    return words | {f"{word.replace('.', '/')}.py" for word in words}  # as `python -m tools.check`
 
 
 def configuration(files: Iterable[str]) -> tuple[str, ...]:
@@ -41,12 +51,13 @@ def _is_configuration(name: str) -> bool:
     return name.startswith(WATCHED_NAMES) or is_dotfile or (bool(stem) and ending in _SETTINGS)
 
 
-def _is_watched(file: str) -> bool:
+def _watched(file: str) -> str:
     *folders, name = file.split("/")
     stem = name.rsplit(".", 1)[0]
-    return (
-        name.startswith(WATCHED_NAMES)
-        or any(folder in WATCHED_FOLDERS for folder in (*folders, name))
-        or stem.startswith("test_")
-        or stem.endswith(("_test", ".test", ".spec"))
-    )
+    if name.startswith(WATCHED_NAMES):
+        return "tests and tools take their settings from it"
+    if stem.startswith("test_") or stem.endswith(("_test", ".test", ".spec")):
+        return "it is a test"
+    if name in WATCHED_FOLDERS:
+        return "it belongs to what checks the work"
+    return next((f"it is in {each}/" for each in folders if each in WATCHED_FOLDERS), "")

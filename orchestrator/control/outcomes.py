@@ -18,7 +18,7 @@ from lifecycle.machine.states import (
     Working,
 )
 from lifecycle.needs_person import stands
-from lifecycle.state_words import PAUSED, QUEUED, WAITING, spelled, word_for, word_on
+from lifecycle.state_words import NOT_TOGETHER, PAUSED, QUEUED, WAITING, spelled, word_for, word_on
 from orchestrator.terminal import exits
 from runtime.errors import GitError
 from runtime.git.git import Git
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.record import AgentLifecycle
-
-NOT_TOGETHER = ("both changed", "is red")
-"""Words of a refused merge that an agent can resolve; any other is for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,246 @@
+"""What waits for a person's decision, in the order in which a person should take it.
+
+What holds up others comes first, dependencies before what builds on them, flagged work before
+plain, and what was given up last. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from lifecycle.base_commits import is_done, needs
+from lifecycle.machine.rules.blocks import tasks_of
+from lifecycle.machine.states import (
+    AgentState,
+    AwaitingHuman,
+    Blocked,
+    Completed,
+    Queued,
+    Rejected,
+    Suspended,
+)
+from lifecycle.needs_person import asked, only_a_person
+from lifecycle.record import Filter
+from lifecycle.state_words import (
+    ANSWER,
+    CONFLICT,
+    GIVEN_UP_NEED,
+    REVIEW,
+    commands_for,
+    needs_of,
+    spelled,
+    word_on,
+)
+from orchestrator.terminal.text import span
+from orchestrator.wording.states import since, waiting_for
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from lifecycle.machine.states import State
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.store.sqlite.store import SqliteStore
+    from orchestrator.wording.json_types import StateWord
+
+_OPEN = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED, AgentState.REJECTED)
+_WAYS = {
+    REVIEW: ("accept {}", "guide {} TEXT", "reject {}"),
+    CONFLICT: ("accept {}", "guide {} TEXT", "reject {}"),
+    GIVEN_UP_NEED: ("resume {}", "reject {}"),
+}
+
+
+class WaitingForm(TypedDict):
+    """Something that waits for a person's decision."""
+
+    agent_id: str
+    task_id: str
+    task: str
+    title: str
+    needs: str
+    """answer, review, conflict, approve or given_up"""
+    state: StateWord
+    asked: str
+    """the question, or what it waits for, in words"""
+    since: float
+    attempt: int
+    summary: str
+    """the agent's last words about its work"""
+    head: str
+    """the commit that would be merged; empty where nothing is"""
+    flagged: list[str]
+    depends_on: list[str]
+    """tasks"""
+    holds_up: list[str]
+    """tasks that cannot go on before this is decided"""
+    commands: list[str]
+    """what may be typed"""
+
+
+class WaitingListForm(TypedDict):
+    """The queue, the first to take first."""
+
+    items: list[WaitingForm]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A lifecycle that waits for a decision."""
+
+    record: AgentLifecycle
+    needs: str
+    depends_on: tuple[str, ...]
+    holds_up: tuple[str, ...]
+
+    @property
+    def flagged(self) -> tuple[str, ...]:
+        """The changed files that belong to tests or gates."""
+        return self.record.work.flagged if isinstance(self.record.work, Completed) else ()
+
+    @property
+    def head(self) -> str:
+        """The commit that would be merged."""
+        return self.record.work.head if isinstance(self.record.work, Completed) else ""
+
+
+async def waiting(store: SqliteStore, *, has_ci: bool = False) -> tuple[Waiting, ...]:
+    """Return what waits for a decision, in order."""
+    asked_for = Filter(states=_OPEN, current=True)
+    records = [each async for each in store.every(asked_for) if each.work is not None]
+    running = {each.task_id for each in records if _goes_on(each.work)}
+    known = await _completed(store, records)
+    held = _held_up(records)
+    found = []
+    for record in records:
+        wanted = _needs(record, running, known, has_ci=has_ci)
+        if wanted:
+            planned = record.facts.get("task", {}).get("dependencies", ())
+            on = needs(planned, record.work)
+            found.append(Waiting(record, wanted, on, held.get(record.task_id, ())))
+    return in_order(found)
+
+
+def _needs(
+    record: AgentLifecycle,
+    running: Collection[str],
+    completed: Collection[str],
+    *,
+    has_ci: bool,
+) -> str:
+    work = record.work
+    if work is None:
+        return ""
+    if isinstance(work, Blocked):
+        alone = only_a_person(
+            work, running=set(running) - {record.task_id}, completed=completed, has_ci=has_ci
+        )
+        return ANSWER if alone else ""
+    return needs_of(type(work).__name__, vars(work))
+
+
+def _goes_on(work: State | None) -> bool:
+    """Tell whether something still comes of it by itself."""
+    over = isinstance(work, Completed | Rejected | Suspended | AwaitingHuman)
+    return work is not None and not over
+
+
+async def _completed(store: SqliteStore, records: Iterable[AgentLifecycle]) -> set[str]:
+    """Return those of the tasks named by blocked agents whose work is done."""
+    named = {
+        task for each in records if isinstance(each.work, Blocked) for task in tasks_of(each.work)
+    }
+    done = {each.task_id for each in records if isinstance(each.work, Completed)}
+    for task in named - done:
+        page = await store.list(Filter(task_id=task), limit=1)
+        if any(is_done(each.work) for each in page.records):
+            done.add(task)
+    return done
+
+
+def _held_up(records: Iterable[AgentLifecycle]) -> dict[str, tuple[str, ...]]:
+    """Return for each task those that cannot go on before it, directly or by others."""
+    direct: dict[str, list[str]] = {}
+    for record in records:
+        for task in _waits_on(record.work):
+            direct.setdefault(task, []).append(record.task_id)
+    return {task: _reach(task, direct) for task in direct}
+
+
+def _waits_on(work: State | None) -> tuple[str, ...]:
+    match work:
+        case Queued(waiting_on=tasks):
+            return tasks
+        case Blocked():
+            return tuple(tasks_of(work))
+        case AwaitingHuman(blocked_on=names):
+            return names
+        case _:
+            return ()
+
+
+def _reach(task: str, direct: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    ways = list(direct.get(task, ()))
+    while ways:
+        other = ways.pop(0)
+        if other not in found and other != task:
+            found[other] = None
+            ways += direct.get(other, ())
+    return tuple(found)
+
+
+def in_order(found: Sequence[Waiting]) -> tuple[Waiting, ...]:
+    """Sort; of what depends on each other the dependency comes first."""
+    left = sorted(found, key=_urgency)
+    ordered: list[Waiting] = []
+    while left:
+        tasks = {each.record.task_id for each in left}
+        free = (each for each in left if not tasks.intersection(each.depends_on))
+        following = next(free, left[0])  # a circle has no beginning
+        left.remove(following)
+        ordered.append(following)
+    return tuple(ordered)
+
+
+def _urgency(each: Waiting) -> tuple[bool, int, bool, float, str]:
+    began = since(vars(each.record.work), each.record.updated_at)
+    given_up = each.needs == GIVEN_UP_NEED
+    return given_up, -len(each.holds_up), not each.flagged, began, each.record.agent_id
+
+
+def waiting_form(each: Waiting, present: float, *, runs: bool = True) -> WaitingForm:
+    """Return it as `--json` and the API give it."""
+    record, work = each.record, each.record.work
+    kind, fields = type(work).__name__, vars(work)
+    task = record.facts.get("task", {})
+    said = (asked(work) if work is not None else "") or waiting_for(kind, fields, present, span)
+    if isinstance(work, Rejected):
+        said = work.text
+    return {
+        "agent_id": record.agent_id,
+        "task_id": record.task_id,
+        "task": record.task,
+        "title": str(task.get("title") or ""),
+        "needs": each.needs,
+        "state": spelled(word_on(record, runs=runs)),
+        "asked": said,
+        "since": since(fields, record.updated_at),
+        "attempt": work.tally.attempt if work is not None else 0,
+        "summary": record.submission_summary or "",
+        "head": each.head,
+        "flagged": list(each.flagged),
+        "depends_on": list(each.depends_on),
+        "holds_up": list(each.holds_up),
+        "commands": [f"loopwright {way.format(record.agent_id)}" for way in ways_of(each)],
+    }
+
+
+def ways_of(each: Waiting) -> tuple[str, ...]:
+    """Return the commands that decide it; {} stands for the agent."""
+    work = each.record.work
+    if isinstance(work, AwaitingHuman):
+        return commands_for(work.about)
+    if isinstance(work, Blocked):
+        return commands_for("blocked_timeout")
+    return _WAYS[each.needs]
