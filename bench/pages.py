@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import json
+import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import orchestrator.web.pages
 from bench.finished import HEAD, finish
 from bench.measure import Options, Row, best, limited, part, script
-from bench.served import served
+from bench.served import PATIENCE, served
 from bench.world import world
 from lifecycle.machine.states import (
     About,
@@ -27,6 +31,8 @@ from lifecycle.machine.states import (
 from lifecycle.paths import Paths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bench.served import Served
 
 OPEN, ALL = 500, 10_000
@@ -91,6 +97,53 @@ def static_files() -> Row:
     )
 
 
+def windows(server: Served, options: Options) -> Row:
+    """Measure the first and the last lines of a large log, as the page of an attempt shows them."""
+    path = Paths.of(server.repo).log("agent-T1", 2)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    block = "".join(f"{number:09d} building part {number} of it all\n" for number in range(25_000))
+    size = (1 << 24) if options.quick else (1 << 30)
+    with path.open("w") as stream:
+        for _ in range(-(-size // len(block))):
+            stream.write(block)
+    address = "/api/v1/lifecycles/agent-T1/attempts/2/log/window"
+    count = 20 if options.quick else 100
+    server.get(address)
+    first = part([server.took(f"{address}?after=0") for _ in range(count)], 0.95)
+    last = part([server.took(address) for _ in range(count)], 0.95)
+    return limited(
+        what=f"first and last window of a log of {size >> 20:,} MiB, p95",
+        ours=f"{first * 1000:.1f} ms, {last * 1000:.1f} ms",
+        value=max(first, last),
+        at_most=0.05,
+        reach="<= 50 ms",
+        samples=2 * count,
+    )
+
+
+def search(server: Served, options: Options) -> Row:
+    """Measure the search for words that many and that few have."""
+    began = time.monotonic()
+    while not json.loads(server.get("/api/v1/search?q=works"))["index"]["whole"]:
+        if time.monotonic() - began > PATIENCE:
+            raise RuntimeError("the index is not whole")
+        time.sleep(0.2)
+    chance = random.Random(1)  # noqa: S311  # the same words each time
+    asked = ["works", "make it work", "retries", "blue green", '"task T77"', "nothing"]
+    asked += [f"T{chance.randrange(ALL)}" for _ in range(len(asked))]
+    count = 3 if options.quick else 25
+    times = [server.took(f"/api/v1/search?q={quote(each)}") for each in asked for _ in range(count)]
+    p95 = part(times, 0.95)
+    return limited(
+        what=f"search over {ALL:,} lifecycles, p95",
+        ours=f"{p95 * 1000:.1f} ms",
+        value=p95,
+        at_most=0.05,
+        reach="<= 50 ms",
+        samples=len(times),
+    )
+
+
 async def measure(options: Options) -> list[Row]:
     """Measure the board on a real server, and count the bytes of what comes with it."""
     with world() as made:
@@ -98,10 +151,18 @@ async def measure(options: Options) -> list[Row]:
         await finish(Paths.of(repo).database, ALL, work_of)
         with served(repo) as server:
 
-            async def attempt() -> Row:
-                return board(server, options)
+            async def again(measured: Callable[[Served, Options], Row]) -> Row:
+                async def attempt() -> Row:
+                    return measured(server, options)
 
-            return [await best(attempt), static_files()]
+                return await best(attempt)
+
+            return [
+                await again(board),
+                await again(windows),
+                await again(search),
+                static_files(),
+            ]
 
 
 if __name__ == "__main__":

@@ -62,13 +62,20 @@ class Served:
 
 
 @contextmanager
-def served(repo: Path, *more: str, settings: str = "") -> Iterator[Served]:
-    """Serve a repository for as long as the block takes."""
+def served(
+    repo: Path, *more: str, settings: str = "", path: Path | None = None
+) -> Iterator[Served]:
+    """Serve a repository while the block runs; agent programs are looked for in `path` first."""
     if settings:
         (repo / "loopwright.toml").write_text(settings)
     with subprocess.Popen(
         [COMMAND, "serve", "--port", "0", "--json", "--repo", str(repo), *more],
-        env={**os.environ, "LOOPWRIGHT_TOKEN": TOKEN, "NO_COLOR": "1"},
+        env={
+            **os.environ,
+            "LOOPWRIGHT_TOKEN": TOKEN,
+            "NO_COLOR": "1",
+            "PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"],
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
