@@ -33,15 +33,15 @@ from orchestrator.web.edge.problems import (
     unknown,
 )
 from orchestrator.web.openapi import document
-from orchestrator.web.pages import board, sign_in, static_files
+from orchestrator.web.pages import board, sign_in, static_files, task
 from orchestrator.web.pages.refusals import ProblemPages
 from orchestrator.web.routes import (
     deliveries,
     history,
     lifecycle_actions,
     lifecycles,
-    logs,
     overview,
+    stories,
     summaries,
     system,
 )
@@ -59,14 +59,14 @@ ROUTES = (
     system,
     lifecycles,
     lifecycle_actions,
-    logs,
+    stories,
     overview,
     deliveries,
     history,
     summaries,
 )
 """The modules of the API; each has a `router`."""
-PAGES = (static_files, sign_in, board)
+PAGES = (static_files, sign_in, board, task)
 """Those of the pages, alike."""
 _ORDERS = {"lifecycles": "add", "summaries": "summary edit"}
 """What an order is called that its path does not name."""

@@ -15,23 +15,19 @@ from lifecycle.machine.states import TERMINAL, AgentState
 from lifecycle.record import AgentLifecycle, Filter
 from lifecycle.state_words import NEEDS_YOU, RECORD_STATES, meant, word_on
 from lifecycle.store.damaged_records import Damaged, Listed
-from lifecycle.store.lock import holder
-from orchestrator.terminal.text import instant
 from orchestrator.web import models
 from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, as_text, json_answer, says_no
 from orchestrator.web.live.streams import is_number
 from orchestrator.web.log_files import log_answer
 from orchestrator.web.operator import found
+from orchestrator.web.reading.whole import whole_of
 from orchestrator.wording.json_forms import (
     WholeForm,
     columns_of,
     entry_form,
-    whole_form,
 )
 from orchestrator.wording.json_schemas import model_of
 from orchestrator.wording.lifecycle_row import row_of
-from orchestrator.wording.why import why
-from orchestrator.wording.why_facts import WhyContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +38,6 @@ MOST = 1000
 _SEARCHED = 1000
 """Records that one page looks through for states; a page may then be short."""
 _STEP = 200
-_RECENT = 500
-"""Journal entries that are read for the reason, as `show` does."""
 _LARGEST = 2**53 - 1
 
 Id = Annotated[str, Path(description="the agent's id")]
@@ -124,28 +118,7 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
     )
     async def one(agent_id: Id) -> Response:
         """Return the record, why it is where it is, its attempts and where its files are."""
-        record = await found(runner, agent_id)
-        journal = await runner.store.journal(agent_id, limit=_RECENT, newest=True)
-        present = runner.now()
-        view = WhyContext(
-            journal=journal,
-            now=present,
-            when=lambda at: instant(at, present),
-            settings=runner.settings(),
-            has_runner=True,
-            outside=(await runner.store.all("ci.waits")).get(agent_id, {}),
-        )
-        return json_answer(
-            whole_form(
-                record,
-                why=why(record, view),
-                attempts=await runner.store.attempts(agent_id),
-                pending=await runner.store.pending(agent_id),
-                runner=holder(runner.engine.machine.paths.root),
-                paths=runner.engine.machine.paths,
-                earlier=await runner.store.earlier(agent_id),
-            )
-        )
+        return json_answer(await whole_of(runner, await found(runner, agent_id)))
 
 
 @dataclass(frozen=True, slots=True)

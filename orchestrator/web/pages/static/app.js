@@ -34,3 +34,38 @@ addEventListener("keydown", (e) => {
   }
   e.preventDefault();
 });
+
+/* A log that grows: what is added comes as JSON of the API, and is put in as text. */
+const logBox = document.querySelector(".log.lines");
+if (logBox) {
+  const kinds = { tool: "tool", words: "say", output: "out", error: "err", note: "note", gap: "gap" };
+  const follow = document.getElementById("follow");
+  const toEnd = () => { logBox.scrollTop = logBox.scrollHeight; };
+  let after = logBox.dataset.after, stream = null;
+  const add = (told) => {
+    logBox.querySelectorAll(".open").forEach((each) => each.remove());
+    for (const line of told.lines) {
+      if (logBox.dataset.errors && line.kind !== "error") continue;
+      const row = document.createElement("div"), number = document.createElement("span"), text = document.createElement("span");
+      row.className = kinds[line.kind] + (line.open ? " open" : "");
+      number.textContent = line.number ?? "";
+      text.textContent = line.text;
+      row.append(number, text);
+      logBox.append(row);
+    }
+    while (logBox.childElementCount > 3000) logBox.firstElementChild.remove();
+    after = told.after;
+    if (follow?.checked) toEnd();
+  };
+  const listen = () => {
+    if (stream || !logBox.dataset.follow) return;
+    stream = new EventSource(`${logBox.dataset.follow}?after=${after}`);
+    stream.addEventListener("message", (e) => add(JSON.parse(e.data)));
+    stream.addEventListener("end", () => { stream.close(); delete logBox.dataset.follow; });
+  };
+  if (!new URLSearchParams(location.search).has("after")) toEnd();
+  follow?.addEventListener("change", () => { if (follow.checked) toEnd(); });
+  logBox.addEventListener("scroll", () => { if (follow) follow.checked = logBox.scrollHeight - logBox.scrollTop - logBox.clientHeight < 24; });
+  document.addEventListener("visibilitychange", () => { if (document.hidden) { stream?.close(); stream = null; } else listen(); });
+  listen();
+}

@@ -1,4 +1,4 @@
-"""Windows of logs: a few lines in words from any place on, searched, or as they come."""
+"""What became of a lifecycle, and its logs: lines in words from any place on, or as they come."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from orchestrator.web.live.streams import ALIVE, event, is_number
 from orchestrator.web.operator import found
 from orchestrator.web.reading.attempt_logs import following, log_window
 from orchestrator.web.reading.log_window import LIMIT, MOST, Asked, LogWindowForm
+from orchestrator.web.reading.story import StoryForm, story
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from orchestrator.web.services import ServerServices
 
 _LARGEST = 2**53 - 1
+Id = Annotated[str, Path(description="the agent's id")]
 Place = Annotated[int | None, Query(ge=0, le=_LARGEST)]
 
 
@@ -29,6 +31,14 @@ def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
     made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 404, 422))
     runner = services.runner
+
+    @made.get(
+        "/lifecycles/{agent_id}/story",
+        response_model=model_of(StoryForm),
+        summary="What became of a lifecycle: attempts with gates and who paid, checks, journal",
+    )
+    async def told(agent_id: Id) -> Response:
+        return json_answer(await story(runner, await found(runner, agent_id)))
 
     @made.get(
         "/lifecycles/{agent_id}/attempts/{attempt}/log/window",
@@ -44,7 +54,7 @@ def router(services: ServerServices) -> APIRouter:
         summary="A part of what the agent of an attempt printed, in words",
     )
     async def log_part(  # noqa: PLR0913, PLR0917  # one for each wish
-        agent_id: Annotated[str, Path(description="the agent's id")],
+        agent_id: Id,
         attempt: Annotated[int, Path(ge=0, le=1_000_000_000)],
         before: Annotated[Place, Query(description="only lines above this byte")] = None,
         after: Annotated[Place, Query(description="only lines from this byte on")] = None,

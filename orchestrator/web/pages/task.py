@@ -1,0 +1,315 @@
+"""The page of one task, and the log of one of its attempts.
+
+Must not read anything but what the API gives as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Path, Query
+from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run time
+from starlette.responses import Response  # noqa: TC002  # as above
+
+from lifecycle.machine.states import (
+    About,
+    Accepted,
+    AwaitingHuman,
+    Blocked,
+    Completed,
+    Rejected,
+    Suspended,
+)
+from lifecycle.state_words import is_under_way, spelled, word_on
+from orchestrator.web.edge.problems import Problem
+from orchestrator.web.operator import found
+from orchestrator.web.pages.site import agent_of, page, see, short, task_url
+from orchestrator.web.reading.attempt_logs import is_live, log_window
+from orchestrator.web.reading.log_window import Asked
+from orchestrator.web.reading.story import story
+from orchestrator.web.reading.whole import whole_of
+from orchestrator.wording.doing import AgentActivity
+from orchestrator.wording.markdown import rendered
+from templates.renderer import Html
+
+if TYPE_CHECKING:
+    from lifecycle.record import AgentLifecycle
+    from orchestrator.web.reading.log_window import LogWindowForm
+    from orchestrator.web.reading.story import AttemptStoryForm
+    from orchestrator.web.services import ServerServices
+
+_LARGEST = 2**53 - 1
+FEW_LINES = 60
+"""Lines of the newest log on the page of a task."""
+FEW_EVENTS = 40
+FEW_ATTEMPTS = 50
+"""Attempts that are shown before one asks for all."""
+
+
+class Ended(NamedTuple):
+    """How the end of an attempt looks."""
+
+    icon: str
+    colour: str
+    word: str
+
+
+_ENDED = {
+    "": Ended("working", "run", "under way"),
+    "task_complete": Ended("review", "good", "complete"),
+    "pr_created": Ended("pr", "good", "pull request"),
+    "blocked": Ended("blocked", "wait", "blocked"),
+    "question": Ended("question", "you", "question"),
+    "rate_limit": Ended("limit", "wait", "usage limit"),
+    "quota": Ended("limit", "wait", "usage limit"),
+    "overloaded": Ended("clock", "wait", "overloaded"),
+    "network": Ended("clock", "wait", "no network"),
+    "interrupted": Ended("stop", "idle", "interrupted"),
+    "context_overflow": Ended("givenup", "bad", "context full"),
+}
+_RED = Ended("no", "bad", "gates red")
+_LOOKS = {
+    "queued": Ended("queued", "idle", "Queued"),
+    "starting": Ended("spawn", "run", "Starting"),
+    "working": Ended("working", "run", "Working"),
+    "stopping": Ended("working", "run", "Stopping"),
+    "verifying": Ended("working", "run", "Verifying"),
+    "waiting": Ended("clock", "wait", "Waiting"),
+    "paused": Ended("pause", "idle", "Paused"),
+    "stopped": Ended("stopped", "idle", "Stopped"),
+    "needs-you": Ended("question", "you", "Needs you"),
+    "done": Ended("review", "good", "Ready to review"),
+    "accepted": Ended("accepted", "good", "Accepted"),
+    "rejected": Ended("no", "idle", "Rejected"),
+    "given-up": Ended("givenup", "bad", "Given up"),
+}
+KIND_CLASS = {
+    "tool": "tool",
+    "words": "say",
+    "output": "out",
+    "error": "err",
+    "note": "note",
+    "gap": "gap",
+}
+
+
+def router(services: ServerServices) -> APIRouter:
+    """Return the pages."""
+    made = APIRouter(include_in_schema=False)
+    activity = AgentActivity(services.runner.engine)
+
+    @made.get("/t/{task}")
+    async def task_page(
+        request: Request,
+        task: str,
+        every: Annotated[bool, Query(alias="all")] = False,  # noqa: FBT002  # a wish in an address
+    ) -> Response:
+        agent_id = await agent_of(services, task)
+        if short(agent_id) != task:
+            return see(task_url(agent_id))
+        record = await found(services.runner, agent_id)
+        whole = await whole_of(services.runner, record)
+        told = await story(services.runner, record)
+        attempts = told["attempts"]
+        newest = attempts[0]["attempt"] if attempts else None
+        return page(
+            request,
+            "task.html",
+            title=f"{short(agent_id)} {look_of(record).word}",
+            here="board",
+            record=whole["lifecycle"],
+            name=_title(record),
+            why=whole["why"],
+            earlier=whole["earlier"],
+            look=look_of(record),
+            story=told,
+            attempts=attempts if every else attempts[:FEW_ATTEMPTS],
+            ended_of=ended_of,
+            events=told["events"][:FEW_EVENTS],
+            words=_words(record),
+            needs=needs_of(record),
+            question=_question(record),
+            doing=activity.doing(agent_id).text,
+            sums=_sums(attempts),
+            facts=list(_facts(record)),
+            depends=await _depends(services, record),
+            log=await _newest_log(services, record, newest),
+            newest=newest,
+            log_url=_log_api(agent_id, newest),
+            kinds=KIND_CLASS,
+            under_way=record.work is not None and is_under_way(type(record.work).__name__),
+        )
+
+    @made.get("/t/{task}/attempts/{attempt}")
+    async def log_page(  # noqa: PLR0913, PLR0917  # one for each wish in the address
+        request: Request,
+        task: str,
+        attempt: Annotated[int, Path(ge=0, le=1_000_000_000)],
+        before: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None,
+        after: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None,
+        at: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None,
+        errors: Annotated[bool, Query()] = False,  # noqa: FBT002  # a wish in an address
+        q: Annotated[str, Query(max_length=200)] = "",
+    ) -> Response:
+        agent_id = await agent_of(services, task)
+        record = await found(services.runner, agent_id)
+        asked = Asked(before=before, after=after, at=at, limit=500, errors=errors, q=q)
+        shown = await log_window(services.runner, record, attempt, asked)
+        rows = await services.runner.store.attempts(agent_id)
+        numbers = [each.attempt for each in rows]
+        live = is_live(record, attempt)
+        base = task_url(agent_id, "attempts", attempt)
+
+        def to(**wish: object) -> str:
+            kept = {"errors": 1} if errors else {}
+            told = {key: value for key, value in {**kept, **wish}.items() if value is not None}
+            return f"{base}?{urlencode(told)}" if told else base
+
+        return page(
+            request,
+            "log.html",
+            title=f"Log of attempt {attempt} of {short(agent_id)}",
+            here="board",
+            agent_id=agent_id,
+            name=_title(record),
+            attempt=attempt,
+            numbers=numbers,
+            shown=shown,
+            errors=errors,
+            q=q,
+            to=to,
+            at_end=not shown["more"],
+            follows=live and not shown["more"] and not q,
+            live=live,
+            log_url=_log_api(agent_id, attempt),
+            raw_url=f"/api/v1/lifecycles/{agent_id}/attempts/{attempt}/log",
+            kinds=KIND_CLASS,
+            searched_all=bool(q) and shown["found"] is None and shown["goes_on"] is None,
+            upward=after is None,
+        )
+
+    return made
+
+
+def look_of(record: AgentLifecycle) -> Ended:
+    """Return how its state looks."""
+    work = record.work
+    if isinstance(work, Completed) and work.problem and not work.merging:
+        return Ended("conflict", "bad", "Not merged")
+    if isinstance(work, Completed) and work.flagged:
+        return Ended("flagged", "you", "Test changed")
+    if isinstance(work, AwaitingHuman) and work.about is About.QUESTION:
+        return Ended("question", "you", "Question")
+    return _LOOKS[spelled(word_on(record))]
+
+
+def ended_of(attempt: AttemptStoryForm) -> Ended:
+    """Return how the end of an attempt looks."""
+    if attempt["verified"] is False:
+        return _RED
+    outcome = attempt["outcome"]
+    if not outcome and attempt["ended_at"] is not None:
+        return Ended("dash", "idle", "ended")
+    return _ENDED.get(outcome) or Ended("no", "bad", outcome.replace("_", " "))
+
+
+def needs_of(record: AgentLifecycle) -> str:  # noqa: PLR0911  # one line per state reads best
+    """Return the main deed: answer, unblock, approve, review, resume, or nothing."""
+    work = record.work
+    match work:
+        case AwaitingHuman(about=About.QUESTION):
+            return "answer"
+        case AwaitingHuman():
+            return "unblock"
+        case Blocked():
+            return "blocked"
+        case Completed():
+            return "review"
+        case Suspended():
+            return "resume"
+        case Accepted() | None:
+            return "over"
+        case Rejected():
+            return "rejected"
+        case _:
+            return ""
+
+
+def _title(record: AgentLifecycle) -> str:
+    return str(record.facts.get("task", {}).get("title") or record.task.strip().splitlines()[0])
+
+
+def _question(record: AgentLifecycle) -> str:
+    work = record.work
+    return work.text if isinstance(work, AwaitingHuman) else ""
+
+
+def _words(record: AgentLifecycle) -> Html:
+    work = record.work
+    text = work.summary if isinstance(work, (Completed, Accepted)) else ""
+    return Html(rendered(text or record.submission_summary or ""))
+
+
+class Sums(NamedTuple):
+    """What all attempts used."""
+
+    tokens: int | None
+    cost_usd: float | None
+    at_least: bool
+    """Some attempts did not tell their cost."""
+    seconds: float
+
+
+def _sums(attempts: list[AttemptStoryForm]) -> Sums:
+    costs = [each["cost_usd"] for each in attempts if each["cost_usd"] is not None]
+    used = [each["tokens"] for each in attempts if each["tokens"]]
+    return Sums(
+        sum(used) if used else None,
+        sum(costs) if costs else None,
+        bool(costs) and len(costs) < len(attempts),
+        sum(each["seconds"] for each in attempts),
+    )
+
+
+def _facts(record: AgentLifecycle) -> list[tuple[str, str]]:
+    facts = record.facts
+    agent: dict[str, Any] = facts.get("agent") or {}
+    chain = agent.get("agents") or [agent.get("adapter") or " ".join(agent.get("command") or ())]
+    head = getattr(record.work, "head", "")
+    base = str(facts.get("base_branch") or "")
+    pairs = [
+        ("Branch", f"{facts.get('branch') or ''}{f' at {head[:10]}' if head else ''}"),
+        ("Base", f"{base} {str(facts.get('base_commit') or '')[:10]}".strip()),
+        ("Programs", ", then ".join(map(str, chain))),
+        ("Kept apart", str(getattr(record.work, "containment", ""))),
+        ("Workspace", str(facts.get("workspace") or "")),
+        ("Tags", ", ".join(record.tags)),
+    ]
+    return [(name, text) for name, text in pairs if text]
+
+
+async def _depends(
+    services: ServerServices, record: AgentLifecycle
+) -> list[tuple[str, str, Ended | None]]:
+    """Return the tasks that it builds on: id, title, and how each does."""
+    told = []
+    for task in record.facts.get("task", {}).get("dependencies") or ():
+        other = await services.runner.store.get(f"agent-{task}")
+        told.append((str(task), _title(other) if other else "", look_of(other) if other else None))
+    return told
+
+
+async def _newest_log(
+    services: ServerServices, record: AgentLifecycle, attempt: int | None
+) -> LogWindowForm | None:
+    if attempt is None:
+        return None
+    try:
+        return await log_window(services.runner, record, attempt, Asked(limit=FEW_LINES))
+    except Problem:  # nothing was printed yet
+        return None
+
+
+def _log_api(agent_id: str, attempt: int | None) -> str:
+    return f"/api/v1/lifecycles/{agent_id}/attempts/{attempt}/log/window"
