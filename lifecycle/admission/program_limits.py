@@ -61,6 +61,15 @@ class ProgramLimits:
         }
         return tuple(known.values())
 
+    def known(self, at: float) -> tuple[UnavailableProgram, ...]:
+        """Return all that is known, of each program the account that rests longest."""
+        found: dict[str, UnavailableProgram] = {}
+        for each in self._rests.values():
+            known = found.get(each.program)
+            if (each.until or 0.0) > max(at, (known and known.until) or 0.0):
+                found[each.program] = each
+        return tuple(found.values())
+
     def forget(self, agent: Agent) -> None:
         """A person says that the limits are over."""
         for name in agent.programs or ("",):

@@ -43,6 +43,8 @@ _SPENDING = (
     *("tokens", "input_tokens", "output_tokens", "cached_tokens", "cost_usd"),
     "seconds",
 )
+_AT_ONCE = 200
+"""Agents that one query names."""
 _FORMS: dict[str, type] = {"tags": list, "work": dict, "facts": dict}
 
 
@@ -113,6 +115,25 @@ def read_spending(path: Path) -> list[dict[str, Any]]:
     return [dict(zip(_SPENDING, row, strict=True)) for row in _fetch(path, query, ())]
 
 
+def read_spent(path: Path, since: float, until: float) -> tuple[int, float, int]:
+    """Return how many attempts ended in a time, what they cost, and how many told what."""
+    query = (
+        "SELECT count(*), total(cost_usd), count(cost_usd) FROM spending WHERE at >= ? AND at < ?"
+    )
+    [(attempts, cost, told)] = _fetch(path, query, (since, until))
+    return int(attempts), float(cost), int(told)
+
+
+def read_states(path: Path, since: float, until: float) -> list[tuple[str, str, str | None, int]]:
+    """Return of the lifecycles made in a time: coarse state, work state, its reason, how many."""
+    query = (
+        "SELECT coarse, work_kind, "
+        "CASE WHEN json_valid(work) THEN json_extract(work, '$.reason') END, count(*) "
+        "FROM lifecycles WHERE created_at >= ? AND created_at < ? GROUP BY 1, 2, 3"
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in _fetch(path, query, (since, until))]
+
+
 def read_ends(path: Path) -> list[tuple[str, float, float]]:
     """Return coarse state, creation and end of the lifecycles that are over."""
     query = (
@@ -120,6 +141,47 @@ def read_ends(path: Path) -> list[tuple[str, float, float]]:
         "WHERE coarse IN ('accepted', 'rejected') ORDER BY updated_at, cursor"
     )
     return [(str(row[0]), float(row[1]), float(row[2])) for row in _fetch(path, query, ())]
+
+
+def read_attempt_ends(path: Path, agents: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return of each attempt of these agents: agent, birth, number, outcome and start.
+
+    Those of an agent's earlier lifecycles are among them, under the agent's own id.
+    """
+    query = (
+        "SELECT l.agent_id, l.birth, a.attempt, a.outcome, a.started_at FROM lifecycles AS l "
+        "JOIN attempts AS a ON a.agent_id = l.agent_id WHERE "
+    )
+    return [(_agent(row[0]), *row[1:]) for row in _of_agents(path, query, agents)]
+
+
+def read_red(path: Path, agents: Sequence[str]) -> set[tuple[str, str, int]]:
+    """Return agent, birth and number of the attempts of these agents whose gates were red."""
+    query = (
+        "SELECT l.agent_id, l.birth, j.body FROM lifecycles AS l JOIN journal AS j "
+        "ON j.agent_id = l.agent_id WHERE j.kind = 'GatesFinished' AND "
+    )
+    found = set[tuple[str, str, int]]()
+    for agent_id, birth, body in _of_agents(path, query, agents):
+        fact = _decoded("facts", body)[0] or {}
+        if any(not gate.get("ok", True) for gate in fact.get("gates") or ()):
+            found.add((_agent(agent_id), birth, fact.get("attempt", 0)))
+    return found
+
+
+def _of_agents(path: Path, query: str, agents: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return the rows of these agents' lifecycles, present and earlier."""
+    found = list[tuple[Any, ...]]()
+    mine = "l.agent_id = ? OR l.agent_id > ? || '@' AND l.agent_id < ? || 'A'"
+    for first in range(0, len(agents), _AT_ONCE):
+        some = agents[first : first + _AT_ONCE]
+        values = tuple(agent for each in some for agent in (each, each, each))
+        found += _fetch(path, f"{query}({' OR '.join([mine] * len(some))})", values)
+    return found
+
+
+def _agent(lifecycle_id: str) -> str:
+    return lifecycle_id.partition("@")[0]
 
 
 def read_facts(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:

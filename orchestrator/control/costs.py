@@ -23,6 +23,9 @@ Rows = list[dict[str, Any]]
 Facts = list[tuple[str, str, str, dict[str, Any]]]
 
 UNKNOWN = "unknown"
+NIGHT = "night"
+EVENING = time(18)
+"""When a night begins; it lasts until the next evening, so that the morning after belongs to it."""
 _SPAN = re.compile(r"([1-9][0-9]{0,4})([hd])")
 _OVER = "accepted"
 """The coarse state of a lifecycle whose budget does not matter any more."""
@@ -141,7 +144,9 @@ def ends_since(ends: Iterable[tuple[str, float, float]], since: float) -> EndedL
 def instant_of(
     text: str, now: float, zone: tzinfo | None = None, *, option: str = "--since"
 ) -> float:
-    """Return the instant of `12h`, `7d` (this day and six before it) or a date."""
+    """Return the instant of `night`, `12h`, `7d` (this day and six before it) or a date."""
+    if text == NIGHT:
+        return night_of(now, zone)[0]
     if found := _SPAN.fullmatch(text):
         number, unit = int(found[1]), found[2]
         if unit == "h":
@@ -151,15 +156,26 @@ def instant_of(
         return _start(date.fromisoformat(text), zone)
     except (ValueError, OverflowError, OSError) as problem:
         raise SinceError(
-            f"{option} {text!r} is not a valid time; use days (7d), hours (12h) or a date "
-            "(2027-01-31)"
+            f"{option} {text!r} is not a valid time; use days (7d), hours (12h), a date "
+            "(2027-01-31) or `night`"
         ) from problem
 
 
+def night_of(at: float, zone: tzinfo | None = None) -> tuple[float, float]:
+    """Return the evening before an instant, and the evening after it."""
+    moment = datetime.fromtimestamp(at, tz=zone)
+    day = moment.date() - timedelta(days=moment.time() < EVENING)
+    first, last = (
+        datetime.combine(each, EVENING, tzinfo=zone).timestamp()
+        for each in (day, day + timedelta(days=1))
+    )
+    return first, last
+
+
 def grouped(rows: Rows, by: str, zone: tzinfo | None = None) -> list[UsageLine]:
-    """Add rows up: days in their order, others by what was used most lately first."""
+    """Add rows up: days and hours in their order, others by what was used most lately first."""
     lines: dict[str, UsageLine] = {}
-    for row in rows if by == "day" else reversed(rows):
+    for row in rows if by in ("day", "hour") else reversed(rows):
         name = _name(row, by, zone)
         lines.setdefault(name, UsageLine(name)).add(row)
     return list(lines.values())
@@ -227,8 +243,10 @@ def _parts(scope: str, name: str, budget: Budget, line: UsageLine) -> Iterator[B
 def _name(row: dict[str, Any], by: str, zone: tzinfo | None) -> str:
     if by == "day":
         return str(_day(row["at"], zone))
-    if by == "agent":
-        return str(row["agent_id"])
+    if by == "hour":
+        return f"{datetime.fromtimestamp(row['at'], tz=zone):%Y-%m-%d %H:00}"
+    if by in ("agent", "task"):
+        return str(row[f"{by}_id"])
     return str(row[by] or (LOOSE if by == "plan" else UNKNOWN))
 
 

@@ -36,6 +36,7 @@ from orchestrator.web.openapi import document
 from orchestrator.web.pages import board, sign_in, static_files, task
 from orchestrator.web.pages.refusals import ProblemPages
 from orchestrator.web.routes import (
+    costs,
     deliveries,
     history,
     lifecycle_actions,
@@ -65,6 +66,7 @@ ROUTES = (
     history,
     summaries,
 )
+ROUTES = (system, lifecycles, lifecycle_actions, logs, overview, deliveries, history, costs)
 """The modules of the API; each has a `router`."""
 PAGES = (static_files, sign_in, board, task)
 """Those of the pages, alike."""

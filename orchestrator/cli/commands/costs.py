@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from orchestrator.control.costs import BudgetPart, EndedLifecycles, Rows, UsageLine
 
-BY = ("day", "agent", "plan", "program", "model")
+BY = ("day", "hour", "agent", "task", "plan", "program", "model")
 HEADS = ("ATTEMPTS", "TOKENS", "COST", "TIME")
 BUDGET_HEADS = ("BUDGET OF", "NAME", "USED", "OF", "LEFT")
 SHOWN = 20
@@ -43,7 +43,8 @@ def parser(name: str) -> CommandLineParser:
         "--since",
         default="7d",
         metavar="WHEN",
-        help="days (7d, this one included; the default), hours (12h) or a date (2027-01-31)",
+        help="night (since 18:00), days (7d, this one included; the default), hours (12h) or a "
+        "date (2027-01-31)",
     )
     made.add_argument("--by", choices=BY, default="day", help="how to add up (day)")
     return made.with_json().with_repo()

@@ -80,3 +80,20 @@ async def test_the_audit_is_read_in_pages_by_who_and_whom_and_its_chain_is_check
 
 def test_every_kind_of_text_has_a_name_for_people() -> None:
     assert tuple(KINDS_IN_WORDS) == KINDS == Kind.__args__  # type: ignore[attr-defined]  # of a Literal
+
+
+async def test_nights_costs_and_limits_are_told_as_by_command(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        agent = await found.add("works", {"attempts": {"default": WORK}})
+        await found.comes_to("Completed", agent)
+        [night] = (await found.get("/history"))["nights"]
+        assert [each["lifecycle"]["agent_id"] for each in night["items"]] == [agent]
+        assert night["by_state"] == {"done": 1}
+        assert (await found.get("/history", params={"state": "rejected"}))["nights"] == []
+        told = await found.get("/costs", params={"by": "hour", "attempts": 5})
+        assert told["total"]["attempts"] == 1
+        assert told["total"]["cost_usd"] is None
+        assert [each["ended"] for each in told["attempts"]] == ["well"]
+        refused = await found.get("/costs", 422, params={"since": "soon"})
+        assert "`night`" in refused["error"]["text"]
+        assert (await found.get("/budgets")) == {"items": [], "programs": []}
