@@ -21,7 +21,7 @@ SIGNALS = ("task_complete", "question", "blocked", "pr_created")
 Ended = Literal["well", "badly", "unknown"]
 
 
-class LineForm(TypedDict):
+class SpentLineForm(TypedDict):
     """What attempts of one kind used together."""
 
     name: str
@@ -72,8 +72,8 @@ class CostsForm(TypedDict):
     since: float
     until: float
     by: str
-    lines: list[LineForm]
-    total: LineForm
+    lines: list[SpentLineForm]
+    total: SpentLineForm
     cached_tokens: int
     lifecycles: EndsForm
     attempts: list[SpentForm]
@@ -164,11 +164,11 @@ def costs_form(database: Path, since: float, until: float, by: str, attempts: in
     }
 
 
-def _line(line: UsageLine, badly: UsageLine | None) -> LineForm:
+def _line(line: UsageLine, badly: UsageLine | None) -> SpentLineForm:
     told: Any = line.to_json() | {
         "attempts_badly": badly.attempts if badly else 0,
         "badly_usd": badly.cost_usd if badly and badly.with_cost else None,
         "badly_with_cost": badly.with_cost if badly else 0,
     }
-    form: LineForm = told
+    form: SpentLineForm = told
     return form

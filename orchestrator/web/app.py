@@ -65,8 +65,8 @@ ROUTES = (
     deliveries,
     history,
     summaries,
+    costs,
 )
-ROUTES = (system, lifecycles, lifecycle_actions, logs, overview, deliveries, history, costs)
 """The modules of the API; each has a `router`."""
 PAGES = (static_files, sign_in, board, task)
 """Those of the pages, alike."""
