@@ -45,7 +45,7 @@ from runtime.setup.copies import INCLUDE_FILE
 from runtime.setup.inputs import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from lifecycle.store.sqlite.store import SqliteStore
     from orchestrator.approval.restricting_values import ProposedChange
@@ -171,9 +171,15 @@ class Approvals:
         return waiting
 
     async def keep(
-        self, store: SqliteStore, *, by: str, at: float, masker: Masker, waiting: bool = False
+        self,
+        store: SqliteStore,
+        *,
+        by: str,
+        at: float,
+        masker: Masker,
+        waiting: Collection[str] = (),
     ) -> Cells:
-        """Record as approved what counts, and with `waiting` also what waits; returns the news."""
+        """Record as approved what counts, and of what waits these cells; returns the news."""
         await keep_proposals(store, self._origins, masker)
         document = (await store.all(APPROVED)).get(APPROVED)
         if document is not None and self._document is None:
@@ -184,8 +190,7 @@ class Approvals:
             watch = WatchedFiles.of(self._repo, self.present)
             await keep_proposals(store, standing_proposals(self._history, watch), masker)
             taken |= {cell: each.approved for cell, each in self.held.items()}
-        if waiting:
-            taken |= {cell: each.value for cell, each in self.held.items()}
+        taken |= {cell: each.value for cell, each in self.held.items() if cell in waiting}
         made = with_approved(document, taken, by, at, masker)
         # Of plans: which of them somebody wanted to run shows in no other place.
         waits = {cell for cell in self.held if name_of(cell)[0] in self._plans}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
@@ -21,10 +23,17 @@ from orchestrator.control.open_store import store_of
 from orchestrator.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from lifecycle.store.sqlite.store import SqliteStore
+    from orchestrator.approval.approvals import HeldValue
     from orchestrator.config.settings import SettingRow
+    from runtime.masking.masker import Masker
+
+Refusals = dict[str, dict[str, Any]]
+REFUSED = "settings.refused"
+"""Collection of the changes that a person refused, by the id of each."""
 
 
 def read(repo: Path, environ: Mapping[str, str]) -> tuple[list[SettingRow], Approvals]:
@@ -76,15 +85,62 @@ async def approve(repo: Path, approvals: Approvals, by: str) -> None:
     """Take over what waits."""
     masker, now = masker_of(os.environ), SystemClock().now
     async with store_of(repo) as store:
-        await approvals.keep(store, by=by, at=now(), masker=masker, waiting=True)
-        files = {name_of(cell)[0] for cell in approvals.held}
-        for key, body in (await store.all(PROPOSED)).items():
-            file, name = name_of(str(body.get("cell", "")))
-            if name == WHOLE and file in files:  # now a person knows what the file holds
-                await store.put(PROPOSED, key, {**body, "settled": True})
         audit = Audit(store.trail, now=now, masker=masker)
-        for each in approvals.held.values():
-            change = each.to_json()
-            details = {"file": change["file"], "from": change["approved"], "to": change["value"]}
-            why = f"in {change['file']}, by the work of {each.agent_id}"
-            await audit.record("setting", by, each.name, "approved", why, details=details)
+        await take_over(store, audit, approvals, approvals.held, by=by, at=now(), masker=masker)
+
+
+async def take_over(  # noqa: PLR0913  # the last by name
+    store: SqliteStore,
+    audit: Audit,
+    approvals: Approvals,
+    cells: Collection[str],
+    *,
+    by: str,
+    at: float,
+    masker: Masker,
+) -> None:
+    """Put the changes that wait in some cells into force."""
+    await approvals.keep(store, by=by, at=at, masker=masker, waiting=cells)
+    files = {name_of(cell)[0] for cell in cells}
+    for key, body in (await store.all(PROPOSED)).items():
+        file, name = name_of(str(body.get("cell", "")))
+        if name == WHOLE and file in files:  # now a person knows what the file holds
+            await store.put(PROPOSED, key, {**body, "settled": True})
+    for cell in cells:
+        await _enter(audit, approvals.held[cell], by, "approved")
+
+
+async def refuse(  # noqa: PLR0913  # the last by name
+    store: SqliteStore,
+    audit: Audit,
+    approvals: Approvals,
+    cells: Collection[str],
+    *,
+    by: str,
+    at: float,
+    why: str,
+) -> None:
+    """Note that changes stay out of force: they are shown as refused, and wait no more."""
+    for cell in cells:
+        held = approvals.held[cell]
+        await store.put(REFUSED, id_of(held), {"by": by, "at": at, "why": why})
+        await _enter(audit, held, by, "refused", why)
+
+
+async def refusals(store: SqliteStore) -> Refusals:
+    """Return which changes a person refused, by the id of each."""
+    return await store.all(REFUSED)
+
+
+def id_of(held: HeldValue) -> str:
+    """Return what tells this change of this value from others."""
+    text = json.dumps([held.cell, held.value, held.approved], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+async def _enter(audit: Audit, held: HeldValue, by: str, outcome: str, why: str = "") -> None:
+    change = held.to_json()
+    details = {"file": change["file"], "from": change["approved"], "to": change["value"]}
+    reason = f"in {change['file']}, by the work of {held.agent_id}"
+    said = f"{reason}: {why}" if why else reason
+    await audit.record("setting", by, held.name, outcome, said, details=details)

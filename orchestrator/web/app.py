@@ -36,6 +36,7 @@ from orchestrator.web.openapi import document
 from orchestrator.web.pages import board, sign_in, static_files, task
 from orchestrator.web.pages.refusals import ProblemPages
 from orchestrator.web.routes import (
+    configuration,
     costs,
     deliveries,
     history,
@@ -66,6 +67,7 @@ ROUTES = (
     history,
     summaries,
     costs,
+    configuration,
 )
 """The modules of the API; each has a `router`."""
 PAGES = (static_files, sign_in, board, task)

@@ -91,6 +91,15 @@ class Replacement(_Asked):
     )
 
 
+class Changes(_Asked):
+    """Which changes of settings are meant."""
+
+    changes: list[Version] = Field(
+        min_length=1, max_length=1000, description="the `id` of each, as /settings lists them"
+    )
+    why: Text = Field("", description="the reason, for the record")
+
+
 class Saying(Nothing):
     """Words for the next attempt."""
 

@@ -21,6 +21,7 @@ from orchestrator.web.live.hub import StreamHub
 from orchestrator.web.live.search_keeper import SearchKeeper
 from orchestrator.web.live.store_probe import StoreProbe
 from orchestrator.web.live.streams import Stream, Streams
+from orchestrator.web.reading.configuration import Doctor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -53,6 +54,7 @@ class ServerServices:
         )
         self.counters = LifecycleCounters(runner.engine, self.spawner.metrics)
         self.probe = StoreProbe(runner.store)
+        self.doctor = Doctor(runner)
         self.search = SearchKeeper(runner)
         self.hooks = Hooks(runner.receiver, report=runner.report)
         self.turned_away: Counter[str] = Counter()

@@ -1,0 +1,121 @@
+"""Settings over HTTP: origins, what an agent changed, approved or refused by admins; `doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.approval.agent_commits import AgentCommitWatch
+from orchestrator.control import approve_settings
+from orchestrator.web.edge.passes import VisitorRole
+from tests.orchestrator.loopkit import DONE, SETTINGS
+from tests.orchestrator.web.pages.browsing import browser
+from tests.orchestrator.web.webkit import Site, site
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def changed_by_agent(found: Site, planted: str = "wall_limit = 900\n") -> dict[str, Any]:
+    """Have an agent's accepted work change a setting; returns what waits then."""
+    world = found.world
+    world.settings(f"{SETTINGS}wall_limit = 60\n")
+    await asyncio.to_thread(world.git, "commit", "--quiet", "-am", "Limit agents")
+    _, approvals = await asyncio.to_thread(approve_settings.read, world.repo, os.environ)
+    masker = found.engine.shared.masker
+    await approvals.keep(found.store, by="Ada", at=1.0, masker=masker)
+    text = f"{SETTINGS}{planted}"
+    steps = [{"write": {"path": "loopwright.toml", "text": text}}, {"commit": "Tidy up"}, DONE]
+    agent = await found.add("tidy", steps)
+    await found.comes_to("Completed", agent)
+    # A runner does this at the end of each attempt; this one is put together without it.
+    since, tip = world.git("rev-parse", "main"), world.git("rev-parse", f"agent/{agent}")
+    watch = AgentCommitWatch(world.repo, masker)
+    await watch.captured(found.store, agent, [since], [tip])
+    await found.post(f"/lifecycles/{agent}/accept")
+    held: dict[str, Any] = await found.get("/settings")
+    return held
+
+
+def wall_limit(told: dict[str, Any]) -> dict[str, Any]:
+    (row,) = [each for each in told["settings"] if each["name"] == "wall_limit"]
+    found: dict[str, Any] = row
+    return found
+
+
+async def test_every_setting_is_told_with_its_origin_and_what_it_means(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        found.world.settings(f"{SETTINGS}wall_limit = 60\n")
+        told = await found.get("/settings")
+        row = wall_limit(told)
+        assert (row["value"], row["restricts"]) == (60, True)
+        assert "loopwright.toml" in row["source"]
+        by_name = {each["name"]: each for each in told["settings"]}
+        assert by_name["port"]["source"] == "default"
+        assert by_name["port"]["value"] == by_name["port"]["default"]
+        assert all(each["about"] for each in told["settings"])
+        assert told["held"] == []
+
+
+async def test_a_change_by_an_agent_waits_with_both_values_and_its_commit_until_approved(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found:
+        told = await changed_by_agent(found)
+        (held,) = told["held"]
+        assert (held["name"], held["file"]) == ("wall_limit", "loopwright.toml")
+        assert (held["approved"], held["value"]) == (60, 900)
+        assert held["agent_id"] == "tidy"
+        assert held["commit"]["subject"] == "Tidy up"
+        assert held["refused"] is None
+        assert wall_limit(told)["value"] == 60
+        wrong = {"changes": ["0" * 16]}
+        error = (await found.post("/settings/approve", wrong, 409))["error"]
+        assert "does not wait any more" in error["text"]
+        told = await found.post("/settings/approve", {"changes": [held["id"]]})
+        assert told["held"] == []
+        assert wall_limit(told)["value"] == 900
+        await found.post("/settings/approve", {"changes": [held["id"]]}, 409)
+        acts = [each for each in await found.store.trail.entries() if each.action == "setting"]
+        assert [(each.actor, each.subject, each.outcome) for each in acts[-1:]] == [
+            ("api", "wall_limit", "approved")
+        ]
+        await found.post("/settings/approve", {"changes": []}, 422)
+
+
+async def test_a_refused_change_stays_out_of_force_and_says_who_refused_it(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        (held,) = (await changed_by_agent(found))["held"]
+        told = await found.post("/settings/refuse", {"changes": [held["id"]], "why": "too long"})
+        (held,) = told["held"]
+        assert (held["refused"]["by"], held["refused"]["why"]) == ("api", "too long")
+        assert wall_limit(told)["value"] == 60
+        entry = (await found.store.trail.entries())[-1]
+        assert (entry.subject, entry.outcome) == ("wall_limit", "refused")
+        assert entry.reason.endswith("by the work of tidy: too long")
+
+
+async def test_only_admins_approve_settings(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        (held,) = (await changed_by_agent(found))["held"]
+        async with browser(found, VisitorRole.OPERATOR) as visit:
+            await visit.page("/")
+            answer = await visit.client.post(
+                "/api/v1/settings/approve",
+                json={"changes": [held["id"]]},
+                headers={"x-csrf-token": visit.guard, "accept": "application/json"},
+            )
+            assert answer.status_code == 403, answer.text
+        assert wall_limit(await found.get("/settings"))["value"] == 60
+
+
+async def test_doctor_is_asked_in_a_process_of_its_own_and_not_for_each_request(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found:
+        first, second = await asyncio.gather(found.get("/doctor"), found.get("/doctor"))
+        assert first == second
+        names = {each["what"] for each in first["checks"]}
+        assert {"git", "python"} <= names, first
+        assert all(each["level"] in {"ok", "warn", "bad"} for each in first["checks"])
