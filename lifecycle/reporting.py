@@ -51,6 +51,7 @@ LEVELS: dict[str, str] = {
             "machine_short",
             "machine_small",
             "observer_failed",
+            "page_news_failed",
             "retention_failed",
             "runner_order_failed",
             "search_failed",

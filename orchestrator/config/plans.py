@@ -146,19 +146,21 @@ def task_of(
     verify: Sequence[str] = (),
     base: str | None = None,
     max_retries: int | None = None,
+    **more: Any,
 ) -> Task:
-    """Make a task of a few words; its first line is the title."""
+    """Make a task of a few words; its first line is the title, unless one is given with `more`."""
     title = text.strip().split("\n", 1)[0].strip()
-    whole = title == text.strip() and len(title) <= TITLE_LENGTH
+    whole = title == text.strip() and len(title) <= TITLE_LENGTH and not more.get("title")
     short = title if len(title) <= TITLE_LENGTH else title[: TITLE_LENGTH - 3].rstrip() + "..."
     try:
         task = Task(
             id=task_id,
-            title=short,
+            title=more.pop("title", "") or short,
             description="" if whole else text.strip(),
             verify=tuple(verify),
             base=base,
             max_retries=max_retries,
+            **more,
         )
     except ValidationError as problem:
         raise PlanError(f"task {task_id}: {_wrong(problem.errors()[0])}") from problem

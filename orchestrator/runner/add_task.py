@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
+    from lifecycle.plan import Allowance
     from lifecycle.settings import Settings
 
 
@@ -51,6 +52,13 @@ class Addition:
     command: str | None = None
     verify: tuple[str, ...] = ()
     base: str | None = None
+    title: str = ""
+    """By default the first line of the text."""
+    acceptance: tuple[str, ...] = ()
+    """What must be true at the end."""
+    dependencies: tuple[str, ...] = ()
+    """Ids of tasks, or of their agents, that must be complete before it starts."""
+    budget: Allowance | None = None
     by: str = ""
 
 
@@ -136,7 +144,16 @@ async def _added_as(store: SqliteStore, addition: Addition, settings: Settings) 
             f"{name} was not added: {found.reason}; `loopwright reject AGENT` removes one"
         )
     resolved = free_name(name, taken)  # those that are over are on record still
-    task = task_of(addition.text, task_id, verify=addition.verify, base=addition.base)
+    task = task_of(
+        addition.text,
+        task_id,
+        verify=addition.verify,
+        base=addition.base,
+        title=addition.title,
+        acceptance=addition.acceptance,
+        dependencies=await _known_tasks(store, addition.dependencies),
+        budget=addition.budget,
+    )
     agent = Agent.model_validate({**agent.model_dump(), "agent_id": resolved})
     return await store.create(
         AgentLifecycle(
@@ -148,6 +165,21 @@ async def _added_as(store: SqliteStore, addition: Addition, settings: Settings) 
             work=Queued(),
         )
     )
+
+
+async def _known_tasks(store: SqliteStore, named: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tasks that are named, by their own ids or by those of their agents."""
+    if not named:
+        return ()
+    tasks = dict(await names(store))
+    found = []
+    for each in named:
+        if each not in tasks and each not in tasks.values():
+            raise PlanError(
+                f"there is no task {each!r} to depend on; `loopwright ps --all` lists all"
+            )
+        found.append(tasks.get(each, each))
+    return tuple(dict.fromkeys(found))
 
 
 async def _population(store: SqliteStore) -> tuple[set[str], Population[Agent]]:

@@ -33,8 +33,9 @@ from orchestrator.web.edge.problems import (
     unknown,
 )
 from orchestrator.web.openapi import document
-from orchestrator.web.pages import board, sign_in, static_files, task
+from orchestrator.web.pages import actions, board, events, new, sign_in, static_files, task
 from orchestrator.web.pages.refusals import ProblemPages
+from orchestrator.web.routes import board as board_api
 from orchestrator.web.routes import (
     configuration,
     costs,
@@ -43,6 +44,7 @@ from orchestrator.web.routes import (
     lifecycle_actions,
     lifecycles,
     overview,
+    several,
     stories,
     summaries,
     system,
@@ -68,9 +70,19 @@ ROUTES = (
     summaries,
     costs,
     configuration,
+    board_api,
+    several,
 )
 """The modules of the API; each has a `router`."""
-PAGES = (static_files, sign_in, board, task)
+PAGES = (
+    static_files,
+    sign_in,
+    board,
+    new,
+    actions,
+    events,
+    task,
+)
 """Those of the pages, alike."""
 _ORDERS = {"lifecycles": "add", "summaries": "summary edit"}
 """What an order is called that its path does not name."""

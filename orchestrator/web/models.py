@@ -13,6 +13,7 @@ from uuid import UUID  # noqa: TC003  # pydantic reads it at run time
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lifecycle.machine.states import ALL
+from lifecycle.plan import Allowance  # noqa: TC001  # pydantic reads it at run time
 from lifecycle.state_words import RECORD_STATES, meant, spelled
 from orchestrator.wording.json_forms import EditForm, EntryForm, RecordForm  # noqa: TC001  # hints are read at run time
 from orchestrator.wording.lifecycle_row import LifecycleRow  # noqa: TC001  # as above
@@ -24,6 +25,7 @@ WorkState = StrEnum("WorkState", {each.__name__: each.__name__ for each in ALL})
 Text = Annotated[str, Field(max_length=100_000, pattern=r"^[^\x00]*$")]
 _SOMETHING = r"^[^\x00]*[^\s\x00][^\x00]*$"
 _ONE_LINE = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
+_NO_CONTROL = r"^[^\x00-\x1f\x7f]*$"
 Words = Annotated[str, Field(min_length=1, max_length=100_000, pattern=_SOMETHING)]
 Line = Annotated[str, Field(min_length=1, max_length=4096, pattern=_ONE_LINE)]
 Version = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
@@ -53,6 +55,14 @@ class Submission(_Asked):
     command: Line | None = Field(None, description="any program that reads its prompt")
     verify: list[Line] = Field([], max_length=100, description="must succeed before it counts")
     base: Line | None = Field(None, description="branch to start from and merge into")
+    title: Annotated[str, Field(max_length=200, pattern=_NO_CONTROL)] = Field(
+        "", description="by default the first line of the text"
+    )
+    acceptance: list[Line] = Field([], max_length=100, description="what must be true at the end")
+    dependencies: list[Line] = Field(
+        [], max_length=100, description="tasks, or their agents, that must be complete before"
+    )
+    budget: Allowance | None = Field(None, description="what its attempts may use together")
 
 
 class Nothing(_Asked):

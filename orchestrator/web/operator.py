@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from lifecycle.errors import LifecycleError
+from lifecycle.machine.states import Completed
 from lifecycle.mask_values import masked
 from lifecycle.plan import Agent
 from lifecycle.store.rows.audit import action_of
@@ -117,3 +118,14 @@ async def _send(runner: RunnerPort, command: OperatorCommand, event: PersonEvent
         await asyncio.sleep(LOOK_EVERY)
     if problem:
         raise LifecycleError(problem)
+
+
+async def require_head(runner: RunnerPort, agent_id: str, head: str) -> None:
+    """Refuse to merge another commit than the one that was seen."""
+    record = await found(runner, agent_id)
+    present = record.work.head if isinstance(record.work, Completed) else ""
+    if head and present and not present.startswith(head):
+        raise refused(
+            f"its work moved on while you looked: it is at {present[:12]} now, not {head[:12]}",
+            "look at it once more",
+        )

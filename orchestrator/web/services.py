@@ -16,8 +16,10 @@ from orchestrator.web.edge.passes import SpentPasses
 from orchestrator.web.edge.problems import busy
 from orchestrator.web.edge.visitors import Door
 from orchestrator.web.edge.webhooks import Hooks
+from orchestrator.web.live.board_state import BoardState
 from orchestrator.web.live.counters import LifecycleCounters
 from orchestrator.web.live.hub import StreamHub
+from orchestrator.web.live.page_news import PageNews
 from orchestrator.web.live.search_keeper import SearchKeeper
 from orchestrator.web.live.store_probe import StoreProbe
 from orchestrator.web.live.streams import Stream, Streams
@@ -52,6 +54,9 @@ class ServerServices:
             report=runner.report,
             retention=None,
         )
+        self.board = BoardState(runner)
+        self.rows = RowKeeper()
+        self.pages = PageNews(self.streams.boot, runner.report)
         self.counters = LifecycleCounters(runner.engine, self.spawner.metrics)
         self.probe = StoreProbe(runner.store)
         self.doctor = Doctor(runner)
@@ -66,7 +71,9 @@ class ServerServices:
     async def __aenter__(self) -> Self:
         """Listen."""
         await self._learn_spent()
+        self.runner.engine.shared.observers.append(self.board.news)
         self.runner.engine.shared.observers.append(self.hub.news)
+        self.runner.engine.shared.observers.append(self.pages.news)
         await self.counters.begin()
         self.search.begin()
         return self
@@ -77,8 +84,9 @@ class ServerServices:
         await asyncio.gather(*self._writing, return_exceptions=True)
         self.counters.end()
         observers = self.runner.engine.shared.observers
-        if self.hub.news in observers:
-            observers.remove(self.hub.news)
+        for each in (self.hub.news, self.board.news, self.pages.news):
+            if each in observers:
+                observers.remove(each)
         await self.search.aclose()
         await self.probe.aclose()
         await self.spawner.aclose()
@@ -110,3 +118,4 @@ class ServerServices:
         """End the streams; from now on `/readyz` says not ready."""
         self.leaving = True
         self.hub.close()
+        self.pages.close()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lifecycle.machine.budget import Spent
 from lifecycle.record import Spending, SpendingSum
+from lifecycle.store.reading import fetch
 from lifecycle.store.rows.records import in_columns
 
 if TYPE_CHECKING:
@@ -38,6 +39,15 @@ _WHOSE = "agent_id, birth, plan"
 SUMS = (
     f"SELECT {_WHOSE}, count(*), max(attempt), sum(tokens), total(cost_usd), total(seconds), "  # noqa: S608  # our own text
     f"max(at) FROM spending GROUP BY {_WHOSE}"
+)
+SINCE = (
+    "SELECT a.agent_id, l.task_id, a.attempt, a.program, a.started_at, a.ended_at, a.outcome, "
+    "coalesce(s.plan, ''), s.tokens, s.cost_usd FROM attempts AS a "
+    "JOIN lifecycles AS l ON l.agent_id = a.agent_id LEFT JOIN spending AS s "
+    "ON s.agent_id = a.agent_id AND s.birth = l.birth AND s.attempt = a.attempt "
+    "WHERE a.started_at > 0 AND (a.ended_at >= ?1 "
+    "OR (a.ended_at IS NULL AND l.coarse = 'running')) AND (?2 = '' OR s.plan = ?2) "
+    "ORDER BY a.started_at DESC LIMIT ?3"
 )
 FORGET = "DELETE FROM spending WHERE at < min(?, (SELECT max(at) FROM spending) - ?)"
 
@@ -93,6 +103,21 @@ def picked(
     return f"SELECT {columns} FROM spending WHERE {' AND '.join(conditions)}", tuple(wanted)  # noqa: S608  # our own text
 
 
+class AttemptSpan(NamedTuple):
+    """When one attempt worked, and how it ended."""
+
+    agent_id: str
+    task_id: str
+    attempt: int
+    program: str
+    started_at: float
+    ended_at: float | None
+    outcome: str
+    plan: str
+    tokens: int | None
+    cost_usd: float | None
+
+
 class SqliteSpendings:
     """The usage of attempts. It outlives the lifecycles: deleting those removes none of it."""
 
@@ -137,6 +162,15 @@ class SqliteSpendings:
         everything with it.
         """
         return await self._driver.write(partial(_forget, now=now, keep=keep))
+
+    async def attempts_since(
+        self, since: float, *, plan: str = "", limit: int = 1000
+    ) -> tuple[AttemptSpan, ...]:
+        """Return attempts that went on after an instant, of all lifecycles, the newest first."""
+        rows = await self._driver.read(
+            lambda connection: fetch(connection, SINCE, (since, plan, limit))
+        )
+        return tuple(map(AttemptSpan._make, rows))
 
 
 def _forget(connection: sqlite3.Connection, now: float, keep: float) -> int:

@@ -5,16 +5,28 @@ Must not read anything but what `orchestrator.web.reading` gives.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter
 from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run time
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
+from lifecycle.machine.states import Working
+from orchestrator.terminal.text import span
 from orchestrator.web.edge.answers import as_text, says_no
-from orchestrator.web.pages.site import page
+from orchestrator.web.pages.looks import GROUPS, button_of, look_of
+from orchestrator.web.pages.ribbon import HOURS, night_of
+from orchestrator.web.pages.site import many, page, piece, short, visitor_of
+from orchestrator.web.reading.attempts import attempts
+from orchestrator.web.reading.board import BoardFilter, board, most_attempts, present_row
+from templates.renderer import Html
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from orchestrator.web.edge.problems import Problem
+    from orchestrator.web.reading.board import BoardForm, BoardRowForm
     from orchestrator.web.services import ServerServices
 
 WELCOME = """\
@@ -24,25 +36,307 @@ Loopwright runs here. The API is described by /openapi.json, beginning with /api
 
 The command that started the server says where the token is. A browser gets the dashboard here.
 """
+GUARD = "loopwright-guard-of-this-form"
+"""Stands in pieces that are made once for all who look, until one of them gets it."""
+LASTS = 2.0
+"""Seconds for which one piece is given to all who ask for the same view, if nothing changed."""
+MOST_KEPT = 50
 
 
 def router(services: ServerServices) -> APIRouter:
     """Return the page."""
-    del services
     made = APIRouter()
+    pieces = BoardPieces(services)
 
     @made.get(
         "/",
         response_class=Response,
         responses={
             200: as_text("the dashboard for a browser; else where to go next"),
-            **says_no(401, 405, 421, 500, 503),
+            **says_no(401, 403, 405, 421, 429, 500, 503),
         },
         summary="Where to go next",
     )
-    async def board(request: Request) -> Response:
+    async def top(request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             return Response(WELCOME, media_type="text/plain")
-        return page(request, "board.html", title="Board", here="board")
+        asked = filter_of(request)
+        await services.board.look()
+        if not services.board.records and not services.board.damaged:
+            return page(request, "empty.html", title="Start", here="board", **empty(services))
+        return page(
+            request,
+            "board.html",
+            title=pieces.title(),
+            here="board",
+            live=f"/ui/events?{urlencode({'view': 'board', **fields_of(asked)})}",
+            board=await pieces.whole(request, asked),
+        )
+
+    @made.get("/ui/board", include_in_schema=False)
+    async def again(request: Request) -> Response:
+        return HTMLResponse(await pieces.whole(request, filter_of(request)))
 
     return made
+
+
+def filter_of(request: Request) -> BoardFilter:
+    """Return what an address asks for; what is no group counts as none."""
+    given = request.query_params
+    group = "me" if given.get("needs") == "me" else given.get("group", "")
+    return BoardFilter(
+        group if group in GROUPS else "",
+        given.get("plan", "")[:200],
+        given.get("agent", "")[:200],
+        given.get("q", "")[:200],
+        everything=group in GROUPS,
+    )
+
+
+def fields_of(asked: BoardFilter, **other: str) -> dict[str, str]:
+    """Return the fields of an address that asks for the same."""
+    told = {
+        "group": asked.group,
+        "plan": asked.plan,
+        "agent": asked.program,
+        "q": asked.words,
+        **other,
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def address(asked: BoardFilter, **other: str) -> str:
+    """Return the address of a view of the board."""
+    fields = fields_of(asked, **other)
+    return f"/?{urlencode(fields)}" if fields else "/"
+
+
+def empty(services: ServerServices) -> dict[str, Any]:
+    """Return what the page of a first start shows."""
+    settings = services.runner.settings()
+    program = settings.adapter or " ".join(settings.command or ())
+    return {
+        "verify": "\n".join(settings.verify),
+        "program": ", ".join(settings.agents) or program or "",
+        "sent": {},
+        "problem": None,
+    }
+
+
+class BoardPieces:
+    """Pieces of the board, each made once for all who look at the same view."""
+
+    def __init__(self, services: ServerServices) -> None:
+        self._services = services
+        self._kept: dict[Any, tuple[float, int, str]] = {}
+
+    def title(self) -> str:
+        """Return what the browser's tab says."""
+        counts = self._services.counters.by_state()
+        needs = counts["needs-you"] + counts["done"]
+        return f"{needs} need you" if needs > 1 else f"{needs or 'nothing'} needs you".capitalize()
+
+    async def whole(self, request: Request, asked: BoardFilter) -> Html:
+        """Return all below the bar at the top, for who looks."""
+        visitor = visitor_of(request)
+        operate = bool(visitor and visitor.may("operator"))
+        text = await self._shared(asked, operate=operate)
+        return Html(text.replace(GUARD, visitor.guard if visitor else ""))
+
+    async def _shared(self, asked: BoardFilter, *, operate: bool) -> str:
+        services, key = self._services, (asked, operate)
+        now = services.runner.now()
+        kept = self._kept.get(key)
+        if kept and kept[1] == services.board.version and 0 <= now - kept[0] < LASTS:
+            return kept[2]
+        found = await board(services, asked)
+        worked = await attempts(services, now - HOURS * 3600)
+        text = piece(
+            "parts/board.html",
+            **self._values(
+                found, asked, operate=operate, now=now, night=night_of(worked["items"], now)
+            ),
+        )
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.clear()
+        self._kept[key] = now, found["version"], text
+        return text
+
+    def _values(
+        self,
+        found: BoardForm,
+        asked: BoardFilter,
+        *,
+        operate: bool,
+        now: float,
+        night: dict[str, Any],
+    ) -> dict[str, Any]:
+        counts = found["counts"]
+        back = address(asked)
+        groups, opened = [], False
+        for group in found["groups"]:
+            name, colour, says = GROUPS[group["group"]]
+            rows = []
+            for row in group["rows"]:
+                first = not opened and row["needs"] == "answer"
+                opened = opened or first
+                rows.append(row_piece(row, now=now, operate=operate, back=back, opened=first))
+            if not rows and group["group"] != "me" and not asked.group:
+                continue
+            key = group["group"]
+            rest = group["total"] - len(rows)
+            most = found["slots"]["most"]
+            if key == "working":
+                says = f"{found['slots']['used']} of {most} slots in use" if most else ""
+            groups.append(
+                {
+                    "key": key,
+                    "name": name,
+                    "colour": colour,
+                    "says": says,
+                    "rows": rows,
+                    "total": group["total"],
+                    "rest": rest if not (asked.group and key == "done") else 0,
+                    "more": "/history" if key == "done" else address(asked, group=key),
+                    "empty": self._nothing(found, key, now),
+                }
+            )
+        shown: list[tuple[str, int]] = [
+            ("me", counts["me"]),
+            ("working", counts["working"]),
+            ("waiting", counts["waiting"]),
+            ("queued", counts["queued"]),
+            ("done", counts["done"]),
+        ]
+        tabs = [(address(asked, group=""), "All", sum(count for _, count in shown))]
+        tabs += [
+            (address(asked, group=key), GROUPS[key][0].replace(" outside", ""), count)
+            for key, count in shown
+        ]
+        reviews = sum(
+            row["needs"] in {"review", "conflict"}
+            for group in found["groups"]
+            for row in group["rows"]
+        )
+        return {
+            "board": found,
+            "asked": asked,
+            "groups": groups,
+            "tabs": tabs,
+            "here_tab": 1 + list(GROUPS).index(asked.group) if asked.group else 0,
+            "headline": headline(counts["me"]),
+            "summary": summary(found, now),
+            "operate": operate,
+            "reviews": reviews,
+            "night": night,
+        }
+
+    @staticmethod
+    def _nothing(found: BoardForm, key: str, now: float) -> str:
+        if key != "me":
+            return "Nothing here."
+        outside = found["counts"]["waiting"]
+        waits = (
+            f" {many(outside, 'task')} wait{'s' if outside == 1 else ''} outside;"
+            if outside
+            else ""
+        )
+        return f"Nothing needs you.{waits} newest event {span(now - found['newest'])} ago."
+
+
+def headline(needs: int) -> str:
+    """Return the first line, which answers what needs the one who looks."""
+    if not needs:
+        return "Nothing needs you"
+    return f"{many(needs, 'task')} need{'s' if needs == 1 else ''} you"
+
+
+def summary(found: BoardForm, now: float) -> str:
+    """Return the second line."""
+    counts = found["counts"]
+    parts = [
+        f"{counts['working']} work" if counts["working"] != 1 else "1 works",
+        f"{counts['waiting']} wait outside" if counts["waiting"] != 1 else "1 waits outside",
+        f"{counts['queued']} {'is' if counts['queued'] == 1 else 'are'} queued",
+        f"{counts['done']} done",
+    ]
+    return f"{', '.join(parts)}. Newest event {span(now - found['newest'])} ago."
+
+
+def row_piece(  # noqa: PLR0913  # all by name
+    row: BoardRowForm,
+    *,
+    now: float,
+    operate: bool,
+    back: str = "/",
+    opened: bool = False,
+    problem: Problem | None = None,
+    typed: str = "",
+) -> Html:
+    """Return a row as HTML, with `GUARD` where the form's guard belongs."""
+    return Html(
+        piece(
+            "parts/row.html",
+            row=row,
+            look=look_of(row),
+            button=button_of(row),
+            now=now,
+            operate=operate,
+            open=opened,
+            guard=GUARD,
+            back=back,
+            problem=problem,
+            typed=typed,
+        )
+    )
+
+
+class BoardNews:
+    """What changes on one view of the board."""
+
+    def __init__(self, services: ServerServices, asked: BoardFilter, *, operate: bool) -> None:
+        self._services = services
+        self._asked = asked
+        self._operate = operate
+        self._said: dict[str, str] = {}
+        self._counts = ""
+
+    async def pieces(self, changed: Collection[str], look: bool) -> list[tuple[str, str]]:  # noqa: FBT001  # as all makers
+        """Return the rows that changed; with `look` also what agents do at the moment."""
+        services, made = self._services, list[tuple[str, str]]()
+        now = services.runner.now()
+        for agent_id in changed:
+            record = services.board.records.get(agent_id)
+            if record is None:
+                continue
+            row = present_row(services, record, now, most_attempts(services))
+            self._said[agent_id] = row["doing"]
+            text = row_piece(row, now=now, operate=self._operate, back=address(self._asked))
+            made.append((f"row:{short(agent_id)}", text))
+        if look:
+            made += self._words()
+        if changed:
+            await services.board.look()
+            found = await board(services, self._asked)
+            counts = summary(found, now)
+            if counts.partition(". Newest")[0] != self._counts:
+                self._counts = counts.partition(". Newest")[0]
+                made.append(("counts", counts))
+                made.append(("headline", headline(found["counts"]["me"])))
+        return made
+
+    def _words(self) -> list[tuple[str, str]]:
+        made = []
+        for agent_id, local in self._services.runner.engine.running().items():
+            if not isinstance(local.record.work, Working):
+                continue
+            words = self._services.board.activity.doing(agent_id).text
+            if words and self._said.get(agent_id) != words:
+                self._said[agent_id] = words
+                made.append((f"words:{short(agent_id)}", words_piece(words)))
+        return made
+
+
+def words_piece(words: str) -> str:
+    """Return what an agent does at the moment, as HTML."""
+    return piece("parts/words.html", words=words)

@@ -16,7 +16,7 @@ from orchestrator.web.actor import actor_of
 from orchestrator.web.edge.passes import SESSION_LASTS, PassKind, SpentPassError, VisitorRole
 from orchestrator.web.edge.problems import Problem
 from orchestrator.web.edge.visitors import COOKIE
-from orchestrator.web.pages.site import form, page, see, user_name, visitor_of
+from orchestrator.web.pages.site import form, our_path, page, see, user_name, visitor_of
 
 if TYPE_CHECKING:
     from orchestrator.web.edge.visitors import Door
@@ -33,15 +33,15 @@ def router(services: ServerServices) -> APIRouter:
     async def ask(request: Request, token: str = "", next: str = "/", ended: str = "") -> Response:  # noqa: A002  # its name in the address
         if not token:
             said = ENDED if ended else ""
-            return _form(request, services, following=_ours(next), said=said)
+            return _form(request, services, following=our_path(next), said=said)
         try:
             shown = services.door.link(token, _address(request))
         except Problem as problem:
-            return _form(request, services, following=_ours(next), problem=problem)
+            return _form(request, services, following=our_path(next), problem=problem)
         return _form(
             request,
             services,
-            following=_ours(next),
+            following=our_path(next),
             link=token,
             role=str(shown.role),
             name=shown.name,
@@ -51,7 +51,7 @@ def router(services: ServerServices) -> APIRouter:
     async def sign_in(request: Request) -> Response:
         sent = form(request)
         link, name = sent.text("link"), actor_of(sent.text("name"))
-        following = _ours(sent.text("next", "/"))
+        following = our_path(sent.text("next", "/"))
         try:
             role = _role(services.door, link, sent.text("token"), _address(request))
             _require_name(name)
@@ -132,12 +132,6 @@ def _form(
         repo_name=services.runner.repo.name if values["link"] else "",
         **values,
     )
-
-
-def _ours(address: str) -> str:
-    """Return a path of this server, whatever somebody wrote into a link."""
-    safe = address.startswith("/") and not address.startswith(("//", "/\\"))
-    return address if safe and address.isprintable() and "\\" not in address else "/"
 
 
 def _address(request: Request) -> str:

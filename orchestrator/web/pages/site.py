@@ -7,6 +7,7 @@ stream, is `piece("parts/name.html", **values)`. Must not read records.
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -162,6 +163,12 @@ def see(url: str) -> Response:
     return RedirectResponse(url, 303)
 
 
+def our_path(address: str, default: str = "/") -> str:
+    """Return a path of this server, whatever somebody wrote into an address or a form."""
+    safe = address.startswith("/") and not address.startswith("//") and "\\" not in address
+    return address if safe and address.isprintable() else default
+
+
 def short(agent_id: str) -> str:
     """Return the id as people read it: that of the task, where the agent is named after it."""
     return agent_id.removeprefix(AGENT)
@@ -178,7 +185,13 @@ async def agent_of(services: ServerServices, given: str) -> str:
     for each in (given, f"{AGENT}{given}"):
         if await store.get(each) is not None:
             return each
-    raise Problem(404, "unknown", f"there is no task {given!r}", "the board lists all")
+    known = await store.outlines()
+    ids = {each.task_id: each.agent_id for each in reversed(known) if "@" not in each.agent_id}
+    if given in ids:
+        return ids[given]
+    near = get_close_matches(given, [*ids, *(short(each) for each in ids.values())], n=1)
+    hint = f"did you mean {near[0]}?" if near else "the board lists all"
+    raise Problem(404, "unknown", f"there is no task {given!r}", hint)
 
 
 def tokens(count: float | None) -> str:

@@ -66,6 +66,10 @@ def _adding(made: APIRouter, runner: RunnerPort) -> None:
             command=asked.command,
             verify=tuple(asked.verify),
             base=asked.base,
+            title=asked.title.strip(),
+            acceptance=tuple(asked.acceptance),
+            dependencies=tuple(asked.dependencies),
+            budget=asked.budget,
             by=actor_of(actor),
         )
         record, warnings = await people.add(runner, addition)

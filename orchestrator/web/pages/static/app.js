@@ -1,36 +1,42 @@
-/* Keys and small conveniences. Everything reads and works without it. */
+/* Keys, live pieces and small conveniences. Everything reads and works without it. */
 "use strict";
+const $ = (selector, scope = document) => scope.querySelector(selector);
+const $$ = (selector, scope = document) => [...scope.querySelectorAll(selector)];
 const typing = (e) => /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName) || e.target.isContentEditable;
-const keysOff = document.body.dataset.keys === "off";
-const rows = () => [...document.querySelectorAll(".row .t, .q a")];
 
-const keySet = new URLSearchParams(location.search).get("keys");
-if (keySet === "0" || keySet === "1") document.cookie = `keys=${keySet}; path=/; max-age=31536000; samesite=strict`;
+/* --- keys: all of them are buttons or links, too ------------------------------------------ */
+const asked = new URLSearchParams(location.search).get("keys");
+if (asked === "0" || asked === "1") document.cookie = `keys=${asked}; path=/; max-age=31536000; samesite=strict`;
+const keysOff = asked ? asked === "0" : document.body.dataset.keys === "off";
+const rows = () => $$(".row .t, .q a");
 
-function press(selector) {
-  const scope = document.activeElement?.closest("li, .hero, .bar-act") || document;
-  const found = scope.querySelector(selector) || document.querySelector(selector);
+function press(key) {
+  const all = `[data-key="${CSS.escape(key)}"]`;
+  const scope = document.activeElement?.closest("li, .hero, .bar-act");
+  const found = (scope && $(all, scope)) || (scope?.tagName === "LI" ? null : $(all));
   if (!found) return false;
-  if (found.matches("textarea")) { found.closest("details")?.setAttribute("open", ""); found.focus(); }
-  else found.click();
+  if (found.matches("textarea, input")) { found.closest("details")?.setAttribute("open", ""); found.focus(); } else found.click();
   return true;
 }
 
 addEventListener("keydown", (e) => {
   if ((e.metaKey || e.ctrlKey) && e.key === "Enter" && e.target.form) { e.target.form.requestSubmit(); return; }
-  if (keysOff || typing(e) || e.metaKey || e.ctrlKey || e.altKey || document.querySelector("dialog[open]")) return;
+  if (e.key === "Escape" && typing(e)) { e.target.blur(); return; }
+  if (keysOff || typing(e) || e.metaKey || e.ctrlKey || e.altKey || $("dialog[open]")) return;
   const list = rows();
-  const at = list.indexOf(document.activeElement);
-  const go = (path) => { location.href = path; };
+  const row = document.activeElement?.closest("li");
+  const at = list.indexOf((row && $(".t", row)) || document.activeElement);
+  const step = (to) => { list[to]?.focus(); list[to]?.scrollIntoView({ block: "nearest" }); };
   switch (e.key) {
-    case "j": list[Math.min(at + 1, list.length - 1)]?.focus(); break;
-    case "k": list[Math.max(at - 1, 0)]?.focus(); break;
-    case "/": document.getElementById("q")?.focus(); break;
-    case "?": document.getElementById("help")?.showModal(); break;
-    case "b": go("/"); break;
-    case "v": go("/review"); break;
+    case "j": step(Math.min(at + 1, list.length - 1)); break;
+    case "k": step(Math.max(at - 1, 0)); break;
+    case "/": $("#q")?.focus(); break;
+    case "?": $("#help")?.showModal(); break;
+    case "b": location.href = "/"; break;
+    case "v": location.href = "/review"; break;
+    case ".": sortAnew(); break;
     default:
-      if (!press(`[data-key="${CSS.escape(e.key)}"]`)) return;
+      if (!press(e.key)) return;
   }
   e.preventDefault();
 });
@@ -68,4 +74,141 @@ if (logBox) {
   logBox.addEventListener("scroll", () => { if (follow) follow.checked = logBox.scrollHeight - logBox.scrollTop - logBox.clientHeight < 24; });
   document.addEventListener("visibilitychange", () => { if (document.hidden) { stream?.close(); stream = null; } else listen(); });
   listen();
+}
+
+/* --- a form that was sent is locked until it is answered ------------------------------------ */
+addEventListener("submit", (e) => {
+  const button = e.submitter;
+  if (!button || e.target.method === "dialog" || e.target.method === "get" || e.defaultPrevented) return;
+  setTimeout(() => { button.disabled = true; button.setAttribute("aria-busy", "true"); });
+  setTimeout(() => { if (button.isConnected && button.disabled) button.textContent += " · still at it"; }, 10000);
+});
+addEventListener("pageshow", () => $$("button[aria-busy]").forEach((b) => { b.disabled = false; b.removeAttribute("aria-busy"); }));
+addEventListener("htmx:afterRequest", (e) => $$("button[aria-busy]", e.target).forEach((b) => { b.disabled = false; b.removeAttribute("aria-busy"); }));
+addEventListener("htmx:beforeSwap", (e) => {
+  /* A refusal is shown where the deed was done; what was typed stays. */
+  if (e.detail.xhr.status < 400 || !e.target.closest) return;
+  if (e.detail.target.matches("li[data-event]") && e.detail.xhr.responseText.includes("<li")) { e.detail.shouldSwap = true; return; }
+  const form = e.detail.requestConfig.elt.closest("form") || e.detail.target;
+  let said = $(".said", form);
+  if (!said) { said = document.createElement("div"); said.className = "said"; form.append(said); }
+  said.innerHTML = e.detail.xhr.responseText;
+  e.detail.shouldSwap = false;
+});
+
+/* --- live: one stream, pieces by name ------------------------------------------------------- */
+const address = document.body.dataset.live;
+const says = $("#live .says");
+const dot = $("#live .dot");
+const board = $("#board");
+const moved = new Set();
+let source = null, last = "", heard = 0, poll = 0, pointer = false, again = 0;
+
+const clock = () => new Date().toTimeString().slice(0, 5);
+function show(live) {
+  if (!says) return;
+  const text = live ? "live" : `not live since ${show.since ||= clock()}`;
+  if (live) show.since = "";
+  if (says.textContent !== text) says.textContent = text;
+  dot.classList.toggle("off", !live);
+}
+const written = (scope) => $$("textarea, input[type=text], input:not([type])", scope).some((f) => f.value !== f.defaultValue && f.value.trim());
+const frozen = () => pointer || (board && board.contains(document.activeElement)) || (board && written(board));
+
+function put(element, html) {
+  if (!element.matches("li")) {
+    if (written(element)) return;
+    element.innerHTML = html;
+    globalThis.htmx?.process(element);
+    return;
+  }
+  const box = document.createElement("template");
+  box.innerHTML = html.trim();
+  const fresh = box.content.firstElementChild;
+  if (!fresh) return;
+  const was = element.dataset.group, mine = element.contains(document.activeElement);
+  if (fresh.dataset.group !== was) { moved.add(fresh.id); fresh.classList.add("moved"); }
+  if (written(element) || (mine && document.activeElement.matches("textarea, input"))) {
+    $(".w", element)?.replaceWith($(".w", fresh));
+    $(".s", element)?.replaceWith($(".s", fresh));
+    return;
+  }
+  const open = $("details[open]", element);
+  if (open) $("details", fresh)?.setAttribute("open", "");
+  element.replaceWith(fresh);
+  if (mine) $(".t", fresh)?.focus({ preventScroll: true });
+  globalThis.htmx?.process(fresh);
+}
+
+function offer() {
+  const line = $("#moved");
+  if (!line || !moved.size) return;
+  if (!frozen()) { clearTimeout(again); again = setTimeout(sortAnew, 150); return; }
+  line.hidden = false;
+  line.textContent = `${moved.size} changed place · press . to sort`;
+}
+
+async function sortAnew() {
+  if (!board) return;
+  const answer = await fetch(`/ui/board${location.search}`, { headers: { "HX-Request": "true" } }).catch(() => null);
+  if (!answer?.ok) return;
+  const focus = document.activeElement?.closest("li[id]")?.id;
+  const typed = $$("textarea", board).filter((f) => f.value !== f.defaultValue).map((f) => [f.id, f.value, f === document.activeElement]);
+  board.innerHTML = await answer.text();
+  for (const [id, value, active] of typed) {
+    const field = document.getElementById(id);
+    if (!field) continue;
+    field.value = value;
+    field.closest("details")?.setAttribute("open", "");
+    if (active) field.focus();
+  }
+  if (focus && !typed.some((t) => t[2])) $(".t", document.getElementById(focus) || board)?.focus({ preventScroll: true });
+  moved.clear();
+  const line = $("#moved");
+  if (line) line.hidden = true;
+  globalThis.htmx?.process(board);
+}
+
+function take(e) {
+  heard = Date.now();
+  if (e.lastEventId) last = e.lastEventId;
+  const { name, html } = JSON.parse(e.data);
+  show(true);
+  if (name === "beat" || name === "hello") return;
+  if (name === "reset") { again_all(); return; }
+  const found = $$(`[data-event="${CSS.escape(name)}"]`);
+  found.forEach((element) => put(element, html));
+  if (!found.length && name.startsWith("row:") && board) moved.add(name);
+  offer();
+  document.body.dispatchEvent(new CustomEvent("live", { detail: { name, html } }));
+}
+
+function again_all() {
+  if (board) { if (frozen()) { moved.add("all"); offer(); } else sortAnew(); }
+  document.body.dispatchEvent(new CustomEvent("live", { detail: { name: "reset" } }));
+}
+
+function goLive() {
+  if (!address || source || document.hidden) return;
+  const url = last ? `${address}${address.includes("?") ? "&" : "?"}last=${encodeURIComponent(last)}` : address;
+  source = new EventSource(url);
+  source.onmessage = take;
+  source.onerror = () => { if (source?.readyState === 2) { source.close(); source = null; } };
+}
+function endLive() { source?.close(); source = null; }
+
+if (address) {
+  addEventListener("pointerover", (e) => { pointer = Boolean(e.target.closest?.("#board .rows")); if (!pointer && moved.size) offer(); });
+  document.documentElement.addEventListener("pointerleave", () => { pointer = false; offer(); });
+  document.addEventListener("visibilitychange", () => { if (document.hidden) endLive(); else goLive(); });
+  addEventListener("pagehide", endLive);
+  heard = Date.now();
+  setInterval(() => {
+    if (document.hidden) return;
+    if (Date.now() - heard <= 10000) return;
+    show(false);
+    if (!source) goLive();
+    if (Date.now() - poll > 15000) { poll = Date.now(); if (board && !frozen()) sortAnew(); }
+  }, 2500);
+  goLive();
 }

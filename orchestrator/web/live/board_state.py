@@ -1,0 +1,127 @@
+"""The lifecycles that the board shows, kept in memory and brought in line with each decision.
+
+Read from the store when somebody looks for the first time. Must not know how they are shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from lifecycle.machine.states import TERMINAL, Accepted, AgentState
+from lifecycle.record import EARLIER, Filter
+from orchestrator.wording.doing import AgentActivity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.reporting import Committed
+    from lifecycle.store.damaged_records import Damaged
+    from orchestrator.runner.server_interface import RunnerPort
+
+OPEN = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED)
+MOST_ENDED = 300
+"""Accepted ones, and rejected or given up ones, that are kept: the newest of each."""
+LASTS = 60.0
+"""Seconds after which all is read anew while somebody looks: what was deleted makes no news."""
+
+
+class BoardState:
+    """What the board shows, as it is now."""
+
+    def __init__(self, runner: RunnerPort) -> None:
+        self._runner = runner
+        self.activity = AgentActivity(runner.engine)
+        self.records: dict[str, AgentLifecycle] = {}
+        self.damaged: dict[str, Damaged] = {}
+        self.accepted = 0
+        """How many were accepted in all."""
+        self.used: dict[str, tuple[int, float]] = {}
+        """Tokens and dollars of those that no agent works on."""
+        self._unsure: set[str] = set()
+        """Of which that has to be read once more."""
+        self.version = 0
+        """Counts what changed."""
+        self.newest = 0.0
+        """When the newest decision was made."""
+        self._read_at: float | None = None
+        self._reading = asyncio.Lock()
+
+    def news(self, news: Committed) -> None:
+        """Take what was decided."""
+        self.newest = max(self.newest, news.at)
+        if self._read_at is None or EARLIER in news.agent_id:
+            return
+        was = self.records.get(news.agent_id)
+        if isinstance(news.record.work, Accepted) and not (
+            was is not None and isinstance(was.work, Accepted)
+        ):
+            self.accepted += 1
+        self.records[news.agent_id] = news.record
+        self._unsure.add(news.agent_id)
+        self.version += 1
+
+    async def look(self) -> None:
+        """Be in line with the store."""
+        clock = asyncio.get_running_loop().time
+        if self._read_at is not None and clock() - self._read_at < LASTS:
+            self._add_begun()
+            await self._read_used()
+            return
+        async with self._reading:
+            if self._read_at is None or clock() - self._read_at >= LASTS:
+                await self._read()
+                self._read_at = clock()
+        self._add_begun()
+        await self._read_used()
+
+    async def _read_used(self) -> None:
+        """Read what was used by those whose last attempt just ended."""
+        while self._unsure:
+            agent_id = self._unsure.pop()
+            spent = await self._runner.store.spent(agent_id=agent_id)
+            self.used[agent_id] = spent.tokens, spent.cost_usd
+
+    def _add_begun(self) -> None:
+        for agent_id, local in self._runner.engine.running().items():
+            # One that just began has made no news yet.
+            if agent_id not in self.records:
+                self.records[agent_id] = local.record
+                self.version += 1
+
+    async def _read(self) -> None:
+        before = self.version
+        store = self._runner.store
+        found: dict[str, AgentLifecycle] = {}
+        damaged: dict[str, Damaged] = {}
+        async for page in store.pages(Filter(states=OPEN, current=True)):
+            found |= {each.agent_id: each for each in page.records}
+            damaged |= {each.agent_id: each for each in page.damaged}
+        for state in (AgentState.REJECTED, AgentState.ACCEPTED):
+            page = await store.list(Filter(states=(state,), current=True), limit=MOST_ENDED)
+            found |= {each.agent_id: each for each in page.records}
+            damaged |= {each.agent_id: each for each in page.damaged}
+        used: dict[str, tuple[int, float]] = {}
+        for each in await store.spending_sums():
+            if each.agent_id in found:
+                tokens, usd = used.get(each.agent_id, (0, 0.0))
+                used[each.agent_id] = tokens + each.tokens, usd + each.cost_usd
+        self.used = used
+        if self.version == before:
+            self.records = found
+        else:
+            # What was decided while we read is newer.
+            self.records = found | {
+                key: each
+                for key, each in self.records.items()
+                if key not in found or each.version > found[key].version
+            }
+        self.damaged = damaged
+        self.accepted = len(await store.outlines((AgentState.ACCEPTED,)))
+        self.newest = max([self.newest, *(each.updated_at for each in self.records.values())])
+        self.version += 1
+
+    def open_records(self) -> Sequence[AgentLifecycle]:
+        """Return those that are not over."""
+        return [each for each in self.records.values() if not isinstance(each.work, TERMINAL)]

@@ -1,0 +1,435 @@
+"""The board: one row for each lifecycle, in groups by who moves it on, and the sums above them.
+
+What a row says comes from the one table of states and the record; nothing is read from the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from lifecycle.machine.states import (
+    About,
+    AwaitingHuman,
+    BackingOff,
+    Completed,
+    PrPending,
+    Reason,
+    Rejected,
+    Suspended,
+)
+from lifecycle.state_words import spelled, word_on
+from orchestrator.terminal.text import one_line, span
+from orchestrator.web.operator import found
+from orchestrator.wording.states import ended_with, since, waiting_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lifecycle.machine.states import State
+    from lifecycle.record import AgentLifecycle
+    from orchestrator.web.services import ServerServices
+
+Need = Literal["answer", "approve", "review", "conflict", "unblock", "given_up", "repair", ""]
+Group = Literal["me", "working", "waiting", "queued", "done"]
+GROUPS: tuple[Group, ...] = ("me", "working", "waiting", "queued", "done")
+SHOWN: dict[str, int] = {"me": 30, "working": 12, "waiting": 8, "queued": 8, "done": 8}
+"""Rows of each group that are shown at first."""
+WIDEST = 160
+UNLIMITED = 1_000_000
+UNLIMITED_RETRIES = 100
+"""What they are by default."""
+_GROUP_OF: dict[str, Group] = {
+    "needs you": "me",
+    "done": "me",
+    "given up": "me",
+    "starting": "working",
+    "working": "working",
+    "stopping": "working",
+    "verifying": "working",
+    "waiting": "waiting",
+    "queued": "queued",
+    "paused": "queued",
+    "stopped": "queued",
+    "accepted": "done",
+    "rejected": "done",
+}
+_NEED_OF: dict[About, Need] = {
+    About.QUESTION: "answer",
+    About.REVIEW: "approve",
+    About.CONFLICT: "conflict",
+}
+_URGENCY = ("repair", "answer", "approve", "unblock", "conflict", "review", "given_up", "")
+
+
+class PullForm(TypedDict):
+    """The pull request that a lifecycle waits for."""
+
+    url: str
+    number: int | None
+
+
+class BoardRowForm(TypedDict):
+    """A lifecycle on the board."""
+
+    agent_id: str
+    task_id: str
+    title: str
+    state: str
+    work_state: str
+    group: Group
+    """whose move it is: `me` is a person's"""
+    needs: Need
+    """what a person is needed for; empty if for nothing"""
+    says: str
+    """one sentence: what it waits for, or how it ended; of work that is done its agent's words"""
+    question: str
+    """what its agent asks"""
+    doing: str
+    """what its agent does at the moment"""
+    since: float
+    attempts: int
+    most_attempts: int | None
+    """how many there can be, where the task or the settings limit them"""
+    program: str
+    tokens: int | None
+    """null where no program told them"""
+    cost_usd: float | None
+    """null where no program named a cost"""
+    flagged: int
+    """files that were changed and that judge it"""
+    files: int
+    gates: int
+    """verify commands that passed on its work"""
+    pull: PullForm | None
+    plan: str
+    builds_on: list[str]
+    """tasks that it depends on"""
+    holds_up: list[str]
+    """tasks that wait for it"""
+    resting: bool
+    """it waits because its program has no quota"""
+    version: int
+
+
+class BoardGroupForm(TypedDict):
+    """The rows of one group, in their order."""
+
+    group: Group
+    total: int
+    rows: list[BoardRowForm]
+
+
+class CountsForm(TypedDict):
+    """How many rows fit the filters, by group."""
+
+    me: int
+    working: int
+    waiting: int
+    queued: int
+    done: int
+
+
+class SlotsForm(TypedDict):
+    """Places for agents that are alive."""
+
+    used: int
+    most: int | None
+    """null where there is no limit"""
+
+
+class SpendForm(TypedDict):
+    """What was used today."""
+
+    tokens: int
+    cost_usd: float
+    budget_usd: float | None
+
+
+class BoardForm(TypedDict):
+    """The board."""
+
+    groups: list[BoardGroupForm]
+    counts: CountsForm
+    slots: SlotsForm
+    spend: SpendForm
+    newest: float
+    """when the newest decision was made"""
+    version: int
+    """counts what changed since the server started"""
+    plans: list[str]
+    programs: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardFilter:
+    """Which rows are wanted; nothing given is any."""
+
+    group: str = ""
+    plan: str = ""
+    program: str = ""
+    words: str = ""
+    everything: bool = False
+    """All rows of a group, not only its first."""
+
+    def fits(self, row: BoardRowForm) -> bool:
+        """Tell whether a row is wanted, whatever its group."""
+        if self.plan and row["plan"] != self.plan:
+            return False
+        if self.program and row["program"] != self.program:
+            return False
+        said = f"{row['task_id']} {row['agent_id']} {row['title']} {row['says']}".lower()
+        return all(word in said for word in self.words.lower().split())
+
+
+@dataclass(slots=True)
+class RowKeeper:
+    """Keeps the rows of records that did not change."""
+
+    known: dict[str, tuple[int, BoardRowForm]] = field(default_factory=dict)
+
+    def row(self, record: AgentLifecycle, limit: int | None) -> BoardRowForm:
+        """Return what does not depend on the present instant."""
+        found = self.known.get(record.agent_id)
+        if found is None or found[0] != record.version or found[1]["plan"] != plan_of(record):
+            found = record.version, _still(record, limit)
+            self.known[record.agent_id] = found
+        return found[1]
+
+
+async def board(services: ServerServices, asked: BoardFilter) -> BoardForm:
+    """Return the board."""
+    await services.board.look()
+    state, settings = services.board, services.runner.settings()
+    present = services.runner.now()
+    limit = most_attempts(services)
+    rows = [
+        present_row(services, record, present, limit) for record in tuple(state.records.values())
+    ]
+    rows += [
+        _damaged(each.agent_id, each.task_id, each.updated_at) for each in state.damaged.values()
+    ]
+    hold_up(rows)
+    wanted = [row for row in rows if asked.fits(row)]
+    spent = services.runner.engine.shared.accounts.spent()
+    counts = CountsForm(me=0, working=0, waiting=0, queued=0, done=0)
+    groups: list[BoardGroupForm] = []
+    for group in GROUPS:
+        mine = sorted((row for row in wanted if row["group"] == group), key=_place(group))
+        total = (
+            len(mine)
+            if group != "done" or asked.words or asked.plan or asked.program
+            else (state.accepted + sum(row["state"] != "accepted" for row in mine))
+        )
+        counts[group] = total
+        most = None if asked.everything and asked.group == group else SHOWN[group]
+        if not asked.group or asked.group == group:
+            groups.append({"group": group, "total": total, "rows": mine[:most]})
+    used = sum(row["group"] == "working" for row in rows)
+    most_live = settings.max_live_agents
+    return {
+        "groups": groups,
+        "counts": counts,
+        "slots": {"used": used, "most": most_live if most_live < UNLIMITED else None},
+        "spend": {
+            "tokens": spent.tokens,
+            "cost_usd": round(spent.cost_usd, 6),
+            "budget_usd": settings.day_budget_usd,
+        },
+        "newest": state.newest,
+        "version": state.version,
+        "plans": sorted({row["plan"] for row in rows if row["plan"]}),
+        "programs": sorted({row["program"] for row in rows if row["program"]}),
+    }
+
+
+async def one_row(services: ServerServices, agent_id: str) -> BoardRowForm:
+    """Return the row of one lifecycle."""
+    record = await found(services.runner, agent_id)
+    return present_row(services, record, services.runner.now(), most_attempts(services))
+
+
+def most_attempts(services: ServerServices) -> int | None:
+    """Return how many attempts the settings allow, where somebody limited them."""
+    most = services.runner.settings().max_retries
+    return most + 1 if most < UNLIMITED_RETRIES else None
+
+
+def present_row(
+    services: ServerServices, record: AgentLifecycle, present: float, limit: int | None
+) -> BoardRowForm:
+    """Return the row of a record as it is at this instant."""
+    still = services.rows.row(record, limit)
+    engine = services.runner.engine
+    spent = engine.shared.accounts.spent(agent_id=record.agent_id)
+    past = services.board.used.get(record.agent_id, (0, 0.0))
+    doing = ""
+    if still["group"] == "working":
+        doing = services.board.activity.doing(record.agent_id).text
+    work = record.work
+    says = still["says"]
+    if work is not None and not says:
+        says = waiting_for(type(work).__name__, vars(work), present, span)
+    return {
+        **still,
+        "says": one_line(says, WIDEST),
+        "doing": doing,
+        "tokens": max(spent.tokens, past[0]) or None,
+        "cost_usd": max(spent.cost_usd, past[1]) or None,
+        "holds_up": [],
+    }
+
+
+def hold_up(rows: Iterable[BoardRowForm]) -> None:
+    """Say of each row which others wait for it."""
+    rows = list(rows)
+    by_task = {row["task_id"]: row for row in rows}
+    for row in rows:
+        if row["group"] == "queued":
+            for task in row["builds_on"]:
+                if task in by_task and by_task[task]["state"] != "accepted":
+                    by_task[task]["holds_up"].append(row["task_id"])
+
+
+def plan_of(record: AgentLifecycle) -> str:
+    """Return the plan that a lifecycle came with; empty for none."""
+    mark = record.facts.get("plan")
+    return str(mark.get("name") or "") if isinstance(mark, dict) else ""
+
+
+def need_of(record: AgentLifecycle) -> Need:
+    """Return what a person is needed for."""
+    work = record.work
+    match work:
+        case AwaitingHuman():
+            return _NEED_OF.get(work.about, "unblock")
+        case Completed():
+            return "conflict" if work.problem and not work.merging else "review"
+        case Rejected() if work.reason is not Reason.PERSON:
+            return "given_up"
+    return ""
+
+
+def _still(record: AgentLifecycle, limit: int | None) -> BoardRowForm:
+    work = record.work
+    task: dict[str, Any] = record.facts.get("task") or {}
+    agent: dict[str, Any] = record.facts.get("agent") or {}
+    word = word_on(record)
+    inner = work.inner if isinstance(work, Suspended) else work
+    tally = work.tally if work is not None else None
+    own = task.get("max_retries")
+    done = work if isinstance(work, Completed) else None
+    pull = inner if isinstance(inner, (PrPending, AwaitingHuman)) else None
+    return {
+        "agent_id": record.agent_id,
+        "task_id": record.task_id or record.agent_id,
+        "title": one_line(str(task.get("title") or record.task), WIDEST),
+        "state": spelled(word),
+        "work_state": type(work).__name__ if work is not None else "",
+        "group": _GROUP_OF.get(word, "queued"),
+        "needs": need_of(record),
+        "says": _says(record),
+        "question": work.text if isinstance(work, AwaitingHuman) else "",
+        "doing": "",
+        "since": _since(work, record),
+        "attempts": (tally.begun or tally.spawn_count) if tally is not None else 0,
+        "most_attempts": own + 1 if own is not None else limit,
+        "program": _program(agent, tally.program if tally is not None else ""),
+        "tokens": None,
+        "cost_usd": None,
+        "flagged": len(done.flagged) if done else 0,
+        "files": len(done.changed_files) if done else 0,
+        "gates": len(done.passed) if done else 0,
+        "pull": {"url": pull.url, "number": pull.number} if pull and pull.url else None,
+        "plan": plan_of(record),
+        "builds_on": [str(each) for each in task.get("dependencies") or ()],
+        "holds_up": [],
+        "resting": bool(tally and tally.resting and isinstance(inner, BackingOff)),
+        "version": record.version,
+    }
+
+
+def _says(record: AgentLifecycle) -> str:
+    """Return what does not change with time; nothing where the table of states says it."""
+    work = record.work
+    match work:
+        case Completed() if not work.problem and not work.merging:
+            proof = f"{len(work.passed)} gates green" if work.passed else "not verified"
+            proof = proof.replace("1 gates", "1 gate")
+            count = len(work.changed_files)
+            files = f"{count} file{'' if count == 1 else 's'}"
+            flags = f"changed {', '.join(work.flagged)}; " if work.flagged else ""
+            return f"{flags}{files}, {proof}: {work.summary}" if work.summary else f"{flags}{files}"
+        case AwaitingHuman() if work.about is About.QUESTION:
+            return work.text
+        case None:
+            return record.error or ""
+        case _ if type(work).__name__ in {"Accepted", "Rejected"}:
+            return ended_with(type(work).__name__, vars(work))
+    return ""
+
+
+def _since(work: State | None, record: AgentLifecycle) -> float:
+    return since(vars(work) if work is not None else None, record.updated_at)
+
+
+def _program(agent: dict[str, Any], present: str) -> str:
+    if present:
+        return present.partition(":")[0]
+    if agent.get("adapter"):
+        return str(agent["adapter"]).partition(":")[0]
+    chain: Sequence[str] = agent.get("agents") or ()
+    if chain:
+        return str(chain[0]).partition(":")[0]
+    command: Sequence[str] = agent.get("command") or ()
+    return str(command[0]).rpartition("/")[2] if command else ""
+
+
+def _place(group: str) -> Any:
+    def key(row: BoardRowForm) -> tuple[Any, ...]:
+        if group == "me":
+            urgency = _URGENCY.index(row["needs"])
+            last = row["needs"] == "given_up"
+            return (
+                last,
+                -len(row["holds_up"]),
+                urgency,
+                len(row["builds_on"]),
+                -row["flagged"],
+                row["task_id"],
+            )
+        if group == "done":
+            return (-row["since"], row["task_id"])
+        return (row["task_id"],)
+
+    return key
+
+
+def _damaged(agent_id: str, task_id: str, at: float) -> BoardRowForm:
+    return {
+        "agent_id": agent_id,
+        "task_id": task_id or agent_id,
+        "title": agent_id,
+        "state": "needs-you",
+        "work_state": "",
+        "group": "me",
+        "needs": "repair",
+        "says": "its record cannot be read; `loopwright doctor` says how to repair it",
+        "question": "",
+        "doing": "",
+        "since": at,
+        "attempts": 0,
+        "most_attempts": None,
+        "program": "",
+        "tokens": None,
+        "cost_usd": None,
+        "flagged": 0,
+        "files": 0,
+        "gates": 0,
+        "pull": None,
+        "plan": "",
+        "builds_on": [],
+        "holds_up": [],
+        "resting": False,
+        "version": 0,
+    }
