@@ -55,7 +55,6 @@ class ServerServices:
             retention=None,
         )
         self.board = BoardState(runner)
-        self.rows = RowKeeper()
         self.pages = PageNews(self.streams.boot, runner.report)
         self.counters = LifecycleCounters(runner.engine, self.spawner.metrics)
         self.probe = StoreProbe(runner.store)

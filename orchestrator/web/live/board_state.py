@@ -6,7 +6,7 @@ Read from the store when somebody looks for the first time. Must not know how th
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.states import TERMINAL, Accepted, AgentState
 from lifecycle.record import EARLIER, Filter
@@ -31,7 +31,7 @@ class BoardState:
     """What the board shows, as it is now."""
 
     def __init__(self, runner: RunnerPort) -> None:
-        self._runner = runner
+        self.runner = runner
         self.activity = AgentActivity(runner.engine)
         self.records: dict[str, AgentLifecycle] = {}
         self.damaged: dict[str, Damaged] = {}
@@ -41,6 +41,8 @@ class BoardState:
         """Tokens and dollars of those that no agent works on."""
         self._unsure: set[str] = set()
         """Of which that has to be read once more."""
+        self.kept: dict[str, Any] = {}
+        """What was made of a record, with the version it was made of; for who shows it."""
         self.version = 0
         """Counts what changed."""
         self.newest = 0.0
@@ -80,11 +82,11 @@ class BoardState:
         """Read what was used by those whose last attempt just ended."""
         while self._unsure:
             agent_id = self._unsure.pop()
-            spent = await self._runner.store.spent(agent_id=agent_id)
+            spent = await self.runner.store.spent(agent_id=agent_id)
             self.used[agent_id] = spent.tokens, spent.cost_usd
 
     def _add_begun(self) -> None:
-        for agent_id, local in self._runner.engine.running().items():
+        for agent_id, local in self.runner.engine.running().items():
             # One that just began has made no news yet.
             if agent_id not in self.records:
                 self.records[agent_id] = local.record
@@ -92,7 +94,7 @@ class BoardState:
 
     async def _read(self) -> None:
         before = self.version
-        store = self._runner.store
+        store = self.runner.store
         found: dict[str, AgentLifecycle] = {}
         damaged: dict[str, Damaged] = {}
         async for page in store.pages(Filter(states=OPEN, current=True)):

@@ -146,7 +146,7 @@ async def _row(
 ) -> Response:
     """Return the row as it is now."""
     visitor = visitor_of(request)
-    row = await one_row(services, agent_id)
+    row = await one_row(services.board, agent_id)
     text = row_piece(
         row,
         now=services.runner.now(),
@@ -168,7 +168,7 @@ async def _refused(  # noqa: PLR0913, PLR0917  # what the page is made of
     back: str,
 ) -> Response:
     """Show the refusal with what was typed."""
-    row = await one_row(services, agent_id)
+    row = await one_row(services.board, agent_id)
     if is_htmx(request) and request.headers.get("hx-target", "").startswith("row-"):
         return await _row(request, services, agent_id, back, problem)
     if is_htmx(request):

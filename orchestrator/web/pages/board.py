@@ -149,8 +149,8 @@ class BoardPieces:
         kept = self._kept.get(key)
         if kept and kept[1] == services.board.version and 0 <= now - kept[0] < LASTS:
             return kept[2]
-        found = await board(services, asked)
-        worked = await attempts(services, now - HOURS * 3600)
+        found = await board(services.board, asked)
+        worked = await attempts(services.runner, now - HOURS * 3600)
         text = piece(
             "parts/board.html",
             **self._values(
@@ -309,7 +309,7 @@ class BoardNews:
             record = services.board.records.get(agent_id)
             if record is None:
                 continue
-            row = present_row(services, record, now, most_attempts(services))
+            row = present_row(services.board, record, now, most_attempts(services.board))
             self._said[agent_id] = row["doing"]
             text = row_piece(row, now=now, operate=self._operate, back=address(self._asked))
             made.append((f"row:{short(agent_id)}", text))
@@ -317,7 +317,7 @@ class BoardNews:
             made += self._words()
         if changed:
             await services.board.look()
-            found = await board(services, self._asked)
+            found = await board(services.board, self._asked)
             counts = summary(found, now)
             if counts.partition(". Newest")[0] != self._counts:
                 self._counts = counts.partition(". Newest")[0]

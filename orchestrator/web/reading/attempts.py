@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from orchestrator.web.services import ServerServices
+    from orchestrator.runner.server_interface import RunnerPort
 
 MOST = 1000
 
@@ -34,10 +34,10 @@ class AttemptSpansForm(TypedDict):
 
 
 async def attempts(
-    services: ServerServices, since: float, *, plan: str = "", limit: int = MOST
+    runner: RunnerPort, since: float, *, plan: str = "", limit: int = MOST
 ) -> AttemptSpansForm:
     """Return the attempts that went on after an instant."""
-    found = await services.runner.store.attempts_since(since, plan=plan, limit=limit)
+    found = await runner.store.attempts_since(since, plan=plan, limit=limit)
     return {
         "items": [
             {

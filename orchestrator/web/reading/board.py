@@ -5,7 +5,7 @@ What a row says comes from the one table of states and the record; nothing is re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lifecycle.machine.states import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle
-    from orchestrator.web.services import ServerServices
+    from orchestrator.web.live.board_state import BoardState
 
 Need = Literal["answer", "approve", "review", "conflict", "unblock", "given_up", "repair", ""]
 Group = Literal["me", "working", "waiting", "queued", "done"]
@@ -62,7 +62,7 @@ _NEED_OF: dict[About, Need] = {
 _URGENCY = ("repair", "answer", "approve", "unblock", "conflict", "review", "given_up", "")
 
 
-class PullForm(TypedDict):
+class AwaitedPullForm(TypedDict):
     """The pull request that a lifecycle waits for."""
 
     url: str
@@ -101,7 +101,7 @@ class BoardRowForm(TypedDict):
     files: int
     gates: int
     """verify commands that passed on its work"""
-    pull: PullForm | None
+    pull: AwaitedPullForm | None
     plan: str
     builds_on: list[str]
     """tasks that it depends on"""
@@ -182,36 +182,27 @@ class BoardFilter:
         return all(word in said for word in self.words.lower().split())
 
 
-@dataclass(slots=True)
-class RowKeeper:
-    """Keeps the rows of records that did not change."""
-
-    known: dict[str, tuple[int, BoardRowForm]] = field(default_factory=dict)
-
-    def row(self, record: AgentLifecycle, limit: int | None) -> BoardRowForm:
-        """Return what does not depend on the present instant."""
-        found = self.known.get(record.agent_id)
-        if found is None or found[0] != record.version or found[1]["plan"] != plan_of(record):
-            found = record.version, _still(record, limit)
-            self.known[record.agent_id] = found
-        return found[1]
+def _kept(state: BoardState, record: AgentLifecycle, limit: int | None) -> BoardRowForm:
+    """Return what does not depend on the present instant; made once for each version."""
+    found: tuple[int, str, BoardRowForm] | None = state.kept.get(record.agent_id)
+    if found is None or found[:2] != (record.version, record.birth):
+        found = record.version, record.birth, _still(record, limit)
+        state.kept[record.agent_id] = found
+    return found[2]
 
 
-async def board(services: ServerServices, asked: BoardFilter) -> BoardForm:
+async def board(state: BoardState, asked: BoardFilter) -> BoardForm:
     """Return the board."""
-    await services.board.look()
-    state, settings = services.board, services.runner.settings()
-    present = services.runner.now()
-    limit = most_attempts(services)
-    rows = [
-        present_row(services, record, present, limit) for record in tuple(state.records.values())
-    ]
+    await state.look()
+    settings, present = state.runner.settings(), state.runner.now()
+    limit = most_attempts(state)
+    rows = [present_row(state, record, present, limit) for record in tuple(state.records.values())]
     rows += [
         _damaged(each.agent_id, each.task_id, each.updated_at) for each in state.damaged.values()
     ]
     hold_up(rows)
     wanted = [row for row in rows if asked.fits(row)]
-    spent = services.runner.engine.shared.accounts.spent()
+    spent = state.runner.engine.shared.accounts.spent()
     counts = CountsForm(me=0, working=0, waiting=0, queued=0, done=0)
     groups: list[BoardGroupForm] = []
     for group in GROUPS:
@@ -243,29 +234,29 @@ async def board(services: ServerServices, asked: BoardFilter) -> BoardForm:
     }
 
 
-async def one_row(services: ServerServices, agent_id: str) -> BoardRowForm:
+async def one_row(state: BoardState, agent_id: str) -> BoardRowForm:
     """Return the row of one lifecycle."""
-    record = await found(services.runner, agent_id)
-    return present_row(services, record, services.runner.now(), most_attempts(services))
+    record = await found(state.runner, agent_id)
+    return present_row(state, record, state.runner.now(), most_attempts(state))
 
 
-def most_attempts(services: ServerServices) -> int | None:
+def most_attempts(state: BoardState) -> int | None:
     """Return how many attempts the settings allow, where somebody limited them."""
-    most = services.runner.settings().max_retries
+    most = state.runner.settings().max_retries
     return most + 1 if most < UNLIMITED_RETRIES else None
 
 
 def present_row(
-    services: ServerServices, record: AgentLifecycle, present: float, limit: int | None
+    state: BoardState, record: AgentLifecycle, present: float, limit: int | None
 ) -> BoardRowForm:
     """Return the row of a record as it is at this instant."""
-    still = services.rows.row(record, limit)
-    engine = services.runner.engine
+    still = _kept(state, record, limit)
+    engine = state.runner.engine
     spent = engine.shared.accounts.spent(agent_id=record.agent_id)
-    past = services.board.used.get(record.agent_id, (0, 0.0))
+    past = state.used.get(record.agent_id, (0, 0.0))
     doing = ""
     if still["group"] == "working":
-        doing = services.board.activity.doing(record.agent_id).text
+        doing = state.activity.doing(record.agent_id).text
     work = record.work
     says = still["says"]
     if work is not None and not says:

@@ -35,7 +35,7 @@ def router(services: ServerServices) -> APIRouter:
     ) -> Response:
         """With `group` all of its rows; without, the first of each."""
         asked = reading.BoardFilter(group, plan, program, q, everything=bool(group))
-        return json_answer(await reading.board(services, asked))
+        return json_answer(await reading.board(services.board, asked))
 
     @made.get(
         "/attempts",
@@ -47,6 +47,6 @@ def router(services: ServerServices) -> APIRouter:
         plan: Word = "",
         limit: Annotated[int, Query(ge=1, le=MOST)] = MOST,
     ) -> Response:
-        return json_answer(await attempts(services, since, plan=plan, limit=limit))
+        return json_answer(await attempts(services.runner, since, plan=plan, limit=limit))
 
     return made
