@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.plan import Plan
 from orchestrator.approval.agent_commits import AgentCommitWatch
-from orchestrator.approval.approvals import held_files
+from orchestrator.approval.approvals import held_files, own_files
 from orchestrator.config.known_secrets import masker_of
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
@@ -65,7 +65,10 @@ def build(  # noqa: PLR0913  # all by name
         terminal_manager=TerminalManager(repo, environ=environ, masker=masker),
         branch_manager=BranchManager(repo),
         workspace_manager=WorkspaceManager(
-            repo, root=root, save_limit=lambda: settings().save_limit_mb << 20
+            repo,
+            root=root,
+            save_limit=lambda: settings().save_limit_mb << 20,
+            own_files=own_files(repo.resolve()),
         ),
         settings=settings,
         who=who,

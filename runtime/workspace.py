@@ -36,7 +36,7 @@ from runtime.workspaces.worktrees import FoundWorktree, Worktrees
 from runtime.workspaces.worktrees_dir import claim, default_worktrees_dir, release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from collections.abc import Set as AbstractSet
 
     from runtime.git.porcelain import ChangedFile, GitCommit, TreeStatus
@@ -78,10 +78,12 @@ class WorkspaceManager:
         root: Path | str | None = None,
         git: Git | None = None,
         save_limit: Callable[[], int] = lambda: SAVE_LIMIT,
+        own_files: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         """Work below `root`, which by default lies outside of the repository.
 
-        One save takes no more than `save_limit` bytes of files.
+        One save takes no more than `save_limit` bytes of files. Of `own_files` of the user's
+        checkout nobody is told that they are not committed: no agent needs them.
         """
         self._repo = repo = Path(repo).resolve()
         self.root = Path(root or default_worktrees_dir(repo)).resolve()
@@ -89,7 +91,7 @@ class WorkspaceManager:
         self._state = repo / ownership.STATE_FOLDER
         self._git = git or Git(home=self._state / "git")
         self._locations = locations.WorkspaceLocations(repo, self.root)
-        self._trees = Worktrees(repo, self._locations, self._git)
+        self._trees = Worktrees(repo, self._locations, self._git, own_files)
         self._saver = WorkspaceSaver(self._git, self._trees, self._state, save_limit)
         self._rebuilder = Rebuilder(self._git, self._trees, self._locations, self._saver)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -102,6 +102,17 @@ def read_rows(  # noqa: PLR0913  # all but the path by name
     return [_plain(row) for row in _fetch(path, query, (*values, limit))]
 
 
+def agent_meant(path: Path, name: str) -> str:
+    """Return the agent that an id means: its own, or that of its task; the id itself if none is."""
+    if not path.exists() or read_rows(path, agent_id=name, limit=1):
+        return name
+    for current in (True, False):
+        found = {row["agent_id"] for row in read_rows(path, task_id=name, current=current, limit=2)}
+        if len(found) == 1:
+            return str(found.pop())
+    return name
+
+
 def read_program(path: Path, agent_id: str, attempt: int) -> str:
     """Return which agent program an attempt was; '' for a command, or one that is not known."""
     query = "SELECT program FROM attempts WHERE agent_id = ? AND attempt = ?"

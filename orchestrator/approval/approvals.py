@@ -29,6 +29,7 @@ from orchestrator.approval.records import (
 )
 from orchestrator.approval.restricting_values import (
     MARK,
+    PLAN_FILES,
     SETTINGS_TABLES,
     Cells,
     content_cells,
@@ -298,6 +299,17 @@ def held_files(repo: Path) -> Callable[[], frozenset[str]]:
     def names() -> frozenset[str]:
         approvals.begin()
         return frozenset(name_of(cell)[0] for cell in approvals.held)
+
+    return names
+
+
+def own_files(repo: Path) -> Callable[[], frozenset[str]]:
+    """Return what names the files of ours in the user's checkout: settings and plans."""
+    approvals = Approvals(repo)
+
+    def names() -> frozenset[str]:
+        approvals.begin()
+        return frozenset(("loopwright.toml", *PLAN_FILES, *approvals.plans_known()))
 
     return names
 

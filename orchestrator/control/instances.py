@@ -101,10 +101,11 @@ async def fleet_of(repo: Path, *, wait_s: float = 10.0) -> AsyncIterator[AgentSp
 
 
 async def named(spawner: AgentSpawner, name: str) -> AgentInstance:
-    """Find one by its id, the beginning or end of it, or the name of its agent."""
+    """Find one by its id, the beginning or end of it, or the name of its agent or task."""
     everything = GetInstancesFilter(include_terminated=True, limit=1000)
     alive = await spawner.get_active_instances()
     found = [each for each in alive if name in (each.name, str(each.instance_id))]
+    found = found or [each for each in alive if name == each.details.get("task_id")]
     if not found and len(name) >= SHORTEST_ID:
         listed = await spawner.get_active_instances(everything)
         found = [each for each in listed if _is_part(name, str(each.instance_id))]

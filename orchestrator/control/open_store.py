@@ -47,20 +47,29 @@ async def store_of(repo: Path) -> AsyncIterator[SqliteStore]:
 
 async def known(store: SqliteStore, agent_id: str, repo: Path) -> AgentLifecycle:
     """Return the record of an agent, or refuse and name those that are near."""
-    record = await store.get(agent_id)
+    record = await store.get(agent_id) or await of_task(store, agent_id)
     if record is not None:
         return record
-    # People type the task's id as often as the agent's.
-    for current in (True, False):
-        page = await store.list(Filter(task_id=agent_id, current=current), limit=2)
-        if len(page.records) == 1 and not page.damaged:
-            return page.records[0]
     page = await store.list(limit=1000)
-    of_task = [each.agent_id for each in page.named if each.task_id == agent_id]
+    theirs = [each.agent_id for each in page.named if each.task_id == agent_id]
     names = [each.agent_id for each in page.named]
-    near = of_task or difflib.get_close_matches(agent_id, names, n=3)
+    near = theirs or difflib.get_close_matches(agent_id, names, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`loopwright ps --all` lists all"
     raise UnknownLifecycleError(f"there is no lifecycle {agent_id!r} in {repo}; {hint}")
+
+
+async def of_task(store: SqliteStore, task_id: str) -> AgentLifecycle | None:
+    """Return the lifecycle that a task's id means, which people type as often as the agent's.
+
+    None where it is an agent's id, or does not mean just one.
+    """
+    if await store.get(task_id) is not None:
+        return None
+    for current in (True, False):
+        page = await store.list(Filter(task_id=task_id, current=current), limit=2)
+        if len(page.records) == 1 and not page.damaged:
+            return page.records[0]
+    return None
 
 
 def runner_of(repo: Path) -> dict[str, Any] | None:

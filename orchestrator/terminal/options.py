@@ -72,7 +72,9 @@ class CommandLineParser(argparse.ArgumentParser):
 
     def with_agent(self) -> CommandLineParser:
         """Add the agent whose lifecycle is meant."""
-        self.add_argument("agent", metavar="AGENT", help="agent id; `loopwright ps` lists them")
+        self.add_argument(
+            "agent", metavar="AGENT", help="id of an agent or its task; `loopwright ps` lists them"
+        )
         return self
 
 

@@ -32,6 +32,7 @@ from orchestrator.web.edge.problems import (
     store_failed,
     unknown,
 )
+from orchestrator.web.edge.task_ids import TaskIds
 from orchestrator.web.openapi import document
 from orchestrator.web.pages import actions, board, events, new, sign_in, static_files, task
 from orchestrator.web.pages.refusals import ProblemPages
@@ -145,6 +146,7 @@ def api(services: ServerServices) -> FastAPI:
     async def described() -> Response:
         return Response(await written.text(), media_type="application/json")
 
+    app.add_middleware(TaskIds, store=services.runner.store)
     for kind in (*OURS, HTTPException, Problem):
         app.add_exception_handler(kind, _answered)
     app.add_exception_handler(Exception, _defect)

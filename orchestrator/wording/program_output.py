@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 TROUBLE = "! "
 """Begins each line about something that went wrong."""
+COMMAND = "$ "
+"""Begins each line with a command that the agent runs."""
 _DOES = {
     **dict.fromkeys(("edit", "multiedit", "notebookedit", "replace", "file_change"), "Edit"),
     **dict.fromkeys(("str_replace", "apply_patch", "patch"), "Edit"),
@@ -151,7 +153,7 @@ class ReadableOutput:
                 return f"[starts{f' with {model}' if model else ''}]"
             case ToolCall(call_id=call):
                 self._names[call] = call_words(event, self._folder)
-                return call_words(event, self._folder, prompt="$ ")
+                return call_words(event, self._folder, prompt=COMMAND)
             case ToolResult(call_id=call, ok=ok, exit_code=code, said=said):
                 name = self._names.pop(call, "a tool")
                 return "" if ok else _failed(name, code, said)

@@ -24,6 +24,8 @@ from runtime.workspaces import locations, worktrees_dir
 from runtime.workspaces.status import Checkout, unfiltered_files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from runtime.git.git import Git
     from runtime.git.safe_view import SafeView
     from runtime.workspaces.locations import WorkspaceLocations
@@ -87,7 +89,14 @@ class WorktreeStart:
 class Worktrees:
     """The worktrees that one repository's agents work in."""
 
-    def __init__(self, repo: Path, locations: WorkspaceLocations, git: Git) -> None:
+    def __init__(
+        self,
+        repo: Path,
+        locations: WorkspaceLocations,
+        git: Git,
+        own_files: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
+        self._own_files = own_files
         self._locations = locations
         self._repo = repo
         self._git = git
@@ -162,9 +171,13 @@ class Worktrees:
             start = await self._named(base)
         if start.branch != here.branch or not here.dirty:
             return start
+        own = self._own_files()
+        missing = [path for path in here.dirty if path not in own]
+        if not missing:
+            return start
         note = (
-            f"{len(here.dirty)} uncommitted in {self._repo} and therefore not in the workspace: "
-            f"{some_of(here.dirty)}"
+            f"{len(missing)} uncommitted in {self._repo} and therefore not in the workspace: "
+            f"{some_of(missing)}"
         )
         return WorktreeStart(start.commit, start.branch, (*start.notes, note))
 

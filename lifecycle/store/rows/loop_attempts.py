@@ -31,7 +31,7 @@ BAD_ENDS = ("", *(str(each) for each in TREATMENTS if each is not Ending.INTERRU
 LIFECYCLE_COLUMNS = ("cursor", "agent_id", "task_id", "birth", "work_kind", "updated_at", "tags")
 LEDGER_COLUMNS = (
     "attempt", "spawn_id", "pid", "started_at", "ended_at", "outcome", "error", "exit_code",
-    "signal",
+    "signal", "program",
 )  # fmt: skip
 
 
@@ -62,6 +62,7 @@ class Attempt(NamedTuple):
     error: str | None
     exit_code: int | None
     signal: int | None
+    program: str | None
 
     @property
     def is_live(self) -> bool:
@@ -118,6 +119,7 @@ def _details(found: Attempt, number: int) -> dict[str, Any]:
         "agent_id": found.agent_id,
         "task_id": found.task_id,
         "attempt": number,
+        "program": found.program or None,
         "spawn_id": found.spawn_id or None,
         "pid": found.pid or None,
         "containment": (found.containment or None) if found.is_live else None,

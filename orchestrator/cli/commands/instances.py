@@ -43,7 +43,10 @@ def parser(name: str) -> CommandLineParser:
     )
     made.with_action(ACTIONS)
     made.add_argument(
-        "instance", nargs="?", metavar="INSTANCE", help="its id, the end of it, or its agent"
+        "instance",
+        nargs="?",
+        metavar="INSTANCE",
+        help="its id, the end of it, or its agent or task",
     )
     made.add_argument("--all", action="store_true", help="also those that ended, newest first")
     made.add_argument("--state", choices=STATES, help="only those in this state")
@@ -128,9 +131,9 @@ def _as_lost(each: AgentInstance) -> AgentInstance:
 
 
 def _row(each: AgentInstance, use: ResourceUse | None) -> tuple[str, ...]:
-    what = each.error_message or each.containment or each.health.details
+    what = each.error_message or each.health.details or each.containment
     if "attempt" in each.details:
-        what = f"attempt {each.details['attempt']}" + (f": {what}" if what else "")
+        what = _attempt(each)
     return (
         str(each.instance_id)[-12:],
         each.name or "",
@@ -142,6 +145,16 @@ def _row(each: AgentInstance, use: ResourceUse | None) -> tuple[str, ...]:
         f"{use.cpu_seconds:.1f} s" if use else "",
         what,
     )
+
+
+def _attempt(each: AgentInstance) -> str:
+    """Say what an attempt runs, and what became of it."""
+    details = each.details
+    program = str(details.get("program") or "")
+    text = f"attempt {details['attempt']} of {details.get('task_id') or details['agent_id']}"
+    runs = f"{program}, {text}" if program else text
+    problem = each.error_message or each.health.details
+    return f"{runs}: {problem}" if problem else runs
 
 
 def _as_json(each: AgentInstance, use: ResourceUse | None) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.paths import Paths
 from lifecycle.store.lock import holder
-from lifecycle.store.plain_queries import read_program, read_rows
+from lifecycle.store.plain_queries import agent_meant, read_program, read_rows
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import load_settings
 from orchestrator.terminal.options import CommandLineParser, UsageError, count, find_repo, positive
-from orchestrator.terminal.text import now, safe, say, tell, to_json
-from orchestrator.wording.program_output import ReadableOutput
+from orchestrator.terminal.text import coloured, now, paint, safe, say, tell, to_json
+from orchestrator.wording.program_output import COMMAND, TROUBLE, ReadableOutput
 from runtime.agents.catalogue import adapters
 from runtime.logs.files import clean
 from runtime.masking.masker import Masker
@@ -81,6 +81,7 @@ def run(name: str, args: list[str]) -> int:
         raise UsageError("give --raw or --words, not both")
     repo = find_repo(options.repo)
     paths = Paths.of(repo)
+    options.agent = agent_meant(paths.database, options.agent)
     _row(repo, paths, options.agent)
     in_words = options.words or (sys.stdout.isatty() and not options.raw and not ran)
     if options.follow:
@@ -131,6 +132,9 @@ class _Printer:
         self._safely = sys.stdout.isatty()
         self._shown = masker.stream()
         self._told = told
+        self._colours = told is not None and coloured(sys.stdout, os.environ)
+        self._begins = True
+        """What comes next begins a line."""
         self._rest = b""
 
     def take(self, stream: Any) -> None:
@@ -147,11 +151,24 @@ class _Printer:
         if self._rest:
             self._write_safely(self._rest.decode(errors="replace"))
             self._rest = b""
-        _write(_safe(self._shown.end()))
+        self._write_masked(self._shown.end())
         sys.stdout.flush()
 
     def _write_safely(self, text: str) -> None:
-        _write(_safe(self._shown.feed(clean(text).encode(errors="replace"))))
+        self._write_masked(self._shown.feed(clean(text).encode(errors="replace")))
+
+    def _write_masked(self, data: bytes) -> None:
+        text = safe(data.decode(errors="replace"), lines=True)
+        _write(self._painted(text).encode(errors="replace"))
+
+    def _painted(self, text: str) -> str:
+        """Let what went wrong stand out, and what the agent ran."""
+        if not self._colours or not text:
+            return text
+        first, *others = text.split("\n")
+        lines = [_in_colour(first) if self._begins else first, *map(_in_colour, others)]
+        self._begins = not lines[-1]
+        return "\n".join(lines)
 
     def _print(self, chunk: bytes) -> None:
         if self._told is not None:
@@ -309,8 +326,9 @@ def _print_json(path: Path, attempt: int, stream: Any, options: Namespace, maske
     )
 
 
-def _safe(data: bytes) -> bytes:
-    return safe(data.decode(errors="replace"), lines=True).encode(errors="replace")
+def _in_colour(line: str) -> str:
+    colour = {TROUBLE: "red", COMMAND: "bold"}.get(line[:2], "")
+    return paint(line, colour, wanted=True)
 
 
 def _write(data: bytes) -> None:
