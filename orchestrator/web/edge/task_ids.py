@@ -5,9 +5,11 @@ Must not answer anything; an id that means nothing stays as it came, and its end
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from lifecycle.errors import LifecycleError
 from orchestrator.control.open_store import of_task
 from orchestrator.web.edge.answers import PREFIX
 
@@ -36,7 +38,9 @@ class TaskIds:
 
     async def _meant(self, scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         given, slash, rest = scope["path"].removeprefix(LIFECYCLES).partition("/")
-        record = await of_task(self._store, given)
+        record = None
+        with suppress(LifecycleError):  # its endpoint says what is wrong
+            record = await of_task(self._store, given)
         if record is None:
             return scope
         path = f"{LIFECYCLES}{record.agent_id}{slash}{rest}"

@@ -33,8 +33,8 @@ STEER: dict[str, tuple[str, ...]] = {
     "answer": ("Blue",),
     "stop": (),
     "unblock": (),
-    "accept": (),
-    "reject": (),
+    "accept": ("--wait", "60"),
+    "reject": ("--wait", "60"),
 }
 ELSEWHERE = {"review", "instances"}
 """`review` asks on a terminal; an instance is found by more than an agent's id."""
