@@ -180,6 +180,18 @@ def read_red(path: Path, agents: Sequence[str]) -> set[tuple[str, str, int]]:
     return found
 
 
+def read_titles(path: Path, agents: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Return the titles of the tasks of these agents, by agent and birth of the lifecycle."""
+    query = (
+        "SELECT l.agent_id, l.birth, coalesce(nullif(json_extract(l.facts, '$.task.title'), ''), "
+        "l.task) FROM lifecycles AS l WHERE json_valid(l.facts) AND "
+    )
+    return {
+        (_agent(row[0]), row[1]): str(row[2]).partition("\n")[0]
+        for row in _of_agents(path, query, agents)
+    }
+
+
 def _of_agents(path: Path, query: str, agents: Sequence[str]) -> list[tuple[Any, ...]]:
     """Return the rows of these agents' lifecycles, present and earlier."""
     found = list[tuple[Any, ...]]()

@@ -8,7 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from lifecycle.store.plain_queries import read_attempt_ends, read_ends, read_red, read_spending
+from lifecycle.store.plain_queries import (
+    read_attempt_ends,
+    read_ends,
+    read_red,
+    read_spending,
+    read_titles,
+)
 from orchestrator.control import costs
 
 if TYPE_CHECKING:
@@ -43,6 +49,8 @@ class SpentForm(TypedDict):
 
     agent_id: str
     task_id: str
+    title: str
+    """empty where its record is gone"""
     plan: str
     attempt: int
     program: str
@@ -129,9 +137,11 @@ def spent_since(database: Path, since: float) -> SpentView:
     agents = sorted({row["agent_id"] for row in rows})
     outcomes = {tuple(each[:3]): each[3] for each in read_attempt_ends(database, agents)}
     red = read_red(database, agents)
+    titles = read_titles(database, agents)
     for row in rows:
         key = row["agent_id"], row["birth"], row["attempt"]
         row["outcome"] = outcomes.get(key, "")
+        row["title"] = titles.get(key[:2], "")
         row["ended"] = _ended(row["outcome"], red=key in red)
     return SpentView(rows)
 

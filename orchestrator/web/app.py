@@ -35,6 +35,8 @@ from orchestrator.web.edge.problems import (
 from orchestrator.web.edge.task_ids import TaskIds
 from orchestrator.web.openapi import document
 from orchestrator.web.pages import actions, board, events, new, sign_in, static_files, task
+from orchestrator.web.pages import costs as costs_page
+from orchestrator.web.pages import history as history_page
 from orchestrator.web.pages.refusals import ProblemPages
 from orchestrator.web.routes import board as board_api
 from orchestrator.web.routes import (
@@ -83,6 +85,8 @@ PAGES = (
     actions,
     events,
     task,
+    history_page,
+    costs_page,
 )
 """Those of the pages, alike."""
 _ORDERS = {"lifecycles": "add", "summaries": "summary edit"}

@@ -23,6 +23,8 @@ LONGEST = {
 PIECE, TEXT, DIGIT = "\x1e", "\x1f", 0x10
 """A piece is PIECE, its attempt with each digit as the control character DIGIT + digit, TEXT, and
 the text: none of these is a part of a word, so that nobody finds a number that is only ours."""
+_FENCE = re.compile(r"(?:<<<|>>>)text [0-9a-f]{8}(?: \([^)\n]*\))?")
+"""What a summary puts around the words of others."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\ud800-\udfff]+")
 PEOPLE = frozenset(
     ("Unblocked", "Answered", "Guided", "SummaryApproved", "PauseRequested", "ResumeRequested",
@@ -42,7 +44,7 @@ class Texts:
 
     def add(self, kind: str, text: object, attempt: int = 0) -> None:
         """Take a text in; the same one counts once."""
-        if isinstance(text, str) and (plain := _CONTROL.sub(" ", text).strip()):
+        if isinstance(text, str) and (plain := _CONTROL.sub(" ", _FENCE.sub("", text)).strip()):
             self.pieces[kind].pop(plain, None)
             self.pieces[kind][plain] = attempt
 
