@@ -145,7 +145,7 @@ def _tasks(told: CostsForm, unit: Unit) -> list[tuple[str, list[tuple[str, str, 
     lines: list[Any] = sorted(
         told["lines"],
         key=lambda line: line[unit.key] or 0.0,
-        reverse=True,  # type: ignore[literal-required]  # one of three keys
+        reverse=True,
     )
     made = list[tuple[str, list[tuple[str, str, float]], str]]()
     for line in lines[:MOST_TASKS]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-PAGES = ("/",)
+PAGES = ("/", "/history", "/history?q=carrier", "/history/audit", "/costs")
 """Of the night of the plan november."""
 OPEN = ("/login",)
 """Pages that are seen before one is signed in."""
 EVERY = (*OPEN, *PAGES)
-HOSTILE = ("/",)
+HOSTILE = ("/", "/history", "/history?q=script", "/history/audit", "/costs")
 """Of the repository in which everything is an attack."""
