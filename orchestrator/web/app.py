@@ -34,7 +34,17 @@ from orchestrator.web.edge.problems import (
 )
 from orchestrator.web.edge.task_ids import TaskIds
 from orchestrator.web.openapi import document
-from orchestrator.web.pages import actions, board, events, new, sign_in, static_files, task
+from orchestrator.web.pages import (
+    actions,
+    board,
+    events,
+    hooks,
+    new,
+    settings,
+    sign_in,
+    static_files,
+    task,
+)
 from orchestrator.web.pages import costs as costs_page
 from orchestrator.web.pages import history as history_page
 from orchestrator.web.pages.refusals import ProblemPages
@@ -87,6 +97,8 @@ PAGES = (
     task,
     history_page,
     costs_page,
+    hooks,
+    settings,
 )
 """Those of the pages, alike."""
 _ORDERS = {"lifecycles": "add", "summaries": "summary edit"}

@@ -137,7 +137,7 @@ class Guard:
 
     async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         path = scope["path"]
-        if path.startswith(HOOKS):
+        if path.startswith(HOOKS) and not is_page_of_delivery(path):
             await self._hooks(scope, receive, answer)
             return
         headers = Headers(scope["headers"])
@@ -289,3 +289,9 @@ def _is_ours(origin: bytes, host: str) -> bool:
 
 def _trace(problem: Exception) -> str:
     return "".join(traceback.format_exception(problem))[-4000:]
+
+
+def is_page_of_delivery(path: str) -> bool:
+    """Tell whether a path is that of a webhook's page: its number, where senders have names."""
+    number = path.removeprefix(HOOKS).partition("/")[0]
+    return number.isascii() and number.isdigit()
