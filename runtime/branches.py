@@ -203,6 +203,11 @@ class BranchManager:
         )
         return conflicts
 
+    async def try_merge(self, source: str, target: str) -> tuple[str, tuple[str, ...]]:
+        """Return the files that a merge of two commits would make, and those in conflict."""
+        await self._git.require(OLDEST_FOR_MERGE, "merging", cwd=self._repo)
+        return await self._try_merge(source, target)
+
     async def is_contained(self, branch: str, into: str) -> bool:
         """Whether a branch already contains all commits of another."""
         source, target = await self.head(branch), await self.head(into)

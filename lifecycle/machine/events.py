@@ -240,6 +240,8 @@ class AcceptRequested(PersonEvent):
     """With work of others that comes along and was not accepted."""
     verify: bool = True
     """Only if the merged files pass the verify commands."""
+    head: str = ""
+    """The commit that the person looked at, or how its id begins; nothing else is merged then."""
 
 
 @dataclass(frozen=True, kw_only=True)

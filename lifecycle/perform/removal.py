@@ -10,11 +10,15 @@ if TYPE_CHECKING:
     from lifecycle.services import MachineServices
     from runtime.workspaces.saved_work import SavedCommit
 
+REVIEW_MARKS = "review.marks"
+"""Documents: what reviewers marked of the work of each lifecycle."""
+
 
 async def remove_all(machine: MachineServices, agent_id: str, attempt: int) -> SavedCommit | None:
-    """Remove workspace, branch, checkout, canaries and ports; return what was saved."""
+    """Remove workspace, branch, checkout, ports and notes about them; return what was saved."""
     saved = await machine.workspaces.remove(agent_id, drop_branch=True, attempt=attempt)
     await machine.checkouts.remove(agent_id)
     await machine.shared.store.remove(CANARIES, agent_id)
+    await machine.shared.store.remove(REVIEW_MARKS, agent_id)
     machine.ports.give_back(agent_id)
     return saved

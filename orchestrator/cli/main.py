@@ -37,6 +37,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("ps", "ps", "list lifecycles"),
             ("instances", "instances", "list agent processes: state, health, use; end one"),
             ("show", "show", "show one lifecycle; --why tells what led to its state"),
+            ("diff", "diff", "show what the work of a lifecycle changed, flagged files first"),
             ("events", "events", "print the journal of a lifecycle"),
             ("logs", "logs", "print what an attempt's agent printed"),
             ("summary", "summary", "show, compare, edit or approve the summary of an attempt"),

@@ -36,6 +36,8 @@ class Chosen:
 
     agents: tuple[str, ...]
     left: tuple[OperatorOutcome, ...] = ()
+    named: frozenset[str] = frozenset()
+    """Those that were named, and not taken along."""
 
 
 async def accept(
@@ -47,7 +49,8 @@ async def accept(
 ) -> tuple[OperatorOutcome, ...]:
     """Accept the work of these agents, or all that may be where none is named."""
     try:
-        chosen = await choose(repo, agents, along=command.along)
+        async with store_of(repo) as store:
+            chosen = await choose(repo, store, agents, along=command.along)
     except UnknownLifecycleError as refusal:
         await _note_unknown(repo, command, agents, refusal)
         raise
@@ -56,7 +59,10 @@ async def accept(
         tell(left)
     waiting: set[str] = {left.agent_id for left in chosen.left}
     for agent_id in chosen.agents:
-        outcome = await _one(repo, replace(command, agent_id=agent_id), waiting)
+        # What was seen of one says nothing about what comes along with it.
+        seen = command.expect_head if agent_id in chosen.named else ""
+        one = replace(command, agent_id=agent_id, expect_head=seen)
+        outcome = await _one(repo, one, waiting)
         if outcome.exit_code != exits.COMPLETE:
             waiting.add(agent_id)
         tell(outcome)
@@ -98,29 +104,29 @@ async def _one(repo: Path, command: OperatorCommand, waiting: set[str]) -> Opera
     return outcome
 
 
-async def choose(repo: Path, agents: Sequence[str], *, along: bool) -> Chosen:
+async def choose(repo: Path, store: SqliteStore, agents: Sequence[str], *, along: bool) -> Chosen:
     """Find the agents that are meant, and put them into the order of their dependencies."""
-    async with store_of(repo) as store:
-        records = {each.agent_id: each async for each in store.every()}
-        left: tuple[OperatorOutcome, ...] = ()
-        if agents:
-            named = [await known(store, name, repo) for name in agents]
-            wanted = {record.agent_id: record for record in named}
-        else:
-            wanted, left = _acceptable(records)
-        comes = await _comes_along(repo, store, wanted)
-        while along:
-            more = {
-                each.agent_id: records[each.agent_id]
-                for found in comes.values()
-                for each in found
-                if each.may_be_accepted and each.agent_id not in wanted
-            }
-            if not more:
-                break
-            wanted |= more
-            comes |= await _comes_along(repo, store, more)
-        return Chosen(_in_order(wanted, comes), left)
+    records = {each.agent_id: each async for each in store.every()}
+    left: tuple[OperatorOutcome, ...] = ()
+    if agents:
+        found = [await known(store, name, repo) for name in agents]
+        wanted = {record.agent_id: record for record in found}
+    else:
+        wanted, left = _acceptable(records)
+    named = frozenset(wanted)
+    comes = await _comes_along(repo, store, wanted)
+    while along:
+        more = {
+            each.agent_id: records[each.agent_id]
+            for coming in comes.values()
+            for each in coming
+            if each.may_be_accepted and each.agent_id not in wanted
+        }
+        if not more:
+            break
+        wanted |= more
+        comes |= await _comes_along(repo, store, more)
+    return Chosen(_in_order(wanted, comes), left, named)
 
 
 def _acceptable(

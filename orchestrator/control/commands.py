@@ -68,6 +68,8 @@ class OperatorCommand:
     """An accept with work of others that comes along and was not accepted."""
     verify: bool = True
     """An accept only if the merged files pass the verify commands."""
+    expect_head: str = ""
+    """An accept only of this commit: what was looked at, and nothing that came after."""
     progress: Callable[[str], None] | None = None
     """Called with a text when something takes long."""
 
@@ -91,7 +93,12 @@ class OperatorCommand:
                 return on.SummaryApproved(at=at, by=by, why=why)
             case "accept":
                 return on.AcceptRequested(
-                    at=at, by=by, why=why, along=self.along, verify=self.verify
+                    at=at,
+                    by=by,
+                    why=why,
+                    along=self.along,
+                    verify=self.verify,
+                    head=self.expect_head,
                 )
             case _:
                 return on.RejectRequested(at=at, by=by, why=why)

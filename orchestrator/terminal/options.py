@@ -99,6 +99,13 @@ def seconds(text: str) -> float:
     return value
 
 
+def commit_id(text: str) -> str:
+    """Read the id of a commit, whole or its first seven digits and more."""
+    if not 7 <= len(text) <= 64 or set(text) - set("0123456789abcdef"):  # noqa: PLR2004  # as git cuts and writes them
+        raise argparse.ArgumentTypeError(f"{text!r} is not the id of a commit (7 digits or more)")
+    return text
+
+
 def find_repo(given: str | None) -> Path:
     """Return the repository that is meant: the given folder, or the nearest one around here.
 

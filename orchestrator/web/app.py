@@ -57,6 +57,7 @@ from orchestrator.web.routes import (
     lifecycle_actions,
     lifecycles,
     overview,
+    reviews,
     several,
     stories,
     summaries,
@@ -80,6 +81,7 @@ ROUTES = (
     overview,
     deliveries,
     history,
+    reviews,
     summaries,
     costs,
     configuration,
@@ -101,7 +103,7 @@ PAGES = (
     settings,
 )
 """Those of the pages, alike."""
-_ORDERS = {"lifecycles": "add", "summaries": "summary edit"}
+_ORDERS = {"lifecycles": "add", "summaries": "summary edit", "marks": "mark"}
 """What an order is called that its path does not name."""
 OURS = (LifecycleError, OrchestratorError, RuntimeFault, CIError, RequestValidationError)
 

@@ -116,6 +116,51 @@ class Saying(Nothing):
     text: Words
 
 
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$", description="the id of a commit")]
+Name = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class LineComment(_Asked):
+    """A comment on a line of a changed file."""
+
+    file: Name
+    line: Annotated[int, Field(ge=1, le=1_000_000_000)]
+    text: Words
+    side: Literal["new", "old"] = Field("new", description="old: a line that was removed")
+
+
+class Guidance(Nothing):
+    """Words for the next attempt, and comments on lines of its work."""
+
+    text: Text = ""
+    comments: list[LineComment] = Field([], max_length=200)
+    marked: bool = Field(
+        False,  # noqa: FBT003  # a default
+        description="also with the comments that you keep as marks; they are forgotten then",
+    )
+
+
+class Acceptance(Reasoned):
+    """Accept of what was looked at."""
+
+    expect_head: Commit | None = Field(
+        None, description="merge only this commit; 409 `moved` if the work is at another now"
+    )
+    with_dependencies: bool = Field(
+        False,  # noqa: FBT003  # a default
+        description="also what comes along and was not accepted",
+    )
+    verify: bool = Field(True, description="only if the merged files pass the verify commands")  # noqa: FBT003  # a default
+
+
+class Marks(_Asked):
+    """What you marked of one commit; it replaces what you had marked before."""
+
+    head: Commit
+    seen: list[Name] = Field([], max_length=5000)
+    comments: list[LineComment] = Field([], max_length=200)
+
+
 class MaybeSaying(Reasoned):
     """Words for the next attempt, if there are any."""
 

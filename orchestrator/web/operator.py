@@ -78,10 +78,27 @@ async def steer(runner: RunnerPort, command: OperatorCommand) -> OperatorOutcome
     except UnansweredError:
         raise
     except LifecycleError as refusal:
-        raise refused(str(refusal)) from refusal
+        raise await _moved(runner, command) or refused(str(refusal)) from refusal
+    if isinstance(record.work, Completed) and record.work.merging:
+        raise UnansweredError(outcome.text)
     if outcome.exit_code != exits.COMPLETE:
         raise refused(outcome.text, outcome.hint)
     return outcome
+
+
+async def _moved(runner: RunnerPort, command: OperatorCommand) -> Problem | None:
+    """Return that the work is at another commit than the one that was looked at, if it is."""
+    record = await runner.store.get(command.agent_id)
+    work = record.work if record is not None else None
+    if not isinstance(work, Completed) or work.head.startswith(command.expect_head):
+        return None
+    return Problem(
+        409,
+        "moved",
+        f"its work moved on while you looked: it is at {work.head} now, not at "
+        f"{command.expect_head[:12]}; nothing was merged",
+        "look at it again (GET .../diff), then accept with the new expect_head",
+    )
 
 
 async def add(runner: RunnerPort, addition: Addition) -> tuple[AgentLifecycle, list[str]]:
@@ -118,14 +135,3 @@ async def _send(runner: RunnerPort, command: OperatorCommand, event: PersonEvent
         await asyncio.sleep(LOOK_EVERY)
     if problem:
         raise LifecycleError(problem)
-
-
-async def require_head(runner: RunnerPort, agent_id: str, head: str) -> None:
-    """Refuse to merge another commit than the one that was seen."""
-    record = await found(runner, agent_id)
-    present = record.work.head if isinstance(record.work, Completed) else ""
-    if head and present and not present.startswith(head):
-        raise refused(
-            f"its work moved on while you looked: it is at {present[:12]} now, not {head[:12]}",
-            "look at it once more",
-        )

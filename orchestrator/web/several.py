@@ -77,9 +77,10 @@ async def _one(
     if not isinstance(record.work, Completed):
         word = word_on(record)
         return _told(record, merged=word == "accepted", text=f"it is {word}")
-    command = OperatorCommand(verb="accept", agent_id=record.agent_id, by=by, wait_s=wait_s)
+    command = OperatorCommand(
+        verb="accept", agent_id=record.agent_id, by=by, wait_s=wait_s, expect_head=head
+    )
     try:
-        await people.require_head(runner, record.agent_id, head)
         outcome = await people.steer(runner, command)
     except UnansweredError as late:
         return _told(record, merged=False, text=str(late))

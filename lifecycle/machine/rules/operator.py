@@ -378,6 +378,9 @@ def reject_completed(state: Completed, event: on.RejectRequested, policy: Policy
 def accept(state: Completed, event: on.AcceptRequested, policy: Policy) -> Step:
     """Order the merge; asking twice orders it once."""
     del policy
+    if not state.head.startswith(event.head):
+        seen = f"its work is at {state.head[:12]} now, and {event.head[:12]} was looked at"
+        raise IllegalTransition(state, event, f"{seen}: look at it again")
     if state.merging:
         return Step(state, late=True)
     order = do.MergeBranch(head=state.head, along=event.along, verify=event.verify)

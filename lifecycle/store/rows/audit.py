@@ -101,7 +101,11 @@ def _person(entry: JournalEntry, whose: _Whose) -> Act:
         subject=whose.agent_id,
         outcome="late" if entry.late else "done" if done else "asked",
         reason="; ".join(filter(None, (getattr(event, name, "") for name in _WHY))),
-        details={"while": entry.before, **({"now": True} if getattr(event, "now", False) else {})},
+        details={
+            "while": entry.before,
+            **({"now": True} if getattr(event, "now", False) else {}),
+            **({"seen": event.head} if getattr(event, "head", "") else {}),
+        },
     )
 
 

@@ -10,7 +10,14 @@ from orchestrator.control import accept_in_order, commands
 from orchestrator.control.approve_settings import note, waiting
 from orchestrator.control.people_only import require_person
 from orchestrator.terminal import exits
-from orchestrator.terminal.options import CommandLineParser, UsageError, find_repo, seconds, user
+from orchestrator.terminal.options import (
+    CommandLineParser,
+    UsageError,
+    commit_id,
+    find_repo,
+    seconds,
+    user,
+)
 from orchestrator.terminal.text import one_line, say, tell, to_json
 
 if TYPE_CHECKING:
@@ -43,6 +50,10 @@ def parser(name: str) -> CommandLineParser:
         "--no-verify", action="store_false", dest="verify",
         help="merge without running the verify commands on the result",
     )  # fmt: skip
+    made.add_argument(
+        "--expect-head", type=commit_id, default="", metavar="SHA",
+        help="merge only this commit, which you looked at; refused if the work moved on since",
+    )  # fmt: skip
     made.with_by().with_reason()
     made.add_argument(
         "--wait", type=seconds, default=10.0, metavar="S",
@@ -56,6 +67,8 @@ def run(name: str, args: list[str]) -> int:
     options = parser(name).parse_args(args)
     if bool(options.agents) is options.all:
         raise UsageError(f"name whose work to accept, or all: loopwright {name} AGENT... | --all")
+    if options.expect_head and len(options.agents) != 1:
+        raise UsageError("--expect-head says what was seen of one agent's work: name that one")
     repo = find_repo(options.repo)
     for agent in options.agents or ("--all",):
         require_person(repo, f"{name} {agent}", "" if options.all else agent)
@@ -68,6 +81,7 @@ def run(name: str, args: list[str]) -> int:
         settle_s=float("inf"),
         along=options.along,
         verify=options.verify,
+        expect_head=options.expect_head,
         progress=tell,
     )
     asyncio.run(note(repo, os.environ, command.by))

@@ -119,8 +119,7 @@ async def carry_out(
         raise invalid("a rejection needs a reason", "write why; it is for the record")
     more: dict[str, Any] = {}
     if verb == "accept":
-        await people.require_head(services.runner, agent_id, sent.text("expect_head"))
-        more = {"along": sent.text("along") == "1"}
+        more = {"along": sent.text("along") == "1", "expect_head": sent.text("expect_head")}
     if verb == "pause":
         more = {"now": sent.text("now") == "1"}
     await people.steer(

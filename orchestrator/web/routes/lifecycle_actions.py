@@ -12,11 +12,13 @@ from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at r
 
 from orchestrator.control.commands import OperatorCommand
 from orchestrator.control.requests import UnansweredError
+from orchestrator.review.marks import Comment, guidance
 from orchestrator.runner.add_task import Addition
 from orchestrator.web import models
 from orchestrator.web import operator as people
 from orchestrator.web.actor import actor_of
 from orchestrator.web.edge.answers import CHANGING, PREFIX, json_answer, says_no
+from orchestrator.web.edge.problems import invalid
 from orchestrator.web.operator import found
 from orchestrator.wording.json_forms import record_form
 from orchestrator.wording.json_schemas import model_of
@@ -46,7 +48,7 @@ def router(services: ServerServices) -> APIRouter:
     made = APIRouter(prefix=PREFIX, responses=says_no(*CHANGING))
     _adding(made, services.runner)
     _holding(made, services.runner)
-    _speaking(made, services.runner)
+    _speaking(made, services)
     _judging(made, services.runner)
     return made
 
@@ -99,10 +101,12 @@ def _holding(made: APIRouter, runner: RunnerPort) -> None:
         return await _steered(runner, "stop", agent_id, asked, actor)
 
 
-def _speaking(made: APIRouter, runner: RunnerPort) -> None:
+def _speaking(made: APIRouter, services: ServerServices) -> None:
+    runner = services.runner
+
     @made.post(**order_form("guide", "Tell the next attempt something"))
-    async def guide(agent_id: Id, asked: models.Saying, actor: Actor = "") -> Response:
-        return await _steered(runner, "guide", agent_id, asked, actor, asked.text)
+    async def guide(agent_id: Id, asked: models.Guidance, actor: Actor = "") -> Response:
+        return await _guided(services, agent_id, asked, actor_of(actor))
 
     @made.post(**order_form("unblock", "Say that what it waits for is settled"))
     async def unblock(agent_id: Id, asked: models.MaybeSaying, actor: Actor = "") -> Response:
@@ -115,8 +119,18 @@ def _speaking(made: APIRouter, runner: RunnerPort) -> None:
 
 def _judging(made: APIRouter, runner: RunnerPort) -> None:
     @made.post(**order_form("accept", "Merge completed work into its base"))
-    async def accept(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
-        return await _steered(runner, "accept", agent_id, asked, actor)
+    async def accept(agent_id: Id, asked: models.Acceptance, actor: Actor = "") -> Response:
+        command = OperatorCommand(
+            verb="accept",
+            agent_id=agent_id,
+            by=actor_of(actor),
+            why=asked.why.strip(),
+            wait_s=asked.wait,
+            along=asked.with_dependencies,
+            verify=asked.verify,
+            expect_head=asked.expect_head or "",
+        )
+        return await told(runner, agent_id, people.steer(runner, command))
 
     @made.post(**order_form("reject", "End a lifecycle; its work stays under a saved ref"))
     async def reject(agent_id: Id, asked: models.Reasoned, actor: Actor = "") -> Response:
@@ -151,6 +165,27 @@ async def _steered(  # noqa: PLR0913, PLR0917  # as the endpoints have them
         wait_s=asked.wait,
     )
     return await told(runner, agent_id, people.steer(runner, command))
+
+
+async def _guided(
+    services: ServerServices, agent_id: str, asked: models.Guidance, actor: str
+) -> Response:
+    comments = [
+        Comment(file=each.file, line=each.line, side=each.side, text=each.text)
+        for each in asked.comments
+    ]
+    if asked.marked:
+        comments += await services.reviews.comments(agent_id, actor)
+    text = guidance(asked.text, comments)
+    if not text:
+        raise invalid("there are neither words nor comments to tell the agent", "give `text`")
+    command = OperatorCommand(
+        verb="guide", agent_id=agent_id, text=text, by=actor, wait_s=asked.wait
+    )
+    answer = await told(services.runner, agent_id, people.steer(services.runner, command))
+    if asked.marked:
+        await services.reviews.forget_comments(agent_id, actor)
+    return answer
 
 
 async def told(runner: RunnerPort, agent_id: str, steering: Awaitable[OperatorOutcome]) -> Response:
