@@ -77,7 +77,7 @@ async def test_what_was_not_looked_at_is_not_merged(tmp_path: Path) -> None:
         await found.post(path, {"expect_head": now}, headers=ADA)
         entries = await found.store.trail.entries()
         asked = [each for each in entries if each.action == "accept"]
-        assert any(f'"seen": "{now}"' in act.details and act.actor == "ada" for act in asked)
+        assert any(now in each.details and each.actor == "ada" for each in asked)
 
 
 async def test_of_two_who_accept_at_once_one_merges_and_both_are_told(tmp_path: Path) -> None:
