@@ -89,7 +89,7 @@ class Watched:
         """Show a page of the server."""
         answer = await self.page.goto(f"{self.home}{path}", wait_until="load")
         assert answer is not None
-        assert answer.status == status, f"{path}: {answer.status} {await answer.text()}"
+        assert answer.status == status, f"{path}: {answer.status} {(await answer.text())[:200]}"
 
     async def size(self, width: int, height: int = 900) -> None:
         """Make the window so large."""
@@ -128,7 +128,7 @@ class Watched:
 
     async def is_clean(self) -> None:
         """Check that nothing went wrong so far."""
-        assert self.noticed == []
+        assert not self.noticed, self.noticed
         assert await self.violations() == []
 
     async def top_of(self, selector: str) -> float:
@@ -153,6 +153,6 @@ async def watched(
         found.watch()
         yield found
         if clean:
-            assert found.noticed == []
+            assert not found.noticed, found.noticed
     finally:
         await context.close()

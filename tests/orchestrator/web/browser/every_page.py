@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-PAGES = ("/", "/history", "/history?q=carrier", "/history/audit", "/costs")
+PAGES = (
+    "/",
+    "/t/T03",
+    "/t/T05",
+    "/t/T10",
+    "/t/T11",
+    "/t/T03/attempts/1",
+    "/history",
+    "/history?q=carrier",
+    "/history/audit",
+    "/costs",
+    "/new",
+)
 """Of the night of the plan november."""
 OPEN = ("/login",)
 """Pages that are seen before one is signed in."""
 EVERY = (*OPEN, *PAGES)
-HOSTILE = ("/", "/history", "/history?q=script", "/history/audit", "/costs")
+HOSTILE = (
+    "/",
+    "/t/T01",
+    "/t/T02",
+    "/t/T03",
+    "/t/T05",
+    "/t/T01/attempts/1",
+    "/history",
+    "/history?q=script",
+    "/history/audit",
+    "/costs",
+)
 """Of the repository in which everything is an attack."""
