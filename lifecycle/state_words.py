@@ -96,6 +96,12 @@ NOT_TOGETHER = ("both changed", "is red")
 ANSWER, REVIEW, CONFLICT, APPROVE = "answer", "review", "conflict", "approve"
 NEEDS = (ANSWER, REVIEW, CONFLICT, APPROVE, GIVEN_UP_NEED := "given_up")
 """What a lifecycle may need of a person."""
+_WAYS = {
+    REVIEW: ("accept {}", "guide {} TEXT", "reject {}"),
+    CONFLICT: ("accept {}", "guide {} TEXT", "reject {}"),
+    GIVEN_UP_NEED: ("resume {}", "reject {}"),
+}
+"""By what is needed, where that says it all."""
 _DECISIONS = {"review": APPROVE, "setup": APPROVE, "conflict": CONFLICT}
 
 
@@ -108,6 +114,15 @@ def needs_of(kind: str, work: Mapping[str, Any] | None) -> str:
         problem = str(fields.get("problem") or "")
         return CONFLICT if any(words in problem for words in NOT_TOGETHER) else REVIEW
     return GIVEN_UP_NEED if kind == "Rejected" and fields.get("reason") != "person" else ""
+
+
+def ways_of(kind: str, work: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the commands that decide what a work state needs; {} stands for the agent."""
+    if kind == "AwaitingHuman":
+        return commands_for(str((work or {}).get("about")))
+    if kind == "Blocked":
+        return commands_for("blocked_timeout")
+    return _WAYS.get(needs_of(kind, work), ())
 
 
 def word_of(

@@ -24,14 +24,12 @@ from lifecycle.needs_person import asked, only_a_person
 from lifecycle.record import Filter
 from lifecycle.state_words import (
     ANSWER,
-    CONFLICT,
     GIVEN_UP_NEED,
-    REVIEW,
-    commands_for,
     needs_of,
     spelled,
     word_on,
 )
+from lifecycle.state_words import ways_of as ways_of_state
 from orchestrator.terminal.text import span
 from orchestrator.wording.states import since, waiting_for
 
@@ -44,11 +42,6 @@ if TYPE_CHECKING:
     from orchestrator.wording.json_types import StateWord
 
 _OPEN = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED, AgentState.REJECTED)
-_WAYS = {
-    REVIEW: ("accept {}", "guide {} TEXT", "reject {}"),
-    CONFLICT: ("accept {}", "guide {} TEXT", "reject {}"),
-    GIVEN_UP_NEED: ("resume {}", "reject {}"),
-}
 
 
 class WaitingForm(TypedDict):
@@ -239,8 +232,4 @@ def waiting_form(each: Waiting, present: float, *, runs: bool = True) -> Waiting
 def ways_of(each: Waiting) -> tuple[str, ...]:
     """Return the commands that decide it; {} stands for the agent."""
     work = each.record.work
-    if isinstance(work, AwaitingHuman):
-        return commands_for(work.about)
-    if isinstance(work, Blocked):
-        return commands_for("blocked_timeout")
-    return _WAYS[each.needs]
+    return ways_of_state(type(work).__name__, vars(work)) if work is not None else ()

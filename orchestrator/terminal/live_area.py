@@ -73,6 +73,12 @@ class LiveArea:
             self._shown = new
             self._write(start + _lines(self._shown))
 
+    def leave(self) -> None:
+        """Let the lines stand, and show the cursor again."""
+        if self._open:
+            self._open = False
+            self._write(_SHOW)
+
     def close(self) -> None:
         """Take the lines away, and leave the terminal as it was."""
         if not self._open:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from lifecycle.state_words import NEEDS_YOU, spelled, word_of
+from lifecycle.state_words import NEEDS_YOU, needs_of, spelled, ways_of, word_of
 from orchestrator.terminal.text import span
 from orchestrator.wording.states import UNREADABLE, since, waiting_for
 
@@ -43,6 +43,8 @@ class LifecycleRow(TypedDict):
     work_state: WorkState
     since: float
     waiting_for: str
+    commands: list[str]
+    """what may be typed where it needs a person; else empty"""
 
 
 def row_of(columns: Columns, present: float, *, runs: bool = True) -> LifecycleRow:
@@ -54,6 +56,7 @@ def row_of(columns: Columns, present: float, *, runs: bool = True) -> LifecycleR
         "state": spelled(word_in(columns, runs=runs)),
         "record_state": columns["coarse"],
         "work_state": kind,
+        "commands": _commands(columns),
         "since": since(work, columns["updated_at"]),
         "waiting_for": UNREADABLE if damaged else waiting_for(kind, work, present, span, runs=runs),
     }
@@ -65,6 +68,15 @@ def word_in(columns: Columns, *, runs: bool) -> str:
     if columns["damaged"]:
         return NEEDS_YOU
     return word_of(columns["work_kind"], columns["work"], columns["coarse"], runs=runs)
+
+
+def _commands(columns: Columns) -> list[str]:
+    if columns["damaged"]:
+        return ["loopwright doctor"]
+    kind, work = columns["work_kind"], columns["work"]
+    if not needs_of(kind, work):
+        return []
+    return [f"loopwright {way.format(columns['agent_id'])}" for way in ways_of(kind, work)]
 
 
 def _attempts(columns: Columns) -> int:

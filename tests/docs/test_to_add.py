@@ -14,7 +14,7 @@ import pytest
 from lifecycle import settings, state_words
 from lifecycle.machine import states as machine_states
 from orchestrator.cli import main
-from orchestrator.cli.commands import ps
+from orchestrator.cli.commands import ps_table
 from orchestrator.wording import lifecycle_row, states, why
 from runtime.agents import catalogue
 from tests.product_copy import ROOT, ProductCopy
@@ -79,7 +79,7 @@ def test_a_column_of_ps_is_two_files(copy: ProductCopy) -> None:
         '        "work_state": kind,\n',
         '        "branch": (columns["facts"] or {}).get("branch", ""),\n',
     )
-    copy.append(ps, 'CELLS["BRANCH"] = lambda row, columns, present: row["branch"]')
+    copy.append(ps_table, 'CELLS["BRANCH"] = lambda row, columns, present: row["branch"]')
     copy.fill("Queued")
     head, row = copy.command("ps").splitlines()
     assert head.endswith("BRANCH")

@@ -24,11 +24,12 @@ BARE = frozenset(("argparse", "typing", "pathlib", "json", "re", "sqlite3"))
 LATE = frozenset(
     (
         *("cli/main.py", "cli/error_boundary.py", "cli/commands/ps.py", "cli/commands/mcp.py"),
+        "cli/commands/ps_table.py",
         *("terminal/options.py", "terminal/text.py", "wiring.py"),
     )
 )
 """Where imports may stand in functions: what `signal`, `mcp`, `ps` and `--help` load."""
-MOST_LATE = 19
+MOST_LATE = 21
 
 
 def imported(*args: str, cwd: Path, env: dict[str, str] | None = None) -> set[str]:

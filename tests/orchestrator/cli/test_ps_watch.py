@@ -1,0 +1,77 @@
+"""`ps --needs-me` and `ps --watch`: what needs a person, and the list as it changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+from orchestrator.wording.json_schemas import schema
+from tests.orchestrator.cli.schema_check import faults
+from tests.orchestrator.loopkit import ASK, BIN, DONE, SETTINGS
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.orchestrator.filled import Cli
+    from tests.orchestrator.loopkit import World
+
+
+def test_what_needs_a_person_is_listed_with_what_to_type(filled: Cli) -> None:
+    lines = filled("ps", "--needs-me").splitlines()
+    agents = {line.split()[0] for line in lines[1:] if not line.startswith(" ")}
+    assert agents == {"agent-T001", "agent-T002", "agent-T005"}
+    typed = {line.strip() for line in lines if line.startswith("    loopwright ")}
+    assert {
+        "loopwright answer agent-T001 TEXT",
+        "loopwright accept agent-T002",
+        "loopwright resume agent-T005",
+    } <= typed
+
+
+def test_programs_get_what_to_type_of_each_lifecycle(filled: Cli) -> None:
+    value = json.loads(filled("ps", "--needs-me", "--json"))
+    assert faults(schema("ps"), value) == []
+    commands = {row["agent_id"]: row["commands"] for row in value["lifecycles"]}
+    assert commands["agent-T001"] == ["loopwright answer agent-T001 TEXT"]
+    every = json.loads(filled("ps", "--json"))["lifecycles"]
+    assert not next(row for row in every if row["agent_id"] == "agent-T004")["commands"]
+
+
+def test_where_nothing_needs_a_person_that_is_said(filled: Cli) -> None:
+    assert filled("ps", "--needs-me", "--tag", "red") == "Nothing needs you.\n"
+
+
+def test_a_watched_list_is_not_for_programs(filled: Cli) -> None:
+    filled("ps", "--watch", "--json")
+    assert filled.code == 2
+
+
+def test_a_watched_list_is_told_again_as_states_change_and_ends_cleanly(world: World) -> None:
+    world.settings(SETTINGS + "baseline = false\n")
+    work = [{"write": {"path": "a", "text": "a"}}, {"commit": "a"}, DONE]
+    for name, script in (("T1", [ASK]), ("T2", work)):
+        agent = world.script(name, script)
+        world.call("run", "x", "--task-id", name, "--no-stay", "--command", agent, code=None)
+    with subprocess.Popen(
+        [BIN / "loopwright", "ps", "--watch", "--needs-me"],
+        cwd=world.repo, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:  # fmt: skip
+        told = list[str]()
+        assert process.stdout is not None
+        reader = threading.Thread(target=lambda: told.extend(process.stdout or ()))
+        reader.start()
+        wait_until(lambda: any("answer agent-T1" in line for line in told), "the list is told")
+        seen = len(told)
+        world.call("reject", "T2")
+        wait_until(lambda: len(told) > seen, "the list is told again")
+        assert not [line for line in told[seen:] if "agent-T2" in line]
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        reader.join()
+        assert process.stderr is not None
+        assert not process.stderr.read()
+    assert "\x1b" not in "".join(told)
