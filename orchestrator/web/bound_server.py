@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.shortage_retry import patiently
 from orchestrator.errors import OrchestratorError
+from orchestrator.web.links import sign_in_link
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -69,6 +70,8 @@ class BoundServer:
                         self.say(server.url)
                     else:
                         runner.tell(f"the API is at {server.url}, its token in {self.token.place}")
+                        link = sign_in_link(server.url, self.token.value, now=runner.now())
+                        runner.tell(f"sign in (once, within 15 min): {link}")
                     await over()
 
     def _hosts(self, runner: RunnerPort) -> frozenset[str]:

@@ -88,6 +88,7 @@ class ServerServices:
         for each in (self.hub.news, self.board.news, self.pages.news):
             if each in observers:
                 observers.remove(each)
+        await self.pages.aclose()
         await self.search.aclose()
         await self.probe.aclose()
         await self.spawner.aclose()

@@ -9,25 +9,42 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli import run_loops
 from orchestrator.cli.loop_options import isolation, with_looping
+from orchestrator.control.open_store import runner_of
+from orchestrator.control.people_only import require_person
 from orchestrator.runner import job_selection
+from orchestrator.terminal import exits
 from orchestrator.terminal.options import CommandLineParser, UsageError, count, find_repo, positive
-from orchestrator.terminal.text import say, tell, to_json
+from orchestrator.terminal.text import now, say, tell, to_json
 from orchestrator.web.bound_server import BoundServer, bind, with_server
+from orchestrator.web.edge.passes import VisitorRole
+from orchestrator.web.links import role_token, sign_in_link
 from orchestrator.web.token import VARIABLE, find_token
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from lifecycle.engine.engine import LocalEngine
     from orchestrator.runner.workload import Workload
 
+ROLES = ("viewer", "operator", "admin")
 MOST_PORT = 65_535
+_EXAMPLES = """\
+loopwright serve
+loopwright serve --port 0 --json
+loopwright serve --link --role viewer"""
 _MORE = """\
 Continues every lifecycle that is not finished, as `loopwright up` does, starts what is added,
 and keeps running when nothing is left. Requests need the token, in the header
 "Authorization: Bearer TOKEN". It is made at the first start and kept in the named file, which only
 you can read.
 
-One line is printed once it answers: its address and where the token is. With --json it is one JSON
-object: `url`, `token_file` (null when the token is in the variable LOOPWRIGHT_TOKEN), `pid`.
+Two lines are printed once it answers: its address and where the token is, and a link that signs a
+browser in once, within 15 minutes. With --json it is one JSON object: `url`, `token_file` (null
+when the token is in the variable LOOPWRIGHT_TOKEN), `link`, `pid`.
+
+--link prints a new link for the server that is alive, and --role-token a token for a program that
+may do no more than a role: viewer (reads), operator (all about tasks), admin (settings, too). A new
+token file ends all of them.
 
 Exit code: 130/143 ended by a signal, 2 usage, 75 when another runner is at work here."""
 
@@ -37,13 +54,22 @@ def parser(name: str) -> CommandLineParser:
     made = CommandLineParser(
         name,
         "Serve the API of a repository, and run its loops.",
-        example="loopwright serve\nloopwright serve --port 0 --json",
+        example=_EXAMPLES,
         more=_MORE,
     )
     made.add_argument("--host", metavar="H", help="the address to listen on (127.0.0.1)")
     made.add_argument("--port", type=count, metavar="P", help="0 picks a free one")
     made.add_argument("--token-file", metavar="FILE", help="the token to ask for is in this file")
     made.add_argument("--show-token", action="store_true", help="print the token itself, too")
+    made.add_argument(
+        "--link", action="store_true", help="print a link that signs in once, for a live server"
+    )
+    made.add_argument(
+        "--role-token", metavar="NAME", help="print a token for a program of that name"
+    )
+    made.add_argument(
+        "--role", choices=ROLES, help="of that link or token (admin for a link, else viewer)"
+    )
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
     with_looping(made)
     return made.with_json("print that line as JSON").with_repo()
@@ -54,6 +80,10 @@ def run(name: str, args: list[str]) -> int:
     options = parser(name).parse_args(args)
     if options.port is not None and options.port > MOST_PORT:
         raise UsageError(f"--port {options.port} is not a valid port; ports go up to {MOST_PORT}")
+    if options.role and not (options.link or options.role_token):
+        raise UsageError("--role goes with --link or --role-token")
+    if options.link or options.role_token:
+        return _pass(options)
     confined = isolation(options.isolation, allow_weaker=options.allow_weaker)
     repo = find_repo(options.repo)
     # Taken out, so that nothing that is started here inherits it.
@@ -71,10 +101,12 @@ def run(name: str, args: list[str]) -> int:
         if options.json:
             file = str(token.path) if token.path is not None else None
             told = {"url": url, "token_file": file, "token_place": token.place, "pid": os.getpid()}
+            told["link"] = sign_in_link(url, token.value, now=now())
             say(to_json({**told, **shown}, compact=True))
         else:
             more = f": {token.value}" if options.show_token else ""
             say(f"{url} (token in {token.place}{more})")
+            say(f"sign in (once, within 15 min): {sign_in_link(url, token.value, now=now())}")
         sys.stdout.flush()
 
     async def work(engine: LocalEngine) -> Workload:
@@ -91,3 +123,23 @@ def run(name: str, args: list[str]) -> int:
         )
     )
     return ending.exit_code
+
+
+def _pass(options: Namespace) -> int:
+    """Print a link or a token for the server of this repository."""
+    repo = find_repo(options.repo)
+    require_person(repo, "serve --link")
+    token = find_token(
+        os.environ, repo=repo, given=options.token_file, variable=os.environ.get(VARIABLE, "")
+    )
+    if options.role_token:
+        role = VisitorRole(options.role or "viewer")
+        say(role_token(token.value, now=now(), role=role, name=options.role_token))
+        return exits.COMPLETE
+    runner = runner_of(repo) or {}
+    if not runner.get("url"):
+        raise UsageError("no server is alive here; start one with: loopwright serve")
+    role = VisitorRole(options.role or "admin")
+    link = sign_in_link(str(runner["url"]), token.value, now=now(), role=role)
+    say(to_json({"link": link}, compact=True) if options.json else link)
+    return exits.COMPLETE

@@ -74,6 +74,12 @@ class PageNews:
             for each in channel.woken:
                 each.set()
 
+    async def aclose(self) -> None:
+        """End all streams, and what is made for them."""
+        self.close()
+        tasks = [each.task for each in self._channels.values() if each.task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def stream(self, name: str, make: Maker, last: str) -> AsyncGenerator[bytes]:
         """Yield what changes in a view; `last` is the id of the piece that a page had last."""
         with self._open(name, make) as (channel, woken):

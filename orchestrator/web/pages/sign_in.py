@@ -16,7 +16,8 @@ from orchestrator.web.actor import actor_of
 from orchestrator.web.edge.passes import SESSION_LASTS, PassKind, SpentPassError, VisitorRole
 from orchestrator.web.edge.problems import Problem
 from orchestrator.web.edge.visitors import COOKIE
-from orchestrator.web.pages.site import form, our_path, page, see, user_name, visitor_of
+from orchestrator.web.links import user_name
+from orchestrator.web.pages.site import form, our_path, page, see, visitor_of
 
 if TYPE_CHECKING:
     from orchestrator.web.edge.visitors import Door

@@ -6,7 +6,6 @@ stream, is `piece("parts/name.html", **values)`. Must not read records.
 
 from __future__ import annotations
 
-import os
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -226,8 +225,3 @@ def many(count: int, one: str, more: str = "") -> str:
 def part(value: float, whole: float) -> float:
     """Return the share in percent, within 0 and 100."""
     return max(0.0, min(100.0, 100 * value / whole)) if whole else 0.0
-
-
-def user_name() -> str:
-    """Return the name of who runs this server, as a first proposal at sign-in."""
-    return os.environ.get("USER", "") or os.environ.get("LOGNAME", "")

@@ -288,3 +288,24 @@ def test_an_address_is_taken_from_the_moment_it_is_found_free() -> None:
         port = first.getsockname()[1]
         with pytest.raises(OSError, match="in use"):
             bound("127.0.0.1", port)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_link_that_is_printed_signs_in_and_new_ones_are_made_for_other_roles(
+    world: World,
+) -> None:
+    world.settings('command = ["true"]\n')
+    with served(world) as serve:
+        shown = world.call("serve", "--link", "--role", "viewer").stdout.strip()
+        for link, role in ((serve.told["link"], "admin"), (shown, "viewer")):
+            assert link.startswith(serve.told["url"])
+            page = httpx.get(link, headers={"accept": "text/html"}, trust_env=False)
+            assert f"once, as {role}" in page.text
+        token = world.call("serve", "--role-token", "ci").stdout.strip()
+        reader = {"authorization": f"Bearer {token}"}
+        address = f"{serve.told['url']}/api/v1/lifecycles"
+        assert httpx.get(address, headers=reader, trust_env=False).status_code == 200
+        refused = httpx.post(address, headers=reader, json={"text": "x"}, trust_env=False)
+        assert refused.json()["error"]["code"] == "role"
+    lost = world.call("serve", "--link", code=2)
+    assert "no server is alive" in lost.stderr
