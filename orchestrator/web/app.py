@@ -43,6 +43,7 @@ from orchestrator.web.pages import (
     settings,
     sign_in,
     static_files,
+    summary,
     task,
 )
 from orchestrator.web.pages import costs as costs_page
@@ -101,6 +102,7 @@ PAGES = (
     costs_page,
     hooks,
     settings,
+    summary,
 )
 """Those of the pages, alike."""
 _ORDERS = {"lifecycles": "add", "summaries": "summary edit", "marks": "mark"}
