@@ -66,7 +66,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("signal", "signal", "write a breakpoint (called by the agent itself)"),
             ("mcp", "mcp", "offer the agent tools to signal with (started by its program)"),
-            ("export", "export", "write a lifecycle with journal and attempts as JSON"),
+            ("export", "export", "write lifecycles as JSON, or as one static page"),
             (
                 "schema",
                 "schema",

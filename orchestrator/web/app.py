@@ -54,6 +54,7 @@ from orchestrator.web.routes import (
     configuration,
     costs,
     deliveries,
+    export,
     history,
     lifecycle_actions,
     lifecycles,
@@ -88,6 +89,7 @@ ROUTES = (
     configuration,
     board_api,
     several,
+    export,
 )
 """The modules of the API; each has a `router`."""
 PAGES = (

@@ -1,4 +1,4 @@
-"""`loopwright export`: lifecycles with journal and attempts as one JSON document."""
+"""`loopwright export`: lifecycles as one JSON document, or as one static page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lifecycle.paths import Paths
+from lifecycle.record import Filter
 from lifecycle.store.damaged_records import RecordDamagedError
+from orchestrator.config.known_secrets import masker_of
+from orchestrator.config.settings import load_settings
+from orchestrator.control.costs import instant_of
 from orchestrator.control.open_store import known, runner_of, store_of
+from orchestrator.review.work_diff import WorkReader
 from orchestrator.terminal import exits
 from orchestrator.terminal.options import CommandLineParser, UsageError, find_repo
 from orchestrator.terminal.text import now, tell, to_json
 from orchestrator.version import __version__
+from orchestrator.web.export.static_page import ExportSource, static_page, title_of_page
 from orchestrator.wording.json_forms import FORM_VERSION, export_form
+from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -34,13 +42,24 @@ def parser(name: str) -> CommandLineParser:
     """Return the options."""
     made = CommandLineParser(
         name,
-        "Write lifecycles with journal, attempts and pending effects as JSON.",
-        example=f"loopwright {name} agent-T001\nloopwright {name} --all --output records.json",
-        more="See `loopwright schema export`. Values of variables set for agents are hidden.\n\n"
+        "Write lifecycles with journal, attempts and pending effects as JSON, or as a page.",
+        example=f"loopwright {name} agent-T001\nloopwright {name} --all --output records.json\n"
+        f"loopwright {name} T11 T12 --html work.html\n"
+        f"loopwright {name} --since night --html night.html",
+        more="A page holds no script and fetches nothing: attach it to a pull request or a mail. "
+        "It tells what was asked and said, gates, changed files, attempts and costs; of many "
+        "lifecycles the newest.\n\nSee `loopwright schema export`. Values of variables set for "
+        "agents are hidden.\n\n"
         "Exit code: 0, or 6 where records are damaged; all others are written, these are named.",
     )
-    made.add_argument("agent", nargs="?", metavar="AGENT", help="agent id")
+    made.add_argument("agents", nargs="*", metavar="AGENT", help="agent or task ids")
     made.add_argument("--all", action="store_true", help="all lifecycles of the repository")
+    made.add_argument(
+        "--since",
+        metavar="WHEN",
+        help="those that moved since then: night (18:00), days (7d), hours (12h) or a date",
+    )
+    made.add_argument("--html", metavar="FILE", help="write one page; - is standard output")
     made.add_argument(
         "-o",
         "--output",
@@ -53,13 +72,17 @@ def parser(name: str) -> CommandLineParser:
 def run(name: str, args: list[str]) -> int:
     """Write."""
     options = parser(name).parse_args(args)
-    if bool(options.agent) == options.all:
-        raise UsageError("give either an AGENT or --all")
+    if sum(map(bool, (options.agents, options.all, options.since))) != 1:
+        raise UsageError("give either AGENT, --since or --all")
+    if options.html and (options.output or options.json):
+        raise UsageError("--html names its file itself; leave --output and --json out")
     repo = find_repo(options.repo)
-    with _target(options.output) as stream:
-        count, lost = asyncio.run(_write(repo, options, stream))
-    if options.output not in (None, STDOUT):
-        tell(f"{count} lifecycle{'' if count == 1 else 's'} written to {options.output}")
+    target = options.html or options.output
+    with _target(target) as stream:
+        write = _write_page if options.html else _write
+        count, lost = asyncio.run(write(repo, options, stream))
+    if target not in (None, STDOUT):
+        tell(f"{count} lifecycle{'' if count == 1 else 's'} written to {target}")
     return exits.FAILED if lost else exits.COMPLETE
 
 
@@ -67,10 +90,7 @@ async def _write(repo: Path, options: Namespace, stream: TextIO) -> tuple[int, i
     count, runs = 0, runner_of(repo) is not None
     async with store_of(repo) as store:
         lost: list[Damaged] = []
-        if options.all:
-            found = _every(store, lost)
-        else:
-            found = _one(await known(store, options.agent, repo))
+        found = _wanted(store, options, repo, lost)
         head = {"form": FORM_VERSION, "loopwright": __version__, "exported_at": now()}
         stream.write(to_json(head).removesuffix("\n}") + ',\n  "lifecycles": [')
         async for record in found:
@@ -89,20 +109,52 @@ async def _write(repo: Path, options: Namespace, stream: TextIO) -> tuple[int, i
             for each in lost
         ]
         stream.write(f'\n  ],\n  "damaged": {to_json(named, compact=True)}\n}}\n')
-    for each in lost:
-        tell(f"Not written: {RecordDamagedError(each)}")
+    _tell_of(lost)
     return count, len(lost)
 
 
-async def _every(store: SqliteStore, lost: list[Damaged]) -> AsyncIterator[AgentLifecycle]:
-    async for page in store.pages():
+async def _write_page(repo: Path, options: Namespace, stream: TextIO) -> tuple[int, int]:
+    """Write one page."""
+    settings = load_settings(repo, environ=os.environ)
+    masker = masker_of(os.environ, settings.pass_env)
+    lost: list[Damaged] = []
+    async with store_of(repo) as store:
+        reader = WorkReader(BranchManager(repo), store, lambda: settings, cleaned=masker.mask_bytes)
+        source = ExportSource(
+            repo=repo,
+            database=Paths.of(repo).database,
+            store=store,
+            reader=reader,
+            mask=masker.mask,
+            now=now(),
+            runs=runner_of(repo) is not None,
+        )
+        records = [record async for record in _wanted(store, options, repo, lost)]
+        since = instant_of(options.since, now()) if options.since else None
+        title = title_of_page(records, since, repo.name)
+        stream.write(await static_page(source, records, title=title, since=since))
+    _tell_of(lost)
+    return len(records), len(lost)
+
+
+def _tell_of(lost: list[Damaged]) -> None:
+    for each in lost:
+        tell(f"Not written: {RecordDamagedError(each)}")
+
+
+async def _wanted(
+    store: SqliteStore, options: Namespace, repo: Path, lost: list[Damaged]
+) -> AsyncIterator[AgentLifecycle]:
+    """Yield those that were asked for."""
+    if options.agents:
+        for agent_id in options.agents:
+            yield await known(store, agent_id, repo)
+        return
+    since = instant_of(options.since, now()) if options.since else None
+    async for page in store.pages(Filter(updated_after=since)):
         lost += page.damaged
         for record in page.records:
             yield record
-
-
-async def _one(record: AgentLifecycle) -> AsyncIterator[AgentLifecycle]:
-    yield record
 
 
 async def _journal(store: SqliteStore, agent_id: str) -> list[JournalEntry]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from lifecycle.machine.states import Gate
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
+    from lifecycle.store.sqlite.store import SqliteStore
     from orchestrator.runner.server_interface import RunnerPort
 
 RECENT = 500
@@ -121,8 +122,13 @@ class StoryForm(TypedDict):
 
 async def story(runner: RunnerPort, record: AgentLifecycle) -> StoryForm:
     """Return it."""
-    journal = await runner.store.journal(record.agent_id, limit=RECENT, newest=True)
-    rows = await runner.store.attempts(record.agent_id)
+    return await story_of(runner.store, record)
+
+
+async def story_of(store: SqliteStore, record: AgentLifecycle) -> StoryForm:
+    """Return it, read from these records."""
+    journal = await store.journal(record.agent_id, limit=RECENT, newest=True)
+    rows = await store.attempts(record.agent_id)
     verdicts = _verdicts(journal)
     attempts = [_attempt(row, verdicts.get(row.attempt)) for row in reversed(rows)]
     return {

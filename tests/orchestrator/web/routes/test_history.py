@@ -97,3 +97,17 @@ async def test_nights_costs_and_limits_are_told_as_by_command(tmp_path: Path) ->
         refused = await found.get("/costs", 422, params={"since": "soon"})
         assert "`night`" in refused["error"]["text"]
         assert (await found.get("/budgets")) == {"items": [], "programs": []}
+
+
+async def test_a_page_to_send_is_handed_out_to_be_saved(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        agent = await found.add("works", {"attempts": {"default": WORK}})
+        await found.comes_to("Completed", agent)
+        for asked in ({"agent": agent}, {"since": "night"}):
+            answer = await found.client.get("/api/v1/export", params=asked)
+            assert answer.headers["content-type"].startswith("text/html")
+            assert answer.headers["content-disposition"].startswith("attachment")
+            assert "new.txt" in answer.text
+        await found.get("/export", 422)
+        await found.get("/export", 404, params={"agent": "nobody"})
+        await found.get("/export", 422, params={"since": "soon"})
