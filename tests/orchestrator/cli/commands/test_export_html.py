@@ -7,12 +7,13 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from orchestrator.web.export import static_page
-from tests.orchestrator.filled import Cli
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+
+    from tests.orchestrator.filled import Cli
 
 
 class Tags(HTMLParser):
