@@ -55,6 +55,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("guide", "steer", "tell the next attempt something"),
             ("unblock", "steer", "say that a blocker is gone"),
             ("answer", "steer", "answer an agent's question"),
+            ("review", "review", "walk through what waits for your decision, with its diff"),
             ("accept", "accept", "merge completed work into its base, one or many"),
             ("reject", "steer", "end a lifecycle; its work stays under a saved ref"),
             ("pr", "pr", "list, merge or close pull requests"),

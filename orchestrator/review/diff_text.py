@@ -70,10 +70,11 @@ def _name(change: FileChange) -> str:
 def lines(diff: WorkDiff, *, colours: bool = False) -> Iterator[str]:
     """Return the whole diff, line by line."""
     for file in diff.files:
-        yield from _file(file, colours=colours)
+        yield from of_file(file, colours=colours)
 
 
-def _file(file: ShownFile, *, colours: bool) -> Iterator[str]:
+def of_file(file: ShownFile, *, colours: bool = False) -> Iterator[str]:
+    """Return the lines of one file."""
     change = file.change
     new, old = safe(change.path), safe(change.old_path or change.path)
     if file.flagged:

@@ -261,7 +261,7 @@ def _canary(known: Mapping[str, Any]) -> str:
     if not known.get("broken"):
         return ""
     if known.get("green"):
-        return f"they stay green with {known['broken']} broken on purpose: they do not look at it"
+        return f"they stay green with {known['broken']} broken on purpose"
     return f"they turn red with {known['broken']} broken on purpose, as they should"
 
 

@@ -1,0 +1,297 @@
+"""`loopwright review`: walks through what waits for a person's decision.
+
+Merges nothing that it did not show: what is accepted is the commit on the screen, or nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lifecycle.errors import LifecycleError
+from lifecycle.machine.states import Completed
+from orchestrator.cli.commands.diff import core_pager
+from orchestrator.config.known_secrets import masker_of
+from orchestrator.config.settings import load_settings
+from orchestrator.control import commands
+from orchestrator.control.open_store import known, runner_of, store_of
+from orchestrator.control.people_only import require_person
+from orchestrator.review import card, diff_text, line_comments
+from orchestrator.review.evidence import evidence, evidence_form
+from orchestrator.review.marks import Comment, guidance
+from orchestrator.review.merge_result import merge_form
+from orchestrator.review.own_work import ReviewError
+from orchestrator.review.queue import waiting, waiting_form, ways_of
+from orchestrator.review.work_diff import DiffWish, WorkReader
+from orchestrator.terminal import exits, pager
+from orchestrator.terminal.keys import ask_key, ask_line
+from orchestrator.terminal.options import CommandLineParser, find_repo, user
+from orchestrator.terminal.text import (
+    coloured,
+    now,
+    one_line,
+    say,
+    tell,
+    terminal_width,
+    to_json,
+)
+from runtime.branches import BranchManager
+
+if TYPE_CHECKING:
+    from orchestrator.review.queue import Waiting, WaitingForm
+    from orchestrator.review.work_diff import WorkDiff
+
+QUIT = "q"
+_WORK = (("a", "accept"), ("s", "send back"))
+_ALWAYS = (("r", "reject"), ("d", "show again"), ("e", "editor"), ("k", "skip"), (QUIT, "quit"))
+_SAYING = ("answer", "guide")
+_TYPED = ("pause", "resume", "unblock", *_SAYING)
+"""Verbs that this can carry out for what is no review."""
+
+
+def parser(name: str) -> CommandLineParser:
+    """Return the options."""
+    made = CommandLineParser(
+        name,
+        "Walk through everything that waits for your decision: the agent's words, the evidence, "
+        "the diff; then accept, send back, reject, answer or skip.",
+        example=f"loopwright {name}\nloopwright {name} T001 T002\nloopwright {name} --json",
+        more="First what holds up others, dependencies before what builds on them, flagged work\n"
+        "before plain, and last what was given up. Only the commit that was shown is merged.\n"
+        f"In the editor, lines that begin with {line_comments.SIGN} are comments for the agent.\n"
+        "Exit codes: 0 nothing waits any more, 3 something still does.",
+    )
+    made.add_argument("agents", nargs="*", metavar="AGENT", help="only these; by default all")
+    made.add_argument("--no-pager", action="store_true", help="print each diff all at once")
+    made.with_by()
+    return made.with_json("print what waits as JSON, in order").with_repo()
+
+
+def run(name: str, args: list[str]) -> int:
+    """Walk."""
+    options = parser(name).parse_args(args)
+    repo = find_repo(options.repo)
+    if options.json:
+        listed = asyncio.run(_listed(repo, options.agents))
+        runs, present = runner_of(repo) is not None, now()
+        say(to_json({"items": [waiting_form(each, present, runs=runs) for each in listed]}))
+        return 0
+    require_person(repo, name)
+    walk = _Walk(repo, options.agents, options.by or user(), paged=not options.no_pager)
+    return walk.run()
+
+
+async def _listed(repo: Path, agents: list[str]) -> tuple[Waiting, ...]:
+    has_ci = bool(load_settings(repo, environ=os.environ).providers)
+    async with store_of(repo) as store:
+        named = [(await known(store, each, repo)).agent_id for each in agents]
+        found = await waiting(store, has_ci=has_ci)
+        return tuple(each for each in found if not named or each.record.agent_id in named)
+
+
+@dataclass(frozen=True, slots=True)
+class _Screen:
+    """What is shown of one lifecycle."""
+
+    waits: WaitingForm
+    text: str
+    verbs: tuple[str, ...]
+    diff: WorkDiff | None = None
+    comes_along: tuple[str, ...] = ()
+
+    @property
+    def is_work(self) -> bool:
+        return self.waits["needs"] in ("review", "conflict")
+
+    @property
+    def hidden(self) -> list[str]:
+        """Files whose lines were not shown."""
+        files = self.diff.files if self.diff is not None else ()
+        return [each.path for each in files if each.folded]
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        way = next((verb for verb in self.verbs if verb in _TYPED), "")
+        first = _WORK if self.is_work else (("n", way),) if way else ()
+        return [*first, *_ALWAYS]
+
+
+@dataclass(slots=True)
+class _Walk:
+    repo: Path
+    agents: list[str]
+    by: str
+    paged: bool = True
+    comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
+
+    def run(self) -> int:
+        """Show one after the other until nothing is left or the person ends it."""
+        passed: set[str] = set()
+        total = len(asyncio.run(_listed(self.repo, self.agents)))
+        if not total:
+            say("Nothing waits for you.")
+            return exits.COMPLETE
+        while True:
+            left = asyncio.run(_listed(self.repo, self.agents))
+            fresh = [each for each in left if each.record.agent_id not in passed]
+            if not fresh:
+                break
+            total = max(total, len(passed) + len(fresh))
+            place = f"{len(passed) + 1} of {total}"
+            if self._decide(fresh[0], place) == QUIT:
+                break
+            passed.add(fresh[0].record.agent_id)
+        left = asyncio.run(_listed(self.repo, self.agents))
+        if not left:
+            say("Nothing waits for you any more.")
+            return exits.COMPLETE
+        say(one_line(f"Still waiting: {', '.join(each.record.task_id for each in left)}"))
+        return exits.BLOCKED
+
+    def _decide(self, each: Waiting, place: str) -> str:
+        """Return the key that ended it; with an empty one it is shown again."""
+        screen = asyncio.run(self._screen(each, place))
+        self._show(screen)
+        while True:
+            width = terminal_width(sys.stdout, os.environ)
+            key = ask_key(f"{card.menu(screen.choices, width)}\n> ", os.environ)
+            if key in ("", QUIT):
+                return QUIT
+            if key == "k":
+                return key
+            if key == "d":
+                self._show(screen)
+            elif key == "e":
+                self._edit(screen)
+            elif key not in dict(screen.choices):
+                tell("That is none of the keys.")
+            elif self._done(screen, key):
+                return key
+            else:
+                fresh = asyncio.run(self._again(screen))
+                if fresh is None:
+                    return key
+                if fresh.record.version != each.record.version:
+                    each, screen = fresh, asyncio.run(self._screen(fresh, place))
+                    self._show(screen)
+
+    async def _again(self, screen: _Screen) -> Waiting | None:
+        """Return the lifecycle as it is now, if it still waits."""
+        found = await _listed(self.repo, [screen.waits["agent_id"]])
+        return found[0] if found else None
+
+    def _show(self, screen: _Screen) -> None:
+        if self.paged:
+            pager.show(screen.text, os.environ, core_pager)
+        else:
+            sys.stdout.write(screen.text)
+
+    async def _screen(self, each: Waiting, place: str) -> _Screen:
+        settings = load_settings(self.repo, environ=os.environ)
+        masker = masker_of(os.environ, settings.pass_env)
+        branches, record, present = BranchManager(self.repo), each.record, now()
+        runs = runner_of(self.repo) is not None
+        diff = None
+        async with store_of(self.repo) as store:
+            reader = WorkReader(branches, store, lambda: settings, cleaned=masker.mask_bytes)
+            read = await evidence(
+                self.repo, store=store, record=record, settings=settings, now=present, runs=runs
+            )
+            merge = None
+            if isinstance(record.work, Completed):
+                merge = await merge_form(
+                    self.repo, branches=branches, store=store, record=record, settings=settings
+                )
+            try:
+                diff = await reader.diff(record, DiffWish(whole=True))
+            except ReviewError as nothing:
+                tell(one_line(str(nothing)))
+        shown, waits = evidence_form(read), waiting_form(each, present, runs=runs)
+        colours = coloured(sys.stdout, os.environ)
+        width = terminal_width(sys.stdout, os.environ)
+        lines = [
+            *card.card(
+                waits, shown, merge, place=place, present=present, width=width, colours=colours
+            )
+        ]
+        if diff is not None and diff.files:
+            lines += ["", *diff_text.stat(diff, width=width, colours=colours), ""]
+            lines += diff_text.lines(diff, colours=colours)
+        text = masker.mask("\n".join([*lines, ""]))
+        verbs = tuple(way.partition(" ")[0] for way in ways_of(each))
+        along = tuple(one["agent_id"] for one in shown["comes_along"])
+        return _Screen(waits, text, verbs, diff, along)
+
+    def _edit(self, screen: _Screen) -> None:
+        """Open what is shown in the editor, and take the comments that come back."""
+        if screen.diff is None or not screen.diff.files:
+            tell("There is no diff to open.")
+            return
+        with tempfile.TemporaryDirectory(prefix="loopwright-review-") as folder:
+            path = Path(folder) / f"{screen.waits['task_id']}.diff"
+            path.write_text(line_comments.as_text(screen.diff), "utf-8")
+            try:
+                pager.edit(path, os.environ)
+            except pager.NoEditorError as problem:
+                tell(one_line(str(problem)))
+                return
+            found = line_comments.read_back(screen.diff, path.read_text("utf-8", "replace"))
+        agent_id = screen.waits["agent_id"]
+        self.comments[agent_id] = found
+        if found:
+            say(f"{len(found)} comments are kept; [s] sends them to the agent")
+
+    def _done(self, screen: _Screen, key: str) -> bool:
+        """Carry out what a key asks for; tell whether it was."""
+        agent_id = screen.waits["agent_id"]
+        why = text = ""
+        if key == "a":
+            if screen.hidden:
+                listed = ", ".join(screen.hidden[:5])
+                tell(one_line(f"not accepted: {listed} could not be shown here; look at it, then: "
+                              f"loopwright accept {agent_id} --expect-head "
+                              f"{screen.waits['head']}"))  # fmt: skip
+                return False
+            return self._ordered("accept", agent_id, expect_head=screen.waits["head"])
+        if key == "r":
+            why = ask_line("Why? (it is for the record; empty: not rejected) ")
+            return bool(why) and self._ordered("reject", agent_id, why=why)
+        if key == "s":
+            kept = self.comments.get(agent_id, ())
+            with_them = f", sent with {len(kept)} comments" if kept else "; empty: not sent"
+            text = guidance(ask_line(f"What is missing? (one line{with_them}) "), kept)
+            return bool(text) and self._ordered("guide", agent_id, text=text)
+        verb = next(verb for verb in screen.verbs if verb in _TYPED)
+        if verb in _SAYING:
+            text = ask_line(f"Your {'answer' if verb == 'answer' else 'words'}: ")
+            if not text:
+                return False
+        return self._ordered(verb, agent_id, text=text)
+
+    def _ordered(
+        self, verb: str, agent_id: str, *, text: str = "", why: str = "", expect_head: str = ""
+    ) -> bool:
+        command = commands.OperatorCommand(
+            verb=verb,
+            agent_id=agent_id,
+            text=text,
+            by=self.by,
+            why=why,
+            settle_s=float("inf") if verb == "accept" else None,
+            expect_head=expect_head,
+            progress=tell,
+        )
+        try:
+            outcome = asyncio.run(commands.steer(self.repo, command))
+        except LifecycleError as refusal:
+            tell(one_line(f"not done: {refusal}"))
+            return False
+        say(one_line(f"{agent_id}: {outcome.text}"))
+        if outcome.hint:
+            tell(one_line(outcome.hint))
+        return outcome.exit_code == exits.COMPLETE

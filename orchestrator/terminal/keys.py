@@ -1,0 +1,59 @@
+"""One key from a person, or one line where there is no terminal to read keys from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CTRL_C, CTRL_D, ESCAPE = "\x03", "\x04", "\x1b"
+
+
+def reads_keys(environ: Mapping[str, str]) -> bool:
+    """Tell whether single keys can be read."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM") != "dumb"
+
+
+def ask_key(prompt: str, environ: Mapping[str, str]) -> str:
+    """Return the key that was pressed, or how a typed line begins; empty at the end of input."""
+    sys.stdout.write(prompt)
+    sys.stdout.flush()
+    if not reads_keys(environ):
+        line = sys.stdin.readline()
+        return (line.strip()[:1].lower() or "\n") if line else ""
+    with _unbuffered():
+        pressed = os.read(sys.stdin.fileno(), 32).decode(errors="replace")
+    if pressed[:1] == CTRL_C:
+        sys.stdout.write("\n")
+        raise KeyboardInterrupt
+    known = "" if pressed[:1] in ("", CTRL_D) else "\n" if pressed[:1] == ESCAPE else pressed[0]
+    sys.stdout.write(f"{known.strip()}\n")
+    return known.lower()
+
+
+def ask_line(prompt: str) -> str:
+    """Return what was typed; empty for nothing, and at the end of input."""
+    sys.stdout.write(prompt)
+    sys.stdout.flush()
+    return sys.stdin.readline().strip()
+
+
+@contextmanager
+def _unbuffered() -> Iterator[None]:
+    import termios  # noqa: PLC0415  # only where keys are read
+    import tty  # noqa: PLC0415  # as above
+
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+    try:
+        tty.setraw(fd, termios.TCSADRAIN)
+        mode = termios.tcgetattr(fd)
+        mode[1] |= termios.OPOST
+        termios.tcsetattr(fd, termios.TCSADRAIN, mode)
+        yield
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
