@@ -9,7 +9,7 @@ from orchestrator.terminal.text import columns, instant, one_line, paint, safe, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from orchestrator.review.evidence import EvidenceForm, GateForm
+    from orchestrator.review.evidence import EvidenceForm, JudgedGateForm
     from orchestrator.review.merge_result import MergeForm
     from orchestrator.review.queue import WaitingForm
 
@@ -76,7 +76,7 @@ def _proof(shown: EvidenceForm) -> Iterator[tuple[str, str]]:
         yield "flagged", f"{each['path']}: {each['reason']}"
 
 
-def _gate(gate: GateForm) -> str:
+def _gate(gate: JudgedGateForm) -> str:
     before = {True: "", False: ", failed before the work", None: ""}[gate["before"]]
     how = "passed" if gate["ok"] else f"FAILED: {gate['end']}"
     return f"{how}{before}: `{gate['command']}`"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from orchestrator.review.work_diff import ShownFile, WorkDiff
-    from runtime.git.diff_parsing import DiffLine, FileChange, Hunk
+    from runtime.git.diff_parsing import FileChange, Hunk, PatchLine
 
 _COLOURS = {"+": "green", "-": "red", "\\": "dim"}
 _BAR = 20
@@ -123,7 +123,7 @@ def _hunk(hunk: Hunk, *, colours: bool) -> Iterator[str]:
         yield _line(line, colours=colours)
 
 
-def _line(line: DiffLine, *, colours: bool) -> str:
+def _line(line: PatchLine, *, colours: bool) -> str:
     if line.parts:
         return "".join(_part(kind, text, colours=colours) for kind, text in line.parts)
     text = f"{line.kind}{safe(line.text, lines=True)}"

@@ -36,7 +36,7 @@ RECENT = 500
 """Journal entries that are read for it."""
 
 
-class GateForm(TypedDict):
+class JudgedGateForm(TypedDict):
     """One verify command."""
 
     command: str
@@ -81,7 +81,7 @@ class RefusalForm(TypedDict):
     conflicts: list[str]
     between: list[str]
     """what came into the base since the work branched off, where the merged result was red"""
-    gates: list[GateForm]
+    gates: list[JudgedGateForm]
     """of the merged result"""
 
 
@@ -106,7 +106,7 @@ class EvidenceForm(TypedDict):
     into: str
     head: str
     """the commit that would be merged; `expect_head` of accept"""
-    gates: list[GateForm]
+    gates: list[JudgedGateForm]
     gates_at: float | None
     verified: bool
     """whether verify commands passed on exactly this commit"""
@@ -243,7 +243,7 @@ def _words(found: Evidence) -> str:
     return said or next((row.summary for row in reversed(found.attempts) if row.summary), "")
 
 
-def _gates(gates: Sequence[Gate], before: Mapping[str, bool]) -> list[GateForm]:
+def _gates(gates: Sequence[Gate], before: Mapping[str, bool]) -> list[JudgedGateForm]:
     return [
         {
             "command": gate.command,

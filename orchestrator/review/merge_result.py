@@ -22,7 +22,7 @@ MOST_OF_FILE = 1 << 20
 """Size of a file that is searched for the places in conflict."""
 
 
-class PlaceForm(TypedDict):
+class ConflictPlaceForm(TypedDict):
     """Lines of the merged file between which both sides stand."""
 
     first: int
@@ -33,7 +33,7 @@ class ConflictForm(TypedDict):
     """A file that both sides changed in the same places."""
 
     path: str
-    places: list[PlaceForm]
+    places: list[ConflictPlaceForm]
     """empty where it is not about lines: one side deleted it, or it is binary"""
 
 
@@ -105,7 +105,7 @@ async def merge_form(
 
 async def _conflict(branches: BranchManager, tree: str, path: str) -> ConflictForm:
     text = await branches.history.text_of(tree, path, MOST_OF_FILE) or ""
-    places: list[PlaceForm] = []
+    places: list[ConflictPlaceForm] = []
     begun = 0
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("<<<<<<< "):

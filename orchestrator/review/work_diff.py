@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lifecycle.settings import Settings
     from lifecycle.store.sqlite.store import SqliteStore
     from runtime.branches import BranchManager
-    from runtime.git.diff_parsing import DiffLine, FileChange, Hunk
+    from runtime.git.diff_parsing import FileChange, Hunk, PatchLine
 
 LONG = 400
 """Changed lines from which a file is folded."""
@@ -60,7 +60,7 @@ class LineForm(TypedDict):
     """in the view `words`: kind and text of each part"""
 
 
-class PairForm(TypedDict):
+class SideBySideForm(TypedDict):
     """What stands side by side in the view `split`."""
 
     left: LineForm | None
@@ -75,7 +75,7 @@ class HunkForm(TypedDict):
     heading: str
     lines: list[LineForm]
     """empty in the view `split`"""
-    pairs: list[PairForm]
+    pairs: list[SideBySideForm]
     """only in the view `split`"""
 
 
@@ -338,11 +338,11 @@ def _hunk_form(hunk: Hunk, view: str) -> HunkForm:
     }  # fmt: skip
 
 
-def _side(line: DiffLine | None) -> LineForm | None:
+def _side(line: PatchLine | None) -> LineForm | None:
     return None if line is None else _line_form(line)
 
 
-def _line_form(line: DiffLine) -> LineForm:
+def _line_form(line: PatchLine) -> LineForm:
     return {
         "kind": line.kind,
         "text": line.text,

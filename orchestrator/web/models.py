@@ -129,7 +129,7 @@ class LineComment(_Asked):
     side: Literal["new", "old"] = Field("new", description="old: a line that was removed")
 
 
-class Guidance(Nothing):
+class SendingBack(Nothing):
     """Words for the next attempt, and comments on lines of its work."""
 
     text: Text = ""

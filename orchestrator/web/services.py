@@ -24,7 +24,7 @@ from orchestrator.web.live.search_keeper import SearchKeeper
 from orchestrator.web.live.store_probe import StoreProbe
 from orchestrator.web.live.streams import Stream, Streams
 from orchestrator.web.reading.configuration import Doctor
-from orchestrator.web.reading.reviews import Reviews
+from orchestrator.web.reading.reviews import ReviewReading
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -61,7 +61,7 @@ class ServerServices:
         self.probe = StoreProbe(runner.store)
         self.doctor = Doctor(runner)
         self.search = SearchKeeper(runner)
-        self.reviews = Reviews(runner)
+        self.reviews = ReviewReading(runner)
         self.hooks = Hooks(runner.receiver, report=runner.report)
         self.turned_away: Counter[str] = Counter()
         """Requests that the guard refused, by why."""

@@ -27,7 +27,7 @@ _KINDS = {"A": "added", "D": "deleted", "M": "modified", "R": "renamed", "C": "c
           "T": "type changed"}  # fmt: skip
 
 
-class DiffLine(NamedTuple):
+class PatchLine(NamedTuple):
     """One line: kind ` `, `+` or `-`; in a diff by words also `~`, which has changed parts."""
 
     kind: str
@@ -47,7 +47,7 @@ class Hunk:
     new_start: int
     heading: str
     """What git found to be around it, as the name of a function."""
-    lines: tuple[DiffLine, ...]
+    lines: tuple[PatchLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,25 +190,25 @@ def _hunk(head: re.Match[str], body: Sequence[str], *, words: bool) -> Hunk:
     return Hunk(old, new, head[3], tuple(lines))
 
 
-def _numbered(body: Sequence[str], old: int, new: int) -> Iterator[DiffLine]:
+def _numbered(body: Sequence[str], old: int, new: int) -> Iterator[PatchLine]:
     for line in body:
         kind, text = line[:1], line[1:]
         if len(text) > LONGEST_LINE:
             text = shortened(text)
         if kind == "+":
-            yield DiffLine(kind, text, 0, new)
+            yield PatchLine(kind, text, 0, new)
             new += 1
         elif kind == "-":
-            yield DiffLine(kind, text, old, 0)
+            yield PatchLine(kind, text, old, 0)
             old += 1
         elif kind == " ":
-            yield DiffLine(kind, text, old, new)
+            yield PatchLine(kind, text, old, new)
             old, new = old + 1, new + 1
         elif kind == "\\":
-            yield DiffLine(kind, text.strip())
+            yield PatchLine(kind, text.strip())
 
 
-def _by_words(body: Sequence[str]) -> Iterator[DiffLine]:
+def _by_words(body: Sequence[str]) -> Iterator[PatchLine]:
     """Read `--word-diff=porcelain`: a part per line, and `~` where a line of the file ends."""
     parts: list[tuple[str, str]] = []
     for line in body:
@@ -222,10 +222,10 @@ def _by_words(body: Sequence[str]) -> Iterator[DiffLine]:
         yield _of_parts(parts)
 
 
-def _of_parts(parts: Sequence[tuple[str, str]]) -> DiffLine:
+def _of_parts(parts: Sequence[tuple[str, str]]) -> PatchLine:
     kind = "~" if any(kind != " " for kind, _ in parts) else " "
     text = "".join(text for kind, text in parts if kind != "-")
-    return DiffLine(kind, text, parts=tuple(parts))
+    return PatchLine(kind, text, parts=tuple(parts))
 
 
 def shortened(text: str) -> str:
@@ -235,10 +235,10 @@ def shortened(text: str) -> str:
     return f"{text[:LONGEST_LINE]} [{len(text) - LONGEST_LINE} more characters]"
 
 
-def pairs(hunk: Hunk) -> Iterator[tuple[DiffLine | None, DiffLine | None]]:
+def pairs(hunk: Hunk) -> Iterator[tuple[PatchLine | None, PatchLine | None]]:
     """Return the lines side by side: what was there, and what stands in its place."""
-    removed: list[DiffLine] = []
-    added: list[DiffLine] = []
+    removed: list[PatchLine] = []
+    added: list[PatchLine] = []
     for line in (*hunk.lines, None):
         if line is not None and line.kind in ("+", "-"):
             (added if line.kind == "+" else removed).append(line)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.runner.server_interface import RunnerPort
 
 
-class Reviews:
+class ReviewReading:
     """What waits for a person in one repository, and what shows whether it is good."""
 
     def __init__(self, runner: RunnerPort) -> None:

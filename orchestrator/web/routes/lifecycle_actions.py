@@ -105,7 +105,7 @@ def _speaking(made: APIRouter, services: ServerServices) -> None:
     runner = services.runner
 
     @made.post(**order_form("guide", "Tell the next attempt something"))
-    async def guide(agent_id: Id, asked: models.Guidance, actor: Actor = "") -> Response:
+    async def guide(agent_id: Id, asked: models.SendingBack, actor: Actor = "") -> Response:
         return await _guided(services, agent_id, asked, actor_of(actor))
 
     @made.post(**order_form("unblock", "Say that what it waits for is settled"))
@@ -168,7 +168,7 @@ async def _steered(  # noqa: PLR0913, PLR0917  # as the endpoints have them
 
 
 async def _guided(
-    services: ServerServices, agent_id: str, asked: models.Guidance, actor: str
+    services: ServerServices, agent_id: str, asked: models.SendingBack, actor: str
 ) -> Response:
     comments = [
         Comment(file=each.file, line=each.line, side=each.side, text=each.text)
