@@ -15,7 +15,8 @@ def parser(name: str) -> CommandLineParser:
     made = CommandLineParser(
         name,
         "List the lifecycles of a repository, the newest first.",
-        example="loopwright ps\nloopwright ps --needs-me\nloopwright ps --watch",
+        example="loopwright ps\nloopwright ps --needs-me\nloopwright ps --watch\n"
+        "loopwright ps --search feb_29",
         more=f"States: {', '.join(RECORD_STATES)}.\nWithout --all and --state, what was accepted, "
         "or rejected by a person, is left out.",
     )
@@ -52,6 +53,11 @@ def parser(name: str) -> CommandLineParser:
     made.add_argument(
         "--watch", action="store_true", help="draw the list again as it changes, until Ctrl-C"
     )
+    made.add_argument(
+        "--search",
+        metavar="TEXT",
+        help="those in whose task, words, gate outputs, journal or summaries all of it is found",
+    )
     made.add_argument("--ids", action="store_true", help="print agent ids only")
     return made.with_json().with_repo()
 
@@ -64,6 +70,10 @@ def run(name: str, args: list[str]) -> int:
     if options.watch and (options.json or options.ids):
         raise UsageError("--watch cannot be combined with --json or --ids")
     repo = find_repo(options.repo)
+    if options.search is not None:
+        from orchestrator.cli.commands.ps_search import search  # noqa: PLC0415  # rarely asked for
+
+        return search(repo, options)
     if options.watch:
         from orchestrator.cli.commands.ps_watch import watch  # noqa: PLC0415  # heavy
 
