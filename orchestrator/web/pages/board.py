@@ -304,6 +304,8 @@ class BoardNews:
     async def pieces(self, changed: Collection[str], look: bool) -> list[tuple[str, str]]:  # noqa: FBT001  # as all makers
         """Return the rows that changed; with `look` also what agents do at the moment."""
         services, made = self._services, list[tuple[str, str]]()
+        if changed:
+            await services.board.look()
         now = services.runner.now()
         for agent_id in changed:
             record = services.board.records.get(agent_id)
@@ -316,7 +318,6 @@ class BoardNews:
         if look:
             made += self._words()
         if changed:
-            await services.board.look()
             found = await board(services.board, self._asked)
             counts = summary(found, now)
             if counts.partition(". Newest")[0] != self._counts:

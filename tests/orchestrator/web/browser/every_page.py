@@ -14,6 +14,9 @@ PAGES = (
     "/history/audit",
     "/costs",
     "/new",
+    "/hooks",
+    "/hooks/1",
+    "/settings",
 )
 """Of the night of the plan november."""
 OPEN = ("/login",)
@@ -30,5 +33,7 @@ HOSTILE = (
     "/history?q=script",
     "/history/audit",
     "/costs",
+    "/hooks",
+    "/hooks/1",
 )
 """Of the repository in which everything is an attack."""
