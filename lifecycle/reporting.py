@@ -50,6 +50,7 @@ LEVELS: dict[str, str] = {
             "lifecycle_waits_for_person",
             "machine_short",
             "machine_small",
+            "notify_failed",
             "observer_failed",
             "page_news_failed",
             "retention_failed",

@@ -70,6 +70,10 @@ _NOBODY = Present()
 """Of a plan that nobody works on; never written to."""
 
 
+def _unwatched(agent_id: str) -> None:
+    del agent_id
+
+
 @dataclass(slots=True)
 class _Life:
     """What one lifecycle used, and the attempt that was booked last."""
@@ -95,6 +99,8 @@ class Accounts:
         freed: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._clock, self._zone, self._freed = store, clock, zone, freed
+        self.watch: Callable[[str], None] = _unwatched
+        """Called with the lifecycle of which an attempt used something."""
         self._lives: dict[str, _Life] = {}
         self._plans: defaultdict[str, Spent] = defaultdict(Spent)
         self._days: dict[date, Spent] = {}
@@ -154,6 +160,7 @@ class Accounts:
         if agent_id in self._plan_of:
             self._now.report(agent_id, so_far)
             self._of_plan[self._plan_of[agent_id]].report(agent_id, so_far)
+            self.watch(agent_id)
 
     def booked(self, spending: Spending) -> None:
         """Count an attempt that ended; the same one again replaces itself."""
@@ -171,6 +178,7 @@ class Accounts:
             self._plans[spending.plan] += spending.spent
             self._to_day(spending.at, spending.spent)
         self._freed()
+        self.watch(spending.agent_id)
 
     def gone(self, agent_id: str) -> None:
         """Forget an attempt that was never begun, or of which nobody can say anything."""

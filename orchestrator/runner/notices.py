@@ -33,6 +33,7 @@ TOLD = {
     ),
     "settings_proposed": "{agent_id}: {reason}",
     "budget_unheld": "{agent_id}: {reason}",
+    "notify_failed": "a notification could not be sent ({channel}): {reason}",
     "lifecycle_state_gone": (
         "stopping: the records of this repository are no longer where they were"
     ),
@@ -51,7 +52,7 @@ class Troubles:
     def report(self, event: str, /, **fields: object) -> None:
         """Log it; show it where a person should look now."""
         self._log(event, **fields)
-        words = {"agent_id": "", "reason": "", **fields}
+        words = {"agent_id": "", "reason": "", "channel": "", **fields}
         agent_id = str(words["agent_id"])
         if event in WAITS:
             if not self._waiting[event]:

@@ -7,6 +7,7 @@ and what follows their ends is `service`.
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from lifecycle.fleet.supervisor.scope import CancelScope
 from lifecycle.machine.runner_orders import DeliveriesOrder, PullRequestOrder
 from lifecycle.result import LoopResultType
 from lifecycle.store.damaged_records import RecordDamagedError
+from orchestrator.notify.channels import ChannelSender, ring_terminal
+from orchestrator.notify.notifier import Notifier
 from orchestrator.runner import document_migration, pull_requests
 from orchestrator.runner.server_interface import RunnerPort
 from orchestrator.runner.service import Service
@@ -57,7 +60,10 @@ async def run_session(  # noqa: PLR0913  # all by name
                 await document_migration.take_over(engine.shared.store, engine.shared.clock.now)
                 given = await work(engine)
                 service.ending.damaged = given.damaged
-                async with _served(engine, providers, view.note, given.beside) as receiver:
+                async with (
+                    _notifier(engine, signals),
+                    _served(engine, providers, view.note, given.beside) as receiver,
+                ):
                     runner = partial(
                         RunnerPort,
                         engine,
@@ -89,6 +95,19 @@ async def run_session(  # noqa: PLR0913  # all by name
         if signals.number and (shut_down or given.stays or not ending.results):
             ending.signal_code = signals.exit_code
         return ending
+
+
+def _notifier(engine: LocalEngine, signals: SignalHandler) -> Notifier:
+    """Return what tells people of what needs them, while the loops run and at their end."""
+    machine = engine.machine
+    sender = ChannelSender(
+        repo=machine.repo,
+        environ=os.environ,
+        commands=machine.own_commands,
+        now=engine.shared.clock.now,
+        ring=ring_terminal,
+    )
+    return Notifier(engine, sender, signalled=lambda: bool(signals.number))
 
 
 @asynccontextmanager

@@ -87,6 +87,16 @@ class SqliteNotifications:
         )
         return Notification(**_named(rows[0])) if rows else None
 
+    async def unended(self, kind: str, reason: str) -> tuple[Notification, ...]:
+        """Return those that are the newest about their lasting reason, of this type and reason."""
+        rows = await self._rows(
+            1000,
+            f"SELECT {_COLUMNS} FROM notifications n WHERE type = ? AND reason = ? AND ord = "  # noqa: S608  # our own column names
+            "(SELECT max(ord) FROM notifications WHERE about = n.about)",
+            (kind, reason),
+        )
+        return tuple(Notification(**_named(row)) for row in rows)
+
     async def channels_waiting(self) -> tuple[str, ...]:
         """Name the channels for which something waits."""
         return tuple(row[0] for row in await self._rows(1, _CHANNELS, ()))

@@ -1,0 +1,33 @@
+"""One POST to an address of a person's choice, such as a webhook that is told something.
+
+Unlike a forge's client: nothing is signed for it here, nothing is cached, nothing is followed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci.http.connections import connect, parse_address, receive, send, within
+from ci.http.response import HIDDEN_IN, RequestContext, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SAID = 200
+OK, REDIRECTS = 200, 300
+
+
+async def post(address: str, content: bytes, headers: Mapping[str, str], *, seconds: float) -> str:
+    """Send it; return why it was not taken, or an empty string. Raises ForgeError without answer.
+
+    The path is not named in errors: it may be a secret.
+    """
+    to = parse_address(address)
+    context = RequestContext("POST", to.netloc.decode("ascii"), "", "check the address", {})
+    async with within(context, seconds), connect(context, to) as connections:
+        incoming = await send(connections, context, to, headers, content=content, idle=seconds)
+        raw = await receive(context, incoming, HIDDEN_IN, None)
+    if OK <= raw.status < REDIRECTS:
+        return ""
+    said = one_line(raw.body.decode(errors="replace"), _SAID)
+    return f"{context.host} answered {raw.status}" + (f": {said}" if said else "")

@@ -1,0 +1,1 @@
+"""Tells people what needs them: found in committed facts, stored, then sent. Decides nothing."""

@@ -1,0 +1,380 @@
+"""Finds what people must be told in the decisions of a runner, and stores it before it is sent.
+
+Listens to committed facts; what was committed while nobody listened is found at the start. Must not
+keep a loop waiting or change anything: what goes wrong here is reported, and the loops go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from lifecycle.errors import LifecycleError
+from lifecycle.machine import events as on
+from lifecycle.machine.states import (
+    Accepted,
+    AwaitingHuman,
+    Blocked,
+    Completed,
+    Rejected,
+    Suspended,
+    Working,
+)
+from lifecycle.mask_values import masked
+from lifecycle.needs_person import only_a_person
+from lifecycle.notify.message import NEEDS_YOU, RUNNER_STOPPED, USAGE_LIMIT, Notification, id_of
+from lifecycle.record import Filter
+from orchestrator.approval.records import PROPOSED
+from orchestrator.notify import budgets, findings
+from orchestrator.notify.errors import ChannelError
+from orchestrator.notify.forms import message
+from orchestrator.notify.outbox import Outbox, address_of, names_for
+from orchestrator.notify.secret_values import secrets_of
+from orchestrator.terminal.text import instant
+from runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from lifecycle.clock import Timer
+    from lifecycle.engine.engine import LocalEngine
+    from lifecycle.machine.states import State
+    from lifecycle.record import AgentLifecycle
+    from lifecycle.reporting import Committed
+    from lifecycle.settings import Settings
+    from orchestrator.notify.channels import ChannelSender
+
+MEMORY = "notify"
+"""Collection of what a runner remembers: until when it looked, what runs, since when it works."""
+SETTLES = 2.0
+"""Seconds after which it is believed that nobody but a person moves something on."""
+LIMIT_OVER_AFTER = 60.0
+"""Seconds that an attempt works after which a usage limit counts as over."""
+SLACK = 120.0
+"""Seconds by which instants of facts may come in another order than their commits."""
+KEPT = 30 * 86_400.0
+"""Seconds that notifications are kept which wait for no channel."""
+
+
+class Notifier:
+    """Listens while the loops of a runner run; `async with` begins and ends it."""
+
+    def __init__(
+        self, engine: LocalEngine, sender: ChannelSender, *, signalled: Callable[[], bool]
+    ) -> None:
+        self._engine, self._shared = engine, engine.shared
+        self._sender, self._signalled = sender, signalled
+        self.outbox = Outbox(self._shared, sender)
+        self._queue: deque[Callable[[], Awaitable[None]]] = deque()
+        self._working: asyncio.Task[None] | None = None
+        self._timers: dict[str, Timer] = {}
+        self._told: set[str] = set()
+        """Ids that are stored, as far as this runner stored them."""
+        self._limits: dict[str, Notification] = {}
+        """Usage limits that are met and not yet over."""
+        self._episode: float | None = None
+        """Since when there was work of which the end was not told."""
+        self._began = self._shared.clock.now()
+        self._settings: Settings | None = None
+
+    async def __aenter__(self) -> Self:
+        shared = self._shared
+        await self._safely(self._begin)
+        shared.observers.append(self.news)
+        shared.accounts.watch = self._used
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        shared = self._shared
+        if self.news in shared.observers:
+            shared.observers.remove(self.news)
+        for timer in self._timers.values():
+            timer.cancel()
+        try:
+            self._engine.require_ground()
+        except LifecycleError as gone:
+            problem = gone
+        if isinstance(problem, Exception):
+            self._later(partial(self._stopped, str(problem) or type(problem).__name__))
+        elif problem is None and not self._signalled():
+            self._later(self._all_done)
+        while self._working is not None:
+            await self._working
+        await self._safely(self._end)
+        await self.outbox.aclose()
+
+    # --- beginning and end --------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """Look what was committed while nobody listened, and send what was left."""
+        store = self._shared.store
+        self._learn()
+        await store.notifications.prune(self._began - KEPT)
+        known = await store.all(MEMORY)
+        first = "seen" not in known
+        since = float(known.get("seen", {}).get("at", self._began)) - SLACK
+        episode = known.get("episode")
+        self._episode = None if episode is None else float(episode["since"])
+        for met in await store.notifications.unended(USAGE_LIMIT, "met"):
+            self._limits[met.about] = met
+        if "running" in known:
+            await self._died(float(known["running"]["since"]))
+        await store.put(MEMORY, "running", {"since": self._began, "pid": os.getpid()})
+        if not first:
+            async for record in store.every(Filter(current=True, updated_after=since)):
+                if self._is_for_people(record):
+                    await self._tell(findings.of_record(record, self._began))
+                if findings.limit_of(record):
+                    await self._limited(record)
+        await self._look_at_proposals(silent=first)
+        await store.put(MEMORY, "seen", {"at": self._began})
+        self.outbox.wake(await store.notifications.channels_waiting())
+
+    async def _end(self) -> None:
+        store = self._shared.store
+        await store.remove(MEMORY, "running")
+        await store.put(MEMORY, "seen", {"at": self._shared.clock.now()})
+
+    async def _died(self, since: float) -> None:
+        began = instant(since, self._began)
+        await self._tell(
+            Notification(
+                id=id_of(RUNNER_STOPPED, since),
+                at=self._began,
+                type=RUNNER_STOPPED,
+                text=f"The runner that began at {began} ended without a word: it was killed, or "
+                "the machine went down. Another one goes on with its work now",
+                command="loopwright ps",
+            )
+        )
+
+    async def _stopped(self, problem: str) -> None:
+        """Tell that the runner ends by itself, also where nothing can be stored any more."""
+        found = Notification(
+            id=id_of(RUNNER_STOPPED, self._began),
+            at=self._shared.clock.now(),
+            type=RUNNER_STOPPED,
+            text=f"The runner stopped by itself: {' '.join(problem.split())[:400]}",
+            command="loopwright up",
+        )
+        try:
+            self._engine.require_ground()
+            await self._tell(found)
+        except LifecycleError:
+            await self._send_unstored(masked(found, self._shared.masker))
+
+    async def _send_unstored(self, found: Notification) -> None:
+        told = message(found, repository=str(self._sender.repo), address=address_of(self._shared))
+        for name, channel in self.outbox.channels().items():
+            if channel.takes(found):
+                try:
+                    await self._sender.send(channel, told)
+                except ChannelError as problem:
+                    self._failed(str(problem), name)
+
+    # --- what is heard ------------------------------------------------------------------------
+
+    def news(self, news: Committed) -> None:
+        """Take note of a decision; an `Observer`."""
+        record, fact = news.record, news.fact
+        if isinstance(fact, on.SnapshotTaken):
+            self._later(partial(self._look_at_proposals, silent=False))
+        if isinstance(fact, on.AgentSpawned):
+            self._spawned(record)
+        if news.before == news.after:
+            return
+        work = record.work
+        if isinstance(work, AwaitingHuman | Rejected):
+            if (found := findings.of_record(record, news.at)) is not None:
+                self._later(partial(self._tell, found))
+        elif isinstance(work, Blocked):
+            self._soon(f"blocked {record.agent_id}", partial(self._still_blocked, record.agent_id))
+        if findings.limit_of(record):
+            self._later(partial(self._limited, record))
+        elif self._limits and news.before == "Capturing" and work is not None:
+            self._limit_passed(record)
+        if self._at_rest(work):
+            self._soon("everything is done", lambda: self._later(self._all_done))
+
+    def _used(self, agent_id: str) -> None:
+        """Look at the budgets after an attempt used something."""
+        local = self._engine.running().get(agent_id)
+        if local is None:
+            return
+        for found in budgets.reached(self._shared, local.record, local.task):
+            if found.id not in self._told:
+                self._told.add(found.id)
+                self._later(partial(self._tell, found))
+
+    def _spawned(self, record: AgentLifecycle) -> None:
+        if self._episode is None:
+            self._episode = self._shared.clock.now()
+            self._later(
+                partial(self._shared.store.put, MEMORY, "episode", {"since": self._episode})
+            )
+        about = findings.LIMIT.format(findings.program_of(record))
+        if about in self._limits:
+            works = partial(self._still_works, record.agent_id)
+            self._soon(f"limit {record.agent_id}", works, LIMIT_OVER_AFTER)
+
+    def _still_blocked(self, agent_id: str) -> None:
+        local = self._engine.running().get(agent_id)
+        if local is not None and self._is_for_people(local.record):
+            found = findings.of_record(local.record, self._shared.clock.now())
+            self._later(partial(self._tell, found))
+
+    def _still_works(self, agent_id: str) -> None:
+        local = self._engine.running().get(agent_id)
+        if local is not None and isinstance(local.record.work, Working):
+            self._limit_passed(local.record)
+
+    def _limit_passed(self, record: AgentLifecycle) -> None:
+        met = self._limits.pop(findings.LIMIT.format(findings.program_of(record)), None)
+        if met is not None:
+            over = findings.limit_over(met, self._shared.clock.now())
+            self._later(partial(self._tell, over))
+
+    # --- what is told -------------------------------------------------------------------------
+
+    async def _tell(self, found: Notification | None) -> None:
+        """Store it for the channels that take it, unless it was stored before; then send it."""
+        if found is None:
+            return
+        shared = self._shared
+        self._learn()
+        names = names_for(found, self.outbox.channels())
+        shared.checkpoint("before notification is stored")
+        kept = masked(found, shared.masker)
+        added = await shared.store.notifications.add(kept, names, due_at=shared.clock.now())
+        self._told.add(found.id)
+        shared.checkpoint("after notification is stored")
+        if added:
+            shared.report(
+                "notification_stored", notification=found.id, what=found.name, channels=names
+            )
+            self.outbox.wake(names)
+
+    async def _limited(self, record: AgentLifecycle) -> None:
+        about = findings.limit_of(record)
+        if about and about not in self._limits:
+            met = findings.limit_met(record, self._shared.clock.now())
+            self._limits[about] = met
+            await self._tell(met)
+
+    async def _look_at_proposals(self, *, silent: bool) -> None:
+        """Tell of settings that the work of agents would change, once for each set of changes."""
+        shared, by_agent = self._shared, dict[str, list[str]]()
+        open_ones: dict[str, list[str]] = {}
+        for key, body in (await shared.store.all(PROPOSED)).items():
+            agent_id = str(body.get("agent_id", ""))
+            by_agent.setdefault(agent_id, []).append(key)
+            if not body.get("settled") and not str(body.get("cell", "")).endswith("*"):
+                name = str(body["cell"]).rpartition("#")[2] or str(body["cell"]).rstrip("#")
+                open_ones.setdefault(agent_id, []).append(name)
+        for agent_id, names in open_ones.items():
+            found = Notification(
+                id=id_of(NEEDS_YOU, "settings", agent_id, *sorted(by_agent[agent_id])),
+                at=shared.clock.now(),
+                type=NEEDS_YOU,
+                reason="settings",
+                agent_id=agent_id,
+                text=f"The work of {agent_id or 'an agent'} changes what restricts agents: "
+                f"{', '.join(names)[:300]}; it does not count before you approve it",
+                command="loopwright settings approve",
+            )
+            if found.id in self._told:
+                continue
+            if silent:
+                await shared.store.notifications.add(found, (), due_at=found.at)
+            else:
+                await self._tell(found)
+
+    async def _all_done(self) -> None:
+        """Tell once how everything ended, where nothing is left that goes on by itself."""
+        store, since = self._shared.store, self._episode
+        works = [local.record.work for local in self._engine.running().values()]
+        if since is None or not all(map(self._at_rest, works)):
+            return
+        which = Filter(current=True, updated_after=since - SLACK)
+        records = [record async for record in store.every(which)]
+        found = findings.digest(records, since, self._shared.clock.now())
+        if found is None:
+            return
+        self._episode = None
+        await self._tell(found)
+        await store.remove(MEMORY, "episode")
+
+    # --- what it does that with ---------------------------------------------------------------
+
+    def _is_for_people(self, record: AgentLifecycle) -> bool:
+        work = record.work
+        return isinstance(work, Rejected) or (work is not None and self._asks_people(work))
+
+    def _asks_people(self, work: State) -> bool:
+        shared = self._shared
+        return only_a_person(
+            work,
+            running=shared.running.values(),
+            completed=shared.completed,
+            has_ci=shared.ci is not None,
+        )
+
+    def _at_rest(self, work: State | None) -> bool:
+        if isinstance(work, Completed):
+            return not work.merging
+        ended = isinstance(work, Accepted | Rejected | Suspended)
+        return ended or (work is not None and self._asks_people(work))
+
+    def _learn(self) -> None:
+        """Teach the masker what of the channels is secret, as soon as the settings change."""
+        settings = self._shared.settings()
+        if settings is not self._settings:
+            self._settings = settings
+            sender = self._sender
+            self._shared.masker.learn(
+                secrets_of(settings.notify, repo=sender.repo, environ=sender.environ)
+            )
+
+    def _soon(self, key: str, call: Callable[[], None], seconds: float = SETTLES) -> None:
+        """Call back in a while; what was to be called back under the same key is not."""
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+
+        def now() -> None:
+            self._timers.pop(key, None)
+            call()
+
+        clock = self._shared.clock
+        self._timers[key] = clock.call_at(clock.now() + seconds, now)
+
+    def _later(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it beside the loops, after what was asked for before."""
+        self._queue.append(work)
+        if self._working is None:
+            self._working = asyncio.get_running_loop().create_task(
+                self._work_off(), name="notifications"
+            )
+
+    async def _work_off(self) -> None:
+        while self._queue:
+            await self._safely(self._queue.popleft())
+        self._working = None
+
+    async def _safely(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except (LifecycleError, RuntimeFault, KeyError, ValueError) as problem:
+            self._failed(f"{type(problem).__name__}: {problem}")
+
+    def _failed(self, reason: str, channel: str = "") -> None:
+        reason = self._shared.masker.mask(reason)
+        self._shared.report("notify_failed", channel=channel, reason=reason)

@@ -1,0 +1,196 @@
+"""Sends what is stored: to each channel in order, again until it is taken, never twice unasked.
+
+Owns when something is sent: retries, quiet hours, the most in an hour, folding. A message is noted
+as sent right after its channel took it; who dies in between sends it once more, under the same id.
+Costs nothing while nothing waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lifecycle.errors import LifecycleError
+from lifecycle.notify.channel import with_names
+from lifecycle.notify.message import SEVERAL, Notification, SendState, id_of
+from orchestrator.notify.errors import ChannelError
+from orchestrator.notify.forms import message
+from orchestrator.notify.quiet_hours import quiet_until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lifecycle.notify.channel import NotifyChannel
+    from lifecycle.services import SharedServices
+    from lifecycle.store.sqlite.notifications import Waiting
+    from orchestrator.notify.channels import ChannelSender
+
+DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
+"""Seconds until a channel that failed is tried again; the last of them from then on."""
+GIVEN_UP_AFTER = 3 * 86_400.0
+"""Seconds after which a message that a channel never took is dropped."""
+FOLD_ABOVE = 3
+"""Messages that wait together and go one by one; more of them go as one."""
+HOUR = 3600.0
+PATIENCE = 10.0
+"""Seconds that a runner which ends waits for what can be sent."""
+_LISTED = 20
+"""Messages of which the text stands in one that is folded."""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """The channels of one runner, each with a task while something waits for it."""
+
+    shared: SharedServices
+    sender: ChannelSender
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _woken: dict[str, asyncio.Event] = field(default_factory=dict)
+    _failing: set[str] = field(default_factory=set)
+    """Channels of which it was told that they fail."""
+    _ending: bool = False
+
+    def channels(self) -> dict[str, NotifyChannel]:
+        """Return the channels of the settings as they are now."""
+        return with_names(self.shared.settings().notify)
+
+    def wake(self, names: Sequence[str]) -> None:
+        """Send what waits for these channels."""
+        for name in names:
+            if name in self._tasks:
+                self._woken[name].set()
+            elif not self._ending:
+                self._woken[name] = asyncio.Event()
+                self._tasks[name] = asyncio.get_running_loop().create_task(
+                    self._keep_sending(name), name=f"notifications for {name}"
+                )
+
+    async def aclose(self, patience: float = PATIENCE) -> None:
+        """Send what can be sent now; the rest is for the next runner."""
+        self._ending = True
+        for woken in self._woken.values():
+            woken.set()
+        left = tuple(self._tasks.values())
+        if left:
+            await asyncio.wait(left, timeout=patience)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _keep_sending(self, name: str) -> None:
+        try:
+            while True:
+                self._woken[name].clear()
+                until = await self._next(name)
+                if until is None:
+                    if self._woken[name].is_set():
+                        continue
+                    return
+                if until > self.shared.clock.now():
+                    if self._ending:
+                        return
+                    await self._wait(name, until)
+        except LifecycleError as problem:  # the store: what waits is there for the next runner
+            self.shared.report("notify_failed", channel=name, reason=str(problem))
+        finally:
+            del self._tasks[name], self._woken[name]
+
+    async def _wait(self, name: str, until: float) -> None:
+        timer = self.shared.clock.call_at(until, self._woken[name].set)
+        try:
+            await self._woken[name].wait()
+        finally:
+            timer.cancel()
+
+    async def _next(self, name: str) -> float | None:
+        """Send one thing, if it may be now; return when to look again, None if nothing waits."""
+        store, now = self.shared.store.notifications, self.shared.clock.now()
+        waiting = await store.waiting(name)
+        if not waiting:
+            return None
+        if (channel := self.channels().get(name)) is None:
+            gone = f"the settings have no channel {name} any more"
+            sends = [send for send, _ in waiting]
+            await store.settle(sends, SendState.DROPPED, at=now, problem=gone)
+            return None
+        first = waiting[0][0]
+        until = await self._held_until(name, channel, waiting, now)
+        if until > now:
+            return until
+        if quiet_until(channel.quiet_span, now) > now:
+            waiting = tuple(each for each in waiting if channel.is_urgent(each[1]))
+        if len(waiting) > FOLD_ABOVE and not first.tries:
+            await self._fold(name, waiting, now)
+        else:
+            await self._send(name, channel, waiting[0])
+        return now
+
+    async def _held_until(
+        self, name: str, channel: NotifyChannel, waiting: Sequence[Waiting], now: float
+    ) -> float:
+        """Return until when nothing may be sent; 0 if something may be now."""
+        first = waiting[0][0]
+        if first.tries and first.due_at > now:
+            return first.due_at
+        quiet = quiet_until(channel.quiet_span, now)
+        if quiet > now and not any(channel.is_urgent(each) for _, each in waiting):
+            return quiet
+        store, most = self.shared.store.notifications, channel.most_per_hour
+        taken = await store.sent_since(name, now - HOUR, limit=most)
+        return taken[-1] + HOUR if len(taken) >= most else 0.0
+
+    async def _fold(self, name: str, waiting: Sequence[Waiting], now: float) -> None:
+        found = [each for _, each in waiting]
+        lines = [each.text for each in found[:_LISTED]]
+        if more := len(found) - len(lines):
+            lines.append(f"... and {more} more")
+        one = Notification(
+            id=id_of("several", name, *(each.id for each in found)),
+            at=now,
+            type=SEVERAL,
+            text="\n".join((f"{len(found)} messages:", *lines)),
+            command="loopwright notify list",
+        )
+        await self.shared.store.notifications.fold([send for send, _ in waiting], one, name, at=now)
+
+    async def _send(self, name: str, channel: NotifyChannel, waiting: Waiting) -> None:
+        shared, (send, found) = self.shared, waiting
+        store = shared.store.notifications
+        told = message(found, repository=str(self.sender.repo), address=address_of(shared))
+        shared.checkpoint("before notification is sent")
+        try:
+            await self.sender.send(channel, told)
+        except ChannelError as problem:
+            await self._failed(name, waiting, shared.masker.mask(str(problem)))
+            return
+        shared.checkpoint("after notification is sent")
+        await store.settle([send], SendState.SENT, at=shared.clock.now())
+        shared.checkpoint("after notification is noted")
+        if send.tries:
+            self._failing.discard(name)
+            shared.report("notify_recovered", channel=name, notification=found.id)
+
+    async def _failed(self, name: str, waiting: Waiting, problem: str) -> None:
+        """Note it, and tell of it once, until the channel takes something again."""
+        send, found = waiting
+        now = self.shared.clock.now()
+        store = self.shared.store.notifications
+        if now - found.at > GIVEN_UP_AFTER:
+            await store.settle([send], SendState.DROPPED, at=now, problem=problem)
+            return
+        delay = DELAYS[min(send.tries, len(DELAYS) - 1)]
+        await store.retry([send], due_at=now + delay, problem=problem)
+        if name not in self._failing:
+            self._failing.add(name)
+            self.shared.report("notify_failed", channel=name, reason=problem)
+
+
+def address_of(shared: SharedServices) -> str:
+    """Return the address at which people reach the pages; empty while nothing serves them."""
+    return (shared.settings().public_url or shared.address) if shared.address else ""
+
+
+def names_for(found: Notification, channels: dict[str, NotifyChannel]) -> tuple[str, ...]:
+    """Name the channels that take a notification."""
+    return tuple(name for name, channel in channels.items() if channel.takes(found))
