@@ -43,6 +43,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("summary", "summary", "show, compare, edit or approve the summary of an attempt"),
             ("agents", "agents", "list agent programs, test one, judge a recorded run"),
             ("costs", "costs", "what attempts used, and how much of each budget is left"),
+            ("notify", "notify", "what people were told; test the channels"),
             ("audit", "audit", "who did what to whom and why, and whether that record is intact"),
         ),
     ),

@@ -14,6 +14,7 @@ from orchestrator.doctor.agents import agents
 from orchestrator.doctor.code_origin import right_code
 from orchestrator.doctor.isolation import isolation
 from orchestrator.doctor.machine import BAD, WARN, Diagnosis, machine
+from orchestrator.doctor.notifications import notifications
 from orchestrator.doctor.providers import providers
 from orchestrator.doctor.repository import repository
 from orchestrator.errors import ConfigError
@@ -87,6 +88,7 @@ def _outside(repo: Path) -> list[Diagnosis]:
     # What is wrong with the repository is told by its own check, too.
     with contextlib.suppress(ConfigError, RuntimeFault):
         checks += providers(ProviderInputs(repo, lambda: settings, os.environ, now))
+    checks += notifications(repo, settings, os.environ)
     return checks
 
 
