@@ -11,7 +11,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lifecycle.machine.states import Accepted, Blocked, Completed, PrPending, Verifying
+from lifecycle.machine.states import (
+    Accepted,
+    AgentState,
+    Blocked,
+    Completed,
+    PrPending,
+    Verifying,
+)
+from lifecycle.record import Filter
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
@@ -21,6 +29,8 @@ if TYPE_CHECKING:
     from runtime.branches import BranchManager
     from runtime.git.history import Unmerged
 
+OPEN = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED, AgentState.REJECTED)
+"""All but accepted: what may still be looked at."""
 OWN, ALL = "own", "all"
 OF = r"own|all|since:[1-9][0-9]{0,8}"
 """What may be asked for."""
@@ -164,13 +174,12 @@ async def _others(
 ) -> tuple[str, ...]:
     """Return the heads of other lifecycles, as their records say, that the work holds."""
     found: list[str] = []
-    async for other in store.every():
-        if other.agent_id == record.agent_id:
-            continue
-        heads = [_known_head(other.work)]
-        if not isinstance(other.work, Accepted):
-            heads += [row.head_after for row in await store.attempts(other.agent_id)]
-        found += [head for head in heads if head in coming]
+    # What was accepted is in the base.
+    async for other in store.every(Filter(states=OPEN)):
+        if other.agent_id != record.agent_id:
+            rows = await store.attempts(other.agent_id)
+            heads = (_known_head(other.work), *(row.head_after for row in rows))
+            found += [head for head in heads if head in coming]
     return tuple(found)
 
 

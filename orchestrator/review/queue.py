@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypedDict
 from lifecycle.base_commits import is_done, needs
 from lifecycle.machine.rules.blocks import tasks_of
 from lifecycle.machine.states import (
-    AgentState,
     AwaitingHuman,
     Blocked,
     Completed,
@@ -30,6 +29,7 @@ from lifecycle.state_words import (
     word_on,
 )
 from lifecycle.state_words import ways_of as ways_of_state
+from orchestrator.review.own_work import OPEN
 from orchestrator.terminal.text import span
 from orchestrator.wording.states import since, waiting_for
 
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
     from lifecycle.store.sqlite.store import SqliteStore
     from orchestrator.wording.json_types import StateWord
-
-_OPEN = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED, AgentState.REJECTED)
 
 
 class WaitingForm(TypedDict):
@@ -99,7 +97,7 @@ class Waiting:
 
 async def waiting(store: SqliteStore, *, has_ci: bool = False) -> tuple[Waiting, ...]:
     """Return what waits for a decision, in order."""
-    asked_for = Filter(states=_OPEN, current=True)
+    asked_for = Filter(states=OPEN, current=True)
     records = [each async for each in store.every(asked_for) if each.work is not None]
     running = {each.task_id for each in records if _goes_on(each.work)}
     known = await _completed(store, records)
