@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
+import tty
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -44,9 +46,6 @@ def ask_line(prompt: str) -> str:
 
 @contextmanager
 def _unbuffered() -> Iterator[None]:
-    import termios  # noqa: PLC0415  # only where keys are read
-    import tty  # noqa: PLC0415  # as above
-
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     try:
