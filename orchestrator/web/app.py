@@ -40,6 +40,7 @@ from orchestrator.web.pages import (
     events,
     hooks,
     new,
+    review,
     settings,
     sign_in,
     static_files,
@@ -107,6 +108,7 @@ PAGES = (
     hooks,
     settings,
     summary,
+    review,
 )
 """Those of the pages, alike."""
 _ORDERS = {"lifecycles": "add", "summaries": "summary edit", "marks": "mark"}

@@ -32,6 +32,14 @@ addEventListener("keydown", (e) => {
     case "k": step(Math.max(at - 1, 0)); break;
     case "/": $("#q")?.focus(); break;
     case "?": $("#help")?.showModal(); break;
+    case "n": case "p": { // files of a review
+      const files = [...document.querySelectorAll("details.file > summary")];
+      if (!files.length) { if (!press(e.key)) return; break; }
+      const place = files.indexOf(document.activeElement) + (e.key === "n" ? 1 : -1);
+      const file = files[Math.max(0, Math.min(place, files.length - 1))];
+      file.focus(); file.parentElement.scrollIntoView({ block: "start" });
+      break;
+    }
     case "b": location.href = "/"; break;
     case "v": location.href = "/review"; break;
     case ".": sortAnew(); break;
