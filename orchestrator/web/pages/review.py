@@ -63,7 +63,7 @@ _FLAGGED = Ended("flagged", "you", "Test changed")
 OF = re.compile(r"own|all|since:\d{1,9}")
 
 
-class ShownFile(NamedTuple):
+class FileBox(NamedTuple):
     """A file as the page shows it."""
 
     file: FileForm
@@ -230,7 +230,7 @@ def _files(  # noqa: PLR0913, PLR0917  # all that one file's box is made of
     place: str,
     operates: bool,  # noqa: FBT001  # as above
     guard: str,
-) -> list[ShownFile]:
+) -> list[FileBox]:
     """Return the files, with the lines of as many as there is room for."""
     comments = [*marks["mine"]["comments"]]
     below = {
@@ -264,7 +264,7 @@ def _files(  # noqa: PLR0913, PLR0917  # all that one file's box is made of
         else ""
     )
     writer = DiffWriter(href=href, below=below)
-    room, shown = ROOM, list[ShownFile]()
+    room, shown = ROOM, list[FileBox]()
     for number, file in enumerate(files):
         why_not, table = file["folded"], None
         if not why_not and file["hunks"] and room <= 0:
@@ -274,7 +274,7 @@ def _files(  # noqa: PLR0913, PLR0917  # all that one file's box is made of
             room -= len(table)
         count = sum(each["file"] == file["path"] for each in comments)
         seen = file["path"] in marks["mine"]["seen"]
-        shown.append(ShownFile(file, anchor(file["path"]), table, why_not, seen, count))
+        shown.append(FileBox(file, anchor(file["path"]), table, why_not, seen, count))
     return shown
 
 
