@@ -296,6 +296,8 @@ class Filter:
     """Only what is current: no earlier lifecycles of agents that have another now."""
     earlier_of: str | None = None
     """Only the earlier lifecycles of this agent."""
+    plan: str | None = None
+    """Only the tasks of this plan; `LOOSE` are those that came with none."""
 
 
 class Outline(NamedTuple):

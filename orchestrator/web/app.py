@@ -40,6 +40,7 @@ from orchestrator.web.pages import (
     events,
     hooks,
     new,
+    plan,
     review,
     settings,
     sign_in,
@@ -61,6 +62,7 @@ from orchestrator.web.routes import (
     lifecycles,
     notifications,
     overview,
+    plans,
     reviews,
     several,
     stories,
@@ -93,6 +95,7 @@ ROUTES = (
     board_api,
     several,
     export,
+    plans,
 )
 """The modules of the API; each has a `router`."""
 PAGES = (
@@ -109,6 +112,7 @@ PAGES = (
     settings,
     summary,
     review,
+    plan,
 )
 """Those of the pages, alike."""
 _ORDERS = {"lifecycles": "add", "summaries": "summary edit", "marks": "mark"}

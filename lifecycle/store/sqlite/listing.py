@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.record import EARLIER, AgentState, Filter, Outline
+from lifecycle.record import EARLIER, LOOSE, AgentState, Filter, Outline
 from lifecycle.store.damaged_records import as_page
 from lifecycle.store.reading import fetch, open_reader
 from lifecycle.store.rows.records import COLUMNS
@@ -19,6 +19,20 @@ if TYPE_CHECKING:
 
 _LOOK = 1000
 CURRENT = f"instr(agent_id, '{EARLIER}') = 0"
+PLAN = (
+    "coalesce(CASE WHEN json_valid({facts}) THEN json_extract({facts}, '$.plan.name') END, "
+    f"'{LOOSE}')"
+)
+PLANS = (
+    f"SELECT {PLAN.format(facts='facts')}, coarse, work_kind, "  # noqa: S608  # our own text
+    + ", ".join(
+        f"CASE WHEN json_valid(work) THEN json_extract(work, '$.{name}') END"
+        for name in ("reason", "frozen", "stopped")
+    )
+    + f", count(*), min(created_at), max(updated_at) FROM lifecycles WHERE {CURRENT} "
+    "GROUP BY 1, 2, 3, 4, 5, 6"
+)
+"""How many current lifecycles of each plan are in each state; damaged ones among them."""
 _ALL = ", ".join(f"l.{name}" for name in COLUMNS)
 UNFINISHED = (
     f"SELECT {_ALL} FROM lifecycles AS l "  # noqa: S608  # our own column names
@@ -111,6 +125,7 @@ def _tests(
         tests.append(("l.agent_id > ? || '@' AND l.agent_id < ? || 'A'", (which.earlier_of,) * 2))
     for test, value in (
         ("l.task_id = ?", which.task_id),
+        (f"{PLAN.format(facts='l.facts')} = ?", which.plan),
         ("l.created_at > ?", which.created_after),
         ("l.created_at < ?", which.created_before),
         ("l.updated_at > ?", which.updated_after),

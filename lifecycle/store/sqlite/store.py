@@ -239,6 +239,10 @@ class SqliteStore(SqliteSpendings):
             if cursor is None:
                 return
 
+    async def plans(self) -> Sequence[Any]:
+        """Return rows of plan, coarse and work state with its fields, count, first and last."""
+        return await self._driver.read(lambda connection: fetch(connection, listing.PLANS))
+
     async def earlier(self, agent_id: str) -> tuple[str, ...]:
         """Return the ids of an agent's earlier lifecycles, the newest first."""
         page = await self.list(Filter(earlier_of=agent_id), limit=MAX_PAGE)

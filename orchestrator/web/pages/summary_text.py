@@ -26,7 +26,7 @@ MOST_LINES = 120
 """Lines of a difference that are shown beside a summary."""
 
 
-class Part(NamedTuple):
+class SummaryPart(NamedTuple):
     """A piece of a summary."""
 
     kind: str
@@ -36,39 +36,39 @@ class Part(NamedTuple):
     html: Html | None = None
 
 
-class DiffLine(NamedTuple):
+class ChangedLine(NamedTuple):
     """A line of a difference: `a` added, `d` deleted, `h` where it is, or nothing of these."""
 
     kind: str
     text: str
 
 
-def parts(text: str) -> list[Part]:
+def parts(text: str) -> list[SummaryPart]:
     """Return the pieces of a summary, in order."""
     return list(_parts(text))
 
 
-def _parts(text: str) -> Iterator[Part]:
+def _parts(text: str) -> Iterator[SummaryPart]:
     place = 0
     for found in _QUOTED.finditer(text):
         yield from _own(text[place : found.start()])
-        yield Part(found["kind"], found["body"], found["origin"] or "quoted")
+        yield SummaryPart(found["kind"], found["body"], found["origin"] or "quoted")
         place = found.end()
     yield from _own(text[place:])
 
 
-def _own(text: str) -> Iterator[Part]:
+def _own(text: str) -> Iterator[SummaryPart]:
     if text.strip():
         first = _HEADING.search(text)
         top = len(first[1]) + 1 if first else BELOW
-        yield Part("own", text, html=Html(rendered(text, top=top)))
+        yield SummaryPart("own", text, html=Html(rendered(text, top=top)))
 
 
-def diff_lines(diff: str) -> tuple[list[DiffLine], int]:
+def diff_lines(diff: str) -> tuple[list[ChangedLine], int]:
     """Return the changed lines of a difference, and how many are left out."""
     kinds = {"+": "a", "-": "d", "@": "h"}
     lines = [
-        DiffLine(kinds[line[0]], line if line[0] != "@" else "…")
+        ChangedLine(kinds[line[0]], line if line[0] != "@" else "…")
         for line in diff.splitlines()[2:]
         if line[:1] in kinds
     ]
