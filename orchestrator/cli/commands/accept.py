@@ -51,7 +51,7 @@ def parser(name: str) -> CommandLineParser:
         help="merge without running the verify commands on the result",
     )  # fmt: skip
     made.add_argument(
-        "--expect-head", type=commit_id, default="", metavar="SHA",
+        "--expect-head", type=commit_id, metavar="SHA",
         help="merge only this commit, which you looked at; refused if the work moved on since",
     )  # fmt: skip
     made.with_by().with_reason()
@@ -81,7 +81,7 @@ def run(name: str, args: list[str]) -> int:
         settle_s=float("inf"),
         along=options.along,
         verify=options.verify,
-        expect_head=options.expect_head,
+        expect_head=options.expect_head or "",
         progress=tell,
     )
     asyncio.run(note(repo, os.environ, command.by))
