@@ -227,7 +227,7 @@ class SummariesForm(TypedDict):
     waits: bool
     """whether that attempt has not begun, so that its summary can be seen"""
     held: bool
-    """whether it waits for approval of its summary"""
+    """whether it begins only when its summary is approved"""
     edits: list[EditForm]
     """what people wrote in the place of summaries, the oldest first"""
 

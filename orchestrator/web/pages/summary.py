@@ -19,7 +19,7 @@ from orchestrator.web.operator import found, steer
 from orchestrator.web.pages.site import actor, agent_of, form, page, see, short, task_url
 from orchestrator.web.pages.summary_text import diff_lines, parts
 from orchestrator.web.reading import summaries as reading
-from orchestrator.web.routes.summaries import replaced, seen, telling
+from orchestrator.web.routes.summaries import HELD, replaced, seen, telling
 
 if TYPE_CHECKING:
     from orchestrator.control.summaries import ShownSummary, Summaries
@@ -70,6 +70,13 @@ def router(services: ServerServices) -> APIRouter:
             return see(task_url(agent_id, "summaries", attempt))
         return await _page(request, services, agent_id, attempt, view)
 
+    _deeds(made, services)
+    return made
+
+
+def _deeds(made: APIRouter, services: ServerServices) -> None:
+    runner = services.runner
+
     @made.post("/t/{task}/summaries/{attempt}")
     async def edit(request: Request, task: str, attempt: Number) -> Response:
         agent_id, sent = await agent_of(services, task), form(request)
@@ -88,16 +95,21 @@ def router(services: ServerServices) -> APIRouter:
         agent_id, sent = await agent_of(services, task), form(request)
         try:
             await seen(runner, agent_id, attempt, sent.text("version") or None)
-            await steer(
-                runner, OperatorCommand(verb="approve", agent_id=agent_id, by=actor(request))
-            )
+            verb = reading.approval_of(await found(runner, agent_id))
+            await steer(runner, OperatorCommand(verb=verb, agent_id=agent_id, by=actor(request)))
         except Problem as problem:
             if problem.status != CHANGED:
                 raise
             return await _page(request, services, agent_id, attempt, "text", problem)
         return see(task_url(agent_id))
 
-    return made
+    @made.post("/t/{task}/summaries/{attempt}/hold")
+    async def hold(request: Request, task: str, attempt: Number) -> Response:
+        agent_id = await agent_of(services, task)
+        await seen(runner, agent_id, attempt, None)
+        command = OperatorCommand(verb="pause", agent_id=agent_id, by=actor(request), why=HELD)
+        await steer(runner, command)
+        return see(task_url(agent_id, "summaries", attempt))
 
 
 async def _page(  # noqa: PLR0913, PLR0917  # what was sent, and what was wrong with it

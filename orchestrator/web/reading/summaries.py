@@ -75,6 +75,17 @@ async def compared(
 
 
 def is_held(record: AgentLifecycle) -> bool:
-    """Tell whether the next attempt waits for approval of its summary."""
+    """Tell whether the next attempt begins only when somebody approves its summary."""
+    return isinstance(record.work, Suspended) or waits_for_review(record)
+
+
+def waits_for_review(record: AgentLifecycle) -> bool:
+    """Tell whether the setting `review_summaries` holds the next attempt."""
     work = record.work.inner if isinstance(record.work, Suspended) else record.work
     return isinstance(work, AwaitingHuman) and work.about is About.REVIEW
+
+
+def approval_of(record: AgentLifecycle) -> str:
+    """Return the order that lets the next attempt of a lifecycle begin: who held it paused it."""
+    paused = isinstance(record.work, Suspended) and not waits_for_review(record)
+    return "resume" if paused else "approve"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -21,7 +22,7 @@ from orchestrator.web.edge.answers import (
     says_no,
 )
 from orchestrator.web.edge.problems import invalid, refused, unknown
-from orchestrator.web.operator import steer
+from orchestrator.web.operator import found, steer
 from orchestrator.web.reading import summaries as reading
 from orchestrator.web.reading.summaries import SummaryDiffForm, summaries_of
 from orchestrator.web.routes.lifecycle_actions import Actor, Id, order_form, told
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 PLACE = "/lifecycles/{agent_id}"
 ONE = f"{PLACE}/summaries/{{attempt}}"
+HELD = "its summary is to be read first"
 MOVED = "GET .../summaries/{n} has the text as it is now"
 _FACTS = {"content": {"application/json": {"schema": {"type": "object"}}}}
 IfMatch = Annotated[
@@ -138,7 +140,7 @@ def _changing(made: APIRouter, runner: RunnerPort) -> None:
         responses=says_no(*CHANGING, 404),
         summary="Put a text of yours in the place of the next attempt's summary",
     )
-    async def replace(
+    async def write(
         agent_id: Id,
         attempt: Number,
         asked: models.Replacement,
@@ -156,9 +158,18 @@ def _changing(made: APIRouter, runner: RunnerPort) -> None:
         agent_id: Id, attempt: Number, asked: models.Approval, actor: Actor = ""
     ) -> Response:
         await seen(runner, agent_id, attempt, asked.version)
-        return await told(
-            runner, agent_id, steer(runner, _command("approve", agent_id, asked, actor))
-        )
+        verb = reading.approval_of(await found(runner, agent_id))
+        command = _command(verb, agent_id, asked, actor)
+        return await told(runner, agent_id, steer(runner, command))
+
+    @made.post(**order_form("summaries/{attempt}/hold", "Hold the next attempt until approved"))
+    async def hold(
+        agent_id: Id, attempt: Number, asked: models.Reasoned, actor: Actor = ""
+    ) -> Response:
+        await seen(runner, agent_id, attempt, None)
+        command = _command("pause", agent_id, asked, actor)
+        command = replace(command, why=command.why or HELD)
+        return await told(runner, agent_id, steer(runner, command))
 
 
 def _command(verb: str, agent_id: str, asked: models.Reasoned, actor: str) -> OperatorCommand:

@@ -78,6 +78,22 @@ async def test_a_held_attempt_is_approved_from_the_page(tmp_path: Path) -> None:
         await found.comes_to("Blocked", agent)
 
 
+async def test_the_next_attempt_is_held_from_the_page_and_released_by_approval(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found, browser(found) as visit:
+        agent = await found.add("blocks", [BLOCK])
+        await found.comes_to("Blocked", agent)
+        path = f"/t/{agent}/summaries/2"
+        assert "Hold for review" in await visit.text(path)
+        await visit.send(f"{path}/hold")
+        words = await visit.text(path)
+        assert "nothing starts before you approve it" in words
+        assert "Hold for review" not in words
+        await visit.send(f"{path}/approve")
+        await found.comes_to("Blocked", agent)
+
+
 async def test_a_viewer_reads_summaries_and_changes_none(tmp_path: Path) -> None:
     async with site(tmp_path) as found, browser(found, VisitorRole.VIEWER) as visit:
         await asking(found)

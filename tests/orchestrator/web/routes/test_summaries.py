@@ -156,6 +156,25 @@ async def test_an_attempt_that_is_held_starts_when_the_summary_that_was_seen_is_
         await found.post("/lifecycles/nobody/summaries/1/approve", status=404)
 
 
+async def test_a_person_holds_the_next_attempt_until_its_summary_is_approved(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found:
+        agent = await found.add("fails", {"attempts": {"1": [BLOCK], "default": [{"hang": {}}]}})
+        await found.comes_to("Blocked", agent)
+        path = f"/lifecycles/{agent}"
+        await found.post(f"{path}/summaries/1/hold", status=409)
+        told = await found.post(f"{path}/summaries/2/hold")
+        assert told["lifecycle"]["state"] == "paused"
+        assert (await found.get(f"{path}/summaries"))["held"]
+        await found.post(f"{path}/unblock", {"text": "go on"})
+        assert (await found.get(path))["lifecycle"]["state"] == "paused"
+        version = (await found.get(f"{path}/summaries/2"))["version"]
+        told = await found.post(f"{path}/summaries/2/approve", {"version": version})
+        assert told["changed"]
+        await found.comes_to("Working", agent)
+
+
 def test_sections_are_cut_at_headings_and_not_within_what_is_quoted() -> None:
     quoted = fence("# Not a heading\n## Nor this", "a log")
     text = f"Hello\n\n# One\n\n{quoted}\n\n## Two\nöö\n"
