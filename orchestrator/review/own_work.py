@@ -91,14 +91,9 @@ async def span_of(
     if (since := _SINCE.fullmatch(of)) is not None:
         return await _since(branches, store, record, int(since[1]), head)
     began = str(record.facts.get("base_commit", ""))
-    if not began or not await branches.commit_exists(began):
-        raise ReviewError(
-            f"where the work of {agent_id} began is not known any more; "
-            f"look at it with: git log -p {head}"
-        )
     into = await _base_before(branches, record)
     if of == ALL:
-        fork = await branches.diff.fork(into or began, head)
+        fork = await branches.diff.fork(into or began, head) if into or began else ()
         name = str(record.facts.get("base_branch") or into[:12] or began[:12])
         return WorkSpan(fork[0] if fork else began, head, name)
     return await _own(branches, store, record, Ends(began, into, head))
@@ -142,6 +137,8 @@ class Ends:
 async def _own(
     branches: BranchManager, store: SqliteStore, record: AgentLifecycle, ends: Ends
 ) -> WorkSpan:
+    if not (ends.into or ends.began):
+        raise ReviewError(f"where the work of {record.agent_id} began is not known")
     graph = await branches.history.unmerged([ends.head], ends.into or ends.began)
     if ends.head in graph.parents:
         start = _line_start(graph, ends)
@@ -156,6 +153,11 @@ async def _own(
         joined = await branches.join(foreign, message="What the work builds on")
         foreign = (joined.commit,) if joined.commit is not None else ()
     start = foreign[0] if foreign else ends.began
+    if not await branches.commit_exists(start):
+        raise ReviewError(
+            f"where the work of {record.agent_id} began is not known any more; "
+            f"look at it with: git log -p {ends.head}"
+        )
     return WorkSpan(start, ends.head, _name_of(record, start, ends))
 
 

@@ -6,7 +6,7 @@ Owns the order, the limits, and what is said of each file. It must not decide wh
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from lifecycle.judging.flagged_files import reason_of
 from lifecycle.machine.states import Completed
@@ -32,6 +32,8 @@ MOST_AT_ALL = 16 << 20
 """Size from which git is not asked for the lines of a file."""
 MOST_OF_FILE = 20_000
 """Changed lines from which a file is not shown even by itself."""
+MOST_KEPT = 32
+"""Pairs of commits whose files are remembered."""
 STAT, UNIFIED, SPLIT, WORDS = "stat", "unified", "split", "words"
 VIEWS = (STAT, UNIFIED, SPLIT, WORDS)
 UNREAD = "its lines could not be told from those of other files; look with `git diff`"
@@ -171,6 +173,13 @@ class DiffWish:
     """Fold nothing but what is far too long."""
 
 
+class _Listing(NamedTuple):
+    """What differs between two commits."""
+
+    changes: tuple[FileChange, ...]
+    sizes: Mapping[str, int]
+
+
 class WorkReader:
     """Reads the work of lifecycles of one repository."""
 
@@ -185,18 +194,18 @@ class WorkReader:
         """`cleaned` takes secrets out of git's text."""
         self.branches, self.store, self.settings = branches, store, settings
         self._cleaned = cleaned
+        self._listed: dict[tuple[str, str], _Listing] = {}
+        """By the two commits, which never change: a page asks for the same several times."""
 
     async def diff(self, record: AgentLifecycle, wish: DiffWish | None = None) -> WorkDiff:
         """Return the diff; ReviewError if there is nothing to look at."""
         wish = wish or DiffWish()
         span = await span_of(self.branches, self.store, record, wish.of)
-        asked = self.branches.diff
-        changes = await asked.files(span.old, span.new)
+        changes, sizes = await self._files(span.old, span.new)
         if wish.file:
             changes = tuple(each for each in changes if each.path == wish.file)
             if not changes:
                 raise ReviewError(f"{record.agent_id} did not change {wish.file!r}")
-        sizes = await asked.sizes([blob for each in changes for blob in _blobs(each)])
         files = self._described(record, changes, sizes, wish)
         if wish.view != STAT:
             files = await self._with_lines(span.old, span.new, files, words=wish.view == WORDS)
@@ -209,6 +218,19 @@ class WorkReader:
             head=span.new,
             files=tuple(files),
         )
+
+    async def _files(self, old: str, new: str) -> _Listing:
+        """Return the files and the sizes of their contents."""
+        known = self._listed.pop((old, new), None)
+        if known is None:
+            asked = self.branches.diff
+            changes = await asked.files(old, new)
+            blobs = [blob for each in changes for blob in _blobs(each)]
+            known = _Listing(changes, await asked.sizes(blobs))
+        self._listed[old, new] = known
+        while len(self._listed) > MOST_KEPT:
+            del self._listed[next(iter(self._listed))]
+        return known
 
     def _described(
         self,
