@@ -33,7 +33,7 @@ from lifecycle.state_words import NEEDS_YOU as WORD_NEEDS_YOU
 from orchestrator.terminal.text import instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lifecycle.record import AgentLifecycle
 
@@ -141,13 +141,23 @@ def program_of(record: AgentLifecycle) -> str:
     return str(command[0]).rpartition("/")[2]
 
 
-def digest(records: Iterable[AgentLifecycle], since: float, at: float) -> Notification | None:
-    """Return one message on how everything ended; None while nothing has ended."""
+def digest(
+    records: Iterable[AgentLifecycle],
+    since: float,
+    at: float,
+    *,
+    asks: Callable[[AgentLifecycle], bool],
+) -> Notification | None:
+    """Return one message on how everything ended; None while nothing has ended.
+
+    `asks` tells of which only a person moves on what is blocked.
+    """
     groups: dict[str, list[str]] = {}
     ended = False
     for record in sorted(records, key=lambda each: each.cursor):
         ended = ended or isinstance(record.work, Completed | Accepted | Rejected)
-        groups.setdefault(word_on(record), []).append(_name(record))
+        word = WORD_NEEDS_YOU if asks(record) else word_on(record)
+        groups.setdefault(word, []).append(_name(record))
     if not ended:
         return None
     said = {

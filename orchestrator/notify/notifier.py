@@ -306,7 +306,8 @@ class Notifier:
             return
         which = Filter(current=True, updated_after=since - SLACK)
         records = [record async for record in store.every(which)]
-        found = findings.digest(records, since, self._shared.clock.now())
+        now, asks = self._shared.clock.now(), self._asks_of
+        found = findings.digest(records, since, now, asks=asks)
         if found is None:
             return
         self._episode = None
@@ -316,8 +317,10 @@ class Notifier:
     # --- what it does that with ---------------------------------------------------------------
 
     def _is_for_people(self, record: AgentLifecycle) -> bool:
-        work = record.work
-        return isinstance(work, Rejected) or (work is not None and self._asks_people(work))
+        return isinstance(record.work, Rejected) or self._asks_of(record)
+
+    def _asks_of(self, record: AgentLifecycle) -> bool:
+        return record.work is not None and self._asks_people(record.work)
 
     def _asks_people(self, work: State) -> bool:
         shared = self._shared
