@@ -43,8 +43,6 @@ _SPENDING = (
     *("tokens", "input_tokens", "output_tokens", "cached_tokens", "cost_usd"),
     "seconds",
 )
-_AT_ONCE = 200
-"""Agents that one query names."""
 _FORMS: dict[str, type] = {"tags": list, "work": dict, "facts": dict}
 
 
@@ -154,57 +152,39 @@ def read_ends(path: Path) -> list[tuple[str, float, float]]:
     return [(str(row[0]), float(row[1]), float(row[2])) for row in _fetch(path, query, ())]
 
 
-def read_attempt_ends(path: Path, agents: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return of each attempt of these agents: agent, birth, number, outcome and start.
+def read_ended_attempts(path: Path, since: float) -> list[dict[str, Any]]:
+    """Return what attempts used that ended since then, the oldest first, and how they ended.
 
-    Those of an agent's earlier lifecycles are among them, under the agent's own id.
+    `outcome` is empty where the record is gone; `red` tells that gates were. An agent may have
+    another lifecycle by now: the one that is meant is known by its birth.
     """
-    query = (
-        "SELECT l.agent_id, l.birth, a.attempt, a.outcome, a.started_at FROM lifecycles AS l "
-        "JOIN attempts AS a ON a.agent_id = l.agent_id WHERE "
-    )
-    return [(_agent(row[0]), *row[1:]) for row in _of_agents(path, query, agents)]
-
-
-def read_red(path: Path, agents: Sequence[str]) -> set[tuple[str, str, int]]:
-    """Return agent, birth and number of the attempts of these agents whose gates were red."""
-    query = (
-        "SELECT l.agent_id, l.birth, j.body FROM lifecycles AS l JOIN journal AS j "
-        "ON j.agent_id = l.agent_id WHERE j.kind = 'GatesFinished' AND "
-    )
-    found = set[tuple[str, str, int]]()
-    for agent_id, birth, body in _of_agents(path, query, agents):
-        fact = _decoded("facts", body)[0] or {}
-        if any(not gate.get("ok", True) for gate in fact.get("gates") or ()):
-            found.add((_agent(agent_id), birth, fact.get("attempt", 0)))
+    columns = ", ".join(f"s.{name}" for name in _SPENDING)
+    query = f"""
+        WITH whose AS (
+            SELECT {columns}, iif(l.birth = s.birth, s.agent_id, s.agent_id || '@' || s.birth) AS id
+            FROM spending AS s LEFT JOIN lifecycles AS l ON l.agent_id = s.agent_id
+            WHERE s.at >= ?
+        )
+        SELECT {columns.replace("s.", "w.")}, coalesce(a.outcome, ''),
+            CASE WHEN a.outcome IS NULL THEN '' WHEN json_valid(l.facts)
+                THEN coalesce(nullif(json_extract(l.facts, '$.task.title'), ''), l.task)
+                ELSE l.task END,
+            a.outcome = 'task_complete' AND EXISTS (
+                SELECT 1 FROM journal AS j, json_each(j.body, '$.gates') AS g
+                WHERE j.agent_id = w.id AND j.kind = 'GatesFinished'
+                AND json_extract(j.body, '$.attempt') = w.attempt
+                AND NOT json_extract(g.value, '$.ok')
+            )
+        FROM whose AS w
+        LEFT JOIN attempts AS a ON a.agent_id = w.id AND a.attempt = w.attempt
+        LEFT JOIN lifecycles AS l ON l.agent_id = w.id
+        ORDER BY w.at, w.agent_id, w.attempt
+        """  # noqa: S608  # our own column names
+    names = (*_SPENDING, "outcome", "title", "red")
+    found = [dict(zip(names, row, strict=True)) for row in _fetch(path, query, (since,))]
+    for row in found:
+        row["title"] = (row["title"] or "").partition("\n")[0]
     return found
-
-
-def read_titles(path: Path, agents: Sequence[str]) -> dict[tuple[str, str], str]:
-    """Return the titles of the tasks of these agents, by agent and birth of the lifecycle."""
-    query = (
-        "SELECT l.agent_id, l.birth, coalesce(nullif(json_extract(l.facts, '$.task.title'), ''), "
-        "l.task) FROM lifecycles AS l WHERE json_valid(l.facts) AND "
-    )
-    return {
-        (_agent(row[0]), row[1]): str(row[2]).partition("\n")[0]
-        for row in _of_agents(path, query, agents)
-    }
-
-
-def _of_agents(path: Path, query: str, agents: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return the rows of these agents' lifecycles, present and earlier."""
-    found = list[tuple[Any, ...]]()
-    mine = "l.agent_id = ? OR l.agent_id > ? || '@' AND l.agent_id < ? || 'A'"
-    for first in range(0, len(agents), _AT_ONCE):
-        some = agents[first : first + _AT_ONCE]
-        values = tuple(agent for each in some for agent in (each, each, each))
-        found += _fetch(path, f"{query}({' OR '.join([mine] * len(some))})", values)
-    return found
-
-
-def _agent(lifecycle_id: str) -> str:
-    return lifecycle_id.partition("@")[0]
 
 
 def read_facts(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:

@@ -8,13 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from lifecycle.store.plain_queries import (
-    read_attempt_ends,
-    read_ends,
-    read_red,
-    read_spending,
-    read_titles,
-)
+from lifecycle.store.plain_queries import read_ended_attempts, read_ends
 from orchestrator.control import costs
 
 if TYPE_CHECKING:
@@ -133,16 +127,9 @@ def spent_since(database: Path, since: float) -> SpentView:
     """Return what attempts used that ended since then, and how they ended as far as it is known."""
     if not database.exists():
         return SpentView([])
-    rows = [row for row in read_spending(database) if row["at"] >= since]
-    agents = sorted({row["agent_id"] for row in rows})
-    outcomes = {tuple(each[:3]): each[3] for each in read_attempt_ends(database, agents)}
-    red = read_red(database, agents)
-    titles = read_titles(database, agents)
+    rows = read_ended_attempts(database, since)
     for row in rows:
-        key = row["agent_id"], row["birth"], row["attempt"]
-        row["outcome"] = outcomes.get(key, "")
-        row["title"] = titles.get(key[:2], "")
-        row["ended"] = _ended(row["outcome"], red=key in red)
+        row["ended"] = _ended(row["outcome"], red=bool(row["red"]))
     return SpentView(rows)
 
 
@@ -154,7 +141,13 @@ def _ended(outcome: str, *, red: bool) -> Ended:
 
 def costs_form(database: Path, since: float, until: float, by: str, attempts: int) -> CostsForm:
     """Return what attempts used since then."""
-    view = spent_since(database, since)
+    return form_of(spent_since(database, since), database, since, until, by, attempts)
+
+
+def form_of(  # noqa: PLR0913, PLR0917  # as above, and what was read
+    view: SpentView, database: Path, since: float, until: float, by: str, attempts: int
+) -> CostsForm:
+    """Return what attempts used since then, of what was read of them."""
     badly = {line.name: line for line in costs.grouped(view.badly, by)}
     ends = costs.ends_since(read_ends(database) if database.exists() else (), since)
     newest: list[Any] = [

@@ -16,7 +16,7 @@ from starlette.responses import Response  # noqa: TC002  # as above
 
 from lifecycle.machine.budget import HOUR
 from orchestrator.control.costs import NIGHT, SinceError, instant_of
-from orchestrator.control.spent import costs_form
+from orchestrator.control.spent import form_of, spent_since
 from orchestrator.terminal.text import span
 from orchestrator.web.edge.problems import invalid
 from orchestrator.web.pages.charts import columns, lying
@@ -25,6 +25,7 @@ from orchestrator.web.reading.spending import budgets_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from orchestrator.control.spent import BudgetForm, CostsForm, SpentForm
     from orchestrator.web.services import ServerServices
@@ -65,12 +66,7 @@ def router(services: ServerServices) -> APIRouter:
             start = instant_of(since, present, option="since")
         except SinceError as problem:
             raise invalid(str(problem)) from problem
-        by = {
-            name: await asyncio.to_thread(
-                costs_form, database, start, present, name, MOST_ATTEMPTS * (name == "task")
-            )
-            for name in ("task", "program", "plan")
-        }
+        by = await asyncio.to_thread(_told, database, start, present)
         limits = await budgets_now(runner)
         told, unit = by["task"], unit_of(by["task"])
         items = sorted(limits["items"], key=_order)
@@ -98,6 +94,15 @@ def router(services: ServerServices) -> APIRouter:
         )
 
     return made
+
+
+def _told(database: Path, start: float, present: float) -> dict[str, CostsForm]:
+    """Return the sums by task, program and plan, of one reading."""
+    view = spent_since(database, start)
+    return {
+        name: form_of(view, database, start, present, name, MOST_ATTEMPTS * (name == "task"))
+        for name in ("task", "program", "plan")
+    }
 
 
 def unit_of(told: CostsForm) -> Unit:

@@ -33,6 +33,8 @@ FEW_ACTS = 8
 MANY_ACTS = 100
 CHECKED = 20_000
 """Entries of the audit that are all read for a page, to say whether the chain is whole."""
+HOLDS = 60.0
+"""Seconds for which that is said again without reading them, if no entry came."""
 ENDS = tuple(map(spelled, (ACCEPTED, DONE, NEEDS_YOU, GIVEN_UP, REJECTED)))
 """States that one narrows a list down to, where no search says which there are."""
 _OUTCOMES = {"refused": ("no", "bad"), "failed": ("no", "bad"), "done": ("ok", "good")}
@@ -46,7 +48,7 @@ Value = Annotated[str, Query(max_length=400)]
 def router(services: ServerServices) -> APIRouter:
     """Return the pages."""
     made = APIRouter(include_in_schema=False)
-    runner = services.runner
+    runner, chain = services.runner, ChainState(services)
     database = runner.engine.machine.paths.database
 
     @made.get("/history")
@@ -87,7 +89,7 @@ def router(services: ServerServices) -> APIRouter:
             acts=acts["items"],
             act_look=act_look,
             entries=newest,
-            verdict=await _verdict(services, newest),
+            verdict=await chain.told(newest),
             keep=runner.settings().retention_hours,
             night_name=night_name,
             place_url=place_url,
@@ -117,18 +119,29 @@ def router(services: ServerServices) -> APIRouter:
             acts=acts["items"],
             only=only,
             entries=entries,
-            verdict=await _verdict(services, entries),
+            verdict=await chain.told(entries),
             next_url=_next(request, acts["next"]),
         )
 
     return made
 
 
-async def _verdict(services: ServerServices, entries: int) -> VerdictForm | None:
-    """Say whether the chain is whole; nothing where to read all of it takes too long."""
-    if not entries or entries > CHECKED:
-        return None
-    return await asyncio.to_thread(checked, services.runner.engine.machine.paths.database)
+class ChainState:
+    """Whether the chain of the audit is whole, as it was found a moment ago."""
+
+    def __init__(self, services: ServerServices) -> None:
+        self._runner = services.runner
+        self._found: tuple[int, float, VerdictForm] | None = None
+
+    async def told(self, entries: int) -> VerdictForm | None:
+        """Say it; nothing where to read all of it takes too long."""
+        if not entries or entries > CHECKED:
+            return None
+        at = self._runner.now()
+        if self._found is None or self._found[0] != entries or at - self._found[1] > HOLDS:
+            database = self._runner.engine.machine.paths.database
+            self._found = entries, at, await asyncio.to_thread(checked, database)
+        return self._found[2]
 
 
 def _next(request: Request, cursor: int | None) -> str:
