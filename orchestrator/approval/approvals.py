@@ -10,12 +10,12 @@ import os
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import StoreError
 from lifecycle.paths import Paths
-from orchestrator.approval.agent_commits import WatchedFiles, standing_proposals
 from orchestrator.approval.held_settings import NAME_FILES, ONE_CHOICE
 from orchestrator.approval.records import (
     APPROVED,
@@ -40,8 +40,6 @@ from orchestrator.approval.restricting_values import (
     plan_with,
     same,
 )
-from runtime.git.file_history import FileHistory
-from runtime.git.git import Git
 from runtime.setup.copies import INCLUDE_FILE
 from runtime.setup.inputs import words_of
 
@@ -50,6 +48,8 @@ if TYPE_CHECKING:
 
     from lifecycle.store.sqlite.store import SqliteStore
     from orchestrator.approval.restricting_values import ProposedChange
+    from runtime.git.file_history import FileHistory
+    from runtime.git.git import Git
     from runtime.masking.masker import Masker
 
 
@@ -89,8 +89,6 @@ class Approvals:
     def __init__(self, repo: Path) -> None:
         self._repo = repo
         self._database = Paths.of(repo).database
-        self._git = Git(home=Paths.of(repo).root / "git")
-        self._history = FileHistory(self._git, repo)
         self._document: Document | None = None
         self._plans: dict[str, Cells] = {}
         self.held: dict[str, HeldValue] = {}
@@ -188,8 +186,8 @@ class Approvals:
         taken = {cell: value for cell, value in self._judged.items() if cell not in self.held}
         if document is None:
             # What agents have done before anybody noted it.
-            watch = WatchedFiles.of(self._repo, self.present)
-            await keep_proposals(store, standing_proposals(self._history, watch), masker)
+            now = self._standing(self.present)
+            await keep_proposals(store, now, masker)
             taken |= {cell: each.approved for cell, each in self.held.items()}
         taken |= {cell: each.value for cell, each in self.held.items() if cell in waiting}
         made = with_approved(document, taken, by, at, masker)
@@ -239,14 +237,31 @@ class Approvals:
     def _proposals(self, files: Iterable[str]) -> list[ProposedChange]:
         found = read_proposed(self._database, self.present)
         settled = [(each.cell, each.after, each.agent_id) for each in found if each.settled]
-        watch = WatchedFiles.of(
-            self._repo, {**dict.fromkeys(cells_in(self._document)), **self.present}, files
-        )
-        # Work that is under way, or that no runner has recorded.
-        now = standing_proposals(self._history, watch)
+        now = self._standing({**dict.fromkeys(cells_in(self._document)), **self.present}, files)
         return found + [
             each for each in now if (each.cell, each.after, each.agent_id) not in settled
         ]
+
+    def _standing(
+        self, cells: Iterable[str], files: Iterable[str] = ()
+    ) -> Iterable[ProposedChange]:
+        """Return what work would change that is under way, or that no runner has recorded."""
+        from orchestrator.approval import agent_commits  # noqa: PLC0415  # it loads git
+
+        watch = agent_commits.WatchedFiles.of(self._repo, cells, files)
+        return agent_commits.standing_proposals(self._history, watch)
+
+    @cached_property
+    def _history(self) -> FileHistory:
+        from runtime.git.file_history import FileHistory  # noqa: PLC0415  # most commands need none
+
+        return FileHistory(self._git, self._repo)
+
+    @cached_property
+    def _git(self) -> Git:
+        from runtime.git.git import Git  # noqa: PLC0415  # as above
+
+        return Git(home=Paths.of(self._repo).root / "git")
 
     def _files_in(self, commands: Iterable[str]) -> list[str]:
         """Return the files and folders of the repository that commands name, in whatever form."""

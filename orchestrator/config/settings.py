@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from lifecycle.errors import LifecycleError, PlanError
-from lifecycle.launch.programs import COMMAND, named
 from lifecycle.notify.channel import NotifyChannel, as_values
 from lifecycle.settings import FORMER_NAMES, Settings
 from orchestrator.approval.approvals import Approvals
@@ -341,6 +340,8 @@ def _check_programs(layer: Layer, values: Mapping[str, Any]) -> None:
         given = values.get(setting)
         if given is None or given in ((), {}):
             continue
+        from lifecycle.launch.programs import COMMAND, named  # noqa: PLC0415  # it loads adapters
+
         for name in (given,) if isinstance(given, str) else given:
             if name == COMMAND and setting == "budget_exempt":
                 continue

@@ -14,9 +14,7 @@ from lifecycle.errors import UnknownLifecycleError
 from lifecycle.paths import Paths
 from lifecycle.record import Filter
 from lifecycle.store.lock import holder
-from lifecycle.store.lost_records import refuse_lost
 from lifecycle.store.sqlite.store import SqliteStore
-from runtime.branches import BranchManager
 from runtime.proc_table import MARK_VARIABLE
 
 if TYPE_CHECKING:
@@ -36,6 +34,9 @@ async def store_of(repo: Path) -> AsyncIterator[SqliteStore]:
             "or no loop ran there yet"
         )
     if not database.exists():
+        from lifecycle.store.lost_records import refuse_lost  # noqa: PLC0415  # hardly ever
+        from runtime.branches import BranchManager  # noqa: PLC0415  # as above
+
         await refuse_lost(database, BranchManager(repo).agents)
         raise UnknownLifecycleError(
             f"there are no records in {repo}: no loop ran there yet; start one with "

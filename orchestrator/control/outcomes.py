@@ -21,8 +21,6 @@ from lifecycle.needs_person import stands
 from lifecycle.state_words import NOT_TOGETHER, PAUSED, QUEUED, WAITING, spelled, word_for, word_on
 from orchestrator.terminal import exits
 from runtime.errors import GitError
-from runtime.git.git import Git
-from runtime.git.ownership import SAVED_REFS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,6 +214,9 @@ def _then(effect: CommandEffect) -> str:
 async def saved_refs(repo: Path, agent_id: str) -> tuple[str, ...]:
     """Return the refs under which unmerged work of an agent is kept."""
     try:
+        from runtime.git.git import Git  # noqa: PLC0415  # only after a reject
+        from runtime.git.ownership import SAVED_REFS  # noqa: PLC0415  # as above
+
         found = await Git().run(
             "for-each-ref", "--format=%(refname)", f"{SAVED_REFS}{agent_id}", cwd=repo
         )

@@ -22,7 +22,6 @@ from lifecycle.paths import Paths
 from lifecycle.record import Reply
 from lifecycle.settings import Settings
 from lifecycle.store.rows.audit import action_of
-from orchestrator import wiring
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.control.open_store import known, runner_of, store_of
 from orchestrator.control.runner_log import RunnerLog
@@ -146,6 +145,8 @@ async def answer_to(  # noqa: PLR0913  # the last by name
 async def _apply(
     repo: Path, agent_id: str, event: Event, request: int | None, settings: Settings
 ) -> None:
+    from orchestrator import wiring  # noqa: PLC0415  # a live runner has a loop of its own
+
     masker = masker_of(os.environ, settings.pass_env)
     with closing(RunnerLog(Paths.of(repo).root, now=now, masker=masker)) as log:
         loop = wiring.build(

@@ -25,7 +25,7 @@ LATE = frozenset(
     (
         *("cli/main.py", "cli/error_boundary.py", "cli/commands/ps.py", "cli/commands/mcp.py"),
         "cli/commands/ps_table.py",
-        *("terminal/options.py", "terminal/text.py", "wiring.py"),
+        *("terminal/options.py", "terminal/text.py", "wiring.py", "config/settings.py"),
     )
 )
 """Where imports may stand in functions: what `signal`, `mcp`, `ps` and `--help` load."""
