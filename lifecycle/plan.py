@@ -6,7 +6,7 @@ Owns the validation of user-given plans (names, dependencies, cycles). Does no I
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -166,8 +167,9 @@ class Agent(BaseModel):
     """A known agent program instead of a command: NAME or NAME:MODEL."""
     agents: tuple[str, ...] = ()
     """A chain of known agent programs: the first that can takes the next attempt."""
-    args: tuple[str, ...] = ()
-    """More arguments for a known agent program."""
+    args: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
+    """More arguments for a known agent program; of a chain also for each program by itself, by
+    NAME or NAME:MODEL: {claude = [...], codex = [...]}."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables to set for the agent, beside the fixed ones."""
     type: str | None = None
@@ -184,17 +186,31 @@ class Agent(BaseModel):
             command: Sequence[str] = (),
             adapter: str | None = None,
             agents: Sequence[str] = (),
-            args: Sequence[str] = (),
+            args: Sequence[str] | Mapping[str, Sequence[str]] = (),
             env: Mapping[str, str] = ...,
             type: str | None = None,  # noqa: A002  # the field's name
             policy: AgentType | None = None,
         ) -> None: ...
 
-    @field_validator("command", "args")
+    @field_validator("command")
     @classmethod
     def _can_be_arguments(cls, words: tuple[str, ...]) -> tuple[str, ...]:
         check_words(words)
         return words
+
+    @field_validator("args", mode="before")
+    @classmethod
+    def _are_arguments(cls, given: Any, info: ValidationInfo) -> Any:
+        """Read them here, so that a mistake is told in one sentence and not once per form."""
+        named = given if isinstance(given, dict) else {"": given}
+        for name, words in named.items():
+            if not isinstance(words, list | tuple) or not all(isinstance(x, str) for x in words):
+                whose = f" of {name}" if name else ""
+                raise ValueError(f'the arguments{whose} are a list of texts: ["-c", "a=b"]')
+            check_words(words)
+        if isinstance(given, dict):
+            _check_named(given, info.data)
+        return given
 
     @field_validator("env")
     @classmethod
@@ -219,10 +235,37 @@ class Agent(BaseModel):
             )
         return self
 
+    def args_for(self, name: str, model: str = "") -> tuple[str, ...]:
+        """Return the arguments for one of its programs."""
+        if not isinstance(self.args, dict):
+            return self.args
+        return self.args.get(f"{name}:{model}", self.args.get(name, ()))
+
+    @property
+    def every_arg(self) -> tuple[str, ...]:
+        """All arguments that it may give, to whichever program."""
+        if not isinstance(self.args, dict):
+            return self.args
+        return tuple(word for words in self.args.values() for word in words)
+
     @property
     def programs(self) -> tuple[str, ...]:
         """The known programs that may take an attempt, the best first; none for a command."""
         return self.agents or ((self.adapter,) if self.adapter is not None else ())
+
+
+def _check_named(args: Mapping[str, object], agent: Mapping[str, Any]) -> None:
+    """Refuse arguments for a program that is none of an agent's."""
+    chain = agent.get("agents") or ((agent["adapter"],) if agent.get("adapter") else ())
+    known = {*chain, *(entry.partition(":")[0] for entry in chain)}
+    for name in args:
+        if name in known:
+            continue
+        if not known:
+            raise ValueError(
+                "arguments by program need `agents` or `adapter`; a command has its own"
+            )
+        raise ValueError(f"{name!r} is none of its programs, which are {', '.join(chain)}")
 
 
 def default_agent_id(task_id: str) -> str:

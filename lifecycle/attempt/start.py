@@ -229,7 +229,7 @@ class Starter:
 def _refuse_markers(local: LocalCopy, settings: Settings) -> None:
     """Spend no attempt where its program, or the gates after it, could not be run as meant."""
     agent = local.agent
-    refuse_markers(f"the command of {agent.agent_id}", (*agent.command, *agent.args))
+    refuse_markers(f"the command of {agent.agent_id}", (*agent.command, *agent.every_arg))
     refuse_markers(f"a verify command of {local.task.id}", settings.verify_of(local.task))
 
 

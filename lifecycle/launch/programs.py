@@ -172,7 +172,7 @@ def launch(  # noqa: PLR0913  # all by name
         max_turns=settings.max_turns,
         mcp=tools,
         passes=(*settings.pass_env, *agent.env),
-        extra=(*settings.agent_args, *agent.args),
+        extra=(*settings.agent_args, *agent.args_for(adapter.name, program.model)),
     )
     return plan(adapter, request)
 

@@ -242,3 +242,40 @@ def test_a_task_that_no_prompt_could_hold_is_refused_when_it_is_read(
         load_plan(path)
     with pytest.raises(PlanError, match="at most 256 KiB"):
         task_of("x" * 300_000, "T001")
+
+
+def test_each_program_of_a_chain_may_have_its_own_arguments(toml: Path) -> None:
+    toml.write_text(
+        '[agents.a]\nagents = ["claude:opus", "claude", "codex"]\n'
+        'args = { "claude:opus" = ["-o"], claude = ["-c"], codex = ["-x", "y"] }\n'
+        '[agents.b]\nadapter = "codex"\nargs = ["-z"]\n[[tasks]]\nid = "T1"\nagent = "a"\n'
+    )
+    plan = load_plan(toml)
+    agent = plan.agents["a"]
+    assert agent.args_for("claude", "opus") == ("-o",)
+    assert agent.args_for("claude", "sonnet") == agent.args_for("claude") == ("-c",)
+    assert agent.args_for("codex") == ("-x", "y")
+    assert agent.args_for("gemini") == ()
+    assert agent.every_arg == ("-o", "-c", "-x", "y")
+    assert plan.agents["b"].args_for("codex") == ("-z",)
+    assert type(agent).model_validate_json(agent.model_dump_json()) == agent
+
+
+@pytest.mark.parametrize(
+    ("agent", "line", "why"),
+    [
+        ('agents = ["claude"]\nargs = { gemini = ["-x"] }', 3, "'gemini' is none of its programs"),
+        ('agents = ["claude"]\nargs = { claude = "-x" }', 3, "of claude are a list of texts"),
+        ('adapter = "claude"\nargs = "-x"', 3, "are a list of texts"),
+        ('adapter = "claude"\nargs = [1]', 3, "are a list of texts"),
+        ('command = ["x"]\nargs = { x = ["-x"] }', 3, "need `agents` or `adapter`"),
+        ('adapter = "claude"\nargs = { claude = ["\\u0000"] }', 3, "NUL"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_file_and_line(
+    toml: Path, agent: str, line: int, why: str
+) -> None:
+    toml.write_text(f'[agents.a]\n{agent}\n[[tasks]]\nid = "T1"\nagent = "a"\n')
+    told = _refusal(toml)
+    assert f"{toml}:{line}" in told or f"line {line}" in told
+    assert why in told
