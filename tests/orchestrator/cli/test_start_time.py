@@ -29,7 +29,7 @@ LATE = frozenset(
     )
 )
 """Where imports may stand in functions: what `signal`, `mcp`, `ps` and `--help` load."""
-MOST_LATE = 22
+MOST_LATE = 23
 
 
 def imported(*args: str, cwd: Path, env: dict[str, str] | None = None) -> set[str]:
