@@ -13,6 +13,7 @@ from lifecycle.json_form import encode, plain
 from lifecycle.machine.states import TERMINAL
 from lifecycle.state_words import spelled, word_on
 from lifecycle.store.damaged_records import Damaged
+from orchestrator.wording.possible_actions import ActionForm, actions_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +94,8 @@ class WholeForm(TypedDict):
     files: dict[str, str]
     earlier: list[str]
     """the ids of this agent's earlier lifecycles, the newest first"""
+    actions: list[ActionForm]
+    """what a person may ask of it at the moment"""
 
 
 class SectionForm(TypedDict):
@@ -218,6 +221,7 @@ def whole_form(  # noqa: PLR0913  # all but the record by name
         "runner": runner,
         "files": files_of(paths, record.agent_id),
         "earlier": list(earlier),
+        "actions": actions_of(record),
     }
 
 

@@ -19,7 +19,7 @@ from orchestrator.web.pages.looks import GROUPS, button_of, look_of
 from orchestrator.web.pages.ribbon import HOURS, night_of
 from orchestrator.web.pages.site import many, page, piece, short, visitor_of
 from orchestrator.web.reading.attempts import attempts
-from orchestrator.web.reading.board import BoardFilter, board, most_attempts, present_row
+from orchestrator.web.reading.board import BoardFilter, board, present_row
 from templates.renderer import Html
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ GUARD = "loopwright-guard-of-this-form"
 """Stands in pieces that are made once for all who look, until one of them gets it."""
 LASTS = 2.0
 """Seconds for which one piece is given to all who ask for the same view, if nothing changed."""
+NIGHT_LASTS = 5.0
 MOST_KEPT = 50
 
 
@@ -129,6 +130,7 @@ class BoardPieces:
     def __init__(self, services: ServerServices) -> None:
         self._services = services
         self._kept: dict[Any, tuple[float, int, str]] = {}
+        self._drawn: tuple[float, dict[str, Any]] | None = None
 
     def title(self) -> str:
         """Return what the browser's tab says."""
@@ -150,17 +152,22 @@ class BoardPieces:
         if kept and kept[1] == services.board.version and 0 <= now - kept[0] < LASTS:
             return kept[2]
         found = await board(services.board, asked)
-        worked = await attempts(services.runner, now - HOURS * 3600)
+        night = await self._night(now)
         text = piece(
             "parts/board.html",
-            **self._values(
-                found, asked, operate=operate, now=now, night=night_of(worked["items"], now)
-            ),
+            **self._values(found, asked, operate=operate, now=now, night=night),
         )
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
         self._kept[key] = now, found["version"], text
         return text
+
+    async def _night(self, now: float) -> dict[str, Any]:
+        """Return the drawing of the night; a moment old, as it is the same for all views."""
+        if self._drawn is None or not 0 <= now - self._drawn[0] < NIGHT_LASTS:
+            worked = await attempts(self._services.runner, now - HOURS * 3600)
+            self._drawn = now, night_of(worked["items"], now)
+        return self._drawn[1]
 
     def _values(
         self,
@@ -311,7 +318,7 @@ class BoardNews:
             record = services.board.records.get(agent_id)
             if record is None:
                 continue
-            row = present_row(services.board, record, now, most_attempts(services.board))
+            row = present_row(services.board, record)
             self._said[agent_id] = row["doing"]
             text = row_piece(row, now=now, operate=self._operate, back=address(self._asked))
             made.append((f"row:{short(agent_id)}", text))

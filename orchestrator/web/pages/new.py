@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 from pydantic import ValidationError
 from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run time
-from starlette.responses import Response  # noqa: TC002  # as above
+from starlette.responses import HTMLResponse, Response
 
 from lifecycle.errors import LifecycleError
 from lifecycle.plan import Allowance
@@ -16,7 +16,7 @@ from orchestrator.runner.add_task import Addition
 from orchestrator.web import operator as people
 from orchestrator.web.edge.problems import Problem, invalid
 from orchestrator.web.pages.board import empty
-from orchestrator.web.pages.site import Form, actor, form, page, see, task_url
+from orchestrator.web.pages.site import Form, actor, form, page, piece, see, task_url
 
 if TYPE_CHECKING:
     from orchestrator.web.services import ServerServices
@@ -34,6 +34,11 @@ def router(services: ServerServices) -> APIRouter:
     @made.get("/new")
     async def ask(request: Request) -> Response:
         return page(request, "new.html", title="Add a task", here="board", **empty(services))
+
+    @made.get("/ui/doctor")
+    async def doctor() -> Response:
+        found = await services.doctor.findings()
+        return HTMLResponse(piece("parts/doctor.html", checks=found["checks"]))
 
     @made.post("/new")
     async def add(request: Request) -> Response:

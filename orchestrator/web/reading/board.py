@@ -195,18 +195,23 @@ async def board(state: BoardState, asked: BoardFilter) -> BoardForm:
     """Return the board."""
     await state.look()
     settings, present = state.runner.settings(), state.runner.now()
-    limit = most_attempts(state)
-    rows = [present_row(state, record, present, limit) for record in tuple(state.records.values())]
+    limit, records = most_attempts(state), dict(state.records)
+    rows = [_kept(state, record, limit) for record in records.values()]
     rows += [
         _damaged(each.agent_id, each.task_id, each.updated_at) for each in state.damaged.values()
     ]
-    hold_up(rows)
+    held = _held(rows)
     wanted = [row for row in rows if asked.fits(row)]
+
+    def now(row: BoardRowForm) -> BoardRowForm:
+        record = records.get(row["agent_id"])
+        return row if record is None else _present(state, record, row, held, present)
+
     spent = state.runner.engine.shared.accounts.spent()
     counts = CountsForm(me=0, working=0, waiting=0, queued=0, done=0)
     groups: list[BoardGroupForm] = []
     for group in GROUPS:
-        mine = sorted((row for row in wanted if row["group"] == group), key=_place(group))
+        mine = sorted((row for row in wanted if row["group"] == group), key=_place(group, held))
         total = (
             len(mine)
             if group != "done" or asked.words or asked.plan or asked.program
@@ -215,7 +220,9 @@ async def board(state: BoardState, asked: BoardFilter) -> BoardForm:
         counts[group] = total
         most = None if asked.everything and asked.group == group else SHOWN[group]
         if not asked.group or asked.group == group:
-            groups.append({"group": group, "total": total, "rows": mine[:most]})
+            groups.append(
+                {"group": group, "total": total, "rows": [now(row) for row in mine[:most]]}
+            )
     used = sum(row["group"] == "working" for row in rows)
     most_live = settings.max_live_agents
     return {
@@ -237,7 +244,7 @@ async def board(state: BoardState, asked: BoardFilter) -> BoardForm:
 async def one_row(state: BoardState, agent_id: str) -> BoardRowForm:
     """Return the row of one lifecycle."""
     record = await found(state.runner, agent_id)
-    return present_row(state, record, state.runner.now(), most_attempts(state))
+    return present_row(state, record)
 
 
 def most_attempts(state: BoardState) -> int | None:
@@ -246,11 +253,20 @@ def most_attempts(state: BoardState) -> int | None:
     return most + 1 if most < UNLIMITED_RETRIES else None
 
 
-def present_row(
-    state: BoardState, record: AgentLifecycle, present: float, limit: int | None
-) -> BoardRowForm:
+def present_row(state: BoardState, record: AgentLifecycle) -> BoardRowForm:
     """Return the row of a record as it is at this instant."""
-    still = _kept(state, record, limit)
+    limit = most_attempts(state)
+    held = _held(_kept(state, each, limit) for each in state.records.values())
+    return _present(state, record, _kept(state, record, limit), held, state.runner.now())
+
+
+def _present(
+    state: BoardState,
+    record: AgentLifecycle,
+    still: BoardRowForm,
+    held: dict[str, list[str]],
+    present: float,
+) -> BoardRowForm:
     engine = state.runner.engine
     spent = engine.shared.accounts.spent(agent_id=record.agent_id)
     past = state.used.get(record.agent_id, (0, 0.0))
@@ -267,19 +283,22 @@ def present_row(
         "doing": doing,
         "tokens": max(spent.tokens, past[0]) or None,
         "cost_usd": max(spent.cost_usd, past[1]) or None,
-        "holds_up": [],
+        "holds_up": _waiting_for(still, held),
     }
 
 
-def hold_up(rows: Iterable[BoardRowForm]) -> None:
-    """Say of each row which others wait for it."""
-    rows = list(rows)
-    by_task = {row["task_id"]: row for row in rows}
+def _held(rows: Iterable[BoardRowForm]) -> dict[str, list[str]]:
+    """Return which tasks wait, by what they wait for."""
+    held: dict[str, list[str]] = {}
     for row in rows:
         if row["group"] == "queued":
             for task in row["builds_on"]:
-                if task in by_task and by_task[task]["state"] != "accepted":
-                    by_task[task]["holds_up"].append(row["task_id"])
+                held.setdefault(task, []).append(row["task_id"])
+    return held
+
+
+def _waiting_for(row: BoardRowForm, held: dict[str, list[str]]) -> list[str]:
+    return [] if row["state"] == "accepted" else held.get(row["task_id"], [])
 
 
 def plan_of(record: AgentLifecycle) -> str:
@@ -376,14 +395,14 @@ def _program(agent: dict[str, Any], present: str) -> str:
     return str(command[0]).rpartition("/")[2] if command else ""
 
 
-def _place(group: str) -> Any:
+def _place(group: str, held: dict[str, list[str]]) -> Any:
     def key(row: BoardRowForm) -> tuple[Any, ...]:
         if group == "me":
             urgency = _URGENCY.index(row["needs"])
             last = row["needs"] == "given_up"
             return (
                 last,
-                -len(row["holds_up"]),
+                -len(_waiting_for(row, held)),
                 urgency,
                 len(row["builds_on"]),
                 -row["flagged"],
