@@ -38,7 +38,7 @@ def router(services: ServerServices) -> APIRouter:
 
     @made.get("/plans")
     async def listed(request: Request) -> Response:
-        plans = (await reading.plans(services))["items"]
+        plans = (await reading.plans(services.board))["items"]
         if len(plans) == 1:
             return see(f"/plans/{quote(plans[0]['name'], safe='')}")
         return page(request, "plans.html", title="Plans", here="plan", plans=plans, looks=OF_STATE)

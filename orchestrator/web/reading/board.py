@@ -260,6 +260,15 @@ def present_row(state: BoardState, record: AgentLifecycle) -> BoardRowForm:
     return _present(state, record, _kept(state, record, limit), held, state.runner.now())
 
 
+def present_rows(state: BoardState, records: Sequence[AgentLifecycle]) -> list[BoardRowForm]:
+    """Return the rows of some records, with which of them wait for which."""
+    limit, present = most_attempts(state), state.runner.now()
+    rows = [_kept(state, each, limit) for each in records]
+    held = _held(rows)
+    pairs = zip(records, rows, strict=True)
+    return [_present(state, record, row, held, present) for record, row in pairs]
+
+
 def _present(
     state: BoardState,
     record: AgentLifecycle,

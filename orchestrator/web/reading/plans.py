@@ -12,13 +12,13 @@ from lifecycle.machine.states import Blocked, Suspended
 from lifecycle.plan import plan_of
 from lifecycle.record import Filter
 from lifecycle.state_words import spelled, word_of
-from orchestrator.web.reading.board import BoardRowForm, hold_up, most_attempts, present_row
+from orchestrator.web.reading.board import BoardRowForm, present_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lifecycle.record import AgentLifecycle
-    from orchestrator.web.services import ServerServices
+    from orchestrator.web.live.board_state import BoardState
 
 OVER = frozenset(("accepted", "done"))
 """States in which the work of a task is complete, so that others can build on it."""
@@ -76,7 +76,7 @@ class PlanForm(TypedDict):
     budget_usd: float | None
 
 
-async def plans(services: ServerServices) -> PlansForm:
+async def plans(state: BoardState) -> PlansForm:
     """Return all plans."""
     found: dict[str, PlanRowForm] = {}
     for (
@@ -89,7 +89,7 @@ async def plans(services: ServerServices) -> PlansForm:
         many,
         first,
         last,
-    ) in await services.runner.store.plans():
+    ) in await state.runner.store.plans():
         fields = {"reason": reason, "frozen": frozen, "stopped": stopped}
         word = spelled(word_of(kind or "", fields, coarse))
         row = found.setdefault(
@@ -111,15 +111,13 @@ async def plans(services: ServerServices) -> PlansForm:
     return {"items": sorted(found.values(), key=lambda row: -row["updated_at"])}
 
 
-async def plan(services: ServerServices, name: str) -> PlanForm | None:
+async def plan(state: BoardState, name: str) -> PlanForm | None:
     """Return a plan; None if there is none of this name."""
-    runner = services.runner
+    runner = state.runner
     records = [record async for record in runner.store.every(Filter(plan=name, current=True))]
     if not records:
         return None
-    present, limit = runner.now(), most_attempts(services.board)
-    rows = [present_row(services.board, each, present, limit) for each in reversed(records)]
-    hold_up(rows)
+    rows = present_rows(state, list(reversed(records)))
     edges = _edges(rows, {each.agent_id: each for each in records})
     ordered = in_order(rows, edges)
     used = await runner.store.spendings(plan=name)

@@ -30,7 +30,7 @@ def router(services: ServerServices) -> APIRouter:
         summary="Plans with their tasks by state; `run` are the tasks that came with none",
     )
     async def plans() -> Response:
-        return json_answer(await reading.plans(services))
+        return json_answer(await reading.plans(services.board))
 
     @made.get(
         "/plans/{name}",
@@ -46,7 +46,7 @@ def router(services: ServerServices) -> APIRouter:
 
 async def found(services: ServerServices, name: str) -> PlanForm:
     """Return a plan, or say that there is none."""
-    told = await reading.plan(services, name)
+    told = await reading.plan(services.board, name)
     if told is None:
         raise unknown(f"there is no plan {name!r}", "GET /api/v1/plans lists them")
     return told
