@@ -16,7 +16,7 @@ from orchestrator.review.own_work import ReviewError
 from orchestrator.review.work_diff import STAT, DiffWish
 from orchestrator.terminal.text import instant, span
 from orchestrator.version import __version__
-from orchestrator.web.pages.site import dollars, many, short, shown, tokens
+from orchestrator.web.formats import dollars, many, short, shown, tokens
 from orchestrator.web.reading.story import story_of
 from orchestrator.wording.markdown import rendered
 from runtime.errors import RuntimeFault

@@ -16,6 +16,7 @@ from orchestrator.control.commands import OperatorCommand
 from orchestrator.control.requests import UnansweredError
 from orchestrator.web import operator as people
 from orchestrator.web.edge.problems import Problem, invalid
+from orchestrator.web.formats import short
 from orchestrator.web.pages.board import GUARD, row_piece
 from orchestrator.web.pages.site import (
     Form,
@@ -26,7 +27,6 @@ from orchestrator.web.pages.site import (
     our_path,
     page,
     see,
-    short,
     task_url,
     visitor_of,
 )

@@ -15,9 +15,10 @@ from starlette.responses import HTMLResponse, Response
 from lifecycle.machine.states import Working
 from orchestrator.terminal.text import span
 from orchestrator.web.edge.answers import as_text, says_no
+from orchestrator.web.formats import many, short
 from orchestrator.web.pages.looks import GROUPS, button_of, look_of
 from orchestrator.web.pages.ribbon import HOURS, night_of
-from orchestrator.web.pages.site import many, page, piece, short, visitor_of
+from orchestrator.web.pages.site import page, piece, visitor_of
 from orchestrator.web.reading.attempts import attempts
 from orchestrator.web.reading.board import BoardFilter, board, present_row
 from templates.renderer import Html

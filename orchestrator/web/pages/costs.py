@@ -19,8 +19,9 @@ from orchestrator.control.costs import NIGHT, SinceError, instant_of
 from orchestrator.control.spent import form_of, spent_since
 from orchestrator.terminal.text import span
 from orchestrator.web.edge.problems import invalid
+from orchestrator.web.formats import dollars, tokens
 from orchestrator.web.pages.charts import columns, lying
-from orchestrator.web.pages.site import dollars, page, tokens
+from orchestrator.web.pages.site import page
 from orchestrator.web.reading.spending import budgets_now
 
 if TYPE_CHECKING:

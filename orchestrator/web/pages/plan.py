@@ -9,9 +9,10 @@ from fastapi import APIRouter
 from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run time
 from starlette.responses import Response  # noqa: TC002  # as above
 
+from orchestrator.web.formats import dollars, many
 from orchestrator.web.pages.looks import OF_STATE, look_of
 from orchestrator.web.pages.plan_graph import BOX, drawn
-from orchestrator.web.pages.site import dollars, many, page, see
+from orchestrator.web.pages.site import page, see
 from orchestrator.web.reading import plans as reading
 from orchestrator.web.routes.plans import Name, found
 

@@ -20,6 +20,7 @@ from orchestrator.review.marks import Comment, guidance
 from orchestrator.review.own_work import ReviewError
 from orchestrator.review.work_diff import UNIFIED, DiffWish
 from orchestrator.web.edge.problems import Problem, invalid, refused
+from orchestrator.web.formats import short
 from orchestrator.web.operator import found, steer
 from orchestrator.web.pages.diff_html import DiffWriter
 from orchestrator.web.pages.site import (
@@ -30,7 +31,6 @@ from orchestrator.web.pages.site import (
     page,
     piece,
     see,
-    short,
     task_url,
     visitor_of,
 )

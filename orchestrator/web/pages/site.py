@@ -15,9 +15,10 @@ from urllib.parse import quote
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from orchestrator.runner.server_interface import API
-from orchestrator.terminal.text import instant, safe, span
+from orchestrator.terminal.text import instant, span
 from orchestrator.web.actor import actor_of
 from orchestrator.web.edge.problems import Problem
+from orchestrator.web.formats import AGENT, dollars, many, part, short, shown, tokens
 from orchestrator.web.pages.static_files import static
 from templates.renderer import HtmlPages
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from orchestrator.web.services import ServerServices
 
 FOLDER = Path(__file__).parent / "html"
-AGENT = "agent-"
 
 
 class NavItem(NamedTuple):
@@ -168,11 +168,6 @@ def our_path(address: str, default: str = "/") -> str:
     return address if safe and address.isprintable() else default
 
 
-def short(agent_id: str) -> str:
-    """Return the id as people read it: that of the task, where the agent is named after it."""
-    return agent_id.removeprefix(AGENT)
-
-
 def task_url(agent_id: str, *more: object) -> str:
     """Return the address of a task's page."""
     return "/".join(["/t", *(quote(str(each), safe="") for each in (short(agent_id), *more))])
@@ -191,37 +186,3 @@ async def agent_of(services: ServerServices, given: str) -> str:
     near = get_close_matches(given, [*ids, *(short(each) for each in ids.values())], n=1)
     hint = f"did you mean {near[0]}?" if near else "the board lists all"
     raise Problem(404, "unknown", f"there is no task {given!r}", hint)
-
-
-def tokens(count: float | None) -> str:
-    """Say how many tokens, shortly: `950`, `12 k`, `2.3 M`."""
-    if count is None:
-        return "not told"
-    if count < 1000:  # noqa: PLR2004  # as it is read
-        return f"{count:.0f}"
-    if count < 999_500:  # noqa: PLR2004  # as it is read
-        return f"{count / 1000:.0f} k"
-    return f"{count / 1_000_000:.1f} M"
-
-
-def dollars(amount: float | None, *, at_least: bool = False) -> str:
-    """Say what something cost; `at_least` where parts of it are not known."""
-    if amount is None:
-        return "not told"
-    text = f"${amount:,.2f}" if amount >= 0.01 or not amount else "< $0.01"  # noqa: PLR2004  # a cent
-    return f"≥ {text}" if at_least else text
-
-
-def shown(text: str) -> str:
-    """Return text with what cannot be seen shown escaped; every value goes through it."""
-    return safe(text, lines=True)
-
-
-def many(count: int, one: str, more: str = "") -> str:
-    """Say how many of a thing there are: `1 task`, `3 tasks`."""
-    return f"{count} {one}" if count == 1 else f"{count} {more or one + 's'}"
-
-
-def part(value: float, whole: float) -> float:
-    """Return the share in percent, within 0 and 100."""
-    return max(0.0, min(100.0, 100 * value / whole)) if whole else 0.0

@@ -23,8 +23,9 @@ from lifecycle.machine.states import (
 )
 from lifecycle.state_words import is_under_way, spelled, word_on
 from orchestrator.web.edge.problems import Problem
+from orchestrator.web.formats import short
 from orchestrator.web.operator import found
-from orchestrator.web.pages.site import agent_of, page, see, short, task_url
+from orchestrator.web.pages.site import agent_of, page, see, task_url
 from orchestrator.web.reading.attempt_logs import is_live, log_window
 from orchestrator.web.reading.log_window import Asked
 from orchestrator.web.reading.story import story
