@@ -5,6 +5,7 @@ Must not read anything but what the API gives as well. What is accepted is what 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
 from html import escape
@@ -152,16 +153,18 @@ async def _page(
     agent_id = record.agent_id
     visitor = visitor_of(request)
     operates = bool(visitor and visitor.may("operator"))
-    queue = await _queue(services)
+    queue, proof, (diff, marks, why_none), told = await asyncio.gather(
+        _queue(services),
+        services.reviews.evidence(agent_id),
+        _diff(services, record, view, actor(request)),
+        story(services.runner, record),
+    )
     at = next((n for n, each in enumerate(queue) if each["agent_id"] == agent_id), None)
-    proof = await services.reviews.evidence(agent_id)
-    diff, marks, why_none = await _diff(services, record, view, actor(request))
     files = (
         _files(record, diff, marks, view, place, operates, getattr(visitor, "guard", ""))
         if diff and marks
         else []
     )
-    told = await story(services.runner, record)
     mine = marks["mine"]["comments"] if marks else []
     unseen = marks["unseen_flagged"] if marks else []
     following = queue[(at + 1) % len(queue)] if at is not None and len(queue) > 1 else None
@@ -216,10 +219,13 @@ async def _diff(
     """Return the diff and who marked what of it, or why there is none."""
     try:
         wish = DiffWish(of=view.of, view=UNIFIED, file=view.file)
-        diff = await services.reviews.diff(record.agent_id, wish)
-        return diff, await services.reviews.marks(record.agent_id, person), ""
+        diff, marks = await asyncio.gather(
+            services.reviews.diff(record.agent_id, wish),
+            services.reviews.marks(record.agent_id, person),
+        )
     except ReviewError as problem:
         return None, None, str(problem)
+    return diff, marks, ""
 
 
 def _files(  # noqa: PLR0913, PLR0917  # all that one file's box is made of
