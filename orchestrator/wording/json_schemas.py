@@ -117,9 +117,10 @@ class DoctorForm(TypedDict):
     settings: list[EffectiveForm]
 
 
-def schema(name: str) -> dict[str, Any]:
-    """Return a schema by its name."""
-    return {"$schema": DRAFT, **SCHEMAS[name](), "title": name}
+def schema(name: str, form: type | None = None) -> dict[str, Any]:
+    """Return a schema by its name; of a form that is not listed here, by the form."""
+    made = _printed(form) if form is not None else SCHEMAS[name]
+    return {"$schema": DRAFT, **made(), "title": name}
 
 
 @cache

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.orchestrator.cli.schema_check import faults
 from tests.orchestrator.loopkit import ASK, BIN, DONE
 from tests.orchestrator.ptykit import Terminal
 
@@ -144,3 +146,10 @@ def test_accept_on_the_command_line_takes_what_was_seen(waiting: World) -> None:
     waiting.call("accept", "F1", "W1", "--expect-head", head, code=2)
     waiting.call("accept", "W1", "--expect-head", head[:10])
     assert waiting.row("agent-W1")["work_kind"] == "Accepted"
+
+
+def test_what_is_printed_for_programs_is_described(waiting: World) -> None:
+    for name in ("review", "diff"):
+        told = waiting.json("review") if name == "review" else waiting.json("diff", "W1")
+        described = json.loads(waiting.call("schema", name).stdout)
+        assert not faults(described, told)
