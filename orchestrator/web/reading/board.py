@@ -21,12 +21,12 @@ from lifecycle.machine.states import (
 from lifecycle.state_words import spelled, word_on
 from orchestrator.terminal.text import one_line, span
 from orchestrator.web.operator import found
-from orchestrator.wording.states import ended_with, since, waiting_for
+from orchestrator.web.reading.record_words import plan_of, program_of, says_of, since_of
+from orchestrator.wording.states import waiting_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle
     from orchestrator.web.live.board_state import BoardState
 
@@ -310,12 +310,6 @@ def _waiting_for(row: BoardRowForm, held: dict[str, list[str]]) -> list[str]:
     return [] if row["state"] == "accepted" else held.get(row["task_id"], [])
 
 
-def plan_of(record: AgentLifecycle) -> str:
-    """Return the plan that a lifecycle came with; empty for none."""
-    mark = record.facts.get("plan")
-    return str(mark.get("name") or "") if isinstance(mark, dict) else ""
-
-
 def need_of(record: AgentLifecycle) -> Need:
     """Return what a person is needed for."""
     work = record.work
@@ -347,13 +341,13 @@ def _still(record: AgentLifecycle, limit: int | None) -> BoardRowForm:
         "work_state": type(work).__name__ if work is not None else "",
         "group": _GROUP_OF.get(word, "queued"),
         "needs": need_of(record),
-        "says": _says(record),
+        "says": says_of(record),
         "question": work.text if isinstance(work, AwaitingHuman) else "",
         "doing": "",
-        "since": _since(work, record),
+        "since": since_of(work, record),
         "attempts": (tally.begun or tally.spawn_count) if tally is not None else 0,
         "most_attempts": own + 1 if own is not None else limit,
-        "program": _program(agent, tally.program if tally is not None else ""),
+        "program": program_of(agent, tally.program if tally is not None else ""),
         "tokens": None,
         "cost_usd": None,
         "flagged": len(done.flagged) if done else 0,
@@ -366,42 +360,6 @@ def _still(record: AgentLifecycle, limit: int | None) -> BoardRowForm:
         "resting": bool(tally and tally.resting and isinstance(inner, BackingOff)),
         "version": record.version,
     }
-
-
-def _says(record: AgentLifecycle) -> str:
-    """Return what does not change with time; nothing where the table of states says it."""
-    work = record.work
-    match work:
-        case Completed() if not work.problem and not work.merging:
-            proof = f"{len(work.passed)} gates green" if work.passed else "not verified"
-            proof = proof.replace("1 gates", "1 gate")
-            count = len(work.changed_files)
-            files = f"{count} file{'' if count == 1 else 's'}"
-            flags = f"changed {', '.join(work.flagged)}; " if work.flagged else ""
-            return f"{flags}{files}, {proof}: {work.summary}" if work.summary else f"{flags}{files}"
-        case AwaitingHuman() if work.about is About.QUESTION:
-            return work.text
-        case None:
-            return record.error or ""
-        case _ if type(work).__name__ in {"Accepted", "Rejected"}:
-            return ended_with(type(work).__name__, vars(work))
-    return ""
-
-
-def _since(work: State | None, record: AgentLifecycle) -> float:
-    return since(vars(work) if work is not None else None, record.updated_at)
-
-
-def _program(agent: dict[str, Any], present: str) -> str:
-    if present:
-        return present.partition(":")[0]
-    if agent.get("adapter"):
-        return str(agent["adapter"]).partition(":")[0]
-    chain: Sequence[str] = agent.get("agents") or ()
-    if chain:
-        return str(chain[0]).partition(":")[0]
-    command: Sequence[str] = agent.get("command") or ()
-    return str(command[0]).rpartition("/")[2] if command else ""
 
 
 def _place(group: str, held: dict[str, list[str]]) -> Any:
