@@ -5,6 +5,7 @@ Must not read anything but what the API gives as well.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -25,7 +26,9 @@ from lifecycle.state_words import is_under_way, spelled, word_on
 from orchestrator.web.edge.problems import Problem
 from orchestrator.web.formats import short
 from orchestrator.web.operator import found
-from orchestrator.web.pages.site import agent_of, page, see, task_url
+from orchestrator.web.pages.board import GUARD
+from orchestrator.web.pages.events import VIEWS
+from orchestrator.web.pages.site import agent_of, page, piece, see, task_url
 from orchestrator.web.reading.attempt_logs import is_live, log_window
 from orchestrator.web.reading.log_window import Asked
 from orchestrator.web.reading.story import story
@@ -35,7 +38,10 @@ from orchestrator.wording.markdown import rendered
 from templates.renderer import Html
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from lifecycle.record import AgentLifecycle
+    from orchestrator.web.live.page_news import Maker
     from orchestrator.web.reading.log_window import LogWindowForm
     from orchestrator.web.reading.story import AttemptStoryForm
     from orchestrator.web.services import ServerServices
@@ -100,6 +106,13 @@ def router(services: ServerServices) -> APIRouter:
     made = APIRouter(include_in_schema=False)
     activity = AgentActivity(services.runner.engine)
 
+    def live(services: ServerServices, request: Request, operate: bool) -> tuple[str, Maker]:  # noqa: FBT001  # as all views
+        agent_id = request.query_params.get("task", "")[:200]
+        news = TaskNews(services, activity, agent_id, operate=operate)
+        return f"task:{int(operate)}:{agent_id}", news.pieces
+
+    VIEWS["task"] = live
+
     @made.get("/t/{task}")
     async def task_page(
         request: Request,
@@ -110,36 +123,24 @@ def router(services: ServerServices) -> APIRouter:
         if short(agent_id) != task:
             return see(task_url(agent_id))
         record = await found(services.runner, agent_id)
-        whole = await whole_of(services.runner, record)
-        told = await story(services.runner, record)
-        attempts = told["attempts"]
-        newest = attempts[0]["attempt"] if attempts else None
+        doing = activity.doing(agent_id).text
+        told = await _told(services, record, doing)
+        newest = told["newest"]
         return page(
             request,
             "task.html",
             title=f"{short(agent_id)} {look_of(record).word}",
             here="board",
-            record=whole["lifecycle"],
-            name=_title(record),
-            why=whole["why"],
-            earlier=whole["earlier"],
-            look=look_of(record),
-            story=told,
-            attempts=attempts if every else attempts[:FEW_ATTEMPTS],
-            ended_of=ended_of,
-            events=told["events"][:FEW_EVENTS],
+            live=f"/ui/events?{urlencode({'view': 'task', 'task': agent_id})}",
+            **(told | ({"attempts": told["story"]["attempts"]} if every else {})),
             words=_words(record),
-            needs=needs_of(record),
             question=_question(record),
-            doing=activity.doing(agent_id).text,
-            sums=_sums(attempts),
-            facts=list(_facts(record)),
+            sums=_sums(told["story"]["attempts"]),
+            facts=_facts(record),
             depends=await _depends(services, record),
             log=await _newest_log(services, record, newest),
-            newest=newest,
             log_url=_log_api(agent_id, newest),
             kinds=KIND_CLASS,
-            under_way=record.work is not None and is_under_way(type(record.work).__name__),
         )
 
     @made.get("/t/{task}/attempts/{attempt}")
@@ -191,6 +192,62 @@ def router(services: ServerServices) -> APIRouter:
         )
 
     return made
+
+
+@dataclass(slots=True)
+class TaskNews:
+    """What changes on the page of a task."""
+
+    services: ServerServices
+    activity: AgentActivity
+    agent_id: str
+    operate: bool = field(kw_only=True)
+    _said: str = ""
+
+    async def pieces(self, changed: Collection[str], look: bool) -> list[tuple[str, str]]:  # noqa: FBT001  # as all makers
+        """Return the parts of the page that changed; with `look` what its agent does."""
+        doing = self.activity.doing(self.agent_id).text if look or changed else self._said
+        name = short(self.agent_id)
+        if self.agent_id not in changed:
+            if not doing or doing == self._said:
+                return []
+            self._said = doing
+            return [(f"words:{name}", piece("parts/words.html", words=doing))]
+        self._said = doing
+        record = await self.services.runner.store.get(self.agent_id)
+        if record is None:
+            return []
+        told = await _told(self.services, record, doing)
+        told |= {
+            "now": self.services.runner.now(),
+            "csrf": GUARD,
+            "may_operate": self.operate,
+        }
+        return [
+            (f"{part}:{name}", piece(f"parts/task_{part}.html", **told))
+            for part in ("hero", "attempts", "events")
+        ]
+
+
+async def _told(services: ServerServices, record: AgentLifecycle, doing: str) -> dict[str, Any]:
+    """Return what the parts of the page are made of that change while one looks."""
+    whole = await whole_of(services.runner, record)
+    told = await story(services.runner, record)
+    return {
+        "record": whole["lifecycle"],
+        "name": _title(record),
+        "why": whole["why"],
+        "earlier": whole["earlier"],
+        "look": look_of(record),
+        "doing": doing,
+        "story": told,
+        "attempts": told["attempts"][:FEW_ATTEMPTS],
+        "newest": told["attempts"][0]["attempt"] if told["attempts"] else None,
+        "ended_of": ended_of,
+        "events": told["events"][:FEW_EVENTS],
+        "needs": needs_of(record),
+        "under_way": record.work is not None and is_under_way(type(record.work).__name__),
+    }
 
 
 def look_of(record: AgentLifecycle) -> Ended:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -92,3 +94,26 @@ async def test_a_log_is_paged_searched_and_filtered_without_scripts(tmp_path: Pa
         assert "Found “LINE 17”" in hit
         assert "line 179" in hit
         assert "was not found" in await visit.text(f"/t/{agent}/attempts/1?q=nowhere")
+
+
+async def test_state_attempts_and_journal_change_while_one_looks(tmp_path: Path) -> None:
+    script = {"attempts": {"1": [{"say": "hm"}, ASK], "default": WORK}}
+    async with site(tmp_path) as found, browser(found) as visit:
+        agent = await found.add("asks", script)
+        await found.comes_to("AwaitingHuman", agent)
+        page = await visit.page(f"/t/{agent}")
+        [address] = re.findall(r'data-live="([^"]+)"', page)
+        seen = dict[str, str]()
+        async with visit.client.stream("GET", html.unescape(address)) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data:"):
+                    told = json.loads(line.removeprefix("data:"))
+                    seen[told["name"]] = told.get("html", "")
+                    if told["name"] == "hello":
+                        await visit.send(f"/t/{agent}/answer", {"text": "green"})
+                if "Ready to review" in seen.get(f"hero:{agent}", ""):
+                    break
+    for part in ("hero", "attempts", "events"):
+        assert f'data-event="{part}:{agent}"' in page
+        assert part + f":{agent}" in seen
+    assert f'name="csrf" value="{visit.guard}"' in seen[f"hero:{agent}"]
