@@ -27,7 +27,7 @@ FRAMES = {"you": "you", "bad": "bad", "run": "run"}
 """Colours that a box has, too."""
 PHRASES = {
     "accepted": "accepted", "rejected": "rejected", "done": "ready to review",
-    "needs-you": "waiting for an answer", "given-up": "given up", "working": "at work",
+    "needs-you": "waiting for you", "given-up": "given up", "working": "at work",
     "starting": "starting", "stopping": "stopping", "verifying": "being verified",
     "waiting": "waiting outside", "queued": "queued", "paused": "paused", "stopped": "stopped",
 }  # fmt: skip

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from orchestrator.control.approve_settings import Refusals
     from orchestrator.runner.server_interface import RunnerPort
 
-FRESH = 10.0
+FRESH = 30.0
 """Seconds for which findings of `doctor` are given out again."""
 PATIENCE = 60.0
 COMMAND_LINE = "the command line of the runner"

@@ -47,7 +47,7 @@ def _reading(made: APIRouter, runner: RunnerPort, doctor: Doctor) -> None:
         "/doctor",
         response_model=model_of(FindingsForm),
         responses=says_no(*EVERYWHERE),
-        summary="What `loopwright doctor` finds; looked for at most every 10 seconds",
+        summary="What `loopwright doctor` finds; looked for at most every 30 seconds",
     )
     async def findings() -> Response:
         return json_answer(await doctor.findings())
