@@ -109,11 +109,10 @@ def type_next(lifecycles: Iterable[tuple[str, str, Fields]]) -> str:
     if asks:
         (_, command), *others = asks
         more = [f"{len(others)} more: loopwright ps --needs-me"] if others else []
-        more += [f"{len(done)} done: loopwright accept --all"] if done else []
+        more += [f"{len(done)} done: loopwright review"] if done else []
         return f"Next: loopwright {command}" + (f"   ({'; '.join(more)})" if more else "")
     if done:
-        whom = done[0] if len(done) == 1 else "--all"
-        return f"Next: loopwright show {done[0]}, then: loopwright accept {whom}"
+        return f"Next: loopwright review   ({len(done)} done)"
     return f"Look closer: loopwright logs {moving} -f" if moving else "Ctrl-C stops all, cleanly"
 
 

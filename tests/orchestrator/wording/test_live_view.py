@@ -230,10 +230,10 @@ def test_the_last_line_says_what_to_type_next(world: World) -> None:
         world.call("add", name, "--name", name, "--command", world.script(name, script))
 
     def person(shown: Shown) -> None:
-        shown.comes_to("Next: loopwright answer Q TEXT", "1 done: loopwright accept --all")
+        shown.comes_to("Next: loopwright answer Q TEXT", "1 done: loopwright review")
         world.script("Q", [{"sleep": 60}])
         _order(world, "answer", "Q", "Blue")
-        shown.comes_to("Next: loopwright show A, then: loopwright accept A")
+        shown.comes_to("Next: loopwright review", "(1 done)")
         _order(world, "accept", "A")
         shown.comes_to("Look closer: loopwright logs W -f")
 
