@@ -12,7 +12,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from lifecycle.errors import LifecycleError
+from lifecycle.errors import LifecycleError, StoreError
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
     Accepted,
@@ -56,6 +56,8 @@ LIMIT_OVER_AFTER = 60.0
 """Seconds that an attempt works after which a usage limit counts as over."""
 SLACK = 120.0
 """Seconds by which instants of facts may come in another order than their commits."""
+STORE_RETRY = 5.0
+"""Seconds until what could not be stored is stored again."""
 KEPT = 30 * 86_400.0
 """Seconds that notifications are kept which wait for no channel."""
 
@@ -71,6 +73,7 @@ class Notifier:
         self.outbox = Outbox(self._shared, sender)
         self._queue: deque[Callable[[], Awaitable[None]]] = deque()
         self._working: asyncio.Task[None] | None = None
+        self._again, self._ending = asyncio.Event(), asyncio.Event()
         self._timers: dict[str, Timer] = {}
         self._told: set[str] = set()
         """Ids that are stored, as far as this runner stored them."""
@@ -107,6 +110,7 @@ class Notifier:
             self._later(partial(self._stopped, str(problem) or type(problem).__name__))
         elif problem is None and not self._signalled():
             self._later(self._all_done)
+        self._ending.set()
         while self._working is not None:
             await self._working
         await self._safely(self._end)
@@ -369,14 +373,36 @@ class Notifier:
 
     async def _work_off(self) -> None:
         while self._queue:
-            await self._safely(self._queue.popleft())
+            if not await self._safely(self._queue[0]) and not self._ending.is_set():
+                await self._pause(STORE_RETRY)  # that the store fails is told by who decides
+                continue
+            self._queue.popleft()
         self._working = None
 
-    async def _safely(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _pause(self, seconds: float) -> None:
+        clock = self._shared.clock
+        timer = clock.call_at(clock.now() + seconds, self._again.set)
+        self._again.clear()
+        waits = [asyncio.ensure_future(each.wait()) for each in (self._again, self._ending)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            for each in waits:
+                each.cancel()
+
+    async def _safely(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Do it; False where the store failed, so that it is to be done again.
+
+        What was not stored when a runner ends is found by the next one.
+        """
         try:
             await work()
+        except StoreError:
+            return False
         except (LifecycleError, RuntimeFault, KeyError, ValueError) as problem:
             self._failed(f"{type(problem).__name__}: {problem}")
+        return True
 
     def _failed(self, reason: str, channel: str = "") -> None:
         reason = self._shared.masker.mask(reason)

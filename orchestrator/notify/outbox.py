@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lifecycle.errors import LifecycleError
+from lifecycle.errors import StoreError
 from lifecycle.notify.channel import with_names
 from lifecycle.notify.message import SEVERAL, Notification, SendState, id_of
 from orchestrator.notify.errors import ChannelError
@@ -33,6 +33,8 @@ GIVEN_UP_AFTER = 3 * 86_400.0
 FOLD_ABOVE = 3
 """Messages that wait together and go one by one; more of them go as one."""
 HOUR = 3600.0
+STORE_RETRY = 30.0
+"""Seconds until records that could not be used are used again."""
 PATIENCE = 10.0
 """Seconds that a runner which ends waits for what can be sent."""
 _LISTED = 20
@@ -49,6 +51,8 @@ class Outbox:
     _woken: dict[str, asyncio.Event] = field(default_factory=dict)
     _failing: set[str] = field(default_factory=set)
     """Channels of which it was told that they fail."""
+    _unnoted: set[tuple[str, int]] = field(default_factory=set)
+    """What was sent while the store could not note it: not sent again."""
     _ending: bool = False
 
     def channels(self) -> dict[str, NotifyChannel]:
@@ -82,7 +86,10 @@ class Outbox:
         try:
             while True:
                 self._woken[name].clear()
-                until = await self._next(name)
+                try:
+                    until = await self._next(name)
+                except StoreError:  # told by who decides; what waits is still there
+                    until = self.shared.clock.now() + STORE_RETRY
                 if until is None:
                     if self._woken[name].is_set():
                         continue
@@ -91,8 +98,6 @@ class Outbox:
                     if self._ending:
                         return
                     await self._wait(name, until)
-        except LifecycleError as problem:  # the store: what waits is there for the next runner
-            self.shared.report("notify_failed", channel=name, reason=str(problem))
         finally:
             del self._tasks[name], self._woken[name]
 
@@ -158,14 +163,18 @@ class Outbox:
         shared, (send, found) = self.shared, waiting
         store = shared.store.notifications
         told = message(found, repository=str(self.sender.repo), address=address_of(shared))
+        key = (name, send.ord)
         shared.checkpoint("before notification is sent")
         try:
-            await self.sender.send(channel, told)
+            if key not in self._unnoted:
+                await self.sender.send(channel, told)
         except ChannelError as problem:
             await self._failed(name, waiting, shared.masker.mask(str(problem)))
             return
+        self._unnoted.add(key)
         shared.checkpoint("after notification is sent")
         await store.settle([send], SendState.SENT, at=shared.clock.now())
+        self._unnoted.discard(key)
         shared.checkpoint("after notification is noted")
         if send.tries:
             self._failing.discard(name)
