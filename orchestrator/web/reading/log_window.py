@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict
 
+from orchestrator.web.reading.log_bytes import CHUNK
 from orchestrator.wording.program_output import TROUBLE, ReadableOutput
 from runtime.agents.events import Event, Text, ToolCall, UnknownEvent
 from runtime.agents.parsing.lines import CAP
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 LIMIT = 200
 MOST = 1000
 """Lines of one window."""
+BLOCK = 1 << 16
+"""Bytes that are read at once: a window of 200 lines is mostly smaller."""
 LOOKED = 1 << 21
 """Bytes that are looked through for the lines of one window."""
 LOOKED_FOR_ERRORS = 1 << 23
@@ -189,8 +192,9 @@ def window(log: LogBytes, reader: LogReader, asked: Asked) -> LogWindowForm:
 def _below(log: LogBytes, reader: LogReader, asked: Asked, begin: int) -> LogWindowForm:
     """Return the lines from one on."""
     found, at, room = list[LogLineForm](), begin, _looks(asked)
+    block = CHUNK if asked.errors else BLOCK
     while at - begin < room and len(found) < asked.limit:
-        raw = log.after(at)
+        raw = log.after(at, block)
         if not raw:
             break
         found += _wanted(reader.lines(raw), asked)
@@ -206,8 +210,9 @@ def _above(log: LogBytes, reader: LogReader, asked: Asked, end: int) -> LogWindo
     """Return the lines before a byte."""
     end = min(end, log.size)
     found, at, room = list[LogLineForm](), end, _looks(asked)
+    block = CHUNK if asked.errors else BLOCK
     while end - at < room and len(found) < asked.limit:
-        raw = log.before(at)
+        raw = log.before(at, block)
         if not raw:
             break
         found = _wanted(reader.lines(raw), asked) + found
