@@ -18,6 +18,7 @@ from orchestrator.wording.program_output import COMMAND, TROUBLE, ReadableOutput
 from runtime.agents.catalogue import adapters
 from runtime.logs.files import clean
 from runtime.masking.masker import Masker
+from runtime.workspaces.worktrees_dir import worktrees_dir
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -96,7 +97,7 @@ def run(name: str, args: list[str]) -> int:
         else:
             if options.tail:
                 _to_tail(stream, options.tail)
-            told = _retelling(paths, options.agent, attempt) if in_words else None
+            told = _retelling(repo, paths, options.agent, attempt) if in_words else None
             shown = sys.stdout.isatty() or told is not None
             printer = _Printer(_masker_of(repo, shown=shown), told)
             printer.take(stream)
@@ -111,7 +112,7 @@ def _masker_of(repo: Path, *, shown: bool = True) -> Masker:
     return masker_of(os.environ, load_settings(repo, environ=os.environ).pass_env)
 
 
-def _retelling(paths: Paths, agent_id: str, attempt: int) -> ReadableOutput | None:
+def _retelling(repo: Path, paths: Paths, agent_id: str, attempt: int) -> ReadableOutput | None:
     """Return what puts the attempt's reports into words; None where its program makes none."""
     name = read_program(paths.database, agent_id, attempt).partition(":")[0]
     if not name:
@@ -119,7 +120,9 @@ def _retelling(paths: Paths, agent_id: str, attempt: int) -> ReadableOutput | No
     adapter = adapters().get(name)
     if adapter is None or not adapter.programs:
         return None
-    return ReadableOutput(adapter, now)
+    place = load_settings(repo, environ=os.environ).worktrees_dir
+    folder = worktrees_dir(repo, place, os.environ) / agent_id
+    return ReadableOutput(adapter, now, str(folder))
 
 
 class _Printer:
@@ -211,7 +214,9 @@ class _Follower:
         if not path.exists():
             raise UsageError(f"there is no log of attempt {attempt} of {self._agent_id}")
         tell(f"==> attempt {attempt}")
-        told = _retelling(self._paths, self._agent_id, attempt) if self._in_words else None
+        told = (
+            _retelling(self._repo, self._paths, self._agent_id, attempt) if self._in_words else None
+        )
         printer = _Printer(self._masker, told)
         with _opened(path) as stream:
             stream.seek(self._places.get(attempt, 0))
