@@ -77,6 +77,10 @@ class ServerServices:
         self.runner.engine.shared.observers.append(self.pages.news)
         await self.counters.begin()
         self.search.begin()
+        # What every page counts; it is read beside the loops.
+        reading = asyncio.get_running_loop().create_task(self.board.look(), name="the board")
+        self._writing.add(reading)
+        reading.add_done_callback(self._writing.discard)
         return self
 
     async def __aexit__(self, *_: object) -> None:

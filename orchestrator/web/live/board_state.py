@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.states import TERMINAL, Accepted, AgentState
 from lifecycle.record import EARLIER, Filter
+from lifecycle.state_words import DONE, GIVEN_UP, NEEDS_YOU, word_on
 from orchestrator.wording.doing import AgentActivity
 
 if TYPE_CHECKING:
@@ -123,6 +124,11 @@ class BoardState:
         self.accepted = len(await store.outlines((AgentState.ACCEPTED,)))
         self.newest = max([self.newest, *(each.updated_at for each in self.records.values())])
         self.version += 1
+
+    def needs(self) -> int:
+        """Return how many need a person."""
+        words = (word_on(each) for each in self.records.values())
+        return sum(each in (NEEDS_YOU, DONE, GIVEN_UP) for each in words) + len(self.damaged)
 
     def open_records(self) -> Sequence[AgentLifecycle]:
         """Return those that are not over."""

@@ -42,12 +42,24 @@ class Streams:
     beat: float = BEAT
 
     async def journal(self, agent_id: str, after: int) -> AsyncGenerator[bytes]:
-        """Yield the entries after a number, then each new one, until the lifecycle is over."""
+        """Yield the entries after a number, then each new one, until the lifecycle is over.
+
+        A new lifecycle under the same name is another stream: the number of an earlier one, which
+        is beyond what there is, begins at the first entry, and a change while it is open ends it.
+        """
+        birth = ""
+        newest = await self.store.journal(agent_id, limit=1, newest=True)
+        if not newest or after > newest[-1].seq:
+            after = 0
         with self.hub.listening(agent_id) as listener:
             yield ALIVE
             while not self.hub.closed:
                 listener.woken.clear()
                 record = await self.store.get(agent_id)
+                if record is not None and birth not in ("", record.birth):
+                    yield event("", {"state": "replaced"}, name="end")
+                    return
+                birth = record.birth if record is not None else birth
                 entries = await self.store.journal(agent_id, after=after, limit=PAGE)
                 for entry in entries:
                     yield event(str(entry.seq), entry_form(entry))

@@ -135,8 +135,7 @@ class BoardPieces:
 
     def title(self) -> str:
         """Return what the browser's tab says."""
-        counts = self._services.counters.by_state()
-        needs = counts["needs-you"] + counts["done"]
+        needs = self._services.board.needs()
         return f"{needs} need you" if needs > 1 else f"{needs or 'nothing'} needs you".capitalize()
 
     async def whole(self, request: Request, asked: BoardFilter) -> Html:

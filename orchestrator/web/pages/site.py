@@ -102,9 +102,8 @@ def frame(request: Request) -> dict[str, Any]:
         "keys": request.cookies.get("keys") != "0",
     }
     if services is not None:
-        counts = services.counters.by_state()
         told["repo"] = services.runner.repo.name
-        told["needs_count"] = counts["needs-you"] + counts["done"]
+        told["needs_count"] = services.board.needs()
         told["now"] = services.runner.now()
     return told
 
