@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,6 +145,39 @@ def search(server: Served, options: Options) -> Row:
     )
 
 
+def work(server: Served) -> None:
+    """Have an agent write 60 files of Python with 84 lines each."""
+    lines = "".join(f"def part_{n}(x):\n    return x * {n}  # part {n}\n" for n in range(42))
+    steps: list[object] = [
+        {"write": {"path": f"work/file_{number}.py", "text": lines}} for number in range(60)
+    ]
+    steps += [{"commit": "all of it"}, {"breakpoint": {"type": "task_complete", "summary": "done"}}]
+    played = server.repo.parent / "big.json"
+    played.write_text(json.dumps(steps))
+    command = f"{Path(sys.executable).with_name('loopwright-agent')} {played}"
+    server.post("/api/v1/lifecycles", {"text": "Much", "name": "big", "command": command})
+    end = time.monotonic() + PATIENCE
+    while json.loads(server.get("/api/v1/lifecycles/big"))["lifecycle"]["state"] != "done":
+        if time.monotonic() > end:
+            raise RuntimeError("the work was not done")
+        time.sleep(0.2)
+
+
+def diff_page(server: Served, options: Options) -> Row:
+    """Measure the review of that."""
+    text = server.get("/review/big")
+    times = [server.took("/review/big") for _ in range(5 if options.quick else 30)]
+    p95 = part(times, 0.95)
+    return limited(
+        what="review page of 5,040 changed lines in 60 files, p95",
+        ours=f"{p95 * 1000:.0f} ms (p50 {part(times, 0.5) * 1000:.0f}); {len(text) / KIB:.0f} KiB",
+        value=p95,
+        at_most=0.3,
+        reach="<= 300 ms",
+        samples=len(times),
+    )
+
+
 async def measure(options: Options) -> list[Row]:
     """Measure the board on a real server, and count the bytes of what comes with it."""
     with world() as made:
@@ -161,8 +195,19 @@ async def measure(options: Options) -> list[Row]:
                 await again(board),
                 await again(windows),
                 await again(search),
+                await _of_work(made.repository(10), options),
                 static_files(),
             ]
+
+
+async def _of_work(repo: Path, options: Options) -> Row:
+    with served(repo) as server:
+        work(server)
+
+        async def attempt() -> Row:
+            return diff_page(server, options)
+
+        return await best(attempt)
 
 
 if __name__ == "__main__":

@@ -220,3 +220,6 @@ if (address) {
   }, 2500);
   goLive();
 }
+
+/* A comment is begun by a link: its place is in the address, so the browser itself focuses nothing. */
+$("#ct")?.focus({ preventScroll: true });

@@ -17,6 +17,14 @@ PAGES = (
     "/hooks",
     "/hooks/1",
     "/settings",
+    "/review/T03",
+    "/review/T03?view=split",
+    "/review/T04",
+    "/review/T05",
+    "/review/T10",
+    "/plans",
+    "/plans/november",
+    "/t/T03/summaries/1",
 )
 """Of the night of the plan november."""
 OPEN = ("/login",)
@@ -35,5 +43,9 @@ HOSTILE = (
     "/costs",
     "/hooks",
     "/hooks/1",
+    "/review/T01",
+    "/review/T02",
+    "/plans",
+    "/t/T01/summaries/2",
 )
 """Of the repository in which everything is an attack."""

@@ -119,6 +119,9 @@ RETRYING = CLIENT.replace(
 WEAKER_TEST = TEST_CARRIERS.replace(
     "test_a_timeout_is_final", "test_a_timeout_is_tried_again"
 ).replace("        self.assertEqual(client.calls, 1)\n", "")
+COUNTING_TEST = TEST_CARRIERS.replace(
+    "test_a_timeout_is_final", "test_a_timeout_is_tried_again"
+).replace("self.assertEqual(client.calls, 1)", "self.assertEqual(client.calls, 4)")
 
 QUESTION = "When a row names an unknown carrier: should the whole import fail, or skip the row?"
 
@@ -195,19 +198,31 @@ SCRIPTS: dict[str, Any] = {
             ),
         }
     },
-    "T03": _claude(
-        "Calls are tried four times now.",
-        1_660_000,
-        *p.commits(
-            "Try again",
-            **{
-                "parcel__client.py": RETRYING,
-                "tests__test_carriers.py": WEAKER_TEST,
-                "docs__carriers.md": "# Carriers\n\nA call that fails is tried four times.\n",
-            },
-        ),
-        p.done("Retries with backoff. I had to adapt one test; see tests/test_carriers.py."),
-    ),
+    "T03": {
+        "attempts": {
+            "1": _claude(
+                "Calls are tried four times now.",
+                1_660_000,
+                *p.commits(
+                    "Try again",
+                    **{
+                        "parcel__client.py": RETRYING,
+                        "tests__test_carriers.py": WEAKER_TEST,
+                        "docs__carriers.md": "# Carriers\n\nA failed call is tried again.\n",
+                    },
+                ),
+                p.done(
+                    "Retries with backoff. I had to adapt one test; see tests/test_carriers.py."
+                ),
+            ),
+            "default": _claude(
+                "The calls are counted again.",
+                400_000,
+                *p.commits("Count calls", **{"tests__test_carriers.py": COUNTING_TEST}),
+                p.done("Both tests count the calls now."),
+            ),
+        }
+    },
     "T04": _claude(
         "Money is rounded at the edge only.",
         580_000,

@@ -24,17 +24,23 @@ from lifecycle.errors import StoreError
 from lifecycle.paths import Paths
 from lifecycle.state_words import word_of
 from lifecycle.store.plain_queries import read_rows
+from tests import waiting
 from tests.begun import begun
 from tests.orchestrator.web.browser import november, programs
-from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 BIN = Path(sys.executable).parent
 GIT = "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n"
 HOOK_SECRET = "a-secret-of-the-hooks-of-these-tests"  # noqa: S105  # opens nothing else
+PATIENCE = 3 * waiting.PATIENCE
+"""Seconds for what a whole runner does while a browser and others are at work, too."""
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
+
+
+def _until(asked: Callable[[], Any], what: str | Callable[[], object]) -> Any:
+    return waiting.wait_until(asked, what, PATIENCE)
 
 
 @dataclass
@@ -104,12 +110,12 @@ class Scene:
                 stderr=subprocess.STDOUT,
             )
         try:
-            found = wait_until(
+            found = _until(
                 lambda: _ADDRESS.search(said.read_text()),
                 lambda: f"the server tells its address: {said.read_text()}",
             )
             self.port = int(found[1])
-            wait_until(self._answers, "the server answers")
+            _until(self._answers, "the server answers")
         except BaseException:
             self.end()
             raise
@@ -170,7 +176,7 @@ class Scene:
 
     def comes_to(self, **wanted: str) -> None:
         """Wait until tasks are in these states."""
-        wait_until(
+        _until(
             lambda: wanted.items() <= self.states().items(),
             lambda: f"{wanted}, but it is {self.states()}",
         )
