@@ -44,7 +44,7 @@ def router(services: ServerServices) -> APIRouter:
             return see(f"/plans/{quote(plans[0]['name'], safe='')}")
         return page(request, "plans.html", title="Plans", here="plan", plans=plans, looks=OF_STATE)
 
-    @made.get("/plans/{name}")
+    @made.get("/plans/{name:path}")
     async def plan(request: Request, name: Name) -> Response:
         told = await found(services, name)
         return page(request, "plan.html", title=f"Plan {name}", here="plan", **_shown(told))
