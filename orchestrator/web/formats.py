@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from orchestrator.terminal.text import safe
 
 AGENT = "agent-"
@@ -39,6 +41,14 @@ def part(value: float, whole: float) -> float:
 def short(agent_id: str) -> str:
     """Return the id as people read it: that of the task, where the agent is named after it."""
     return agent_id.removeprefix(AGENT)
+
+
+def place(path: str, repo: Path) -> str:
+    """Return a path, or a text that begins with one, as a person types it."""
+    for folder, name in ((f"{repo}/", ""), (f"{Path.home()}/", "~/")):
+        if path.startswith(folder):
+            return name + path.removeprefix(folder)
+    return path
 
 
 def shown(text: str) -> str:

@@ -12,6 +12,7 @@ from starlette.responses import Response  # noqa: TC002  # as above
 from orchestrator.config.settings import DEFAULT
 from orchestrator.errors import ConfigError
 from orchestrator.web.edge.problems import invalid
+from orchestrator.web.formats import place
 from orchestrator.web.pages.site import actor, form, page, see
 from orchestrator.web.reading import configuration as reading
 from orchestrator.web.routes.configuration import approved, turned_down
@@ -48,6 +49,7 @@ def router(services: ServerServices) -> APIRouter:
             defaults=[each for each in rows if each["source"] == DEFAULT],
             findings=await services.doctor.findings() if doctor else None,
             value=_shown,
+            place=lambda text: place(text, runner.repo),
         )
 
     @made.post("/settings/approve")

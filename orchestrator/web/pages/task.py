@@ -24,7 +24,7 @@ from lifecycle.machine.states import (
 )
 from lifecycle.state_words import is_under_way, spelled, word_on
 from orchestrator.web.edge.problems import Problem
-from orchestrator.web.formats import short
+from orchestrator.web.formats import place, short
 from orchestrator.web.operator import found
 from orchestrator.web.pages.board import GUARD
 from orchestrator.web.pages.events import VIEWS
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from lifecycle.record import AgentLifecycle
+    from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.live.page_news import Maker
     from orchestrator.web.reading.log_window import LogWindowForm
     from orchestrator.web.reading.story import AttemptStoryForm
@@ -136,7 +137,7 @@ def router(services: ServerServices) -> APIRouter:
             words=_words(record),
             question=_question(record),
             sums=_sums(told["story"]["attempts"]),
-            facts=_facts(record),
+            facts=_facts(record, services.runner),
             depends=await _depends(services, record),
             log=await _newest_log(services, record, newest),
             log_url=_log_api(agent_id, newest),
@@ -330,7 +331,7 @@ def _sums(attempts: list[AttemptStoryForm]) -> Sums:
     )
 
 
-def _facts(record: AgentLifecycle) -> list[tuple[str, str]]:
+def _facts(record: AgentLifecycle, runner: RunnerPort) -> list[tuple[str, str]]:
     facts = record.facts
     agent: dict[str, Any] = facts.get("agent") or {}
     chain = agent.get("agents") or [agent.get("adapter") or " ".join(agent.get("command") or ())]
@@ -341,7 +342,7 @@ def _facts(record: AgentLifecycle) -> list[tuple[str, str]]:
         ("Base", f"{base} {str(facts.get('base_commit') or '')[:10]}".strip()),
         ("Programs", ", then ".join(map(str, chain))),
         ("Kept apart", str(getattr(record.work, "containment", ""))),
-        ("Workspace", str(facts.get("workspace") or "")),
+        ("Workspace", place(str(facts.get("workspace") or ""), runner.repo)),
         ("Tags", ", ".join(record.tags)),
     ]
     return [(name, text) for name, text in pairs if text]
