@@ -19,7 +19,7 @@ from lifecycle.launch import sandbox
 from lifecycle.machine.states import Accepted, Completed, Rejected
 from lifecycle.paths import Paths
 from lifecycle.result import LoopResultType
-from lifecycle.state_words import ACCEPTED, GIVEN_UP, NEEDS_YOU, word_on
+from lifecycle.state_words import ACCEPTED, GIVEN_UP, NEEDS_YOU, needs_of, word_on
 from orchestrator import wiring
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import SettingsReader
@@ -41,7 +41,14 @@ from orchestrator.terminal.text import (
     terminal_width,
 )
 from orchestrator.wording.live_view import choose
-from orchestrator.wording.states import ACCEPT, COLOURS, ended_with, next_step, waiting_for
+from orchestrator.wording.states import (
+    ACCEPT,
+    COLOURS,
+    decide_next,
+    ended_with,
+    next_step,
+    waiting_for,
+)
 from runtime.capacity import raise_files
 from runtime.errors import SpawnError
 from runtime.git.git import inspect_repository
@@ -155,8 +162,18 @@ def tell_ending(ending: RunResult, context: CommandContext, *, hints: bool = Tru
     repo = _repo_option(context)
     if ending.damaged:
         say(f"Next: loopwright doctor{repo}   (says how to fix a damaged record)")
+    records = sorted((*ending.records.values(), *ending.held), key=lambda each: each.cursor)
+    undecided = [
+        each
+        for each in records
+        if each.work and needs_of(type(each.work).__name__, vars(each.work))
+    ]
+    if len(undecided) > 1:
+        words = [word_on(each, runs=False) for each in undecided]
+        say("\n".join(decide_next(words, repo)))
+        records = [each for each in records if each not in undecided]
     waiting: dict[tuple[str, str], list[str]] = {}
-    for record in sorted((*ending.records.values(), *ending.held), key=lambda each: each.cursor):
+    for record in records:
         result = ending.results.get(record.agent_id)
         waiting.setdefault(_next(record, result), []).append(record.agent_id)
     for (command, more), (first, *others) in waiting.items():

@@ -209,7 +209,7 @@ def evidence_form(found: Evidence) -> EvidenceForm:
         "why": found.why,
         "asked": asked(work) if work is not None else "",
         "since": since(vars(work) if work is not None else {}, record.updated_at),
-        "attempt": work.tally.attempt if work is not None else 0,
+        "attempt": work.tally.attempts if work is not None else 0,
         "words": _words(found),
         "branch": str(record.facts.get("branch") or ""),
         "into": str(record.facts.get("base_branch") or ""),

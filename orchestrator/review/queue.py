@@ -56,6 +56,7 @@ class WaitingForm(TypedDict):
     """the question, or what it waits for, in words"""
     since: float
     attempt: int
+    """the last that began"""
     summary: str
     """the agent's last words about its work"""
     head: str
@@ -110,6 +111,12 @@ async def waiting(store: SqliteStore, *, has_ci: bool = False) -> tuple[Waiting,
             on = needs(planned, record.work)
             found.append(Waiting(record, wanted, on, held.get(record.task_id, ())))
     return in_order(found)
+
+
+async def moved_by_a_runner(store: SqliteStore) -> tuple[str, ...]:
+    """Return the tasks that wait for no person: a runner moves them on."""
+    records = [each async for each in store.every(Filter(states=OPEN, current=True))]
+    return tuple(each.task_id for each in records if _goes_on(each.work))
 
 
 def _needs(
@@ -217,7 +224,7 @@ def waiting_form(each: Waiting, present: float, *, runs: bool = True) -> Waiting
         "state": spelled(word_on(record, runs=runs)),
         "asked": said,
         "since": since(fields, record.updated_at),
-        "attempt": work.tally.attempt if work is not None else 0,
+        "attempt": work.tally.attempts if work is not None else 0,
         "summary": record.submission_summary or "",
         "head": each.head,
         "flagged": list(each.flagged),

@@ -95,6 +95,18 @@ def next_step(kind: str, work: Fields | None, *, asks_people: bool = False) -> t
     return STATES[kind].next_step(work or {}) if kind else NOTHING
 
 
+def decide_next(words: Iterable[str], repo: str = "") -> tuple[str, str]:
+    """Return what waits for decisions, by the words of their states, and where to make these."""
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    listed = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return (
+        f"{listed}: wait for your decision.",
+        f"Next: loopwright review{repo}   (in the browser: loopwright serve{repo}, and its link)",
+    )
+
+
 def type_next(lifecycles: Iterable[tuple[str, str, Fields]]) -> str:
     """Return in a line what people who watch can type next about these (agent, state, fields)."""
     asks, done, moving = list[tuple[str, str]](), list[str](), ""

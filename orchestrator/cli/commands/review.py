@@ -26,7 +26,7 @@ from orchestrator.review.evidence import evidence, evidence_form
 from orchestrator.review.marks import Comment, guidance
 from orchestrator.review.merge_result import merge_form
 from orchestrator.review.own_work import ReviewError
-from orchestrator.review.queue import waiting, waiting_form, ways_of
+from orchestrator.review.queue import moved_by_a_runner, waiting, waiting_form, ways_of
 from orchestrator.review.work_diff import DiffWish, WorkReader
 from orchestrator.terminal import exits, pager
 from orchestrator.terminal.keys import ask_key, ask_line
@@ -94,6 +94,11 @@ async def _listed(repo: Path, agents: list[str]) -> tuple[Waiting, ...]:
         return tuple(each for each in found if not named or each.record.agent_id in named)
 
 
+async def _moved_by_a_runner(repo: Path) -> tuple[str, ...]:
+    async with store_of(repo) as store:
+        return await moved_by_a_runner(store)
+
+
 @dataclass(frozen=True, slots=True)
 class _Screen:
     """What is shown of one lifecycle."""
@@ -135,6 +140,7 @@ class _Walk:
         total = len(asyncio.run(_listed(self.repo, self.agents)))
         if not total:
             say("Nothing waits for you.")
+            self._say_what_stands_still()
             return exits.COMPLETE
         while True:
             left = asyncio.run(_listed(self.repo, self.agents))
@@ -149,9 +155,18 @@ class _Walk:
         left = asyncio.run(_listed(self.repo, self.agents))
         if not left:
             say("Nothing waits for you any more.")
+            self._say_what_stands_still()
             return exits.COMPLETE
         say(one_line(f"Still waiting: {', '.join(each.record.task_id for each in left)}"))
         return exits.BLOCKED
+
+    def _say_what_stands_still(self) -> None:
+        """Name what goes on only once a runner is alive, such as what was sent back."""
+        if runner_of(self.repo) is None and (still := asyncio.run(_moved_by_a_runner(self.repo))):
+            these = "1 task stands" if len(still) == 1 else f"{len(still)} tasks stand"
+            listed = ", ".join(still)
+            say(one_line(f"No runner is alive. Until one is, {these} still: {listed}"))
+            say("Next: loopwright up   (continues all of them)")
 
     def _decide(self, each: Waiting, place: str) -> str:
         """Return the key that ended it; with an empty one it is shown again."""

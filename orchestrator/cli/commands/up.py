@@ -43,6 +43,10 @@ so; `loopwright resume AGENT` starts it again while this runs. Meanwhile the API
 On a terminal it waits for people. Where neither standard input nor standard error is one it ends
 when all that is left waits for people (--stay waits there, too).
 
+Work that is done needs no runner: when all else is over it ends, also with --stay, and the API
+ends with it. Then `loopwright review` shows all that waits for your decision, and `loopwright
+serve` does so in the browser, until you end it.
+
 Exit code, the worst of all loops in this order: 130/143 ended by a signal, 1 internal error, 6
 failed for good, 5 out of retries, 3 blocked, waiting for a person, held by one or with a damaged
 record, 4 still waits for a pull request, 0 all complete. 2 for a plan that cannot be run, 75 when

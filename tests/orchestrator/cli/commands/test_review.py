@@ -72,7 +72,9 @@ def test_keys_accept_answer_and_send_back(waiting: World) -> None:
     with Terminal(waiting.repo, "review", "W1") as person:
         person.press("s")
         person.press("Say more\n", ") ")
-        person.ends(0)
+        said = person.ends(0)
+    assert "No runner is alive. Until one is, 2 tasks stand still: " in said
+    assert "Next: loopwright up   (continues all of them)" in said
     assert waiting.row("agent-W1")["work_kind"] == "BackingOff"
 
 
@@ -130,6 +132,7 @@ def test_the_queue_is_printed_for_programs_and_agents_may_not_decide(
     assert {each["task_id"]: each["needs"] for each in listed} == {
         "Q1": "answer", "F1": "review", "W1": "review",
     }  # fmt: skip
+    assert {each["attempt"] for each in listed} == {1}, "the last that was made, as in `ps`"
     only = waiting.json("review", "W1")["items"]
     assert [each["task_id"] for each in only] == ["W1"]
     monkeypatch.setattr("orchestrator.control.people_only.inside_of", lambda _: "agent-W1")

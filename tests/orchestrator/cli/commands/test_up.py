@@ -46,6 +46,22 @@ def test_dependencies_come_first_and_a_failure_blocks_only_its_dependents(world:
     assert results["ONBAD"]["spawn_count"] == 0
 
 
+def test_the_last_words_count_what_waits_and_name_where_it_is_decided(world: World) -> None:
+    plan = world.plan_of({"A": [DONE], "B": [DONE], "C": ASKS, "D": [{"exit": 1}]},
+                         {"D": {"max_retries": 0}})  # fmt: skip
+    said = world.call("up", plan, "--no-server", code=5).stdout
+    assert said.splitlines()[-2:] == [
+        "2 done, 1 needs you, 1 given up: wait for your decision.",
+        "Next: loopwright review   (in the browser: loopwright serve, and its link)",
+    ]
+
+
+def test_up_ends_when_all_waits_for_decisions_also_where_it_waits_for_people(world: World) -> None:
+    plan = world.plan_of({"A": [DONE], "B": [DONE]})
+    said = world.call("up", plan, "--stay", "--port", "0").stdout
+    assert "2 done: wait for your decision." in said
+
+
 def test_a_plan_that_cannot_be_run_is_refused_before_anything_starts(world: World) -> None:
     tasks = {"A": {"dependencies": ["B"]}, "B": {"dependencies": ["A"]}}
     done = world.call("up", world.plan_of({"A": [DONE], "B": [DONE]}, tasks), code=2)
