@@ -43,6 +43,11 @@ _SPENDING = (
     *("tokens", "input_tokens", "output_tokens", "cached_tokens", "cost_usd"),
     "seconds",
 )
+_SUMS = (
+    "count(s.attempt), coalesce(sum(s.tokens), 0), coalesce(sum(s.tokens > 0), 0), "
+    "total(s.cost_usd), count(s.cost_usd), total(s.seconds)"
+)
+"""As `UsageLine` of costs has them, in its order."""
 _FORMS: dict[str, type] = {"tags": list, "work": dict, "facts": dict}
 
 
@@ -143,13 +148,61 @@ def read_states(path: Path, since: float, until: float) -> list[tuple[str, str, 
     return [(row[0], row[1], row[2], row[3]) for row in _fetch(path, query, (since, until))]
 
 
-def read_ends(path: Path) -> list[tuple[str, float, float]]:
-    """Return coarse state, creation and end of the lifecycles that are over."""
-    query = (
-        "SELECT coarse, created_at, updated_at FROM lifecycles "
-        "WHERE coarse IN ('accepted', 'rejected') ORDER BY updated_at, cursor"
+def read_used(path: Path, since: float, until: float) -> tuple[Any, ...]:
+    """Return the sums (`_SUMS`) of the attempts that ended in a time."""
+    query = f"SELECT {_SUMS} FROM spending AS s WHERE at >= ? AND at < ?"  # noqa: S608  # our own text
+    return _fetch(path, query, (since, until))[0]
+
+
+def read_used_by_plans(path: Path) -> list[tuple[Any, ...]]:
+    """Return plan and sums of all attempts; '' is the plan of those that have none."""
+    query = f"SELECT plan, {_SUMS} FROM spending AS s GROUP BY plan"  # noqa: S608  # our own text
+    return _fetch(path, query, ())
+
+
+def read_plan_marks(path: Path) -> list[tuple[str | None, dict[str, Any]]]:
+    """Return names and budgets of the plans of all lifecycles, the latest moved last.
+
+    A plan stands there once for each budget that it had. No name: lifecycles without a plan.
+    """
+    # Most text holds no plan, which is seen sooner than JSON is read.
+    has = (
+        "CASE WHEN instr(facts, '\"plan\"') AND json_valid(facts) THEN json_extract(facts, {}) END"
     )
-    return [(str(row[0]), float(row[1]), float(row[2])) for row in _fetch(path, query, ())]
+    name, budget = has.format("'$.plan.name'"), has.format("'$.plan.budget'")
+    query = (
+        f"SELECT {name}, {budget} FROM lifecycles "  # noqa: S608  # our own text
+        "GROUP BY 1, 2 ORDER BY max(updated_at), max(cursor)"
+    )
+    return [(row[0], _decoded("facts", row[1])[0] or {}) for row in _fetch(path, query, ())]
+
+
+def read_task_budgets(path: Path, *, every: bool) -> list[tuple[Any, ...]]:
+    """Return agent, budget of its task, and sums, of all lifecycles that are not accepted.
+
+    Without `every` only of those whose task has a budget; none of earlier lifecycles.
+    """
+    query = f"""
+        WITH known AS (
+            SELECT agent_id, birth, CASE WHEN instr(facts, '"budget"') AND json_valid(facts)
+                THEN json_extract(facts, '$.task.budget') END AS budget
+            FROM lifecycles WHERE +coarse <> 'accepted' AND instr(agent_id, '@') = 0
+        )
+        SELECT k.agent_id, k.budget, {_SUMS} FROM known AS k
+        LEFT JOIN spending AS s ON s.agent_id = k.agent_id AND s.birth = k.birth
+        WHERE ? OR k.budget IS NOT NULL GROUP BY k.agent_id ORDER BY k.agent_id
+        """  # noqa: S608  # our own text
+    rows = _fetch(path, query, (every,))
+    return [(row[0], _decoded("facts", row[1])[0] or {}, *row[2:]) for row in rows]
+
+
+def read_ends(path: Path, since: float = 0.0) -> list[tuple[str, float, float]]:
+    """Return coarse state, creation and end of the lifecycles that are over since an instant."""
+    query = (
+        "SELECT coarse, created_at, updated_at FROM lifecycles WHERE updated_at >= ? "
+        "AND +coarse IN ('accepted', 'rejected') ORDER BY updated_at, cursor"
+    )
+    return [(str(row[0]), float(row[1]), float(row[2])) for row in _fetch(path, query, (since,))]
 
 
 def read_ended_attempts(path: Path, since: float) -> list[dict[str, Any]]:

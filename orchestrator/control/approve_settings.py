@@ -12,6 +12,7 @@ from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
 from lifecycle.errors import PlanError
 from lifecycle.paths import Paths
+from lifecycle.store.plain_queries import read_documents
 from orchestrator.approval.agent_commits import APPROVE, named
 from orchestrator.approval.approvals import Approvals
 from orchestrator.approval.records import PROPOSED
@@ -54,14 +55,25 @@ def waiting(repo: Path, environ: Mapping[str, str]) -> str:
         _, approvals = read(repo, environ)
     except ConfigError:
         return ""  # the command that runs something reports it
-    return told(approvals)
+    return told(approvals, refused_in(repo))
 
 
-def told(approvals: Approvals) -> str:
+def told(approvals: Approvals, refused: Collection[str] = ()) -> str:
     """Say in one line what of a reading waits; nothing when nothing does."""
-    if not approvals.held:
+    held = undecided(approvals, refused)
+    if not held:
         return ""
-    return f"Not in force yet, because an agent changed it: {named(approvals.held)}; {APPROVE}"
+    return f"Not in force yet, because an agent changed it: {named(held)}; {APPROVE}"
+
+
+def undecided(approvals: Approvals, refused: Collection[str]) -> dict[str, HeldValue]:
+    """Return what is held and was not refused by a person (`refused` are ids)."""
+    return {cell: each for cell, each in approvals.held.items() if id_of(each) not in refused}
+
+
+def refused_in(repo: Path) -> Refusals:
+    """Return which changes a person refused, read beside a live runner."""
+    return read_documents(Paths.of(repo).database, REFUSED)
 
 
 async def note(repo: Path, environ: Mapping[str, str], by: str) -> None:
@@ -87,6 +99,16 @@ async def approve(repo: Path, approvals: Approvals, by: str) -> None:
     async with store_of(repo) as store:
         audit = Audit(store.trail, now=now, masker=masker)
         await take_over(store, audit, approvals, approvals.held, by=by, at=now(), masker=masker)
+
+
+async def leave_out(
+    repo: Path, approvals: Approvals, cells: Collection[str], by: str, why: str
+) -> None:
+    """Leave changes that wait out of force for good."""
+    now = SystemClock().now
+    async with store_of(repo) as store:
+        audit = Audit(store.trail, now=now, masker=masker_of(os.environ))
+        await refuse(store, audit, approvals, cells, by=by, at=now(), why=why)
 
 
 async def take_over(  # noqa: PLR0913  # the last by name

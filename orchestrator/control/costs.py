@@ -12,15 +12,21 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.budget import HOUR, UNITS, Budget
-from lifecycle.record import EARLIER, LOOSE
+from lifecycle.record import LOOSE
+from lifecycle.store.plain_queries import (
+    read_plan_marks,
+    read_task_budgets,
+    read_used,
+    read_used_by_plans,
+)
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import tzinfo
+    from pathlib import Path
 
 Rows = list[dict[str, Any]]
-Facts = list[tuple[str, str, str, dict[str, Any]]]
 
 UNKNOWN = "unknown"
 NIGHT = "night"
@@ -190,35 +196,35 @@ def total(rows: Rows) -> UsageLine:
 
 
 def budgets(
-    rows: Rows, facts: Facts, limits: Mapping[str, Any], now: float, zone: tzinfo | None = None
+    database: Path, limits: Mapping[str, Any], now: float, zone: tzinfo | None = None
 ) -> list[BudgetPart]:
     """Return every limit that holds now: of this day, of each plan, of each lifecycle at hand.
 
-    `limits` are those of the settings, by their names there.
+    `limits` are those of the settings, by their names there. Only what has one is added up.
     """
-    today = _day(now, zone)
-    start = _start(today, zone)
-    end = _start(today + timedelta(days=1), zone)
-    of_day = total([row for row in rows if start <= row["at"] < end])
-    parts = list(_parts("day", str(today), _budget(None, limits, "day_"), of_day))
-    plans = {line.name: line for line in grouped(rows, "plan", zone)}
-    marks: dict[str, dict[str, Any]] = {name: {} for name in plans if name != UNKNOWN}
-    for _, _, _, known in facts:
-        mark = known.get("plan") or {}
-        marks[mark.get("name", LOOSE)] = mark
-    for name, mark in sorted(marks.items()):
-        budget = _budget(mark.get("budget"), limits, "plan_")
-        parts += _parts("plan", name, budget, plans.get(name) or UsageLine(name))
-    lives: dict[tuple[str, str], UsageLine] = {}
-    for row in rows:
-        key = row["agent_id"], row["birth"]
-        lives.setdefault(key, UsageLine(row["agent_id"])).add(row)
-    for agent_id, birth, state, known in sorted(facts, key=lambda each: each[0]):
-        if state != _OVER and EARLIER not in agent_id:
-            budget = _budget(known.get("task", {}).get("budget"), limits, "")
-            line = lives.get((agent_id, birth)) or UsageLine(agent_id)
-            parts += _parts("lifecycle", agent_id, budget, line)
+    today, there = _day(now, zone), database.exists()
+    parts: list[BudgetPart] = []
+    if _limited(limits, "day_"):
+        start, end = _start(today, zone), _start(today + timedelta(days=1), zone)
+        line = UsageLine("day", *(read_used(database, start, end) if there else ()))
+        parts += _parts("day", str(today), _budget(None, limits, "day_"), line)
+    if not there:
+        return parts
+    marks = {name or LOOSE: own for name, own in read_plan_marks(database)}
+    if _limited(limits, "plan_") or any(marks.values()):
+        used = (UsageLine(name or LOOSE, *sums) for name, *sums in read_used_by_plans(database))
+        plans = {line.name: line for line in used}
+        for name in sorted({*plans, *marks}):
+            budget = _budget(marks.get(name), limits, "plan_")
+            parts += _parts("plan", name, budget, plans.get(name) or UsageLine(name))
+    for agent_id, own, *sums in read_task_budgets(database, every=_limited(limits, "")):
+        line = UsageLine(agent_id, *sums)
+        parts += _parts("lifecycle", agent_id, _budget(own, limits, ""), line)
     return parts
+
+
+def _limited(limits: Mapping[str, Any], prefix: str) -> bool:
+    return any(limits.get(f"{prefix}budget_{unit}") is not None for unit in UNITS)
 
 
 def _budget(own: dict[str, Any] | None, limits: Mapping[str, Any], prefix: str) -> Budget:

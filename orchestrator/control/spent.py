@@ -149,7 +149,7 @@ def form_of(  # noqa: PLR0913, PLR0917  # as above, and what was read
 ) -> CostsForm:
     """Return what attempts used since then, of what was read of them."""
     badly = {line.name: line for line in costs.grouped(view.badly, by)}
-    ends = costs.ends_since(read_ends(database) if database.exists() else (), since)
+    ends = costs.ends_since(read_ends(database, since) if database.exists() else (), since)
     newest: list[Any] = [
         {name: row[name] for name in SpentForm.__annotations__}
         for row in view.rows[: -attempts - 1 : -1]

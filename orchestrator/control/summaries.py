@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from runtime.masking.masker import Masker
 
 
+HELD = "its summary is to be read first"
+"""Why an attempt is held, where nobody says another reason."""
 EDIT = "summary edit"
 """What the audit calls a person's change of a summary."""
 _HEADING = re.compile(r"^(#{1,2}) +(.+)$", re.MULTILINE)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine.budget import HAIR, HOUR, dollars, hours
 from lifecycle.store.lock import holder
-from lifecycle.store.plain_queries import read_ends, read_facts, read_spending
+from lifecycle.store.plain_queries import read_ends, read_spending
 from orchestrator.config.settings import load_settings
 from orchestrator.control import costs
 from orchestrator.terminal.options import STATE_FOLDER, CommandLineParser, find_repo
@@ -59,11 +59,11 @@ def run(name: str, args: list[str]) -> int:
     limits = load_settings(repo, environ=os.environ).model_dump()
     database = repo / STATE_FOLDER / "state.db"
     there = database.exists()
-    everything, facts = (read_spending(database), read_facts(database)) if there else ([], [])
-    ended = costs.ends_since(read_ends(database) if there else (), since)
+    everything = read_spending(database) if there else []
+    ended = costs.ends_since(read_ends(database, since) if there else (), since)
     rows: Rows = [row for row in everything if row["at"] >= since]
     lines = costs.grouped(rows, options.by)
-    parts = costs.budgets(everything, facts, limits, present)
+    parts = costs.budgets(database, limits, present)
     if options.json:
         value = {
             "since": since,

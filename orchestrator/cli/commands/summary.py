@@ -16,10 +16,11 @@ from lifecycle.machine import events as on
 from lifecycle.machine.states import About, AwaitingHuman, Suspended
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import load_settings
+from orchestrator.control.commands import OperatorCommand, steer
 from orchestrator.control.open_store import known, store_of
 from orchestrator.control.people_only import require_person
 from orchestrator.control.requests import send
-from orchestrator.control.summaries import Summaries
+from orchestrator.control.summaries import HELD, Summaries
 from orchestrator.terminal.options import (
     CommandLineParser,
     UsageError,
@@ -28,7 +29,7 @@ from orchestrator.terminal.options import (
     split_positional,
     user,
 )
-from orchestrator.terminal.text import now, safe, say, tell, to_json
+from orchestrator.terminal.text import now, one_line, safe, say, tell, to_json
 from runtime.temp_folders import scratch
 
 if TYPE_CHECKING:
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
     from lifecycle.store.sqlite.store import SqliteStore
 
-WORDS = ("edit", "approve")
+WORDS = ("edit", "approve", "hold")
 
 
 def parser(name: str) -> CommandLineParser:
-    """Return the options of showing; `edit` and `approve` have their own."""
+    """Return the options of showing; `edit`, `approve` and `hold` have their own."""
     made = CommandLineParser(
         name,
         "Show the summary of an attempt; by default what the next one will be told.",
@@ -54,7 +55,8 @@ def parser(name: str) -> CommandLineParser:
         ),
         more=(
             "loopwright summary edit AGENT [--file FILE]   replace the text for the next attempt\n"
-            "loopwright summary approve AGENT              release an attempt held for review"
+            "loopwright summary approve AGENT              release an attempt held for review\n"
+            "loopwright summary hold AGENT                 hold the next attempt until resumed"
         ),
     ).with_agent()
     made.add_argument("attempt", nargs="?", type=positive, metavar="ATTEMPT", help="its number")
@@ -63,12 +65,14 @@ def parser(name: str) -> CommandLineParser:
 
 
 def run(name: str, args: list[str]) -> int:
-    """Show, edit or approve."""
+    """Show, edit, approve or hold."""
     word, rest = split_positional(args, WORDS)
     if word == "edit":
         return _edit(rest)
     if word == "approve":
         return _approve(rest)
+    if word == "hold":
+        return _hold(rest)
     options = parser(name).parse_args(args)
     asyncio.run(_show(find_repo(options.repo), options))
     return 0
@@ -149,6 +153,29 @@ def _approve(args: list[str]) -> int:
     asyncio.run(_release(repo, options.agent))
     tell(f"{options.agent}: the summary is approved; it starts as soon as a slot is free.")
     return 0
+
+
+def _hold(args: list[str]) -> int:
+    made = CommandLineParser(
+        "summary hold",
+        "Hold the next attempt until its summary is read; `loopwright resume` lets it start.",
+        example="loopwright summary hold agent-T001",
+    ).with_agent()
+    made.with_by().with_reason()
+    options = made.with_repo().parse_args(args)
+    repo = find_repo(options.repo)
+    require_person(repo, f"summary hold {options.agent}", options.agent)
+    command = OperatorCommand(
+        verb="pause",
+        agent_id=options.agent,
+        by=options.by or user(),
+        why=options.why.strip() or HELD,
+    )
+    outcome = asyncio.run(steer(repo, command))
+    say(one_line(f"{outcome.agent_id}: {outcome.text}"))
+    if outcome.hint:
+        tell(one_line(outcome.hint))
+    return outcome.exit_code
 
 
 async def _release(repo: Path, agent_id: str) -> None:

@@ -13,14 +13,14 @@ from starlette.responses import Response  # noqa: TC002  # as above
 
 from lifecycle.context.snapshot import MAX_SUMMARY_BYTES
 from orchestrator.control.commands import OperatorCommand
-from orchestrator.control.summaries import SummaryError
+from orchestrator.control.summaries import HELD, SummaryError
 from orchestrator.web.edge.problems import Problem
 from orchestrator.web.formats import short
 from orchestrator.web.operator import found, steer
 from orchestrator.web.pages.site import actor, agent_of, form, page, see, task_url
 from orchestrator.web.pages.summary_text import diff_lines, parts
 from orchestrator.web.reading import summaries as reading
-from orchestrator.web.routes.summaries import HELD, replaced, seen, telling
+from orchestrator.web.routes.summaries import replaced, seen, telling
 
 if TYPE_CHECKING:
     from orchestrator.control.summaries import ShownSummary, Summaries

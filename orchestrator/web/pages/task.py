@@ -5,6 +5,7 @@ Must not read anything but what the API gives as well.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlencode
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from orchestrator.web.services import ServerServices
 
 _LARGEST = 2**53 - 1
+_VERBS = "accept|answer|guide|logs|pause|reject|resume|stop|summary|unblock"
+_COMMAND = re.compile(rf"`loopwright (?:{_VERBS}) ")
+_OR_COMMAND = re.compile(rf",? or [^;`]*`loopwright (?:{_VERBS}) [^`]*`[^;,.]*")
 FEW_LINES = 60
 """Lines of the newest log on the page of a task."""
 FEW_EVENTS = 40
@@ -237,7 +241,7 @@ async def _told(services: ServerServices, record: AgentLifecycle, doing: str) ->
     return {
         "record": whole["lifecycle"],
         "name": _title(record),
-        "why": whole["why"],
+        "why": without_commands(whole["why"]),
         "earlier": whole["earlier"],
         "look": look_of(record),
         "doing": doing,
@@ -249,6 +253,13 @@ async def _told(services: ServerServices, record: AgentLifecycle, doing: str) ->
         "needs": needs_of(record),
         "under_way": record.work is not None and is_under_way(type(record.work).__name__),
     }
+
+
+def without_commands(why: str) -> str:
+    """Leave out what of a sentence names commands for which the page has buttons."""
+    left = _OR_COMMAND.sub("", why.removesuffix("."))
+    parts = [part for part in left.split("; ") if not _COMMAND.search(part)]
+    return f"{'; '.join(parts)}." if parts else why
 
 
 def look_of(record: AgentLifecycle) -> Ended:

@@ -17,6 +17,8 @@ from orchestrator.control.webhooks import body_text
 from orchestrator.web.models import DeliveriesForm, DeliveryForm
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ci.webhook_delivery import Delivery
     from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle
@@ -126,7 +128,7 @@ async def one(runner: RunnerPort, number: int) -> WholeDeliveryForm | None:
         "size": len(found.body),
         "body": body[:MOST_BODY],
         "cut": len(body) > MOST_BODY,
-        "why": _why(found, compared),
+        "why": _why(found, compared, runner.settings().providers),
         "compared": compared,
     }
     return cast("WholeDeliveryForm", told)
@@ -194,7 +196,7 @@ def _number(work: State | None) -> int | None:
     return work.number if isinstance(work, PrPending) else None
 
 
-def _why(delivery: Delivery, compared: list[CompareForm]) -> str:
+def _why(delivery: Delivery, compared: list[CompareForm], providers: Sequence[str]) -> str:
     """Say why a delivery is in its state."""
     if delivery.state is not DeliveryState.UNMATCHED:
         outcome = f" {_sentence(delivery.outcome)}" if delivery.outcome else ""
@@ -206,6 +208,11 @@ def _why(delivery: Delivery, compared: list[CompareForm]) -> str:
         *(_near(row, hint) for row in compared if _same_branch(row, hint)),
     ]
     waiting = sum(row["waits"] for row in compared)
+    if waiting and delivery.provider not in providers:
+        said.append(
+            f"{delivery.provider} is not in the setting `providers` ({', '.join(providers)}), so "
+            "nothing waits for what it says."
+        )
     if waiting and not any(row["waits"] and _same_branch(row, hint) for row in compared):
         what = "lifecycle waits" if waiting == 1 else "lifecycles wait"
         said.append(f"{waiting} {what} outside, for other commits.")

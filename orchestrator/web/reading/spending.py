@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.store.plain_queries import read_facts, read_spending
 from orchestrator.control import costs
 
 if TYPE_CHECKING:
@@ -31,5 +30,5 @@ async def budgets_now(runner: RunnerPort) -> BudgetsForm:
 def _parts(runner: RunnerPort, present: float) -> list[dict[str, Any]]:
     database = runner.engine.machine.paths.database
     limits = runner.settings().model_dump()
-    found = costs.budgets(read_spending(database), read_facts(database), limits, present)
+    found = costs.budgets(database, limits, present)
     return [part.to_json() for part in found]

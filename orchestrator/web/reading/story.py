@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from lifecycle.machine import events as on
+from lifecycle.machine.budget import HAIR
 from lifecycle.machine.rules.endings import TREATMENTS, FollowUp
 from lifecycle.machine.states import AwaitingHuman, PrPending, Suspended
 from orchestrator.terminal.text import one_line
@@ -121,8 +122,19 @@ class StoryForm(TypedDict):
 
 
 async def story(runner: RunnerPort, record: AgentLifecycle) -> StoryForm:
-    """Return it."""
-    return await story_of(runner.store, record)
+    """Return it, with what the attempt under way used so far."""
+    told = await story_of(runner.store, record)
+    newest = next(iter(told["attempts"]), None)
+    if newest is not None and newest["ended_at"] is None:
+        spent = runner.engine.shared.accounts.spent(agent_id=record.agent_id)
+        before = told["attempts"][1:]
+        tokens = spent.tokens - sum(each["tokens"] or 0 for each in before)
+        cost = spent.cost_usd - sum(each["cost_usd"] or 0.0 for each in before)
+        if newest["tokens"] is None and tokens > 0:
+            newest["tokens"] = tokens
+        if newest["cost_usd"] is None and cost > HAIR:
+            newest["cost_usd"] = round(cost, 6)
+    return told
 
 
 async def story_of(store: SqliteStore, record: AgentLifecycle) -> StoryForm:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from orchestrator.control.commands import OperatorCommand
-from orchestrator.control.summaries import SummaryError, SummaryMovedError
+from orchestrator.control.summaries import HELD, SummaryError, SummaryMovedError
 from orchestrator.web import models
 from orchestrator.web.actor import actor_of
 from orchestrator.web.edge.answers import (
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 PLACE = "/lifecycles/{agent_id}"
 ONE = f"{PLACE}/summaries/{{attempt}}"
-HELD = "its summary is to be read first"
 MOVED = "GET .../summaries/{n} has the text as it is now"
 _FACTS = {"content": {"application/json": {"schema": {"type": "object"}}}}
 IfMatch = Annotated[

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from lifecycle.machine.states import Accepted, Queued, Reason, Rejected
+from lifecycle.paths import Paths
 from lifecycle.plan import Allowance, PlanMark, Task
 from lifecycle.record import AgentLifecycle, Spending, Transaction
 from lifecycle.store.lock import RunnerLock
@@ -58,6 +59,20 @@ def write(repo: Path, *spendings: Spending, **facts: Any) -> None:
                 agent_id=each.agent_id, task="Work", facts=facts, birth=each.birth
             )
             await store.commit(Transaction(record=record, spending=each))
+
+    of_store(repo, commit)
+
+
+def settle(repo: Path, **works: Any) -> None:
+    """Put lifecycles into states."""
+
+    async def commit(store: SqliteStore) -> None:
+        for agent_id, work in works.items():
+            record = await store.get(agent_id)
+            assert record is not None
+            record.work = work
+            record.derive()
+            await store.commit(Transaction(record=record))
 
     of_store(repo, commit)
 
@@ -240,23 +255,36 @@ def test_attempts_are_added_up_by_the_local_day_they_ended_on() -> None:
     assert [(line.name, line.attempts) for line in lines] == [("2027-03-10", 1), ("2027-03-11", 2)]
 
 
-def test_budgets_of_plan_and_task_come_before_the_settings() -> None:
+def test_budgets_of_plan_and_task_come_before_the_settings(tmp_path: Path) -> None:
     task = Task(id="T1", budget=Allowance(hours=2.0)).model_dump(mode="json")
     marks = [
         PlanMark(name="night", budget=Allowance(tokens=each)).model_dump(mode="json")
         for each in (5, 40)
     ]
-    facts = [
-        ("a", "b1", "running", {"task": task, "plan": marks[0]}),
-        ("b", "b9", "accepted", {"task": task, "plan": marks[1]}),
+    used = {"tokens": 10, "cost_usd": 0.5, "seconds": 60.0}
+    ended = [
+        spending("a", 1, at=NOON, **used),
+        spending("a", 1, birth="b0", at=NOON - 400 * DAY, **used),
+        spending("a", 2, at=NOON, plan="other", **used),
     ]
-    chosen = {"plan_budget_tokens": 7, "budget_hours": 1.0}
-    rows = [row(NOON - 400 * DAY, birth="b0"), row(NOON), row(NOON, plan="other")]
+    write(tmp_path, *ended, task=task, plan=marks[0])
+    write(tmp_path, spending("b", birth="b9", at=NOON), task=task, plan=marks[1])
+    write(tmp_path, spending("c", at=NOON, plan=""))
+    settle(tmp_path, b=Accepted(commit="c" * 40))
+    chosen = {"plan_budget_tokens": 7, "day_budget_usd": 9.0, "budget_hours": 1.0}
 
-    parts = costs.budgets(rows, facts, chosen, NOON, UTC)
+    parts = costs.budgets(Paths.of(tmp_path).database, chosen, NOON, UTC)
 
-    assert [(part.scope, part.name, part.what, part.budget, part.used) for part in parts] == [
+    told = [(part.scope, part.name, part.what, part.budget, part.used) for part in parts]
+    assert told == [
+        ("day", "2027-03-10", "usd", 9.0, 1.0),
         ("plan", "night", "tokens", 40, 20),
         ("plan", "other", "tokens", 7, 10),
+        ("plan", "run", "tokens", 7, 0),
         ("lifecycle", "a", "hours", 2.0, 2 / 60),
+        ("lifecycle", "c", "hours", 1.0, 0.0),
     ], "the budget of a plan is the one it was last begun with; an accepted task has none"
+    only = costs.budgets(Paths.of(tmp_path).database, {}, NOON, UTC)
+    assert [(part.scope, part.name, part.budget) for part in only] == [
+        ("plan", "night", 40), ("lifecycle", "a", 2.0),
+    ], "what has no budget of its own is not named where the settings have none"  # fmt: skip

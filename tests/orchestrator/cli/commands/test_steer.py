@@ -249,3 +249,15 @@ def test_a_summary_calls_an_uncommitted_file_new_or_modified_as_it_is(world: Wor
     told = world.call("summary", "agent-T001").stdout
     assert "- new `wip.txt`" in told
     assert "- modified `README.md`" in told
+
+
+def test_a_next_attempt_is_held_until_its_summary_is_read(world: World) -> None:
+    world.call("run", "a", "--command", world.script("agent", [ASK]), code=None)
+    agent = world.json("ps")["lifecycles"][0]["agent_id"]
+
+    assert "paused" in world.call("summary", "hold", agent, "--by", "Ada").stdout
+
+    why = world.call("show", agent, "--why").stdout
+    assert "Ada" in why
+    assert "its summary is to be read first" in why
+    world.call("resume", agent)

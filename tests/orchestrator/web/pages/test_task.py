@@ -7,7 +7,10 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from orchestrator.web.edge.passes import VisitorRole
+from orchestrator.web.pages.task import without_commands
 from tests.orchestrator.loopkit import ASK, DONE
 from tests.orchestrator.web.pages.browsing import browser, text_of
 from tests.orchestrator.web.webkit import site
@@ -117,3 +120,18 @@ async def test_state_attempts_and_journal_change_while_one_looks(tmp_path: Path)
         assert f'data-event="{part}:{agent}"' in page
         assert part + f":{agent}" in seen
     assert f'name="csrf" value="{visit.guard}"' in seen[f"hero:{agent}"]
+
+
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [
+        ("Done since 9:00; `loopwright accept T1` merges it, `loopwright reject T1` drops it; look",
+         "Done since 9:00; look."),
+        ("It starts when that is done, or with `loopwright unblock T1`.",
+         "It starts when that is done."),
+        ("Stopped: nothing moves until `loopwright up`; working.",
+         "Stopped: nothing moves until `loopwright up`; working."),
+    ],
+)  # fmt: skip
+def test_a_reason_names_no_command_that_has_a_button(told: str, left: str) -> None:
+    assert without_commands(told) == left

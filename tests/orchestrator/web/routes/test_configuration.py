@@ -119,3 +119,22 @@ async def test_doctor_is_asked_in_a_process_of_its_own_and_not_for_each_request(
         names = {each["what"] for each in first["checks"]}
         assert {"git", "python"} <= names, first
         assert all(each["level"] in {"ok", "warn", "bad"} for each in first["checks"])
+
+
+async def test_the_command_refuses_and_then_names_it_as_waiting_no_more(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        await changed_by_agent(found)
+        call = found.world.call
+        before = (await asyncio.to_thread(call, "settings")).stdout
+        assert "Waits: wall_limit" in before
+        wrong = await asyncio.to_thread(call, "settings", "refuse", "nothing", code=2)
+        assert "no change of nothing waits" in wrong.stderr
+        done = await asyncio.to_thread(
+            call, "settings", "refuse", "wall_limit", "--by", "Ada", "--why", "too long"
+        )
+        assert "wall_limit: stays 60" in done.stdout
+        after = (await asyncio.to_thread(call, "settings")).stdout
+        assert "Refused by Ada: wall_limit" in after
+        assert "Waits" not in after
+        assert approve_settings.waiting(found.world.repo, os.environ) == ""
+        assert (await found.get("/settings"))["held"][0]["refused"]["why"] == "too long"

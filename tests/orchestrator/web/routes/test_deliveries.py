@@ -74,6 +74,7 @@ async def test_a_delivery_that_matched_nothing_says_why_and_what_it_was_compared
         assert "a waits on this branch for another commit: bbbbbbb." in told["why"]
         (row,) = told["compared"]
         assert (row["agent_id"], row["number"], row["waits"]) == ("a", 7, True)
+        assert "github is not in the setting `providers` (local)" in told["why"]
         other = AgentLifecycle(
             agent_id="b", task="x", work=AwaitingHuman(about=About.QUESTION, text="?", since=1.0)
         )
