@@ -18,6 +18,7 @@ from orchestrator.control.commands import (
     RUNS_ALL,
     lacks_words,
     left_behind,
+    not_together,
     settled_after,
     took_effect,
 )
@@ -62,6 +63,8 @@ async def steer(runner: RunnerPort, command: OperatorCommand) -> OperatorOutcome
         record = await settled_after(runner.store, command, event)
         changed = await took_effect(runner.store, command.agent_id, event)
         left = await left_behind(runner.store, command.agent_id) if changed else ""
+        accepts = command.verb == "accept"
+        apart = await not_together(runner.store, command.agent_id, event) if accepts else ""
         outcome = await outcome_of(
             CommandEffect(
                 repo=runner.repo,
@@ -72,6 +75,7 @@ async def steer(runner: RunnerPort, command: OperatorCommand) -> OperatorOutcome
                 who=RUNS_ALL[1],
                 runs=True,
                 left=left,
+                apart=apart,
                 now=command.now,
             )
         )

@@ -176,7 +176,7 @@ async def _refused(  # noqa: PLR0913, PLR0917  # what the page is made of
     return page(
         request,
         "refused.html",
-        title="That was refused",
+        title="Not merged" if verb == "accept" else "That was refused",
         here="board",
         status=problem.status,
         row=row,

@@ -115,6 +115,8 @@ async def test_a_conflict_names_files_and_places(tmp_path: Path) -> None:
         told = await found.get(f"/lifecycles/{agent}/merge")
         assert told["would"] == "conflict"
         assert told["conflicts"] == [{"path": "README.md", "places": [{"first": 2, "last": 6}]}]
+        refused = await found.post(f"/lifecycles/{agent}/accept", status=409)
+        assert "both changed README.md; it goes back to an agent" in refused["error"]["text"]
 
 
 async def test_marks_are_kept_for_each_person_and_end_where_a_file_changes(
