@@ -11,18 +11,21 @@ from starlette.responses import Response  # noqa: TC002  # as above
 
 from orchestrator.web.formats import dollars, many
 from orchestrator.web.pages.looks import OF_STATE, look_of
-from orchestrator.web.pages.plan_graph import BOX, drawn
+from orchestrator.web.pages.plan_graph import BOX, Box, drawn
 from orchestrator.web.pages.site import page, see
 from orchestrator.web.reading import plans as reading
 from orchestrator.web.routes.plans import Name, found
 
 if TYPE_CHECKING:
+    from orchestrator.web.pages.looks import Look
     from orchestrator.web.reading.board import BoardRowForm
     from orchestrator.web.reading.plans import PlanForm
     from orchestrator.web.services import ServerServices
 
 WIDEST = 30
 """Characters of a title in a box."""
+SMALL = 36
+"""Characters of the line below it."""
 FRAMES = {"you": "you", "bad": "bad", "run": "run"}
 """Colours that a box has, too."""
 PHRASES = {
@@ -63,7 +66,7 @@ def _shown(told: PlanForm) -> dict[str, Any]:
     chain = told["critical_path"]
     return {
         "plan": told,
-        "boxes": [(box, rows[box.task], look_of(rows[box.task])) for box in graph.boxes],
+        "boxes": [_boxed(box, rows[box.task]) for box in graph.boxes],
         "lines": [(line, kinds[line.needs, line.task]) for line in graph.lines],
         "width": graph.width,
         "height": graph.height,
@@ -78,6 +81,16 @@ def _shown(told: PlanForm) -> dict[str, Any]:
         "chain": chain if len(chain) > 1 else [],
         "hint": _hint(told["tasks"], told["frees"]),
     }
+
+
+def _boxed(box: Box, row: BoardRowForm) -> tuple[Box, BoardRowForm, Look, str]:
+    """Return a task with what the second line of its box says: as much as there is room for."""
+    look, tried, cost = look_of(row), row["attempts"], row["cost_usd"]
+    told = f"{row['task_id'][:12]} · {look.word}"
+    for more in (dollars(cost) if cost else "", many(tried, "attempt") if tried else ""):
+        if more and len(told) + len(more) + 3 <= SMALL:
+            told += f" · {more}"
+    return box, row, look, told
 
 
 def _spent(told: PlanForm) -> str:

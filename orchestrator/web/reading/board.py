@@ -286,6 +286,7 @@ def _present(
     says = still["says"]
     if work is not None and not says:
         says = waiting_for(type(work).__name__, vars(work), present, span)
+    says = says.removeprefix("you; ")  # that it waits for a person, its group says
     return {
         **still,
         "says": one_line(says, WIDEST),

@@ -33,7 +33,7 @@ def router(services: ServerServices) -> APIRouter:
         return json_answer(await reading.plans(services.board))
 
     @made.get(
-        "/plans/{name}",
+        "/plans/{name:path}",
         response_model=model_of(PlanForm),
         responses=says_no(*EVERYWHERE, 404, 422),
         summary="A plan: tasks, what waits for what, totals, the longest chain of open tasks",

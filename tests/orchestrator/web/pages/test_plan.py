@@ -104,6 +104,7 @@ async def test_a_single_plan_is_shown_at_once(tmp_path: Path) -> None:
         answer = await visit.client.get("/plans")
         assert answer.status_code == 303
         assert answer.headers["location"] == "/plans/a%2Fb%20%C3%BC"
+        assert (await found.get("/plans/a%2Fb%20%C3%BC"))["name"] == "a/b ü"
 
 
 def overlaps(boxes: Any) -> list[tuple[str, str]]:
