@@ -93,8 +93,9 @@ _COMMANDS = {
 
 NOT_TOGETHER = ("both changed", "is red")
 """Words of a refused merge that an agent can resolve; any other is for a person."""
-ANSWER, REVIEW, CONFLICT, APPROVE = "answer", "review", "conflict", "approve"
-NEEDS = (ANSWER, REVIEW, CONFLICT, APPROVE, GIVEN_UP_NEED := "given_up")
+ANSWER, APPROVE, UNBLOCK = "answer", "approve", "unblock"
+REVIEW, CONFLICT, GIVEN_UP_NEED = "review", "conflict", "given_up"
+NEEDS = (ANSWER, APPROVE, UNBLOCK, REVIEW, CONFLICT, GIVEN_UP_NEED)
 """What a lifecycle may need of a person."""
 _WAYS = {
     REVIEW: ("accept {}", "guide {} TEXT", "reject {}"),
@@ -102,14 +103,18 @@ _WAYS = {
     GIVEN_UP_NEED: ("resume {}", "reject {}"),
 }
 """By what is needed, where that says it all."""
-_DECISIONS = {"review": APPROVE, "setup": APPROVE, "conflict": CONFLICT}
+_DECISIONS = {"question": ANSWER, "review": APPROVE}
 
 
 def needs_of(kind: str, work: Mapping[str, Any] | None) -> str:
-    """Return what a work state needs of a person: one of `NEEDS`, or nothing."""
+    """Return what a work state needs of a person: one of `NEEDS`, or nothing.
+
+    Whether what is blocked waits for a person alone hangs on others too: see
+    `orchestrator.review.queue.need_of`.
+    """
     fields = work or {}
     if kind == "AwaitingHuman":
-        return _DECISIONS.get(str(fields.get("about")), ANSWER)
+        return _DECISIONS.get(str(fields.get("about")), UNBLOCK)
     if kind == "Completed" and not fields.get("merging"):
         problem = str(fields.get("problem") or "")
         return CONFLICT if any(words in problem for words in NOT_TOGETHER) else REVIEW

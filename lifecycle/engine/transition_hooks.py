@@ -12,7 +12,7 @@ from collections import deque
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from lifecycle.state_words import is_under_way
+from lifecycle.machine.states import attempt_of
 from runtime.errors import RuntimeFault
 from runtime.temp_folders import scratch
 
@@ -114,14 +114,11 @@ class TransitionHooks:
 
 
 def _line(news: Committed) -> str:
-    record, work, attempt = news.record, news.record.work, 0
-    if work is not None:
-        under_way = is_under_way(type(work).__name__)
-        attempt = work.tally.attempt if under_way else work.tally.attempts
+    record, work = news.record, news.record.work
     told = {
         "agent_id": news.agent_id,
         "task_id": record.task_id,
-        "attempt": attempt,
+        "attempt": attempt_of(work) if work is not None else 0,
         "before": news.before,
         "after": news.after,
         "event": news.event,

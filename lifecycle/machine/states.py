@@ -355,6 +355,11 @@ def coarse(state: State) -> AgentState:
     return COARSE[type(state)]
 
 
+def attempt_of(state: State) -> int:
+    """Return the number of the attempt under way, else of the latest that got a process."""
+    return state.tally.attempt if isinstance(state, ACTIVE) else state.tally.attempts
+
+
 def spawn_of(state: State) -> str | None:
     """Return the id of the process that an attempt is or was; None in states without one.
 

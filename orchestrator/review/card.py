@@ -18,6 +18,7 @@ NEEDS = {
     "review": "waits for your review",
     "conflict": "could not be merged",
     "approve": "waits for your approval",
+    "unblock": "is stuck",
     "given_up": "was given up",
 }
 _MARGIN = 13

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, TypedDict
 from lifecycle.judging.flagged_files import reason_of
 from lifecycle.judging.mutation_check import CANARIES
 from lifecycle.machine import events as on
-from lifecycle.machine.states import Accepted, Completed
+from lifecycle.machine.states import Accepted, Blocked, Completed, attempt_of
 from lifecycle.needs_person import asked
-from lifecycle.state_words import needs_of, spelled, word_on
+from lifecycle.record import Filter
+from lifecycle.state_words import spelled, word_on
 from orchestrator.control.merge_preview import form, standing
+from orchestrator.review.own_work import OPEN
+from orchestrator.review.queue import need_of, stuck
 from orchestrator.terminal.text import instant
 from orchestrator.wording.states import since
 from orchestrator.wording.why import why
@@ -95,11 +98,12 @@ class EvidenceForm(TypedDict):
     acceptance: list[str]
     state: StateWord
     needs: str
-    """answer, review, conflict, approve or given_up; empty if nothing"""
+    """answer, approve, unblock, review, conflict or given_up; empty if nothing"""
     why: str
     asked: str
     since: float
     attempt: int
+    """the one under way, else the latest"""
     words: str
     """what the agent says of its work, unchecked"""
     branch: str
@@ -131,6 +135,7 @@ class Evidence:
     standing: MergeStanding
     canary: Mapping[str, Any]
     settings: Settings
+    needs: str
     why: str
     runs: bool
 
@@ -169,6 +174,9 @@ async def evidence(  # noqa: PLR0913  # all but the first by name
     """Read what there is."""
     journal = await store.journal(record.agent_id, limit=RECENT, newest=True)
     stands = await standing(repo, store, record)
+    others = Filter(states=OPEN, current=True)
+    known = [each async for each in store.every(others)] if isinstance(record.work, Blocked) else []
+    alone = await stuck(store, known, has_ci=bool(settings.providers))
     view = WhyContext(
         journal=journal,
         now=now,
@@ -185,6 +193,7 @@ async def evidence(  # noqa: PLR0913  # all but the first by name
         standing=stands,
         canary=(await store.all(CANARIES)).get(record.agent_id, {}),
         settings=settings,
+        needs=need_of(record, alone),
         why=why(record, view),
         runs=runs,
     )
@@ -205,11 +214,11 @@ def evidence_form(found: Evidence) -> EvidenceForm:
         "title": str(task.get("title") or ""),
         "acceptance": [str(each) for each in task.get("acceptance") or ()],
         "state": spelled(word_on(record, runs=found.runs)),
-        "needs": needs_of(type(work).__name__, vars(work)) if work is not None else "",
+        "needs": found.needs,
         "why": found.why,
         "asked": asked(work) if work is not None else "",
         "since": since(vars(work) if work is not None else {}, record.updated_at),
-        "attempt": work.tally.attempts if work is not None else 0,
+        "attempt": attempt_of(work) if work is not None else 0,
         "words": _words(found),
         "branch": str(record.facts.get("branch") or ""),
         "into": str(record.facts.get("base_branch") or ""),

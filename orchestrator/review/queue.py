@@ -18,12 +18,13 @@ from lifecycle.machine.states import (
     Queued,
     Rejected,
     Suspended,
+    attempt_of,
 )
 from lifecycle.needs_person import asked, only_a_person
 from lifecycle.record import Filter
 from lifecycle.state_words import (
-    ANSWER,
     GIVEN_UP_NEED,
+    UNBLOCK,
     needs_of,
     spelled,
     word_on,
@@ -50,17 +51,19 @@ class WaitingForm(TypedDict):
     task: str
     title: str
     needs: str
-    """answer, review, conflict, approve or given_up"""
+    """answer, approve, unblock, review, conflict or given_up"""
     state: StateWord
     asked: str
     """the question, or what it waits for, in words"""
     since: float
     attempt: int
-    """the last that began"""
+    """the one under way, else the latest"""
     summary: str
     """the agent's last words about its work"""
     head: str
     """the commit that would be merged; empty where nothing is"""
+    verified: bool
+    """whether verify commands passed on exactly this commit"""
     flagged: list[str]
     depends_on: list[str]
     """tasks"""
@@ -99,18 +102,25 @@ class Waiting:
 async def waiting(store: SqliteStore, *, has_ci: bool = False) -> tuple[Waiting, ...]:
     """Return what waits for a decision, in order."""
     asked_for = Filter(states=OPEN, current=True)
-    records = [each async for each in store.every(asked_for) if each.work is not None]
-    running = {each.task_id for each in records if _goes_on(each.work)}
-    known = await _completed(store, records)
-    held = _held_up(records)
+    records = [each async for each in store.every(asked_for)]
+    found = await stuck(store, records, has_ci=has_ci)
+    return in_order(of_records(records, found, held_up(records)))
+
+
+def of_records(
+    records: Iterable[AgentLifecycle],
+    stuck: Collection[str],
+    held: Mapping[str, tuple[str, ...]],
+) -> list[Waiting]:
+    """Return those that wait for a decision; see `stuck` and `held_up`."""
     found = []
     for record in records:
-        wanted = _needs(record, running, known, has_ci=has_ci)
+        wanted = need_of(record, stuck)
         if wanted:
             planned = record.facts.get("task", {}).get("dependencies", ())
             on = needs(planned, record.work)
             found.append(Waiting(record, wanted, on, held.get(record.task_id, ())))
-    return in_order(found)
+    return found
 
 
 async def moved_by_a_runner(store: SqliteStore) -> tuple[str, ...]:
@@ -119,22 +129,32 @@ async def moved_by_a_runner(store: SqliteStore) -> tuple[str, ...]:
     return tuple(each.task_id for each in records if _goes_on(each.work))
 
 
-def _needs(
-    record: AgentLifecycle,
-    running: Collection[str],
-    completed: Collection[str],
-    *,
-    has_ci: bool,
-) -> str:
-    work = record.work
-    if work is None:
-        return ""
-    if isinstance(work, Blocked):
-        alone = only_a_person(
-            work, running=set(running) - {record.task_id}, completed=completed, has_ci=has_ci
+def need_of(record: AgentLifecycle, stuck: Collection[str]) -> str:
+    """Return what a lifecycle needs of a person: one of `state_words.NEEDS`, or nothing.
+
+    The one rule for all who count, list or show it; a record that cannot be read is no lifecycle
+    and is told apart.
+    """
+    if record.agent_id in stuck and isinstance(record.work, Blocked):
+        return UNBLOCK
+    return needs_of(type(record.work).__name__, vars(record.work)) if record.work else ""
+
+
+async def stuck(
+    store: SqliteStore, records: Collection[AgentLifecycle], *, has_ci: bool
+) -> frozenset[str]:
+    """Return the agents that are blocked on what nobody but a person can bring."""
+    running = {each.task_id for each in records if _goes_on(each.work)}
+    known = await _completed(store, records)
+
+    def alone(record: AgentLifecycle) -> bool:
+        work = record.work
+        others = running - {record.task_id} if isinstance(work, Blocked) else running
+        return isinstance(work, Blocked) and only_a_person(
+            work, running=others, completed=known, has_ci=has_ci
         )
-        return ANSWER if alone else ""
-    return needs_of(type(work).__name__, vars(work))
+
+    return frozenset(each.agent_id for each in records if alone(each))
 
 
 def _goes_on(work: State | None) -> bool:
@@ -148,7 +168,7 @@ async def _completed(store: SqliteStore, records: Iterable[AgentLifecycle]) -> s
     named = {
         task for each in records if isinstance(each.work, Blocked) for task in tasks_of(each.work)
     }
-    done = {each.task_id for each in records if isinstance(each.work, Completed)}
+    done = {each.task_id for each in records if is_done(each.work)}
     for task in named - done:
         page = await store.list(Filter(task_id=task), limit=1)
         if any(is_done(each.work) for each in page.records):
@@ -156,7 +176,7 @@ async def _completed(store: SqliteStore, records: Iterable[AgentLifecycle]) -> s
     return done
 
 
-def _held_up(records: Iterable[AgentLifecycle]) -> dict[str, tuple[str, ...]]:
+def held_up(records: Iterable[AgentLifecycle]) -> dict[str, tuple[str, ...]]:
     """Return for each task those that cannot go on before it, directly or by others."""
     direct: dict[str, list[str]] = {}
     for record in records:
@@ -190,13 +210,14 @@ def _reach(task: str, direct: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 def in_order(found: Sequence[Waiting]) -> tuple[Waiting, ...]:
     """Sort; of what depends on each other the dependency comes first."""
-    left = sorted(found, key=_urgency)
+    left = {each.record.agent_id: each for each in sorted(found, key=_urgency)}
+    tasks = {each.record.task_id for each in found}
     ordered: list[Waiting] = []
     while left:
-        tasks = {each.record.task_id for each in left}
-        free = (each for each in left if not tasks.intersection(each.depends_on))
-        following = next(free, left[0])  # a circle has no beginning
-        left.remove(following)
+        free = (each for each in left.values() if tasks.isdisjoint(each.depends_on))
+        following = next(free, None) or next(iter(left.values()))  # a circle has no beginning
+        del left[following.record.agent_id]
+        tasks.discard(following.record.task_id)
         ordered.append(following)
     return tuple(ordered)
 
@@ -224,9 +245,10 @@ def waiting_form(each: Waiting, present: float, *, runs: bool = True) -> Waiting
         "state": spelled(word_on(record, runs=runs)),
         "asked": said,
         "since": since(fields, record.updated_at),
-        "attempt": work.tally.attempts if work is not None else 0,
+        "attempt": attempt_of(work) if work is not None else 0,
         "summary": record.submission_summary or "",
         "head": each.head,
+        "verified": isinstance(work, Completed) and bool(work.passed),
         "flagged": list(each.flagged),
         "depends_on": list(each.depends_on),
         "holds_up": list(each.holds_up),

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.states import TERMINAL, Accepted, AgentState
 from lifecycle.record import EARLIER, Filter
-from lifecycle.state_words import DONE, GIVEN_UP, NEEDS_YOU, word_on
+from orchestrator.review.queue import held_up, need_of, stuck
 from orchestrator.wording.doing import AgentActivity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Committed
@@ -46,6 +46,11 @@ class BoardState:
         """What was made of a record, with the version it was made of; for who shows it."""
         self.version = 0
         """Counts what changed."""
+        self.stuck: frozenset[str] = frozenset()
+        """Agents that are blocked on what nobody but a person can bring."""
+        self._stuck_at = -1
+        self._held: tuple[int, Mapping[str, tuple[str, ...]]] = (-1, {})
+        self._needs: tuple[int, int] = (-1, 0)
         self.newest = 0.0
         """When the newest decision was made."""
         self._read_at: float | None = None
@@ -69,15 +74,23 @@ class BoardState:
         """Be in line with the store."""
         clock = asyncio.get_running_loop().time
         if self._read_at is not None and clock() - self._read_at < LASTS:
-            self._add_begun()
-            await self._read_used()
+            await self._follow()
             return
         async with self._reading:
             if self._read_at is None or clock() - self._read_at >= LASTS:
                 await self._read()
                 self._read_at = clock()
+        await self._follow()
+
+    async def _follow(self) -> None:
         self._add_begun()
         await self._read_used()
+        if self._stuck_at != self.version:
+            at, has_ci = self.version, self.runner.engine.shared.ci is not None
+            known = list(self.records.values())
+            self.stuck = await stuck(self.runner.store, known, has_ci=has_ci)
+            self._stuck_at = at
+            self._needs = -1, 0
 
     async def _read_used(self) -> None:
         """Read what was used by those whose last attempt just ended."""
@@ -127,8 +140,20 @@ class BoardState:
 
     def needs(self) -> int:
         """Return how many need a person."""
-        words = (word_on(each) for each in self.records.values())
-        return sum(each in (NEEDS_YOU, DONE, GIVEN_UP) for each in words) + len(self.damaged)
+        if self._needs[0] != self.version:
+            waiting = sum(bool(self.need_of(each)) for each in self.records.values())
+            self._needs = self.version, waiting + len(self.damaged)
+        return self._needs[1]
+
+    def need_of(self, record: AgentLifecycle) -> str:
+        """Return what one needs of a person; nothing if it goes on or is over."""
+        return need_of(record, self.stuck)
+
+    def held_up(self) -> Mapping[str, tuple[str, ...]]:
+        """Return for each task those that cannot go on before it."""
+        if self._held[0] != self.version:
+            self._held = self.version, held_up(self.records.values())
+        return self._held[1]
 
     def open_records(self) -> Sequence[AgentLifecycle]:
         """Return those that are not over."""

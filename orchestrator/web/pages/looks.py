@@ -43,10 +43,12 @@ OF_NEED = {
     "approve": Look("file", "you", "Summary to read"),
     "conflict": Look("conflict", "bad", "Not merged"),
     "unblock": Look("blocked", "you", "Stuck"),
+    "review": Look("review", "good", "Ready to review"),
+    "given_up": OF_STATE["given-up"],
     "repair": Look("givenup", "bad", "Record unreadable"),
 }
+"""By what a person is needed for."""
 FLAGGED = Look("flagged", "you", "Test changed")
-READY = Look("review", "good", "Ready to review")
 OF_WAIT = {
     "Blocked": Look("blocked", "wait", "Blocked"),
     "PrPending": Look("merge", "wait", "Waiting for merge"),
@@ -72,15 +74,18 @@ GROUPS = {
 
 def look_of(row: BoardRowForm) -> Look:
     """Return how a lifecycle looks."""
-    if row["needs"] == "review":
-        return FLAGGED if row["flagged"] else READY
-    if row["needs"] in OF_NEED:
-        return OF_NEED[row["needs"]]
+    if row["needs"]:
+        return look_of_need(row["needs"], flagged=bool(row["flagged"]))
     if row["resting"]:
         return RESTING
     if row["state"] == "waiting":
         return OF_WAIT.get(row["work_state"], OF_STATE["waiting"])
     return OF_STATE[row["state"]]
+
+
+def look_of_need(need: str, *, flagged: bool) -> Look:
+    """Return how what a person is needed for looks; `flagged` work changed what judges it."""
+    return FLAGGED if need == "review" and flagged else OF_NEED[need]
 
 
 def button_of(row: BoardRowForm) -> tuple[str, str]:

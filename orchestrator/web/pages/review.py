@@ -24,6 +24,7 @@ from orchestrator.web.edge.problems import Problem, invalid, refused
 from orchestrator.web.formats import short
 from orchestrator.web.operator import found, steer
 from orchestrator.web.pages.diff_html import DiffWriter
+from orchestrator.web.pages.looks import look_of, look_of_need
 from orchestrator.web.pages.site import (
     actor,
     agent_of,
@@ -35,7 +36,7 @@ from orchestrator.web.pages.site import (
     task_url,
     visitor_of,
 )
-from orchestrator.web.pages.task import Ended, look_of
+from orchestrator.web.reading.board import present_row
 from orchestrator.web.reading.story import story
 from orchestrator.wording.markdown import rendered
 from templates.renderer import Html
@@ -47,20 +48,13 @@ if TYPE_CHECKING:
     from orchestrator.review.marks import AllMarksForm
     from orchestrator.review.queue import WaitingForm
     from orchestrator.review.work_diff import DiffForm, FileForm
+    from orchestrator.web.pages.looks import Look
     from orchestrator.web.services import ServerServices
 
 ROOM = 200_000
 """Characters of HTML of all diffs on a page; the rest comes by file."""
 _PLACE = re.compile(r"(\d{1,5})([on])(\d{1,9})")
 """A line of a page: number of its file, old or new side, number of the line."""
-_NEEDS = {
-    "answer": Ended("question", "you", "Question"),
-    "review": Ended("review", "good", "Ready to review"),
-    "conflict": Ended("conflict", "bad", "Not merged"),
-    "approve": Ended("file", "you", "Summary to read"),
-    "given_up": Ended("givenup", "bad", "Given up"),
-}
-_FLAGGED = Ended("flagged", "you", "Test changed")
 OF = re.compile(r"own|all|since:\d{1,9}")
 
 
@@ -153,6 +147,7 @@ async def _page(
     agent_id = record.agent_id
     visitor = visitor_of(request)
     operates = bool(visitor and visitor.may("operator"))
+    await services.board.look()
     queue, proof, (diff, marks, why_none), told = await asyncio.gather(
         _queue(services),
         services.reviews.evidence(agent_id),
@@ -181,7 +176,7 @@ async def _page(
         record=record,
         agent_id=agent_id,
         name=proof["title"] or record.task.strip().splitlines()[0],
-        look=look_of(record),
+        look=look_of(present_row(services.board, record)),
         proof=proof,
         words=Html(rendered(proof["words"])),
         diff=diff,
@@ -204,11 +199,9 @@ async def _queue(services: ServerServices) -> list[WaitingForm]:
     return (await services.reviews.queue())["items"]
 
 
-def _looks_of(queue: Sequence[WaitingForm]) -> dict[str, Ended]:
+def _looks_of(queue: Sequence[WaitingForm]) -> dict[str, Look]:
     return {
-        each["agent_id"]: _FLAGGED
-        if each["flagged"] and each["needs"] == "review"
-        else _NEEDS.get(each["needs"], _NEEDS["answer"])
+        each["agent_id"]: look_of_need(each["needs"], flagged=bool(each["flagged"]))
         for each in queue
     }
 

@@ -15,22 +15,20 @@ from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run
 from starlette.responses import Response  # noqa: TC002  # as above
 
 from lifecycle.machine.states import (
-    About,
     Accepted,
     AwaitingHuman,
-    Blocked,
     Completed,
-    Rejected,
-    Suspended,
 )
-from lifecycle.state_words import is_under_way, spelled, word_on
+from lifecycle.state_words import is_under_way
 from orchestrator.web.edge.problems import Problem
 from orchestrator.web.formats import place, short
 from orchestrator.web.operator import found
 from orchestrator.web.pages.board import GUARD
 from orchestrator.web.pages.events import VIEWS
+from orchestrator.web.pages.looks import Look, look_of
 from orchestrator.web.pages.site import agent_of, page, piece, see, task_url
 from orchestrator.web.reading.attempt_logs import is_live, log_window
+from orchestrator.web.reading.board import present_row
 from orchestrator.web.reading.log_window import Asked
 from orchestrator.web.reading.story import story
 from orchestrator.web.reading.whole import whole_of
@@ -59,43 +57,20 @@ FEW_ATTEMPTS = 50
 """Attempts that are shown before one asks for all."""
 
 
-class Ended(NamedTuple):
-    """How the end of an attempt looks."""
-
-    icon: str
-    colour: str
-    word: str
-
-
-_ENDED = {
-    "": Ended("working", "run", "under way"),
-    "task_complete": Ended("review", "good", "complete"),
-    "pr_created": Ended("pr", "good", "pull request"),
-    "blocked": Ended("blocked", "wait", "blocked"),
-    "question": Ended("question", "you", "question"),
-    "rate_limit": Ended("limit", "wait", "usage limit"),
-    "quota": Ended("limit", "wait", "usage limit"),
-    "overloaded": Ended("clock", "wait", "overloaded"),
-    "network": Ended("clock", "wait", "no network"),
-    "interrupted": Ended("stop", "idle", "interrupted"),
-    "context_overflow": Ended("givenup", "bad", "context full"),
+_OF_END = {
+    "": Look("working", "run", "under way"),
+    "task_complete": Look("review", "good", "complete"),
+    "pr_created": Look("pr", "good", "pull request"),
+    "blocked": Look("blocked", "wait", "blocked"),
+    "question": Look("question", "you", "question"),
+    "rate_limit": Look("limit", "wait", "usage limit"),
+    "quota": Look("limit", "wait", "usage limit"),
+    "overloaded": Look("clock", "wait", "overloaded"),
+    "network": Look("clock", "wait", "no network"),
+    "interrupted": Look("stop", "idle", "interrupted"),
+    "context_overflow": Look("givenup", "bad", "context full"),
 }
-_RED = Ended("no", "bad", "gates red")
-_LOOKS = {
-    "queued": Ended("queued", "idle", "Queued"),
-    "starting": Ended("spawn", "run", "Starting"),
-    "working": Ended("working", "run", "Working"),
-    "stopping": Ended("working", "run", "Stopping"),
-    "verifying": Ended("working", "run", "Verifying"),
-    "waiting": Ended("clock", "wait", "Waiting"),
-    "paused": Ended("pause", "idle", "Paused"),
-    "stopped": Ended("stopped", "idle", "Stopped"),
-    "needs-you": Ended("question", "you", "Needs you"),
-    "done": Ended("review", "good", "Ready to review"),
-    "accepted": Ended("accepted", "good", "Accepted"),
-    "rejected": Ended("no", "idle", "Rejected"),
-    "given-up": Ended("givenup", "bad", "Given up"),
-}
+_RED = Look("no", "bad", "gates red")
 KIND_CLASS = {
     "tool": "tool",
     "words": "say",
@@ -128,13 +103,14 @@ def router(services: ServerServices) -> APIRouter:
         if short(agent_id) != task:
             return see(task_url(agent_id))
         record = await found(services.runner, agent_id)
+        await services.board.look()
         doing = activity.doing(agent_id).text
         told = await _told(services, record, doing)
         newest = told["newest"]
         return page(
             request,
             "task.html",
-            title=f"{short(agent_id)} {look_of(record).word}",
+            title=f"{short(agent_id)} {told['look'].word}",
             here="board",
             live=f"/ui/events?{urlencode({'view': 'task', 'task': agent_id})}",
             **(told | ({"attempts": told["story"]["attempts"]} if every else {})),
@@ -219,6 +195,7 @@ class TaskNews:
             self._said = doing
             return [(f"words:{name}", piece("parts/words.html", words=doing))]
         self._said = doing
+        await self.services.board.look()
         record = await self.services.runner.store.get(self.agent_id)
         if record is None:
             return []
@@ -238,19 +215,20 @@ async def _told(services: ServerServices, record: AgentLifecycle, doing: str) ->
     """Return what the parts of the page are made of that change while one looks."""
     whole = await whole_of(services.runner, record)
     told = await story(services.runner, record)
+    row = present_row(services.board, record)
     return {
         "record": whole["lifecycle"],
         "name": _title(record),
         "why": without_commands(whole["why"]),
         "earlier": whole["earlier"],
-        "look": look_of(record),
+        "look": look_of(row),
         "doing": doing,
         "story": told,
         "attempts": told["attempts"][:FEW_ATTEMPTS],
         "newest": told["attempts"][0]["attempt"] if told["attempts"] else None,
         "ended_of": ended_of,
         "events": told["events"][:FEW_EVENTS],
-        "needs": needs_of(record),
+        "row": row,
         "under_way": record.work is not None and is_under_way(type(record.work).__name__),
     }
 
@@ -262,48 +240,14 @@ def without_commands(why: str) -> str:
     return f"{'; '.join(parts)}." if parts else why
 
 
-def look_of(record: AgentLifecycle) -> Ended:
-    """Return how its state looks."""
-    work = record.work
-    if isinstance(work, Completed) and work.problem and not work.merging:
-        return Ended("conflict", "bad", "Not merged")
-    if isinstance(work, Completed) and work.flagged:
-        return Ended("flagged", "you", "Test changed")
-    if isinstance(work, AwaitingHuman) and work.about is About.QUESTION:
-        return Ended("question", "you", "Question")
-    return _LOOKS[spelled(word_on(record))]
-
-
-def ended_of(attempt: AttemptStoryForm) -> Ended:
+def ended_of(attempt: AttemptStoryForm) -> Look:
     """Return how the end of an attempt looks."""
     if attempt["verified"] is False:
         return _RED
     outcome = attempt["outcome"]
     if not outcome and attempt["ended_at"] is not None:
-        return Ended("dash", "idle", "ended")
-    return _ENDED.get(outcome) or Ended("no", "bad", outcome.replace("_", " "))
-
-
-def needs_of(record: AgentLifecycle) -> str:  # noqa: PLR0911  # one line per state reads best
-    """Return the main deed: answer, unblock, approve, review, resume, or nothing."""
-    work = record.work
-    match work:
-        case AwaitingHuman(about=About.QUESTION):
-            return "answer"
-        case AwaitingHuman():
-            return "unblock"
-        case Blocked():
-            return "blocked"
-        case Completed():
-            return "review"
-        case Suspended():
-            return "resume"
-        case Accepted() | None:
-            return "over"
-        case Rejected():
-            return "rejected"
-        case _:
-            return ""
+        return Look("dash", "idle", "ended")
+    return _OF_END.get(outcome) or Look("no", "bad", outcome.replace("_", " "))
 
 
 def _title(record: AgentLifecycle) -> str:
@@ -361,12 +305,13 @@ def _facts(record: AgentLifecycle, runner: RunnerPort) -> list[tuple[str, str]]:
 
 async def _depends(
     services: ServerServices, record: AgentLifecycle
-) -> list[tuple[str, str, Ended | None]]:
+) -> list[tuple[str, str, Look | None]]:
     """Return the tasks that it builds on: id, title, and how each does."""
     told = []
     for task in record.facts.get("task", {}).get("dependencies") or ():
         other = await services.runner.store.get(f"agent-{task}")
-        told.append((str(task), _title(other) if other else "", look_of(other) if other else None))
+        look = look_of(present_row(services.board, other)) if other else None
+        told.append((str(task), _title(other) if other else "", look))
     return told
 
 

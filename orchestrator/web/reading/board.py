@@ -6,26 +6,24 @@ What a row says comes from the one table of states and the record; nothing is re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from lifecycle.machine.states import (
-    About,
     AwaitingHuman,
     BackingOff,
     Completed,
     PrPending,
-    Reason,
-    Rejected,
     Suspended,
 )
 from lifecycle.state_words import spelled, word_on
+from orchestrator.review.queue import in_order, of_records
 from orchestrator.terminal.text import one_line, span
 from orchestrator.web.operator import found
 from orchestrator.web.reading.record_words import plan_of, program_of, says_of, since_of
 from orchestrator.wording.states import waiting_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from lifecycle.record import AgentLifecycle
     from orchestrator.web.live.board_state import BoardState
@@ -40,9 +38,6 @@ UNLIMITED = 1_000_000
 UNLIMITED_RETRIES = 100
 """What they are by default."""
 _GROUP_OF: dict[str, Group] = {
-    "needs you": "me",
-    "done": "me",
-    "given up": "me",
     "starting": "working",
     "working": "working",
     "stopping": "working",
@@ -51,15 +46,12 @@ _GROUP_OF: dict[str, Group] = {
     "queued": "queued",
     "paused": "queued",
     "stopped": "queued",
+    "done": "waiting",  # it is being merged
     "accepted": "done",
     "rejected": "done",
+    "given up": "done",
 }
-_NEED_OF: dict[About, Need] = {
-    About.QUESTION: "answer",
-    About.REVIEW: "approve",
-    About.CONFLICT: "conflict",
-}
-_URGENCY = ("repair", "answer", "approve", "unblock", "conflict", "review", "given_up", "")
+"""By the word for its state, of what needs no person."""
 
 
 class AwaitedPullForm(TypedDict):
@@ -184,11 +176,13 @@ class BoardFilter:
 
 def _kept(state: BoardState, record: AgentLifecycle, limit: int | None) -> BoardRowForm:
     """Return what does not depend on the present instant; made once for each version."""
-    found: tuple[int, str, BoardRowForm] | None = state.kept.get(record.agent_id)
-    if found is None or found[:2] != (record.version, record.birth):
-        found = record.version, record.birth, _still(record, limit)
+    found: tuple[tuple[int, str, str], BoardRowForm] | None = state.kept.get(record.agent_id)
+    need = state.need_of(record)
+    key = record.version, record.birth, need
+    if found is None or found[0] != key:
+        found = key, _still(record, limit, cast("Need", need))
         state.kept[record.agent_id] = found
-    return found[2]
+    return found[1]
 
 
 async def board(state: BoardState, asked: BoardFilter) -> BoardForm:
@@ -200,18 +194,19 @@ async def board(state: BoardState, asked: BoardFilter) -> BoardForm:
     rows += [
         _damaged(each.agent_id, each.task_id, each.updated_at) for each in state.damaged.values()
     ]
-    held = _held(rows)
     wanted = [row for row in rows if asked.fits(row)]
+    queue = in_order(of_records(records.values(), state.stuck, state.held_up()))
+    places = {each.record.agent_id: place for place, each in enumerate(queue)}
 
     def now(row: BoardRowForm) -> BoardRowForm:
         record = records.get(row["agent_id"])
-        return row if record is None else _present(state, record, row, held, present)
+        return row if record is None else _present(state, record, row, present)
 
     spent = state.runner.engine.shared.accounts.spent()
     counts = CountsForm(me=0, working=0, waiting=0, queued=0, done=0)
     groups: list[BoardGroupForm] = []
     for group in GROUPS:
-        mine = sorted((row for row in wanted if row["group"] == group), key=_place(group, held))
+        mine = sorted((row for row in wanted if row["group"] == group), key=_place(group, places))
         total = (
             len(mine)
             if group != "done" or asked.words or asked.plan or asked.program
@@ -244,6 +239,7 @@ async def board(state: BoardState, asked: BoardFilter) -> BoardForm:
 async def one_row(state: BoardState, agent_id: str) -> BoardRowForm:
     """Return the row of one lifecycle."""
     record = await found(state.runner, agent_id)
+    await state.look()
     return present_row(state, record)
 
 
@@ -255,25 +251,20 @@ def most_attempts(state: BoardState) -> int | None:
 
 def present_row(state: BoardState, record: AgentLifecycle) -> BoardRowForm:
     """Return the row of a record as it is at this instant."""
-    limit = most_attempts(state)
-    held = _held(_kept(state, each, limit) for each in state.records.values())
-    return _present(state, record, _kept(state, record, limit), held, state.runner.now())
+    still = _kept(state, record, most_attempts(state))
+    return _present(state, record, still, state.runner.now())
 
 
 def present_rows(state: BoardState, records: Sequence[AgentLifecycle]) -> list[BoardRowForm]:
-    """Return the rows of some records, with which of them wait for which."""
+    """Return the rows of some records."""
     limit, present = most_attempts(state), state.runner.now()
-    rows = [_kept(state, each, limit) for each in records]
-    held = _held(rows)
-    pairs = zip(records, rows, strict=True)
-    return [_present(state, record, row, held, present) for record, row in pairs]
+    return [_present(state, each, _kept(state, each, limit), present) for each in records]
 
 
 def _present(
     state: BoardState,
     record: AgentLifecycle,
     still: BoardRowForm,
-    held: dict[str, list[str]],
     present: float,
 ) -> BoardRowForm:
     engine = state.runner.engine
@@ -293,38 +284,17 @@ def _present(
         "doing": doing,
         "tokens": max(spent.tokens, past[0]) or None,
         "cost_usd": max(spent.cost_usd, past[1]) or None,
-        "holds_up": _waiting_for(still, held),
+        "holds_up": list(state.held_up().get(record.task_id, ())),
     }
 
 
-def _held(rows: Iterable[BoardRowForm]) -> dict[str, list[str]]:
-    """Return which tasks wait, by what they wait for."""
-    held: dict[str, list[str]] = {}
-    for row in rows:
-        if row["group"] == "queued":
-            for task in row["builds_on"]:
-                held.setdefault(task, []).append(row["task_id"])
-    return held
+def _group_of(record: AgentLifecycle, word: str) -> Group:
+    """Return where a lifecycle belongs that needs nobody."""
+    # One that no loop drives has no work state; nothing can be done about it here.
+    return "done" if record.work is None and word == "done" else _GROUP_OF[word]
 
 
-def _waiting_for(row: BoardRowForm, held: dict[str, list[str]]) -> list[str]:
-    return [] if row["state"] == "accepted" else held.get(row["task_id"], [])
-
-
-def need_of(record: AgentLifecycle) -> Need:
-    """Return what a person is needed for."""
-    work = record.work
-    match work:
-        case AwaitingHuman():
-            return _NEED_OF.get(work.about, "unblock")
-        case Completed():
-            return "conflict" if work.problem and not work.merging else "review"
-        case Rejected() if work.reason is not Reason.PERSON:
-            return "given_up"
-    return ""
-
-
-def _still(record: AgentLifecycle, limit: int | None) -> BoardRowForm:
+def _still(record: AgentLifecycle, limit: int | None, need: Need) -> BoardRowForm:
     work = record.work
     task: dict[str, Any] = record.facts.get("task") or {}
     agent: dict[str, Any] = record.facts.get("agent") or {}
@@ -340,8 +310,8 @@ def _still(record: AgentLifecycle, limit: int | None) -> BoardRowForm:
         "title": one_line(str(task.get("title") or record.task), WIDEST),
         "state": spelled(word),
         "work_state": type(work).__name__ if work is not None else "",
-        "group": _GROUP_OF.get(word, "queued"),
-        "needs": need_of(record),
+        "group": "me" if need else _group_of(record, word),
+        "needs": need,
         "says": says_of(record),
         "question": work.text if isinstance(work, AwaitingHuman) else "",
         "doing": "",
@@ -363,19 +333,12 @@ def _still(record: AgentLifecycle, limit: int | None) -> BoardRowForm:
     }
 
 
-def _place(group: str, held: dict[str, list[str]]) -> Any:
+def _place(group: str, places: dict[str, int]) -> Callable[[BoardRowForm], tuple[Any, ...]]:
+    """Return how a group is sorted; what needs a person as the review queue is."""
+
     def key(row: BoardRowForm) -> tuple[Any, ...]:
         if group == "me":
-            urgency = _URGENCY.index(row["needs"])
-            last = row["needs"] == "given_up"
-            return (
-                last,
-                -len(_waiting_for(row, held)),
-                urgency,
-                len(row["builds_on"]),
-                -row["flagged"],
-                row["task_id"],
-            )
+            return (places.get(row["agent_id"], -1), row["task_id"])
         if group == "done":
             return (-row["since"], row["task_id"])
         return (row["task_id"],)

@@ -117,6 +117,7 @@ async def plan(state: BoardState, name: str) -> PlanForm | None:
     records = [record async for record in runner.store.every(Filter(plan=name, current=True))]
     if not records:
         return None
+    await state.look()
     rows = present_rows(state, list(reversed(records)))
     edges = _edges(rows, {each.agent_id: each for each in records})
     ordered = in_order(rows, edges)

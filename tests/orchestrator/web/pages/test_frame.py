@@ -51,7 +51,7 @@ async def test_files_are_kept_for_ever_under_the_address_that_names_what_they_ho
 def test_what_was_taken_from_others_is_as_it_came() -> None:
     listed = (STATIC_FOLDER / "VENDORED.txt").read_text("utf-8")
     sums = dict(re.findall(r"^([0-9a-f]{64})  (\S+)$", listed, re.MULTILINE))
-    assert set(sums.values()) == {"htmx.min.js", "htmx-sse.min.js"}
+    assert set(sums.values()) == {"htmx.min.js"}
     for digest, name in sums.items():
         assert hashlib.sha256((STATIC_FOLDER / name).read_bytes()).hexdigest() == digest
 
