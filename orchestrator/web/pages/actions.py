@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run time
 from starlette.responses import HTMLResponse, Response
 
+from lifecycle.state_words import REVIEW
 from orchestrator.control.commands import OperatorCommand
 from orchestrator.control.requests import UnansweredError
 from orchestrator.web import operator as people
@@ -34,6 +35,7 @@ from orchestrator.web.reading.board import one_row
 from orchestrator.web.several import accept_several
 
 if TYPE_CHECKING:
+    from orchestrator.review.queue import WaitingForm
     from orchestrator.web.services import ServerServices
 
 VERBS = {
@@ -87,6 +89,17 @@ def router(services: ServerServices) -> APIRouter:
             return await _row(request, services, agent_id, back)
         return see(back)
 
+    @made.get("/accept")
+    async def choose(request: Request) -> Response:
+        queue = (await services.reviews.queue())["items"]
+        return page(
+            request,
+            "accept.html",
+            title="Accept several",
+            here="board",
+            items=[each for each in queue if can_be_ticked(each)],
+        )
+
     @made.post("/accept")
     async def accept(request: Request) -> Response:
         sent = form(request)
@@ -106,6 +119,11 @@ def router(services: ServerServices) -> APIRouter:
         )
 
     return made
+
+
+def can_be_ticked(each: WaitingForm) -> bool:
+    """Tell whether work may be merged among others: green, and nothing in it flagged."""
+    return each["needs"] == REVIEW and each["verified"] and not each["flagged"]
 
 
 async def carry_out(

@@ -220,6 +220,11 @@ class BoardPieces:
             (address(asked, group=key), GROUPS[key][0].replace(" outside", ""), count)
             for key, count in shown
         ]
+        greens = sum(
+            row["needs"] == "review" and row["gates"] > 0 and not row["flagged"]
+            for group in found["groups"]
+            for row in group["rows"]
+        )
         reviews = sum(
             row["needs"] in {"review", "conflict"}
             for group in found["groups"]
@@ -235,6 +240,7 @@ class BoardPieces:
             "summary": summary(found, now),
             "operate": operate,
             "reviews": reviews,
+            "greens": greens,
             "night": night,
         }
 

@@ -14,6 +14,7 @@ PAGES = (
     "/history/audit",
     "/costs",
     "/new",
+    "/accept",
     "/hooks",
     "/hooks/1",
     "/settings",

@@ -134,6 +134,21 @@ async def test_the_walk_goes_by_keyboard_alone(browser: Browser, morning: Scene)
         morning.comes_to(T02="accepted")
 
 
+async def test_several_are_ticked_and_merged_without_scripts(
+    browser: Browser, morning: Scene
+) -> None:
+    async with visit(browser, morning, java_script_enabled=False) as found:
+        page = found.page
+        await found.goto("/")
+        await page.get_by_role("link", name="Accept several").click()
+        await expect(page.get_by_label("Merge T03")).to_have_count(0)
+        for task in ("T01", "T02"):
+            await page.get_by_label(f"Merge {task}").check()
+        await page.get_by_role("button", name="Merge what is ticked").click()
+        await expect(page.locator("h1")).to_have_text("2 of 2 merged")
+    morning.comes_to(T01="accepted", T02="accepted")
+
+
 async def test_decisions_are_made_without_scripts(browser: Browser, morning: Scene) -> None:
     async with visit(browser, morning, java_script_enabled=False) as found:
         page = found.page

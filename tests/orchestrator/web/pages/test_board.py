@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.web.edge.passes import VisitorRole
 from orchestrator.web.live.page_news import KEPT
 from tests.orchestrator.loopkit import ASK, DONE
-from tests.orchestrator.web.pages.browsing import browser
+from tests.orchestrator.web.pages.browsing import browser, text_of
 from tests.orchestrator.web.webkit import SSE, site
 from tests.waiting import until
 
@@ -100,6 +101,28 @@ async def test_several_are_accepted_in_the_order_of_their_dependencies(tmp_path:
         assert "2 of 2 merged" in answer.text
         told = await found.post("/accept", {"agents": names})
         assert [each["merged"] for each in told["items"]] == [True, True]
+
+
+async def test_only_green_and_unflagged_work_has_a_tick_and_each_result_is_told(
+    tmp_path: Path,
+) -> None:
+    files = {"one": "a.txt", "two": "a.txt", "flagged": "tests/test_a.py", "open": "b.txt"}
+    async with site(tmp_path) as found, browser(found) as visit:
+        for name, file in files.items():
+            steps = [{"run": ["sh", "-c", f"mkdir -p tests; echo {name} > {file}"]}]
+            work = [*steps, {"commit": name}, DONE]
+            verify = [] if name == "open" else ["true"]
+            await found.add(name, {"attempts": {"default": work}}, verify=verify)
+        for name in files:
+            await found.comes_to("Completed", name)
+        assert 'href="/accept"' in await visit.page("/")
+        page = await visit.page("/accept")
+        ticks = re.findall(r'type="checkbox"[^>]* value="([^"]+)"', page)
+        heads = dict(re.findall(r'name="(head-[^"]+)" value="([^"]+)"', page))
+        assert sorted(ticks) == ["one", "two"]
+        answer = await visit.send("/accept", {"agent": ticks, **heads}, 200)
+        assert "1 of 2 merged" in answer.text
+        assert "Not merged" in text_of(answer.text)
 
 
 async def test_a_viewer_sees_the_board_without_buttons_that_change(tmp_path: Path) -> None:
