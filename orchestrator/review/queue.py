@@ -143,8 +143,11 @@ def need_of(record: AgentLifecycle, stuck: Collection[str]) -> str:
 async def stuck(
     store: SqliteStore, records: Collection[AgentLifecycle], *, has_ci: bool
 ) -> frozenset[str]:
-    """Return the agents that are blocked on what nobody but a person can bring."""
-    running = {each.task_id for each in records if _goes_on(each.work)}
+    """Return the agents that are blocked on what nobody but a person can bring.
+
+    Not those that wait for a task which itself waits for a person: that one is asked about.
+    """
+    running = {each.task_id for each in records if _goes_on(each.work) or _is_held(each.work)}
     known = await _completed(store, records)
 
     def alone(record: AgentLifecycle) -> bool:
@@ -161,6 +164,13 @@ def _goes_on(work: State | None) -> bool:
     """Tell whether something still comes of it by itself."""
     over = isinstance(work, Completed | Rejected | Suspended | AwaitingHuman)
     return work is not None and not over
+
+
+def _is_held(work: State | None) -> bool:
+    """Tell whether a person holds it, or is asked about it."""
+    return isinstance(work, Suspended | AwaitingHuman) or (
+        isinstance(work, Rejected) and bool(needs_of(type(work).__name__, vars(work)))
+    )
 
 
 async def _completed(store: SqliteStore, records: Iterable[AgentLifecycle]) -> set[str]:

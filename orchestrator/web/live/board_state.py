@@ -40,6 +40,8 @@ class BoardState:
         """How many were accepted in all."""
         self.used: dict[str, tuple[int, float]] = {}
         """Tokens and dollars of those that no agent works on."""
+        self._ended: dict[str, None] = {}
+        """Those that are over, oldest first."""
         self._unsure: set[str] = set()
         """Of which that has to be read once more."""
         self.kept: dict[str, Any] = {}
@@ -69,6 +71,21 @@ class BoardState:
         self.records[news.agent_id] = news.record
         self._unsure.add(news.agent_id)
         self.version += 1
+        if isinstance(news.record.work, TERMINAL):
+            self._keep_newest(news.agent_id)
+
+    def _keep_newest(self, ended: str) -> None:
+        """Let go of those that are over the longest."""
+        self._ended.pop(ended, None)
+        self._ended[ended] = None
+        while len(self._ended) > 2 * MOST_ENDED:
+            oldest = next(iter(self._ended))
+            del self._ended[oldest]
+            if oldest in self.records and isinstance(self.records[oldest].work, TERMINAL):
+                del self.records[oldest]
+                self.used.pop(oldest, None)
+                self.kept.pop(oldest, None)
+                self._unsure.discard(oldest)
 
     async def look(self) -> None:
         """Be in line with the store."""
@@ -133,6 +150,9 @@ class BoardState:
                 for key, each in self.records.items()
                 if key not in found or each.version > found[key].version
             }
+        over = [each for each in self.records.values() if isinstance(each.work, TERMINAL)]
+        over.sort(key=lambda each: each.updated_at)
+        self._ended = dict.fromkeys(each.agent_id for each in over)
         self.damaged = damaged
         self.accepted = len(await store.outlines((AgentState.ACCEPTED,)))
         self.newest = max([self.newest, *(each.updated_at for each in self.records.values())])

@@ -14,7 +14,7 @@ from bench.growth import Feeding, grow
 from lifecycle.machine.states import Accepted, Reason, Rejected, Tally
 from lifecycle.paths import Paths
 from lifecycle.store import damaged_records, plain_queries
-from orchestrator.web.live import hub
+from orchestrator.web.live import board_state, hub
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +96,7 @@ async def test_a_runner_that_stays_keeps_next_to_nothing_of_what_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "KEPT", 20)
+    monkeypatch.setattr(board_state, "MOST_ENDED", 5)
     kept: list[Counter[str]] = []
 
     def reached(count: int) -> None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 HERE = Path(__file__).parent
-LONGEST = 240.0
-"""Seconds for a test: on a busy machine a night and a browser take their time."""
+LONGEST = 480.0
+"""Seconds for a test that looks at all pages of a night, on a busy machine."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
