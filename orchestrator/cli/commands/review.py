@@ -9,9 +9,9 @@ import asyncio
 import os
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import LifecycleError
 from lifecycle.machine.states import Completed
@@ -19,13 +19,16 @@ from orchestrator.cli.commands.diff import core_pager
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import load_settings
 from orchestrator.control import commands
+from orchestrator.control.approve_settings import note
 from orchestrator.control.open_store import known, runner_of, store_of
 from orchestrator.control.people_only import require_person
+from orchestrator.control.summaries import SummaryError
 from orchestrator.review import card, diff_text, line_comments
 from orchestrator.review.evidence import evidence, evidence_form
+from orchestrator.review.held_summary import held_summary, replace_summary
 from orchestrator.review.marks import Comment, guidance
 from orchestrator.review.merge_result import merge_form
-from orchestrator.review.own_work import ReviewError
+from orchestrator.review.own_work import ALL, ReviewError
 from orchestrator.review.queue import moved_by_a_runner, waiting, waiting_form, ways_of
 from orchestrator.review.work_diff import DiffWish, WorkReader
 from orchestrator.terminal import exits, pager
@@ -35,6 +38,7 @@ from orchestrator.terminal.text import (
     coloured,
     now,
     one_line,
+    safe,
     say,
     tell,
     terminal_width,
@@ -43,6 +47,7 @@ from orchestrator.terminal.text import (
 from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
+    from orchestrator.control.summaries import ShownSummary
     from orchestrator.review.queue import Waiting, WaitingForm
     from orchestrator.review.work_diff import WorkDiff
 
@@ -108,6 +113,9 @@ class _Screen:
     verbs: tuple[str, ...]
     diff: WorkDiff | None = None
     comes_along: tuple[str, ...] = ()
+    summary: ShownSummary | None = None
+    """What a held attempt will be told."""
+    to_edit: str = ""
 
     @property
     def is_work(self) -> bool:
@@ -123,6 +131,10 @@ class _Screen:
     def choices(self) -> list[tuple[str, str]]:
         way = next((verb for verb in self.verbs if verb in _TYPED), "")
         first = _WORK if self.is_work else (("n", way),) if way else ()
+        if self.is_work and self.comes_along:
+            first = (*first, ("w", "accept with what comes along"))
+        elif self.summary is not None:
+            first = (("a", "approve"),)
         return [*first, *_ALWAYS]
 
 
@@ -175,14 +187,14 @@ class _Walk:
         while True:
             width = terminal_width(sys.stdout, os.environ)
             key = ask_key(f"{card.menu(screen.choices, width)}\n> ", os.environ)
-            if key in ("", QUIT):
-                return QUIT
-            if key == "k":
-                return key
+            if key in ("", QUIT, "k"):
+                return key or QUIT
             if key == "d":
                 self._show(screen)
             elif key == "e":
-                self._edit(screen)
+                if self._edit(screen):
+                    screen = asyncio.run(self._screen(each, place))
+                    self._show(screen)
             elif key not in dict(screen.choices):
                 tell("That is none of the keys.")
             elif self._done(screen, key):
@@ -237,12 +249,81 @@ class _Walk:
         if diff is not None and diff.files:
             lines += ["", *diff_text.stat(diff, width=width, colours=colours), ""]
             lines += diff_text.lines(diff, colours=colours)
+        summary, to_edit = None, ""
+        if "summary approve {}" in ways_of(each):
+            summary, to_edit = await held_summary(self.repo, record.agent_id)
+            told = safe(summary.text.rstrip("\n"), lines=True)
+            lines += ["", f"Summary that attempt {summary.attempt} will be told:", told]
         text = masker.mask("\n".join([*lines, ""]))
         verbs = tuple(way.partition(" ")[0] for way in ways_of(each))
         along = tuple(one["agent_id"] for one in shown["comes_along"])
-        return _Screen(waits, text, verbs, diff, along)
+        return _Screen(waits, text, verbs, diff, along, summary, to_edit)
 
-    def _edit(self, screen: _Screen) -> None:
+    def _edit(self, screen: _Screen) -> bool:
+        """Open what waits in the editor; tell whether it has to be shown again."""
+        if screen.summary is not None:
+            return self._edit_summary(screen, screen.summary)
+        self._comment(screen)
+        return False
+
+    def _edit_summary(self, screen: _Screen, summary: ShownSummary) -> bool:
+        agent_id = screen.waits["agent_id"]
+        with tempfile.TemporaryDirectory(prefix="loopwright-review-") as folder:
+            path = Path(folder) / "summary.md"
+            path.write_text(screen.to_edit, "utf-8")
+            try:
+                pager.edit(path, os.environ)
+                text = path.read_text("utf-8", "replace")
+                if text == screen.to_edit:
+                    return False
+                asyncio.run(
+                    replace_summary(self.repo, agent_id, text, by=self.by, version=summary.version)
+                )
+            except (pager.NoEditorError, SummaryError) as problem:
+                tell(one_line(str(problem)))
+                return isinstance(problem, SummaryError)
+        say(f"attempt {summary.attempt} will be told your text; [a] approves it")
+        return True
+
+    def _approved(self, screen: _Screen, shown: ShownSummary) -> bool:
+        agent_id = screen.waits["agent_id"]
+        if asyncio.run(held_summary(self.repo, agent_id))[0].version != shown.version:
+            tell("not done: the summary changed since it was shown; [k] skips it, then look again")
+            return False
+        return self._ordered("approve", agent_id)
+
+    async def _diff_along(self, agent_id: str) -> WorkDiff:
+        settings = load_settings(self.repo, environ=os.environ)
+        masker = masker_of(os.environ, settings.pass_env)
+        async with store_of(self.repo) as store:
+            record = await known(store, agent_id, self.repo)
+            branches = BranchManager(self.repo)
+            reader = WorkReader(branches, store, lambda: settings, cleaned=masker.mask_bytes)
+            return await reader.diff(record, DiffWish(of=ALL, whole=True))
+
+    def _accepted_along(self, screen: _Screen) -> bool:
+        """Show all that would be merged, name whose it is, and merge that after a yes."""
+        agent_id, head = screen.waits["agent_id"], screen.waits["head"]
+        try:
+            diff = asyncio.run(self._diff_along(agent_id))
+        except ReviewError as nothing:
+            tell(one_line(str(nothing)))
+            return False
+        if any(each.folded for each in diff.files):
+            tell(one_line(f"not accepted: some of it could not be shown here; look at it, then: "
+                          f"loopwright accept {agent_id} --with-dependencies "
+                          f"--expect-head {head}"))  # fmt: skip
+            return False
+        colours, width = coloured(sys.stdout, os.environ), terminal_width(sys.stdout, os.environ)
+        lines = [*diff_text.stat(diff, width=width, colours=colours), ""]
+        lines += diff_text.lines(diff, colours=colours)
+        self._show(replace(screen, text="\n".join([*lines, ""])))
+        say(one_line(f"With {agent_id} comes the work of {', '.join(screen.comes_along)}."))
+        if ask_key("Accept all of it? [y] yes  [n] no\n> ", os.environ) != "y":
+            return False
+        return self._ordered("accept", agent_id, expect_head=head, along=True)
+
+    def _comment(self, screen: _Screen) -> None:
         """Open what is shown in the editor, and take the comments that come back."""
         if screen.diff is None or not screen.diff.files:
             tell("There is no diff to open.")
@@ -263,45 +344,58 @@ class _Walk:
 
     def _done(self, screen: _Screen, key: str) -> bool:
         """Carry out what a key asks for; tell whether it was."""
+        chosen = {
+            "a": self._accepted,
+            "w": self._accepted_along,
+            "r": self._rejected,
+            "s": self._sent_back,
+            "n": self._moved_on,
+        }
+        return chosen[key](screen)
+
+    def _accepted(self, screen: _Screen) -> bool:
+        agent_id, head = screen.waits["agent_id"], screen.waits["head"]
+        if screen.summary is not None:
+            return self._approved(screen, screen.summary)
+        if screen.hidden:
+            listed = ", ".join(screen.hidden[:5])
+            tell(one_line(f"not accepted: {listed} could not be shown here; look at it, then: "
+                          f"loopwright accept {agent_id} --expect-head {head}"))  # fmt: skip
+            return False
+        return self._ordered("accept", agent_id, expect_head=head)
+
+    def _rejected(self, screen: _Screen) -> bool:
+        why = ask_line("Why? (it is for the record; empty: not rejected) ")
+        return bool(why) and self._ordered("reject", screen.waits["agent_id"], why=why)
+
+    def _sent_back(self, screen: _Screen) -> bool:
         agent_id = screen.waits["agent_id"]
-        why = text = ""
-        if key == "a":
-            if screen.hidden:
-                listed = ", ".join(screen.hidden[:5])
-                tell(one_line(f"not accepted: {listed} could not be shown here; look at it, then: "
-                              f"loopwright accept {agent_id} --expect-head "
-                              f"{screen.waits['head']}"))  # fmt: skip
-                return False
-            return self._ordered("accept", agent_id, expect_head=screen.waits["head"])
-        if key == "r":
-            why = ask_line("Why? (it is for the record; empty: not rejected) ")
-            return bool(why) and self._ordered("reject", agent_id, why=why)
-        if key == "s":
-            kept = self.comments.get(agent_id, ())
-            with_them = f", sent with {len(kept)} comments" if kept else "; empty: not sent"
-            text = guidance(ask_line(f"What is missing? (one line{with_them}) "), kept)
-            return bool(text) and self._ordered("guide", agent_id, text=text)
-        verb = next(verb for verb in screen.verbs if verb in _TYPED)
+        kept = self.comments.get(agent_id, ())
+        with_them = f", sent with {len(kept)} comments" if kept else "; empty: not sent"
+        text = guidance(ask_line(f"What is missing? (one line{with_them}) "), kept)
+        return bool(text) and self._ordered("guide", agent_id, text=text)
+
+    def _moved_on(self, screen: _Screen) -> bool:
+        verb, text = next(verb for verb in screen.verbs if verb in _TYPED), ""
         if verb in _SAYING:
             text = ask_line(f"Your {'answer' if verb == 'answer' else 'words'}: ")
             if not text:
                 return False
-        return self._ordered(verb, agent_id, text=text)
+        return self._ordered(verb, screen.waits["agent_id"], text=text)
 
-    def _ordered(
-        self, verb: str, agent_id: str, *, text: str = "", why: str = "", expect_head: str = ""
-    ) -> bool:
+    def _ordered(self, verb: str, agent_id: str, **more: Any) -> bool:
+        """Carry out a command of a person, with what it holds beside its verb."""
         command = commands.OperatorCommand(
             verb=verb,
             agent_id=agent_id,
-            text=text,
             by=self.by,
-            why=why,
             settle_s=float("inf") if verb == "accept" else None,
-            expect_head=expect_head,
             progress=tell,
+            **more,
         )
         try:
+            if verb == "accept":
+                asyncio.run(note(self.repo, os.environ, self.by))
             outcome = asyncio.run(commands.steer(self.repo, command))
         except LifecycleError as refusal:
             tell(one_line(f"not done: {refusal}"))

@@ -156,3 +156,43 @@ def test_what_is_printed_for_programs_is_described(waiting: World) -> None:
         told = waiting.json("review") if name == "review" else waiting.json("diff", "W1")
         described = json.loads(waiting.call("schema", name).stdout)
         assert not faults(described, told)
+
+
+def test_a_held_summary_is_shown_edited_and_approved(world: World) -> None:
+    world.settings((world.repo / "loopwright.toml").read_text() + "review_summaries = true\n")
+    world.call("up", "--no-stay", world.plan_of({"H1": [{"exit": 3}]}), code=None)
+    editor = world.folder / "editor"
+    editor.write_text("#!/bin/sh\necho 'Mind the gap.' > \"$1\"\n")
+    editor.chmod(0o755)
+    with Terminal(world.repo, "review", "H1", EDITOR=str(editor)) as person:
+        person.shows("[a] approve")
+        assert "will be told:" in person.text
+        person.press("e")
+        person.shows("will be told your text")
+        person.shows("Mind the gap.")
+        person.press("a")
+        person.ends(0)
+    assert world.row("agent-H1")["work_kind"] != "AwaitingHuman"
+
+
+def test_what_comes_along_is_named_and_shown_before_it_is_accepted(world: World) -> None:
+    scripts: dict[str, object] = {
+        "D1": [*_writes("d.txt"), DONE],
+        "E1": [*_writes("e.txt"), DONE],
+    }
+    needs = {"E1": {"dependencies": ["D1"]}}
+    world.call("up", "--no-stay", world.plan_of(scripts, needs), code=None)
+    with Terminal(world.repo, "review", "E1") as person:
+        person.press("w")
+        person.shows("comes the work of agent-D1")
+        assert "d.txt" in person.text
+        person.press("n")
+        person.press("q")
+        person.ends(3)
+    assert "d.txt" not in world.git("ls-tree", "--name-only", "main")
+    with Terminal(world.repo, "review", "E1") as person:
+        person.press("w")
+        person.shows("Accept all of it?")
+        person.press("y")
+        person.ends(0)
+    assert {"d.txt", "e.txt"} <= set(world.git("ls-tree", "--name-only", "main").split())
