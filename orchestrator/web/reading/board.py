@@ -278,6 +278,8 @@ def _present(
     if work is not None and not says:
         says = waiting_for(type(work).__name__, vars(work), present, span)
     says = says.removeprefix("you; ")  # that it waits for a person, its group says
+    if still["needs"] == "conflict":
+        says = says.removeprefix("not merged: ")  # as the word before it says
     return {
         **still,
         "says": one_line(says, WIDEST),
