@@ -61,10 +61,14 @@ def test_a_command_that_looks_takes_the_id_of_a_task(filled: Cli, command: str) 
     assert filled.code == 0
 
 
+def _work(name: str) -> list[Any]:
+    """A commit of its own: equal ones of one second are one commit, and belong to both."""
+    return [{"write": {"path": name, "text": name}}, {"commit": name}, DONE]
+
+
 def test_a_command_that_steers_takes_the_id_of_a_task(world: World) -> None:
     world.settings(SETTINGS + "baseline = false\n")
-    work = [{"write": {"path": "a", "text": "a"}}, {"commit": "a"}, DONE]
-    for name, script in (("T1", [ASK]), ("T2", work), ("T3", work)):
+    for name, script in (("T1", [ASK]), ("T2", _work("two")), ("T3", _work("three"))):
         world.call(
             "run", "x", "--task-id", name, "--no-stay", "--command", world.script(name, script),
             code=None,
