@@ -87,6 +87,11 @@ def load_settings(
     return _settings_of(rows, defaults or {})
 
 
+def setting_alone(name: str, value: Any) -> Settings:
+    """Return defaults with one value as a file says it; ConfigError if it cannot be that."""
+    return Settings.model_validate(_checked(Layer({name: value}, lambda _: name)))
+
+
 def _settings_of(rows: Iterable[SettingRow], defaults: Mapping[str, object]) -> Settings:
     named = {row.name: row.value for row in rows if row.source != DEFAULT}
     return Settings.model_validate({**defaults, **named})

@@ -1,18 +1,20 @@
 """Records each change of a setting in the audit, also one made between two runners.
 
-Records what counts as approved, and tells once of what waits for a person. What of a setting is a
-secret is neither kept nor told.
+Records what counts as approved, and tells once of what waits for a person. An approval is entered
+by who approves, and not once more here. What of a setting is a secret is neither kept nor told.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.mask_values import masked
 from lifecycle.settings import Settings
 from orchestrator.approval.agent_commits import APPROVE, named
 from orchestrator.approval.restricting_values import name_of
-from runtime.masking.masker import Masker
+from orchestrator.config.settings import setting_alone
+from orchestrator.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,10 +80,24 @@ class SettingsAudit:
         self._known = values
         changed = {name: value for name, value in values.items() if before.get(name) != value}
         for name, value in changed.items():
+            if await self._is_entered(name, value):
+                continue
             details = {"from": before.get(name), "to": value}
             await self._audit.record("setting", self._by, name, "changed", details=details)
         if changed:
             await self._store.put(SEEN, SEEN, values)
+
+    async def _is_entered(self, name: str, value: Any) -> bool:
+        """Tell whether the newest entry about a setting is its approval, with this very value."""
+        newest = await self._store.trail.newest_of("setting", name)
+        if newest is None or newest.outcome != "approved":
+            return False
+        given = json.loads(newest.details)["to"]
+        try:
+            approved = Settings() if given is None else setting_alone(name, given)
+        except ConfigError:
+            return False
+        return bool(masked(approved.model_dump(mode="json")[name], self._masker) == value)
 
     async def _keep(self, approvals: Approvals) -> None:
         """Record what counts, and show what began to wait."""

@@ -254,6 +254,19 @@ class SqliteTrail:
             lambda connection: _page(connection, after, limit, newest=newest)
         )
 
+    async def newest_of(self, action: str, subject: str) -> AuditEntry | None:
+        """Return the last entry of an action on a subject."""
+
+        def read(connection: sqlite3.Connection) -> AuditEntry | None:
+            row = connection.execute(
+                f"SELECT {_COLUMNS} FROM audit WHERE action = ? AND subject = ? "  # noqa: S608  # our own names
+                "ORDER BY seq DESC LIMIT 1",
+                (action, subject),
+            ).fetchone()
+            return None if row is None else AuditEntry(**_named(row))
+
+        return await self._driver.read(read)
+
 
 class TrailReader:
     """Reads the trail of a database beside its writer; changes nothing."""

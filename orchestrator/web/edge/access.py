@@ -42,9 +42,9 @@ STATIC = "/static/"
 API_PATHS = ("/api/", "/metrics", "/openapi.json", *OPEN)
 """What begins so is for programs; all else are pages."""
 TOP = "/"
-STREAMS = "/events"
 FORM = b"application/x-www-form-urlencoded"
 JSON = b"application/json"
+STREAM = b"text/event-stream"
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "[::1]"))
 MOST_BODY = 1 << 20
 BODY_WITHIN = 10.0
@@ -90,7 +90,6 @@ class Guard:
         report: Report,
         insider: Insider | None = None,
         shown: Shown = no_page,
-        most_at_once: int = MOST_AT_ONCE,
     ) -> None:
         """`insider` says, of a request that changes something, which agent it comes from.
 
@@ -103,7 +102,6 @@ class Guard:
         self._hosts = hosts
         self._report = report
         self._insider = insider
-        self._most = most_at_once
         self._busy = 0
         self.turned_away: Counter[str] = Counter()
         """How many were refused, by the code of the answer."""
@@ -112,7 +110,7 @@ class Guard:
         """Serve one request."""
         if scope["type"] != "http":
             return
-        answer = _Answer(send)
+        answer = _Answer(send, self._door)
         try:
             await self._serve(scope, receive, answer)
         except Problem as problem:
@@ -141,14 +139,15 @@ class Guard:
             await self._hooks(scope, receive, answer)
             return
         headers = Headers(scope["headers"])
-        visitor = self._check(scope, headers)
-        if scope["method"] in READING and (path in OPEN or path.endswith(STREAMS)):
-            # Streams have their own limit; whether we live is told however much is asked for.
+        visitor = answer.visitor = self._check(scope, headers)
+        if scope["method"] in READING and path in OPEN:
+            # Whether we live is told however much is asked for.
             await self._api(scope, receive, answer)
             return
-        if self._busy >= self._most:
+        if self._busy >= MOST_AT_ONCE:
             raise busy(f"{self._busy} requests are under way")
         self._busy += 1
+        answer.place = self._give_back
         try:
             if scope["method"] not in READING:
                 await self._require_person(scope)
@@ -160,7 +159,10 @@ class Guard:
                 receive = replayed(body, receive)
             await self._api(scope, receive, answer)
         finally:
-            self._busy -= 1
+            answer.leave_place()
+
+    def _give_back(self) -> None:
+        self._busy -= 1
 
     def _check(self, scope: Scope, headers: Headers) -> Visitor | None:
         path, method = scope["path"], scope["method"]
@@ -227,16 +229,37 @@ class Guard:
 
 
 class _Answer:
-    """Adds the headers that every answer bears, and knows whether it has begun."""
+    """Adds the headers that every answer bears, and knows whether it has begun.
 
-    def __init__(self, send: Send) -> None:
+    A stream takes no place among what is under way once it has begun: it has its own limit. It ends
+    with the session of who reads it.
+    """
+
+    def __init__(self, send: Send, door: Door) -> None:
         self._send = send
+        self._door = door
         self.begun = False
+        self.place: Callable[[], None] | None = None
+        """Gives back the place that it takes."""
+        self.visitor: Visitor | None = None
+        self._streams = False
+
+    def leave_place(self) -> None:
+        """Give back the place; harmless when called again."""
+        place, self.place = self.place, None
+        if place is not None:
+            place()
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
-            message["headers"] = with_safe_headers(list(message.get("headers", ())))
+            given = list(message.get("headers", ()))
+            if dict(given).get(b"content-type", b"").startswith(STREAM):
+                self._streams = True
+                self.leave_place()
+            message["headers"] = with_safe_headers(given)
+        elif self._streams and self.visitor is not None and self._door.is_over(self.visitor):
+            raise GoneError
         await self._send(message)
 
 

@@ -95,6 +95,11 @@ class Door:
             return None
         return Visitor(shown.name, shown.role, self.office.guard_of(text), shown)
 
+    def is_over(self, visitor: Visitor) -> bool:
+        """Tell whether the session of a visitor has come to its end."""
+        shown = visitor.session
+        return shown is not None and (self.spent.has(shown) or self.now() >= shown.until)
+
     def link(self, text: str, address: str) -> Pass:
         """Return what a link says, if it can still be used."""
         shown = self.office.read(text, PassKind.LINK, self.now())

@@ -5,6 +5,7 @@ Must not read anything but what `orchestrator.web.reading` gives.
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -37,7 +38,7 @@ Loopwright runs here. The API is described by /openapi.json, beginning with /api
 
 The command that started the server says where the token is. A browser gets the dashboard here.
 """
-GUARD = "loopwright-guard-of-this-form"
+GUARD = f"guard-{secrets.token_hex(16)}"
 """Stands in pieces that are made once for all who look, until one of them gets it."""
 LASTS = 2.0
 """Seconds for which one piece is given to all who ask for the same view, if nothing changed."""

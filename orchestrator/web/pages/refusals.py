@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from orchestrator.web.edge.access import is_browser
 from orchestrator.web.edge.bodies import Headers
 from orchestrator.web.edge.visitors import cookie_of
-from orchestrator.web.pages.site import environment, frame, is_htmx
+from orchestrator.web.pages.site import environment, frame, is_htmx, our_path
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -71,7 +71,8 @@ def _to_sign_in(request: Request) -> Response:
     """
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
-        values = {**frame(request), "title": "One moment", "here": "", "address": here}
+        # A path of two slashes would be another server's.
+        values = {**frame(request), "title": "One moment", "here": "", "address": our_path(here)}
         return HTMLResponse(environment().render("again.html", values))
     ended = bool(cookie_of(Headers(request.scope["headers"])))
     address = f"/login?next={quote(here if request.method == 'GET' else '/', safe='')}"

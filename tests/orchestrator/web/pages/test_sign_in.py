@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+import httpx
 
 from orchestrator.web.edge.passes import PassKind, VisitorRole
 from orchestrator.web.edge.visitors import MOST_WRONG
+from tests.orchestrator.loopkit import DONE
 from tests.orchestrator.web.pages.browsing import anyone, browser, link_of, text_of
-from tests.orchestrator.web.webkit import TOKEN, client_of, site
+from tests.orchestrator.web.webkit import PATIENCE, TOKEN, client_of, site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +62,10 @@ async def test_a_link_from_a_mail_gets_a_page_that_loads_the_address_once_more(
         answer = await client.get("/t/T1", headers={"sec-fetch-site": "cross-site"})
         assert answer.status_code == 200
         assert '<meta http-equiv="refresh" content="0;url=/t/T1">' in answer.text
+        for strange in ("//evil.example/", "///evil.example/?x=1"):
+            address = f"http://127.0.0.1:{found.port}{strange}"
+            answer = await client.get(address, headers={"sec-fetch-site": "cross-site"})
+            assert "evil.example" not in answer.text, strange
         answer = await client.get("/t/T1", headers={"sec-fetch-site": "same-origin"})
         assert answer.status_code == 303
 
@@ -68,6 +77,20 @@ async def test_signing_out_ends_the_session_and_not_only_the_cookie(tmp_path: Pa
         async with anyone(found) as client:
             client.cookies.set("loopwright", cookie)
             assert (await client.get("/")).status_code == 303
+
+
+async def test_signing_out_ends_what_the_browser_still_reads(tmp_path: Path) -> None:
+    async with site(tmp_path) as found, browser(found) as visit, anyone(found) as tab:
+        tab.cookies = visit.client.cookies
+        async with asyncio.timeout(PATIENCE), tab.stream("GET", "/ui/events?view=board") as read:
+            told = read.aiter_text()
+            assert "hello" in await anext(told)
+            await visit.send("/logout")
+            await found.add("later", [DONE])
+            with suppress(httpx.RemoteProtocolError):  # it is cut off, not finished
+                async for each in told:
+                    assert "later" not in each
+        assert "api_request_failed" not in [name for name, _ in found.reports]
 
 
 async def test_a_change_with_the_cookie_needs_the_guard_of_a_form(tmp_path: Path) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.approval.agent_commits import AgentCommitWatch
 from orchestrator.control import approve_settings
+from orchestrator.runner.settings_audit import SEEN
 from orchestrator.web.edge.passes import VisitorRole
 from tests.orchestrator.loopkit import DONE, SETTINGS
 from tests.orchestrator.web.pages.browsing import browser
 from tests.orchestrator.web.webkit import Site, site
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,11 +80,39 @@ async def test_a_change_by_an_agent_waits_with_both_values_and_its_commit_until_
         assert told["held"] == []
         assert wall_limit(told)["value"] == 900
         await found.post("/settings/approve", {"changes": [held["id"]]}, 409)
-        acts = [each for each in await found.store.trail.entries() if each.action == "setting"]
-        assert [(each.actor, each.subject, each.outcome) for each in acts[-1:]] == [
-            ("api", "wall_limit", "approved")
-        ]
         await found.post("/settings/approve", {"changes": []}, 422)
+
+
+async def test_an_approval_is_one_entry_of_the_audit_by_who_approved(tmp_path: Path) -> None:
+    async with site(tmp_path) as found:
+        (held,) = (await changed_by_agent(found))["held"]
+        await found.post("/settings/approve", {"changes": [held["id"]]})
+        await runner_saw(found, 900)
+        assert await acts_on_wall_limit(found) == [("api", "approved", 900)]
+        found.world.settings(f"{SETTINGS}wall_limit = 800\n")
+        await runner_saw(found, 800)
+        found.world.settings(f"{SETTINGS}wall_limit = 900\n")
+        await runner_saw(found, 900)
+        assert [to for _, _, to in await acts_on_wall_limit(found)] == [900, 800, 900]
+
+
+async def runner_saw(found: Site, value: int) -> None:
+    """Wait until it has: it looks with each turn, which a waiting one passes in an instant."""
+
+    async def seen() -> bool:
+        return (await found.store.all(SEEN)).get(SEEN, {}).get("wall_limit") == value
+
+    await until(seen, f"the runner has seen wall_limit = {value}")
+
+
+async def acts_on_wall_limit(found: Site) -> list[tuple[str, str, int]]:
+    """Return who did what with it, and to which value, since an agent was to change it."""
+    entries = await found.store.trail.entries()
+    return [
+        (each.actor, each.outcome, json.loads(each.details)["to"])
+        for each in entries
+        if (each.action, each.subject) == ("setting", "wall_limit")
+    ][1:]
 
 
 async def test_a_refused_change_stays_out_of_force_and_says_who_refused_it(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from orchestrator.web.edge.access import MOST_AT_ONCE
 from tests.orchestrator.loopkit import DONE
 from tests.orchestrator.web.webkit import SSE, events, site
 
@@ -56,3 +58,14 @@ async def test_a_log_is_followed_until_its_attempt_is_over(tmp_path: Path) -> No
             "GET", path, headers={**SSE, "last-event-id": last}
         ) as answer:
             assert [told.name async for told in events(answer)] == ["end"]
+
+
+async def test_logs_that_are_followed_take_no_room_from_other_requests(tmp_path: Path) -> None:
+    async with site(tmp_path) as found, AsyncExitStack() as readers:
+        agent = await found.add("hangs", [{"hang": {}}])
+        await found.comes_to("Working", agent)
+        path = f"/api/v1/lifecycles/{agent}/attempts/1/log/window"
+        for _ in range(MOST_AT_ONCE + 1):
+            reader = found.client.stream("GET", path, headers=SSE)
+            assert (await readers.enter_async_context(reader)).status_code == 200
+        await found.get(f"/lifecycles/{agent}")
