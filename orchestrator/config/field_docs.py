@@ -12,7 +12,16 @@ import textwrap
 
 
 def field_docs(model: type) -> dict[str, str]:
-    """Return the text that stands below each field of a class, on one line."""
+    """Return the text that stands below each field of a class and its bases, on one line."""
+    docs: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if each.__module__.partition(".")[0] in {"builtins", "pydantic", "typing"}:
+            continue
+        docs |= _own(each)
+    return docs
+
+
+def _own(model: type) -> dict[str, str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
     (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef))
     docs = {}

@@ -157,7 +157,7 @@ def test_a_command_is_one_file_and_one_line(copy: ProductCopy) -> None:
 def test_a_setting_is_one_field(copy: ProductCopy) -> None:
     copy.insert(
         settings,
-        '    model_config = ConfigDict(extra="forbid", frozen=True)\n',
+        '    """One reading of the settings; a new attempt is made by a new reading."""\n',
         '\n    toys: int = Field(3, ge=0)\n    """Toys on the shelf."""\n',
     )
     copy.env["LOOPWRIGHT_TOYS"] = "4"

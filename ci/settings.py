@@ -1,0 +1,74 @@
+"""The settings of CI and of forges: their defaults, ranges and meaning.
+
+Where the values come from (command line, environment, files) is not decided here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ci.forge_registry import SENDERS
+
+if TYPE_CHECKING:
+    Provider = str
+else:
+    Provider = Literal[("local", *SENDERS)]
+
+
+class CISettings(BaseModel):
+    """What is asked outside, what counts there, and what is done there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    providers: tuple[Provider, ...] = ("local",)
+    """Who keeps pull requests and judges commits: the first that has pull requests keeps them, the
+    verdicts of all are joined; see docs/providers/README.md."""
+    remote: str = "origin"
+    """The git remote that branches are pushed to where a forge keeps the pull requests."""
+    forge_url: str = ""
+    """Address of the forge's API, where the remote's address does not tell it."""
+    forge_repo: str = ""
+    """owner/name at the forge, where the remote's address does not tell it."""
+    push_timeout: float = Field(default=120.0, gt=0, le=3600)
+    """Seconds a push or fetch may take."""
+    test_command: str | None = None
+    """What local CI runs on each commit."""
+    require_ci: bool = True
+    """A commit on which no check ran is not green; local CI without a test_command asks nobody."""
+    checks_grace: float = Field(default=120.0, ge=0, le=86_400)
+    """Seconds in which checks may begin on a new commit before it counts as having none."""
+    ci_fix_limit: int = Field(default=5, ge=0, le=1000)
+    """Attempts in a row to fix red checks of a pull request before a person is waited for."""
+    on_conflict: Literal["agent", "ask"] = "agent"
+    """Who resolves work that does not go together (conflicts, red merges): a fresh attempt, or you.
+    An accepted head that was resolved waits for a new decision."""
+    conflict_limit: int = Field(default=3, ge=1, le=1000)
+    """Attempts in a row to resolve that, after which a person is waited for."""
+    rerun_red: bool = False
+    """Have failed checks run once more before an agent is woken for them."""
+    wake_on_base_red: bool = True
+    """Wake an agent also for checks that fail on the base branch as well."""
+    review_authors: tuple[str, ...] = ()
+    """Whose review remarks agents are told; by default of all who may write to the repository."""
+    wake_on_comments: bool = False
+    """Wake an agent also for remarks that ask for no changes."""
+    auto_merge: bool = False
+    """Merge pull requests unasked: only exactly the commit that is green, with all its reviews."""
+    merge_method: Literal["merge", "squash", "rebase"] = "merge"
+    """How a forge merges."""
+    required_reviews: int = Field(default=0, ge=0, le=100)
+    """Approvals without which Loopwright merges nothing at a forge."""
+    pull_request_labels: tuple[str, ...] = ()
+    """Labels of new pull requests at a forge."""
+    github_app_id: str = ""
+    """Sign in as this GitHub App instead of with a token."""
+    github_app_key: str = ""
+    """File with the private key of the GitHub App."""
+    github_app_installation: int | None = Field(default=None, ge=1)
+    """Its installation; by default the repository's."""
+    expected_checks: tuple[str, ...] = ()
+    """For the generic provider: names of checks without which no commit is green."""
+    ci_poll_command: str | None = None
+    """For the generic provider: prints what CI says of the commit in $SHA, as JSON."""
