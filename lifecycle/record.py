@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from lifecycle.machine.budget import Spent
 from lifecycle.machine.effects import Effect  # noqa: TC001  # json_form reads annotations
 from lifecycle.machine.events import AgentReport, Event  # noqa: TC001  # as above
+from lifecycle.machine.frozen import frozen
 from lifecycle.machine.states import AgentState as AgentState  # noqa: PLC0414  # belongs to the record
 from lifecycle.machine.states import Reason, Rejected, State, coarse
 
@@ -91,7 +92,7 @@ def mark_of(lifecycle_id: str, birth: str) -> str:
     return f"{agent_of(lifecycle_id)}.{birth}."
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class JournalEntry:
     """One fact and what it led to; the journal is append-only."""
 
@@ -107,7 +108,7 @@ class JournalEntry:
     late: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PendingEffect:
     """An order that is committed and not known to be carried out."""
 
@@ -116,7 +117,7 @@ class PendingEffect:
     effect: Effect
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AttemptRow:
     """One attempt in the ledger: what it tried and how it ended."""
 
@@ -167,7 +168,7 @@ class AttemptRow:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Used:
     """Tokens, money and time; the cost is None where no program named one."""
 
@@ -238,7 +239,7 @@ class SpendingSum:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OperatorRequest:
     """What a person or another program asked of a lifecycle, waiting for its owner."""
 
@@ -249,7 +250,7 @@ class OperatorRequest:
     event: Event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Reply:
     """What became of a request so far."""
 
@@ -262,7 +263,7 @@ class Reply:
     """The result, where that is more than a change of the record."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Transaction:
     """Everything one decision writes, in one transaction."""
 
@@ -281,7 +282,7 @@ class Transaction:
     """Ids of requests that are answered by this decision."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Filter:
     """Which records a listing holds; everything given must fit."""
 
@@ -313,7 +314,7 @@ class Outline(NamedTuple):
     updated_at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RecordPage:
     """One page of a listing, newest first."""
 

@@ -6,9 +6,9 @@ a late word of an earlier attempt, or of a former process of the same one, moves
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from lifecycle.machine.frozen import frozen
 from lifecycle.machine.states import Gate, Process, Signal  # noqa: TC001  # the codec resolves them at run time
 from runtime.agents.outcome import Ending  # noqa: TC001  # as above
 
@@ -22,14 +22,14 @@ class Fault(StrEnum):
     """Of descriptors, processes, threads or memory: nothing is given up for it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Event:
     """Base of all events."""
 
     at: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AttemptEvent(Event):
     """Base of all events that speak of one attempt."""
 
@@ -46,7 +46,7 @@ class AttemptEvent(Event):
         return self.spawn_id
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AgentReport:
     """What an agent's program itself told of an attempt, as its adapter judges it."""
 
@@ -70,7 +70,7 @@ class AgentReport:
     last_words: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkspaceReady(AttemptEvent):
     """Worktree and branch exist."""
 
@@ -89,7 +89,7 @@ class WorkspaceReady(AttemptEvent):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkspaceFailed(AttemptEvent):
     """Worktree or branch could not be made, or other work not be merged into it."""
 
@@ -101,7 +101,7 @@ class WorkspaceFailed(AttemptEvent):
     """Commits that do not go together with the branch as it is."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkJoined(AttemptEvent):
     """The branch holds the completed work of tasks that the agent was blocked on."""
 
@@ -117,7 +117,7 @@ class WorkJoined(AttemptEvent):
     tree: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AgentSpawned(AttemptEvent):
     """The agent's process exists."""
 
@@ -135,7 +135,7 @@ class AgentSpawned(AttemptEvent):
         return self.process.spawn_id
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SpawnFailed(AttemptEvent):
     """The agent's process could not be started."""
 
@@ -143,21 +143,21 @@ class SpawnFailed(AttemptEvent):
     fault: Fault
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BreakpointReached(AttemptEvent):
     """The agent signalled a breakpoint and is still alive."""
 
     word: Signal
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class MailboxInvalid(AttemptEvent):
     """The agent's communications.json cannot be read as one."""
 
     problem: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AgentExited(AttemptEvent):
     """The agent ended by itself; nothing of its tree is left."""
 
@@ -177,7 +177,7 @@ class AgentExited(AttemptEvent):
     """None where the program tells nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LimitReached(AttemptEvent):
     """The attempt ran too long, or nothing moved for too long."""
 
@@ -185,7 +185,7 @@ class LimitReached(AttemptEvent):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AttemptDoomed(AttemptEvent):
     """What the program reports while it works rules out that this attempt leads anywhere."""
 
@@ -195,14 +195,14 @@ class AttemptDoomed(AttemptEvent):
     advice: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FreezeFailed(AttemptEvent):
     """The agent's processes could not be held still; they work on."""
 
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AgentStopped(AttemptEvent):
     """The ordered end of the agent's tree is proven."""
 
@@ -215,7 +215,7 @@ class AgentStopped(AttemptEvent):
     report: AgentReport | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunnerRestarted(AttemptEvent):
     """A runner found this attempt under way, of which its predecessor lost sight.
 
@@ -241,7 +241,7 @@ class RunnerRestarted(AttemptEvent):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SnapshotTaken(AttemptEvent):
     """The facts at the end of an attempt."""
 
@@ -267,7 +267,7 @@ class SnapshotTaken(AttemptEvent):
     """The whole work, where it is said to be done and is one file of text that is not long."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SnapshotFailed(AttemptEvent):
     """The facts could not be gathered."""
 
@@ -275,7 +275,7 @@ class SnapshotFailed(AttemptEvent):
     fault: Fault = Fault.ENVIRONMENT
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class GatesFinished(AttemptEvent):
     """The task's verify commands ran on the committed tree."""
 

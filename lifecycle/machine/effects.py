@@ -5,24 +5,23 @@ Performing one twice must be harmless: after a crash an order is carried out aga
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lifecycle.machine.frozen import frozen
 from lifecycle.machine.states import Process  # noqa: TC001  # the codec resolves it at run time
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Effect:
     """Base of all orders."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AttemptEffect(Effect):
     """Base of the orders that belong to one attempt."""
 
     attempt: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PrepareWorkspace(AttemptEffect):
     """Make worktree and branch, take the gates' baseline."""
 
@@ -30,7 +29,7 @@ class PrepareWorkspace(AttemptEffect):
     """They are there: only merge the completed work of these tasks into the branch."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SpawnAgent(AttemptEffect):
     """Render the summary and start a fresh agent with it."""
 
@@ -38,24 +37,24 @@ class SpawnAgent(AttemptEffect):
     """Begin to merge these in its workspace before that."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StopAgent(AttemptEffect):
     """Save dirty work, then end the agent's whole tree."""
 
     process: Process
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class FreezeAgent(AttemptEffect):
     """Hold the agent's whole tree still; its clocks stand."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ThawAgent(AttemptEffect):
     """Let it continue."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TakeSnapshot(AttemptEffect):
     """Save dirty work and gather the facts."""
 
@@ -65,21 +64,21 @@ class TakeSnapshot(AttemptEffect):
     """Of the process that left it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunGates(AttemptEffect):
     """Run the task's verify commands on this commit."""
 
     head: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PublishBranch(Effect):
     """Let CI know of the branch's new head."""
 
     head: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LookAtBlockers(Effect):
     """Ask whether what the agent waits for has happened."""
 
@@ -87,7 +86,7 @@ class LookAtBlockers(Effect):
     head: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class OpenPullRequest(Effect):
     """Find the pull request the agent speaks of, or open one for its branch."""
 
@@ -95,14 +94,14 @@ class OpenPullRequest(Effect):
     summary: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class LookAtPullRequest(Effect):
     """Ask what became of the pull request."""
 
     number: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class MergeBranch(Effect):
     """Merge the branch into its base."""
 
@@ -113,6 +112,6 @@ class MergeBranch(Effect):
     """Only if the merged files pass the verify commands."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RemoveWorkspace(Effect):
     """Remove worktree and branch; unmerged work is kept under a saved ref."""

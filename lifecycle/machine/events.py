@@ -6,7 +6,7 @@ an earlier attempt never moves a later one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from lifecycle.machine.attempt_events import AgentExited as AgentExited
@@ -29,10 +29,11 @@ from lifecycle.machine.attempt_events import SpawnFailed as SpawnFailed
 from lifecycle.machine.attempt_events import WorkJoined as WorkJoined
 from lifecycle.machine.attempt_events import WorkspaceFailed as WorkspaceFailed
 from lifecycle.machine.attempt_events import WorkspaceReady as WorkspaceReady
+from lifecycle.machine.frozen import frozen
 from lifecycle.machine.states import Gate, UnavailableProgram  # noqa: TC001  # the codec resolves them at run time
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Admitted(Event):
     """The scheduler gave this lifecycle a slot."""
 
@@ -42,7 +43,7 @@ class Admitted(Event):
     """Programs that other lifecycles found limited."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DependencySettled(Event):
     """A task this one depends on completed, or ended without completing."""
 
@@ -51,7 +52,7 @@ class DependencySettled(Event):
     text: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BlockersLooked(Event):
     """The blockers were looked at."""
 
@@ -70,7 +71,7 @@ class BlockersLooked(Event):
     """Tasks that wait for each other, from this one back to this one; empty if it is in none."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Detail:
     """One of several things from outside: a failed check, a reviewer's remark. Data only."""
 
@@ -79,7 +80,7 @@ class Detail:
     url: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class CiReported(Event):
     """CI said something final about a commit of this branch."""
 
@@ -105,7 +106,7 @@ class PrFate(StrEnum):
     CONFLICT = "conflict"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PullRequestOpened(Event):
     """The provider knows the pull request."""
 
@@ -113,7 +114,7 @@ class PullRequestOpened(Event):
     url: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PullRequestUnknown(Event):
     """The provider could not be asked, or does not know the pull request."""
 
@@ -121,7 +122,7 @@ class PullRequestUnknown(Event):
     fault: Fault
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PullRequestMoved(Event):
     """A pull request met its fate; to who is blocked that is a report of CI like any other."""
 
@@ -153,7 +154,7 @@ FromCi = CiReported | PullRequestMoved
 """What a provider reports of a commit or a pull request."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Reviewed(Event):
     """Reviewers said something about the pull request that the agent has to know."""
 
@@ -164,17 +165,17 @@ class Reviewed(Event):
     details: tuple[Detail, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DeadlinePassed(Event):
     """The instant that the state names has come."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class TurnPassed(Event):
     """The runner let a turn pass: an attempt of any lifecycle began, or none could for a while."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PersonEvent(Event):
     """Base of what people ask for."""
 
@@ -183,33 +184,33 @@ class PersonEvent(Event):
     """The reason, kept with the request."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Unblocked(PersonEvent):
     """A person says that the blocker is gone."""
 
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Answered(PersonEvent):
     """A person answered the agent's question."""
 
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Guided(PersonEvent):
     """A person has something to say to the next attempt."""
 
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class SummaryApproved(PersonEvent):
     """A person released the next attempt with its summary."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PauseRequested(PersonEvent):
     """No new attempt after the present one; `now` also freezes the process under way."""
 
@@ -218,21 +219,21 @@ class PauseRequested(PersonEvent):
     """Turns of the runner after which it ends by itself; 0: not before somebody resumes it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class ResumeRequested(PersonEvent):
     """Continue; what was given up goes back into the queue with all its retries, if `anew`."""
 
     anew: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class StopRequested(PersonEvent):
     """End the present attempt now, keep its work; `pause` also holds the next one."""
 
     pause: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AcceptRequested(PersonEvent):
     """A person accepts the work."""
 
@@ -244,12 +245,12 @@ class AcceptRequested(PersonEvent):
     """The commit that the person looked at, or how its id begins; nothing else is merged then."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RejectRequested(PersonEvent):
     """A person does not want the work."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class MergeSucceeded(Event):
     """The branch is part of its base."""
 
@@ -258,7 +259,7 @@ class MergeSucceeded(Event):
     """The branch that a person merged it into, where that is not the one it was to go into."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class MergeFailed(Event):
     """The branch could not be merged; everything is as it was."""
 
@@ -279,14 +280,14 @@ class MergeFailed(Event):
         return bool(self.conflicts or self.gates)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AlongAccepted(Event):
     """Work of another agent, which would have come along, was accepted."""
 
     agent_id: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class WorkspaceRemoved(Event):
     """Worktree and branch are gone; unmerged work is kept under `saved_ref`."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lifecycle.machine.events import PersonEvent
+from lifecycle.machine.frozen import frozen
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class RunnerOrder(PersonEvent):
     """Base of what is asked of a runner."""
 
@@ -22,7 +21,7 @@ class RunnerOrder(PersonEvent):
         return "runner"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PullRequestOrder(RunnerOrder):
     """Merge or close a pull request."""
 
@@ -42,12 +41,12 @@ class PullRequestOrder(RunnerOrder):
         return f"pull request {self.number}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class DeliveriesOrder(RunnerOrder):
     """Look for deliveries that wait to be worked on: some were put back, or came by hand."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class OperationNote(RunnerOrder):
     """What a command did, or refused, before any lifecycle could know of it.
 

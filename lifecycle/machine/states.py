@@ -6,10 +6,11 @@ who else needs one (store, views) only reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeVar
 
+from lifecycle.machine.frozen import frozen
 from lifecycle.machine.tally import ITS_BASE as ITS_BASE
 from lifecycle.machine.tally import Tally as Tally
 from lifecycle.machine.tally import UnavailableProgram as UnavailableProgram
@@ -63,7 +64,7 @@ class About(StrEnum):
     CONFLICT = "conflict"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Signal:
     """A breakpoint as the agent signalled it."""
 
@@ -76,7 +77,7 @@ class Signal:
     question: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Process:
     """Which operating system process an attempt is; never a bare pid."""
 
@@ -86,7 +87,7 @@ class Process:
     spawn_id: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AttemptOutcome:
     """How an attempt ended and what shows it."""
 
@@ -101,7 +102,7 @@ class AttemptOutcome:
     """What a person does about it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Gate:
     """One verify command and how it went."""
 
@@ -121,26 +122,26 @@ class Gate:
         return "ran out of time" if self.code is None else f"ended with code {self.code}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class State:
     """Base of all work states."""
 
     tally: Tally = field(default_factory=Tally)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Queued(State):
     """Not started: waits for dependencies, then for a slot."""
 
     waiting_on: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Preparing(State):
     """The workspace is being made and the gates' baseline taken."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Spawning(State):
     """An agent process is ordered; whether it exists is not known yet."""
 
@@ -150,7 +151,7 @@ class Spawning(State):
     """How it is to be ended once its start is told: it spoke, or met a limit, before that."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Working(State):
     """An agent process works on the task."""
 
@@ -164,7 +165,7 @@ class Working(State):
     """Where in the attempt's log its output begins."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Stopping(State):
     """The agent's process tree is being ended."""
 
@@ -174,7 +175,7 @@ class Stopping(State):
     """Where in the attempt's log its output begins."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Capturing(State):
     """The process is gone; its work is saved and the facts are gathered."""
 
@@ -185,7 +186,7 @@ class Capturing(State):
     """Of the process that is gone."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Verifying(State):
     """The agent says it is done; the task's gates are asked."""
 
@@ -198,7 +199,7 @@ class Verifying(State):
     """A person lets the set-up of this commit use the network."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Blocked(State):
     """The agent cannot continue until something outside happens."""
 
@@ -214,7 +215,7 @@ class Blocked(State):
     """What cleared it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class PrPending(State):
     """A pull request waits for its merge."""
 
@@ -227,7 +228,7 @@ class PrPending(State):
     """The branch's newest commit when the wait began."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class BackingOff(State):
     """Waits for a time and a slot; then the next attempt starts."""
 
@@ -243,7 +244,7 @@ class BackingOff(State):
     """What is repeated instead of a next attempt: the gates of the latest."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class AwaitingHuman(State):
     """Only a person can move it on."""
 
@@ -274,7 +275,7 @@ class AwaitingHuman(State):
     """The gates that could not run before a person decided."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Suspended(State):
     """Paused or stopped by a person; the clocks of the inner wait stand still."""
 
@@ -284,7 +285,7 @@ class Suspended(State):
     """By a stop, not by a pause."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Completed(State):
     """Gates passed; awaits a person's review."""
 
@@ -306,7 +307,7 @@ class Completed(State):
     """The head that was accepted before and could not be merged; this one resolves that."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Accepted(State):
     """Merged into its base."""
 
@@ -315,7 +316,7 @@ class Accepted(State):
     changed_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Rejected(State):
     """Ended without acceptance; `text` names rule and evidence."""
 

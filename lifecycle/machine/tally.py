@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from lifecycle.machine.frozen import frozen
 from lifecycle.machine.values import changed
 
 ITS_BASE = "base"
@@ -25,7 +25,7 @@ class Wanted(StrEnum):
     """End this attempt at once and the lifecycle with it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class UnavailableProgram:
     """A program of the chain that takes no attempt for now."""
 
@@ -35,7 +35,7 @@ class UnavailableProgram:
     """None: until a person fixed it and resumes."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Tally:
     """What is counted over the whole life of a lifecycle."""
 

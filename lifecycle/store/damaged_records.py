@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import StoreDamagedError, StoreError, StoreFromNewerVersionError
+from lifecycle.machine.frozen import frozen
 from lifecycle.record import AgentLifecycle, RecordPage
 from lifecycle.store.rows.records import COLUMNS, row_record, storable
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _KNOWN = ("agent_id", "task_id", "birth", "created_at", "updated_at", "cursor")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Damaged:
     """What is known of an unreadable record: its columns other than the documents."""
 
@@ -39,7 +39,7 @@ class Damaged:
     """What is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Listed(RecordPage):
     """A page of records; unreadable ones count as part of it."""
 

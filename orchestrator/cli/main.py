@@ -117,16 +117,21 @@ def _run(name: str, args: list[str]) -> int:
 
     from orchestrator.cli.error_boundary import guarded  # noqa: PLC0415  # as above
 
-    if COMMANDS[name] == "steer":
-        # It ends before anything is worth collecting, which costs a tenth of its time.
-        gc.disable()
-
     def run(name: str, args: list[str]) -> int:
         # In here, so that a failing import is reported like any other error.
         module = import_module(f"orchestrator.cli.commands.{COMMANDS[name]}")
+        # What was imported stays; to look through it, now or at the end, finds nothing to free.
+        gc.freeze()
+        if COMMANDS[name] != "steer":
+            gc.enable()
         return int(module.run(name, args))
 
-    return guarded(run, name, args)
+    gc.disable()  # nothing is worth collecting yet, and an order ends before anything is
+    try:
+        return guarded(run, name, args)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _help() -> str:

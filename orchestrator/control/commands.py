@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lifecycle.errors import LifecycleError
 from lifecycle.machine import events as on
+from lifecycle.machine.frozen import frozen
 from lifecycle.machine.states import (
     ACTIVE,
     About,
@@ -46,7 +47,7 @@ ITS_TURN = 1.0
 RUNS_ALL = ("loopwright up", "loopwright serve")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OperatorCommand:
     """What somebody asks of a lifecycle."""
 

@@ -5,9 +5,10 @@ Decides nothing and changes nothing: it reads the record as the command left it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.machine.frozen import frozen
 from lifecycle.machine.states import (
     ACTIVE,
     Accepted,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OperatorOutcome:
     """The outcome of one command."""
 
@@ -58,7 +59,7 @@ class OperatorOutcome:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CommandEffect:
     """What one command changed, and which runner continues."""
 

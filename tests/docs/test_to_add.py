@@ -100,7 +100,7 @@ def test_a_state_is_the_machine_and_the_tables_of_words(copy: ProductCopy) -> No
     copy.append(
         machine_states,
         """
-@dataclass(frozen=True, kw_only=True)
+@frozen
 class Parked(State):
     since: float = 1.0
 
