@@ -93,12 +93,12 @@ async def keep(repo: Path, environ: Mapping[str, str], approvals: Approvals, by:
         await approvals.keep(store, by=by, at=now, masker=masker)
 
 
-async def approve(repo: Path, approvals: Approvals, by: str) -> None:
-    """Take over what waits."""
+async def approve(repo: Path, approvals: Approvals, by: str, cells: Collection[str]) -> None:
+    """Take over what waits in some cells, as it was read."""
     masker, now = masker_of(os.environ), SystemClock().now
     async with store_of(repo) as store:
         audit = Audit(store.trail, now=now, masker=masker)
-        await take_over(store, audit, approvals, approvals.held, by=by, at=now(), masker=masker)
+        await take_over(store, audit, approvals, cells, by=by, at=now(), masker=masker)
 
 
 async def leave_out(
@@ -147,6 +147,30 @@ async def refuse(  # noqa: PLR0913  # the last by name
         held = approvals.held[cell]
         await store.put(REFUSED, id_of(held), {"by": by, "at": at, "why": why})
         await _enter(audit, held, by, "refused", why)
+
+
+def change_of(held: HeldValue) -> str:
+    """Say what a change makes of what."""
+    before, after = held.approved, held.value
+    if isinstance(before, list) and before and isinstance(after, list) and _is_text(after):
+        return "another content"
+    return f"{shown(before)} becomes {shown(after)}"
+
+
+def sentence(held: HeldValue) -> str:
+    """Say what was changed, where, and by whose work."""
+    place = held.cell.rpartition("#")[0]
+    return f"{held.name} in {place}, changed by the work of {held.agent_id}: {change_of(held)}"
+
+
+def shown(value: object) -> str:
+    """Return a value of a setting for people."""
+    return "(not set)" if value is None else json.dumps(value, default=str)
+
+
+def _is_text(value: list[object]) -> bool:
+    digits = 16
+    return all(isinstance(each, str) and len(each) == digits for each in value)
 
 
 async def refusals(store: SqliteStore) -> Refusals:

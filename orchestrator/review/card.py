@@ -48,15 +48,16 @@ def card(  # noqa: PLR0913  # all but the first three by name
 
 def _standing(waits: WaitingForm, shown: EvidenceForm, present: float) -> Iterator[tuple[str, str]]:
     since = instant(waits["since"], present)
-    yield "agent", f"{waits['agent_id']}, attempt {waits['attempt']}, since {since}"
+    made = f"attempt {waits['attempt']}" if waits["attempt"] else "no attempt yet"
+    yield "agent", f"{waits['agent_id']}, {made}, since {since}"
     if waits["needs"] in ("review", "conflict"):
         at = f" at {shown['head'][:12]}" if shown["head"] else ""
         yield "branch", f"{shown['branch']}{at}, into {shown['into'] or 'no branch'}"
     if waits["asked"] and waits["needs"] not in ("review", "conflict"):
-        yield "asks" if waits["needs"] == "answer" else "waits for", waits["asked"]
+        yield "asks" if waits["needs"] == "answer" else "why", waits["asked"]
     if waits["holds_up"]:
         yield "holds up", ", ".join(waits["holds_up"])
-    if shown["words"]:
+    if shown["words"] and not waits["asked"].endswith(shown["words"]):
         yield "it says", f'"{shown["words"]}" (its own words, unchecked)'
     for each in shown["acceptance"]:
         yield "to be met", each
@@ -66,7 +67,7 @@ def _proof(shown: EvidenceForm) -> Iterator[tuple[str, str]]:
     for gate in shown["gates"]:
         yield "gate", _gate(gate)
         lines = gate["excerpt"].strip().splitlines()[-_EXCERPT:]
-        yield from (("", f"| {line}") for line in lines)
+        yield from (("", line) for line in lines)
     if not shown["gates"] and shown["needs"] in ("review", "conflict"):
         yield "gates", "none ran: no verify command judged this"
     if shown["canary"] and not any(shown["canary"] in note for note in shown["notes"]):
@@ -96,7 +97,10 @@ def _consequence(shown: EvidenceForm, merge: MergeForm | None) -> Iterator[tuple
             where = f", lines {', '.join(places)} of the merged file" if places else ""
             yield "conflict", f"{found['path']}{where}"
         return
-    if merge["would"] == "merge":
+    if merge["would"] == "merge" and shown["comes_along"]:
+        others = ", ".join(each["agent_id"] for each in shown["comes_along"])
+        yield "accept", f"only with {others}, which nobody accepted yet"
+    elif merge["would"] == "merge":
         first = " and ".join(f"`{command}`" for command in merge["verify"])
         yield "accept", f"merges into {merge['into']}" + (f" if {first} passes" if first else "")
     else:
@@ -105,14 +109,12 @@ def _consequence(shown: EvidenceForm, merge: MergeForm | None) -> Iterator[tuple
 
 def _told(label: str, text: str, width: int) -> Iterator[str]:
     flat = safe(" ".join(text.split())) if label else safe(text.expandtabs(4))
-    start = f"{label:<{_MARGIN}}"
-    if not width or columns(flat) <= width - _MARGIN:
-        yield f"{start}{flat}"
-        return
-    lines = wrapped(flat, max(width - _MARGIN, 20))
-    yield f"{start}{lines[0]}"
-    for line in lines[1:]:
-        yield f"{' ' * _MARGIN}{line}"
+    begins = [f"{label:<{_MARGIN}}", " " * _MARGIN] if label else [f"{' ' * _MARGIN}| "] * 2
+    room = max(width - len(begins[0]), 20) if width else columns(flat)
+    first, *more = wrapped(flat, room)
+    yield f"{begins[0]}{first}".rstrip()
+    for line in more:
+        yield f"{begins[1]}{line}"
 
 
 def menu(choices: Sequence[tuple[str, str]], width: int = 0) -> str:

@@ -54,7 +54,11 @@ def _amount(file: ShownFile, most: int, *, colours: bool) -> str:
     scale = min(1.0, _BAR / most) if most else 0.0
     plus = round(change.added * scale) or bool(change.added)
     minus = round(change.removed * scale) or bool(change.removed)
-    bar = paint("+" * plus, "green", wanted=colours) + paint("-" * minus, "red", wanted=colours)
+    bar = "".join(
+        paint(sign * many, _COLOURS[sign], wanted=colours)
+        for sign, many in (("+", plus), ("-", minus))
+        if many
+    )
     words = ", ".join(filter(None, (_moved(change), change.mode, file.made)))
     return f"{change.lines:>4} {bar}{f' ({words})' if words else ''}"
 

@@ -21,7 +21,12 @@ def reads_keys(environ: Mapping[str, str]) -> bool:
 
 
 def ask_key(prompt: str, environ: Mapping[str, str]) -> str:
-    """Return the key that was pressed, or how a typed line begins; empty at the end of input."""
+    """Return the key that was pressed, or how a typed line begins; empty at the end of input.
+
+    A key that was pressed before the question stood there is no answer to it.
+    """
+    if reads_keys(environ):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stdout.write(prompt)
     sys.stdout.flush()
     if not reads_keys(environ):
@@ -37,11 +42,14 @@ def ask_key(prompt: str, environ: Mapping[str, str]) -> str:
     return known.lower()
 
 
-def ask_line(prompt: str) -> str:
-    """Return what was typed; empty for nothing, and at the end of input."""
+def ask_line(prompt: str) -> str | None:
+    """Return what was typed; None at the end of input."""
     sys.stdout.write(prompt)
     sys.stdout.flush()
-    return sys.stdin.readline().strip()
+    line = sys.stdin.readline()
+    if not line:
+        sys.stdout.write("\n")
+    return line.strip() if line else None
 
 
 @contextmanager

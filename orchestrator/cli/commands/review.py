@@ -14,49 +14,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.errors import LifecycleError
-from lifecycle.machine.states import Completed
+from lifecycle.machine.states import attempt_of
 from orchestrator.cli.commands.diff import core_pager
-from orchestrator.config.known_secrets import masker_of
-from orchestrator.config.settings import load_settings
+from orchestrator.cli.review_screen import (
+    QUIT,
+    SAYING,
+    SKIP,
+    diff_lines,
+    diff_with_all,
+    listed,
+    read_screen,
+)
+from orchestrator.cli.review_settings import settings_are_decided
 from orchestrator.control import commands
 from orchestrator.control.approve_settings import note
-from orchestrator.control.open_store import known, runner_of, store_of
+from orchestrator.control.open_store import runner_of, store_of
 from orchestrator.control.people_only import require_person
 from orchestrator.control.summaries import SummaryError
-from orchestrator.review import card, diff_text, line_comments
-from orchestrator.review.evidence import evidence, evidence_form
+from orchestrator.review import card, line_comments
 from orchestrator.review.held_summary import held_summary, replace_summary
 from orchestrator.review.marks import Comment, guidance
-from orchestrator.review.merge_result import merge_form
-from orchestrator.review.own_work import ALL, ReviewError
-from orchestrator.review.queue import moved_by_a_runner, waiting, waiting_form, ways_of
-from orchestrator.review.work_diff import DiffWish, WorkReader
+from orchestrator.review.own_work import ReviewError
+from orchestrator.review.queue import moved_by_a_runner, waiting_form
 from orchestrator.terminal import exits, pager
 from orchestrator.terminal.keys import ask_key, ask_line
 from orchestrator.terminal.options import CommandLineParser, find_repo, user
 from orchestrator.terminal.text import (
-    coloured,
     now,
     one_line,
-    safe,
     say,
     tell,
     terminal_width,
     to_json,
+    wrapped,
 )
-from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
+    from orchestrator.cli.review_screen import Screen
     from orchestrator.control.summaries import ShownSummary
-    from orchestrator.review.queue import Waiting, WaitingForm
-    from orchestrator.review.work_diff import WorkDiff
+    from orchestrator.review.queue import Waiting
 
-QUIT = "q"
-_WORK = (("a", "accept"), ("s", "send back"))
-_ALWAYS = (("r", "reject"), ("d", "show again"), ("e", "editor"), ("k", "skip"), (QUIT, "quit"))
-_SAYING = ("answer", "guide")
-_TYPED = ("pause", "resume", "unblock", *_SAYING)
-"""Verbs that this can carry out for what is no review."""
+TOGETHER = "Merge {} into your branch, and resolve what conflicts."
+"""What work that conflicts is told where a person says no more."""
 
 
 def parser(name: str) -> CommandLineParser:
@@ -82,21 +81,13 @@ def run(name: str, args: list[str]) -> int:
     options = parser(name).parse_args(args)
     repo = find_repo(options.repo)
     if options.json:
-        listed = asyncio.run(_listed(repo, options.agents))
+        found = asyncio.run(listed(repo, options.agents))
         runs, present = runner_of(repo) is not None, now()
-        say(to_json({"items": [waiting_form(each, present, runs=runs) for each in listed]}))
+        say(to_json({"items": [waiting_form(each, present, runs=runs) for each in found]}))
         return 0
     require_person(repo, name)
     walk = _Walk(repo, options.agents, options.by or user(), paged=not options.no_pager)
     return walk.run()
-
-
-async def _listed(repo: Path, agents: list[str]) -> tuple[Waiting, ...]:
-    has_ci = bool(load_settings(repo, environ=os.environ).providers)
-    async with store_of(repo) as store:
-        named = [(await known(store, each, repo)).agent_id for each in agents]
-        found = await waiting(store, has_ci=has_ci)
-        return tuple(each for each in found if not named or each.record.agent_id in named)
 
 
 async def _moved_by_a_runner(repo: Path) -> tuple[str, ...]:
@@ -104,38 +95,10 @@ async def _moved_by_a_runner(repo: Path) -> tuple[str, ...]:
         return await moved_by_a_runner(store)
 
 
-@dataclass(frozen=True, slots=True)
-class _Screen:
-    """What is shown of one lifecycle."""
-
-    waits: WaitingForm
-    text: str
-    verbs: tuple[str, ...]
-    diff: WorkDiff | None = None
-    comes_along: tuple[str, ...] = ()
-    summary: ShownSummary | None = None
-    """What a held attempt will be told."""
-    to_edit: str = ""
-
-    @property
-    def is_work(self) -> bool:
-        return self.waits["needs"] in ("review", "conflict")
-
-    @property
-    def hidden(self) -> list[str]:
-        """Files whose lines were not shown."""
-        files = self.diff.files if self.diff is not None else ()
-        return [each.path for each in files if each.folded]
-
-    @property
-    def choices(self) -> list[tuple[str, str]]:
-        way = next((verb for verb in self.verbs if verb in _TYPED), "")
-        first = _WORK if self.is_work else (("n", way),) if way else ()
-        if self.is_work and self.comes_along:
-            first = (*first, ("w", "accept with what comes along"))
-        elif self.summary is not None:
-            first = (("a", "approve"),)
-        return [*first, *_ALWAYS]
+def _mark(each: Waiting) -> tuple[object, ...]:
+    """Return what tells one thing to decide about a lifecycle from the next."""
+    work = each.record.work
+    return each.needs, each.head, attempt_of(work) if work is not None else 0
 
 
 @dataclass(slots=True)
@@ -145,128 +108,91 @@ class _Walk:
     by: str
     paged: bool = True
     comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
+    passed: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    """What was decided or skipped of each; what comes back otherwise is shown again."""
 
     def run(self) -> int:
         """Show one after the other until nothing is left or the person ends it."""
-        passed: set[str] = set()
-        total = len(asyncio.run(_listed(self.repo, self.agents)))
-        if not total:
-            say("Nothing waits for you.")
-            self._say_what_stands_still()
-            return exits.COMPLETE
-        while True:
-            left = asyncio.run(_listed(self.repo, self.agents))
-            fresh = [each for each in left if each.record.agent_id not in passed]
-            if not fresh:
-                break
-            total = max(total, len(passed) + len(fresh))
-            place = f"{len(passed) + 1} of {total}"
-            if self._decide(fresh[0], place) == QUIT:
-                break
-            passed.add(fresh[0].record.agent_id)
-        left = asyncio.run(_listed(self.repo, self.agents))
-        if not left:
-            say("Nothing waits for you any more.")
-            self._say_what_stands_still()
-            return exits.COMPLETE
-        say(one_line(f"Still waiting: {', '.join(each.record.task_id for each in left)}"))
-        return exits.BLOCKED
+        many, key = 0, ""
+        while key != QUIT and (fresh := self._fresh()):
+            many += 1
+            key = self._decide(fresh[0], f"{many} of {many - 1 + len(fresh)}")
+        settled = bool(self.agents) or settings_are_decided(self.repo, self.by, asked=key != QUIT)
+        left = [each.record.task_id for each in asyncio.run(listed(self.repo, self.agents))]
+        left += [] if settled else ["changed settings"]
+        if left:
+            self._say(f"Still waiting: {', '.join(left)}")
+        else:
+            say("Nothing waits for you any more." if many else "Nothing waits for you.")
+        self._say_what_goes_on()
+        return exits.BLOCKED if left else exits.COMPLETE
 
-    def _say_what_stands_still(self) -> None:
-        """Name what goes on only once a runner is alive, such as what was sent back."""
-        if runner_of(self.repo) is None and (still := asyncio.run(_moved_by_a_runner(self.repo))):
-            these = "1 task stands" if len(still) == 1 else f"{len(still)} tasks stand"
-            listed = ", ".join(still)
-            say(one_line(f"No runner is alive. Until one is, {these} still: {listed}"))
+    def _fresh(self) -> list[Waiting]:
+        found = asyncio.run(listed(self.repo, self.agents))
+        return [each for each in found if self.passed.get(each.record.agent_id) != _mark(each)]
+
+    def _say_what_goes_on(self) -> None:
+        """Name what a runner moves on, such as what was sent back, and what to type then."""
+        if not (moved := asyncio.run(_moved_by_a_runner(self.repo))):
+            return
+        one, names = len(moved) == 1, ", ".join(moved)
+        tasks = "1 task" if one else f"{len(moved)} tasks"
+        if runner_of(self.repo) is None:
+            still = f"{tasks} {'stands' if one else 'stand'} still: {names}"
+            self._say(f"No runner is alive. Until one is, {still}")
             say("Next: loopwright up   (continues all of them)")
+        else:
+            self._say(f"{tasks} {'goes' if one else 'go'} on: {names}")
+            say("Next: loopwright ps --watch   (and `loopwright review` once something needs you)")
+
+    @staticmethod
+    def _say(text: str) -> None:
+        width = terminal_width(sys.stdout, os.environ)
+        flat = one_line(text)
+        say("\n".join(wrapped(flat, width)) if width else flat)
 
     def _decide(self, each: Waiting, place: str) -> str:
-        """Return the key that ended it; with an empty one it is shown again."""
-        screen = asyncio.run(self._screen(each, place))
-        self._show(screen)
+        """Show it until a key decides it, passes it over, or ends the walk; return that key."""
+        screen = self._look(each, place)
         while True:
             width = terminal_width(sys.stdout, os.environ)
-            key = ask_key(f"{card.menu(screen.choices, width)}\n> ", os.environ)
-            if key in ("", QUIT, "k"):
-                return key or QUIT
-            if key == "d":
-                self._show(screen)
-            elif key == "e":
-                if self._edit(screen):
-                    screen = asyncio.run(self._screen(each, place))
-                    self._show(screen)
-            elif key not in dict(screen.choices):
+            key = ask_key(f"{card.menu(screen.choices, width)}\n> ", os.environ) or QUIT
+            if key not in dict(screen.choices):
                 tell("That is none of the keys.")
-            elif self._done(screen, key):
+                continue
+            anew = key == "d" or (key == "e" and self._edit(screen))
+            decided = key in (QUIT, SKIP) or (key not in "de" and self._done(screen, key))
+            fresh = each if decided else asyncio.run(self._again(screen))
+            if decided or fresh is None:
+                self.passed[each.record.agent_id] = _mark(each)
                 return key
-            else:
-                fresh = asyncio.run(self._again(screen))
-                if fresh is None:
-                    return key
-                if fresh.record.version != each.record.version:
-                    each, screen = fresh, asyncio.run(self._screen(fresh, place))
-                    self._show(screen)
+            if anew or fresh.record.version != each.record.version:
+                each, screen = fresh, self._look(fresh, place)
 
-    async def _again(self, screen: _Screen) -> Waiting | None:
+    async def _again(self, screen: Screen) -> Waiting | None:
         """Return the lifecycle as it is now, if it still waits."""
-        found = await _listed(self.repo, [screen.waits["agent_id"]])
+        found = await listed(self.repo, [screen.waits["agent_id"]])
         return found[0] if found else None
 
-    def _show(self, screen: _Screen) -> None:
+    def _look(self, each: Waiting, place: str) -> Screen:
+        screen = asyncio.run(read_screen(self.repo, each, place))
+        self._show(screen)
+        return screen
+
+    def _show(self, screen: Screen) -> None:
         if self.paged:
             pager.show(screen.text, os.environ, core_pager)
         else:
             sys.stdout.write(screen.text)
 
-    async def _screen(self, each: Waiting, place: str) -> _Screen:
-        settings = load_settings(self.repo, environ=os.environ)
-        masker = masker_of(os.environ, settings.pass_env)
-        branches, record, present = BranchManager(self.repo), each.record, now()
-        runs = runner_of(self.repo) is not None
-        diff = None
-        async with store_of(self.repo) as store:
-            reader = WorkReader(branches, store, lambda: settings, cleaned=masker.mask_bytes)
-            read = await evidence(
-                self.repo, store=store, record=record, settings=settings, now=present, runs=runs
-            )
-            merge = None
-            if isinstance(record.work, Completed):
-                merge = await merge_form(
-                    self.repo, branches=branches, store=store, record=record, settings=settings
-                )
-            try:
-                diff = await reader.diff(record, DiffWish(whole=True))
-            except ReviewError as nothing:
-                tell(one_line(str(nothing)))
-        shown, waits = evidence_form(read), waiting_form(each, present, runs=runs)
-        colours = coloured(sys.stdout, os.environ)
-        width = terminal_width(sys.stdout, os.environ)
-        lines = [
-            *card.card(
-                waits, shown, merge, place=place, present=present, width=width, colours=colours
-            )
-        ]
-        if diff is not None and diff.files:
-            lines += ["", *diff_text.stat(diff, width=width, colours=colours), ""]
-            lines += diff_text.lines(diff, colours=colours)
-        summary, to_edit = None, ""
-        if "summary approve {}" in ways_of(each):
-            summary, to_edit = await held_summary(self.repo, record.agent_id)
-            told = safe(summary.text.rstrip("\n"), lines=True)
-            lines += ["", f"Summary that attempt {summary.attempt} will be told:", told]
-        text = masker.mask("\n".join([*lines, ""]))
-        verbs = tuple(way.partition(" ")[0] for way in ways_of(each))
-        along = tuple(one["agent_id"] for one in shown["comes_along"])
-        return _Screen(waits, text, verbs, diff, along, summary, to_edit)
-
-    def _edit(self, screen: _Screen) -> bool:
+    def _edit(self, screen: Screen) -> bool:
         """Open what waits in the editor; tell whether it has to be shown again."""
         if screen.summary is not None:
             return self._edit_summary(screen, screen.summary)
         self._comment(screen)
         return False
 
-    def _edit_summary(self, screen: _Screen, summary: ShownSummary) -> bool:
+    def _edit_summary(self, screen: Screen, summary: ShownSummary) -> bool:
         agent_id = screen.waits["agent_id"]
         with tempfile.TemporaryDirectory(prefix="loopwright-review-") as folder:
             path = Path(folder) / "summary.md"
@@ -285,27 +211,18 @@ class _Walk:
         say(f"attempt {summary.attempt} will be told your text; [a] approves it")
         return True
 
-    def _approved(self, screen: _Screen, shown: ShownSummary) -> bool:
+    def _approved(self, screen: Screen, shown: ShownSummary) -> bool:
         agent_id = screen.waits["agent_id"]
         if asyncio.run(held_summary(self.repo, agent_id))[0].version != shown.version:
             tell("not done: the summary changed since it was shown; [k] skips it, then look again")
             return False
         return self._ordered("approve", agent_id)
 
-    async def _diff_along(self, agent_id: str) -> WorkDiff:
-        settings = load_settings(self.repo, environ=os.environ)
-        masker = masker_of(os.environ, settings.pass_env)
-        async with store_of(self.repo) as store:
-            record = await known(store, agent_id, self.repo)
-            branches = BranchManager(self.repo)
-            reader = WorkReader(branches, store, lambda: settings, cleaned=masker.mask_bytes)
-            return await reader.diff(record, DiffWish(of=ALL, whole=True))
-
-    def _accepted_along(self, screen: _Screen) -> bool:
+    def _accepted_along(self, screen: Screen) -> bool:
         """Show all that would be merged, name whose it is, and merge that after a yes."""
         agent_id, head = screen.waits["agent_id"], screen.waits["head"]
         try:
-            diff = asyncio.run(self._diff_along(agent_id))
+            diff = asyncio.run(diff_with_all(self.repo, agent_id))
         except ReviewError as nothing:
             tell(one_line(str(nothing)))
             return False
@@ -314,16 +231,13 @@ class _Walk:
                           f"loopwright accept {agent_id} --with-dependencies "
                           f"--expect-head {head}"))  # fmt: skip
             return False
-        colours, width = coloured(sys.stdout, os.environ), terminal_width(sys.stdout, os.environ)
-        lines = [*diff_text.stat(diff, width=width, colours=colours), ""]
-        lines += diff_text.lines(diff, colours=colours)
-        self._show(replace(screen, text="\n".join([*lines, ""])))
-        say(one_line(f"With {agent_id} comes the work of {', '.join(screen.comes_along)}."))
+        self._show(replace(screen, text="\n".join([*diff_lines(diff), ""])))
+        self._say(f"With {agent_id} comes the work of {', '.join(screen.comes_along)}.")
         if ask_key("Accept all of it? [y] yes  [n] no\n> ", os.environ) != "y":
             return False
         return self._ordered("accept", agent_id, expect_head=head, along=True)
 
-    def _comment(self, screen: _Screen) -> None:
+    def _comment(self, screen: Screen) -> None:
         """Open what is shown in the editor, and take the comments that come back."""
         if screen.diff is None or not screen.diff.files:
             tell("There is no diff to open.")
@@ -340,9 +254,10 @@ class _Walk:
         agent_id = screen.waits["agent_id"]
         self.comments[agent_id] = found
         if found:
-            say(f"{len(found)} comments are kept; [s] sends them to the agent")
+            kept = "1 comment is" if len(found) == 1 else f"{len(found)} comments are"
+            say(f"{kept} kept; [s] sends {'it' if len(found) == 1 else 'them'} to the agent")
 
-    def _done(self, screen: _Screen, key: str) -> bool:
+    def _done(self, screen: Screen, key: str) -> bool:
         """Carry out what a key asks for; tell whether it was."""
         chosen = {
             "a": self._accepted,
@@ -353,7 +268,7 @@ class _Walk:
         }
         return chosen[key](screen)
 
-    def _accepted(self, screen: _Screen) -> bool:
+    def _accepted(self, screen: Screen) -> bool:
         agent_id, head = screen.waits["agent_id"], screen.waits["head"]
         if screen.summary is not None:
             return self._approved(screen, screen.summary)
@@ -364,23 +279,35 @@ class _Walk:
             return False
         return self._ordered("accept", agent_id, expect_head=head)
 
-    def _rejected(self, screen: _Screen) -> bool:
+    def _rejected(self, screen: Screen) -> bool:
         why = ask_line("Why? (it is for the record; empty: not rejected) ")
         return bool(why) and self._ordered("reject", screen.waits["agent_id"], why=why)
 
-    def _sent_back(self, screen: _Screen) -> bool:
-        agent_id = screen.waits["agent_id"]
+    def _sent_back(self, screen: Screen) -> bool:
+        agent_id, into = screen.waits["agent_id"], screen.conflicts_with
         kept = self.comments.get(agent_id, ())
-        with_them = f", sent with {len(kept)} comments" if kept else "; empty: not sent"
-        text = guidance(ask_line(f"What is missing? (one line{with_them}) "), kept)
+        unsaid = TOGETHER.format(into) if into else ""
+        if kept:
+            empty = f", sent with {len(kept)} comment{'s' if len(kept) > 1 else ''}"
+        else:
+            empty = f'; empty: "{unsaid}"' if into else "; empty: not sent"
+        said = ask_line(f"What is missing? (one line{empty}) ")
+        if said is None:
+            return False
+        text = guidance(said or unsaid, kept)
         return bool(text) and self._ordered("guide", agent_id, text=text)
 
-    def _moved_on(self, screen: _Screen) -> bool:
-        verb, text = next(verb for verb in screen.verbs if verb in _TYPED), ""
-        if verb in _SAYING:
-            text = ask_line(f"Your {'answer' if verb == 'answer' else 'words'}: ")
-            if not text:
+    def _moved_on(self, screen: Screen) -> bool:
+        verb, text = screen.verb, ""
+        if verb in SAYING:
+            optional = verb == "unblock"
+            prompt = "What shall it know? (one line; empty: nothing more) "
+            said = ask_line(
+                prompt if optional else f"Your {'answer' if verb == 'answer' else 'words'}: "
+            )
+            if said is None or not (said or optional):
                 return False
+            text = said
         return self._ordered(verb, screen.waits["agent_id"], text=text)
 
     def _ordered(self, verb: str, agent_id: str, **more: Any) -> bool:
@@ -400,7 +327,7 @@ class _Walk:
         except LifecycleError as refusal:
             tell(one_line(f"not done: {refusal}"))
             return False
-        say(one_line(f"{agent_id}: {outcome.text}"))
+        self._say(f"{agent_id}: {outcome.text}")
         if outcome.hint:
-            tell(one_line(outcome.hint))
+            self._say(outcome.hint)
         return outcome.exit_code == exits.COMPLETE

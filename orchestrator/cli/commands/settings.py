@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -77,12 +76,12 @@ def _approve(args: list[str]) -> int:
     _, approvals = approve_settings.read(repo, os.environ)
     waited = list(approvals.held.values())
     if waited:
-        asyncio.run(approve_settings.approve(repo, approvals, options.by or user()))
+        asyncio.run(approve_settings.approve(repo, approvals, options.by or user(), approvals.held))
     if options.json:
         say(to_json({"approved": [each.to_json() for each in waited]}))
         return 0
     for each in waited:
-        say(one_line(f"{each.name}: {_change(each.approved, each.value)}"))
+        say(one_line(f"{each.name}: {approve_settings.change_of(each)}"))
     if waited:
         tell("Approved; a live runner uses it from its next attempt on.")
     else:
@@ -117,7 +116,7 @@ def _refuse(args: list[str]) -> int:
         say(to_json({"refused": [each.to_json() for each in chosen.values()]}))
         return 0
     for each in chosen.values():
-        say(one_line(f"{each.name}: stays {_shown(each.approved)}"))
+        say(one_line(f"{each.name}: stays {approve_settings.shown(each.approved)}"))
     if chosen:
         tell("Refused; `loopwright settings approve` can still put it into force.")
     else:
@@ -126,34 +125,13 @@ def _refuse(args: list[str]) -> int:
 
 
 def _print(rows: list[SettingRow], approvals: Approvals, refused: Refusals) -> None:
-    say(table(HEADS, [(row.name, _shown(row.value), row.source) for row in rows]))
+    say(table(HEADS, [(row.name, approve_settings.shown(row.value), row.source) for row in rows]))
     for each in approvals.held.values():
-        place = each.cell.rpartition("#")[0]
-        change = _change(each.approved, each.value)
         no = refused.get(approve_settings.id_of(each))
         how = "Waits" if no is None else f"Refused by {no['by']}"
-        say(
-            one_line(
-                f"{how}: {each.name} in {place}, changed by the work of {each.agent_id}: {change}"
-            )
-        )
+        say(one_line(f"{how}: {approve_settings.sentence(each)}"))
     if approve_settings.undecided(approvals, refused):
         tell(
             "Look at these changes; `loopwright settings approve` puts them into force, "
             "`loopwright settings refuse` leaves them out."
         )
-
-
-def _change(before: object, after: object) -> str:
-    if isinstance(before, list) and before and isinstance(after, list) and _is_text(after):
-        return "another content"
-    return f"{_shown(before)} becomes {_shown(after)}"
-
-
-def _is_text(value: list[object]) -> bool:
-    digits = 16
-    return all(isinstance(each, str) and len(each) == digits for each in value)
-
-
-def _shown(value: object) -> str:
-    return "(not set)" if value is None else json.dumps(value, default=str)

@@ -115,7 +115,7 @@ def test_comments_written_in_the_editor_go_to_the_agent_with_file_and_line(
     editor.chmod(0o755)
     with Terminal(waiting.repo, "review", "W1", EDITOR=str(editor)) as person:
         person.press("e")
-        person.shows("1 comments are kept")
+        person.shows("1 comment is kept")
         person.press("s")
         person.press("Please\n", ") ")
         person.ends(0)
