@@ -136,7 +136,7 @@ def _with_a_changed_limit(world: World) -> None:
 
 def test_changed_limits_are_decided_last_in_the_same_walk(world: World) -> None:
     _with_a_changed_limit(world)
-    with Terminal(world.repo, "review", columns=120) as person:
+    with Terminal(world.repo, "review", columns=120, COLUMNS="120") as person:
         person.press("a")
         person.shows("budget_attempts in loopwright.toml, changed by the work of agent-S1: ")
         person.shows("9 becomes 99")
@@ -150,12 +150,12 @@ def test_changed_limits_that_are_skipped_keep_waiting_and_are_refused_with_a_key
     world: World,
 ) -> None:
     _with_a_changed_limit(world)
-    with Terminal(world.repo, "review", columns=120) as person:
+    with Terminal(world.repo, "review", columns=120, COLUMNS="120") as person:
         person.press("a")
         person.shows("9 becomes 99")
         person.press("k")
         assert "Still waiting: changed settings" in person.ends(3)
-    with Terminal(world.repo, "review", columns=120) as person:
+    with Terminal(world.repo, "review", columns=120, COLUMNS="120") as person:
         person.shows("9 becomes 99")
         person.press("r")
         person.ends(0)
