@@ -38,6 +38,7 @@ class MergeGates:
         self._machine, self._shared = machine, machine.shared
         self._gates = gates
         self._judging: set[asyncio.Task[tuple[Gate, ...]]] = set()
+        self._ends = False
 
     async def objection(
         self, local: LocalCopy, effect_id: str, prepared: PreparedMerge
@@ -77,6 +78,9 @@ class MergeGates:
         self, judging: Coroutine[Any, Any, tuple[Gate, ...]]
     ) -> tuple[Gate, ...]:
         """Let a shutdown end the judging, and nothing else of a merge: that is soon done."""
+        if self._ends:
+            judging.close()
+            raise asyncio.CancelledError
         task = asyncio.get_running_loop().create_task(judging)
         self._judging.add(task)
         task.add_done_callback(self._judging.discard)
@@ -86,7 +90,8 @@ class MergeGates:
             task.cancel()
 
     def break_off(self) -> None:
-        """End what is being judged: the order stays, and the next runner carries it out."""
+        """End what is being judged, and judge nothing more: orders stay for the next runner."""
+        self._ends = True
         for task in self._judging:
             task.cancel()
 

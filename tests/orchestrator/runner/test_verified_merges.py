@@ -50,7 +50,8 @@ def up(world: World, scripts: dict[str, object]) -> None:
 def merging_slowly(world: World, *others: str) -> Iterator[tuple[Live, Live, Path]]:
     """Give a runner, an accept of B whose verify command waits for a file, and that file."""
     gate = world.folder / "gate"
-    slow = f'verify = ["while test -e a -a -e b -a ! -e {gate}; do sleep 0.05; done"]\n'
+    held = f"test -e a -a ! -e {gate} && test -e b -o -e c -o -e d"
+    slow = f'verify = ["while {held}; do sleep 0.05; done"]\n'
     world.settings(SETTINGS + "baseline = false\n" + slow)
     scripts: dict[str, object] = {"W": [ASK]}
     for name in ("A", "B", *others):
@@ -153,6 +154,17 @@ def test_a_runner_that_shuts_down_does_not_wait_for_a_merge_that_is_verified(
     gate.touch()
     checked.call("accept", "agent-B")
     assert checked.git("show", "main:b") == "x"
+
+
+def test_merges_that_wait_for_their_turn_are_left_to_the_next_runner(checked: World) -> None:
+    with merging_slowly(checked, "C", "D") as (runner, _, gate):
+        with checked.live("accept", "agent-C"), checked.live("accept", "agent-D"):
+            for name in ("agent-C", "agent-D"):
+                until(lambda name=name: checked.row(name)["work"]["merging"], f"{name} waits")
+            runner.signal(signal.SIGINT)
+            runner.ends(130)
+        assert all(checked.row(f"agent-{name}")["work"]["merging"] for name in "BCD")
+        gate.touch()
 
 
 OPENED = {"breakpoint": {"type": "pr_created", "summary": "look"}}
