@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import hmac
 import json
 import shlex
 import sys
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -67,8 +69,10 @@ class ChannelSender:
                 await way(channel, told)
         except TimeoutError as problem:
             raise ChannelError(f"it was not taken within {self.timeout:g} s") from problem
-        except (RuntimeFault, CIError, OSError) as problem:
+        except (ChannelError, RuntimeFault, CIError, OSError) as problem:
             raise ChannelError(str(problem)) from problem
+        except Exception as problem:  # a defect of one way is no reason to lose a message
+            raise ChannelError(f"{type(problem).__name__}: {problem}") from problem
 
     async def _command(self, channel: NotifyChannel, told: MessageForm) -> None:
         await self._run(channel.command_line, json.dumps(told) + "\n")
@@ -89,7 +93,7 @@ class ChannelSender:
 
     async def _apprise(self, channel: NotifyChannel, told: MessageForm) -> None:
         url = value_of(channel.url, repo=self.repo, environ=self.environ)
-        await asyncio.to_thread(apprise_urls.send, url, title(told), words(told))
+        await _in_thread(partial(apprise_urls.send, url, title(told), words(told)))
 
     async def _webhook(self, channel: NotifyChannel, told: MessageForm) -> None:
         from ci.http.post import post  # noqa: PLC0415  # httpx is heavy, and few have a webhook
@@ -127,6 +131,28 @@ class ChannelSender:
         raise ChannelError(f"the command {end}. {result.excerpt[-_SAID:]}".strip())
 
 
+async def _in_thread(call: Callable[[], None]) -> None:
+    """Call in a thread that holds up no process which ends, as those of asyncio do."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+
+    def settle(problem: Exception | None) -> None:
+        if not over.done():
+            over.set_result(None) if problem is None else over.set_exception(problem)
+
+    def run() -> None:
+        problem = None
+        try:
+            call()
+        except Exception as failure:  # noqa: BLE001  # raised where it is awaited
+            problem = failure
+        with suppress(RuntimeError):  # the loop is closed already
+            loop.call_soon_threadsafe(settle, problem)
+
+    threading.Thread(target=run, name="notification", daemon=True).start()
+    await over
+
+
 def signed(message_id: str, body: bytes, secret: str, *, at: float) -> dict[str, str]:
     """Return the headers of a message as Standard Webhooks asks for them."""
     stamp = str(int(at))
@@ -147,7 +173,7 @@ def key_of(secret: str) -> bytes:
         return secret.encode()
     try:
         return base64.b64decode(secret.removeprefix(_SECRET), validate=True)
-    except binascii.Error as problem:
+    except ValueError as problem:
         raise ChannelError("the secret begins with whsec_ but no base64 follows") from problem
 
 

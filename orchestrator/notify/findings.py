@@ -93,6 +93,22 @@ def _needs_you(record: AgentLifecycle, work: AwaitingHuman | Blocked, at: float)
     )
 
 
+def settings_changed(
+    agent_id: str, keys: Iterable[str], names: Iterable[str], at: float
+) -> Notification:
+    """Return that an agent's work would change settings; `keys` are all its changes ever."""
+    return Notification(
+        id=id_of(NEEDS_YOU, "settings", agent_id, *sorted(keys)),
+        at=at,
+        type=NEEDS_YOU,
+        reason="settings",
+        agent_id=agent_id,
+        text=f"The work of {agent_id or 'an agent'} changes what restricts agents: "
+        f"{', '.join(names)[:300]}; it does not count before you approve it",
+        command="loopwright settings approve",
+    )
+
+
 def limit_of(record: AgentLifecycle) -> str:
     """Name the usage limit that a lifecycle waits for; empty if it waits for none."""
     work = record.work

@@ -15,6 +15,7 @@ from lifecycle.notify.message import (
     RUNNER_STOPPED,
     USAGE_LIMIT,
 )
+from orchestrator.terminal.text import one_line, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,7 +101,7 @@ def message(found: Notification, *, repository: str, address: str) -> MessageFor
         "repository": repository,
         "agent_id": found.agent_id,
         "task_id": found.task_id,
-        "text": found.text,
+        "text": safe(found.text, lines=True),
         "url": f"{address}{page_of(found)}" if address else "",
         "command": found.command,
     }
@@ -118,7 +119,7 @@ def title(told: MessageForm) -> str:
     who = told["task_id"] or told["agent_id"]
     about = _TITLES.get(told["type"], told["type"]).format(who)
     name = told["repository"].rstrip("/").rpartition("/")[2]
-    return f"Loopwright, {name}: {about}"
+    return one_line(f"Loopwright, {name}: {about}")
 
 
 def words(told: MessageForm) -> str:

@@ -25,16 +25,16 @@ from lifecycle.machine.states import (
 )
 from lifecycle.mask_values import masked
 from lifecycle.needs_person import only_a_person
-from lifecycle.notify.message import NEEDS_YOU, RUNNER_STOPPED, USAGE_LIMIT, Notification, id_of
+from lifecycle.notify.message import RUNNER_STOPPED, USAGE_LIMIT, Notification, id_of
+from lifecycle.plan import Task
 from lifecycle.record import Filter
 from orchestrator.approval.records import PROPOSED
 from orchestrator.notify import budgets, findings
 from orchestrator.notify.errors import ChannelError
 from orchestrator.notify.forms import message
-from orchestrator.notify.outbox import Outbox, address_of, names_for
+from orchestrator.notify.outbox import Outbox, address_of, names_for, within_patience
 from orchestrator.notify.secret_values import secrets_of
 from orchestrator.terminal.text import instant
-from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lifecycle.clock import Timer
     from lifecycle.engine.engine import LocalEngine
     from lifecycle.machine.states import State
+    from lifecycle.notify.channel import NotifyChannel
     from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Committed
     from lifecycle.settings import Settings
@@ -58,6 +59,8 @@ SLACK = 120.0
 """Seconds by which instants of facts may come in another order than their commits."""
 STORE_RETRY = 5.0
 """Seconds until what could not be stored is stored again."""
+_LOOKS_AT = on.AgentSpawned | on.SnapshotTaken
+"""At which facts a runner without a channel looks whether there is one now."""
 KEPT = 30 * 86_400.0
 """Seconds that notifications are kept which wait for no channel."""
 
@@ -82,11 +85,16 @@ class Notifier:
         self._episode: float | None = None
         """Since when there was work of which the end was not told."""
         self._began = self._shared.clock.now()
+        self._is_used = False
+        """Whether there was a channel since this runner began."""
         self._settings: Settings | None = None
 
     async def __aenter__(self) -> Self:
         shared = self._shared
-        await self._safely(self._begin)
+        if shared.settings().notify:
+            self._is_used = True
+            if not await self._safely(self._begin):
+                self._later(self._begin)
         shared.observers.append(self.news)
         shared.accounts.watch = self._used
         return self
@@ -106,6 +114,8 @@ class Notifier:
             self._engine.require_ground()
         except LifecycleError as gone:
             problem = gone
+        if not self._is_used:
+            return
         if isinstance(problem, Exception):
             self._later(partial(self._stopped, str(problem) or type(problem).__name__))
         elif problem is None and not self._signalled():
@@ -114,7 +124,7 @@ class Notifier:
         while self._working is not None:
             await self._working
         await self._safely(self._end)
-        await self.outbox.aclose()
+        await self.outbox.aclose(self._signalled)
 
     # --- beginning and end --------------------------------------------------------------------
 
@@ -127,7 +137,8 @@ class Notifier:
         first = "seen" not in known
         since = float(known.get("seen", {}).get("at", self._began)) - SLACK
         episode = known.get("episode")
-        self._episode = None if episode is None else float(episode["since"])
+        if episode is not None:
+            self._episode = float(episode["since"])
         for met in await store.notifications.unended(USAGE_LIMIT, "met"):
             self._limits[met.about] = met
         if "running" in known:
@@ -139,9 +150,16 @@ class Notifier:
                     await self._tell(findings.of_record(record, self._began))
                 if findings.limit_of(record):
                     await self._limited(record)
+                task = Task.model_validate(record.facts["task"])
+                await self._shared.accounts.meet(record.agent_id)
+                for found in budgets.reached(self._shared, record, task):
+                    await self._tell(found)
         await self._look_at_proposals(silent=first)
         await store.put(MEMORY, "seen", {"at": self._began})
         self.outbox.wake(await store.notifications.channels_waiting())
+        if self._episode is not None:
+            # Whoever was killed may have told of everything but of the end.
+            self._soon("everything is done", lambda: self._later(self._all_was_done))
 
     async def _end(self) -> None:
         store = self._shared.store
@@ -178,17 +196,39 @@ class Notifier:
 
     async def _send_unstored(self, found: Notification) -> None:
         told = message(found, repository=str(self._sender.repo), address=address_of(self._shared))
-        for name, channel in self.outbox.channels().items():
-            if channel.takes(found):
-                try:
-                    await self._sender.send(channel, told)
-                except ChannelError as problem:
-                    self._failed(str(problem), name)
+
+        async def send(name: str, channel: NotifyChannel) -> None:
+            try:
+                await self._sender.send(channel, told)
+            except ChannelError as problem:
+                self._failed(str(problem), name)
+
+        start = asyncio.get_running_loop().create_task
+        channels = self.outbox.channels().items()
+        sending = [start(send(name, each)) for name, each in channels if each.takes(found)]
+        await within_patience(sending, self._signalled)
 
     # --- what is heard ------------------------------------------------------------------------
 
+    def _has_channels(self) -> bool:
+        """Tell whether anything is to be told; the first channel begins with what was before."""
+        if self._shared.settings().notify:
+            self._is_used = True
+            self._later(self._begin)
+            self._work_since(self._began)
+        return self._is_used
+
+    def _work_since(self, at: float) -> None:
+        if self._episode is None:
+            self._episode = at
+            self._later(partial(self._shared.store.put, MEMORY, "episode", {"since": at}))
+
     def news(self, news: Committed) -> None:
         """Take note of a decision; an `Observer`."""
+        if self._is_used or (isinstance(news.fact, _LOOKS_AT) and self._has_channels()):
+            self._heard(news)
+
+    def _heard(self, news: Committed) -> None:
         record, fact = news.record, news.fact
         if isinstance(fact, on.SnapshotTaken):
             self._later(partial(self._look_at_proposals, silent=False))
@@ -212,7 +252,7 @@ class Notifier:
     def _used(self, agent_id: str) -> None:
         """Look at the budgets after an attempt used something."""
         local = self._engine.running().get(agent_id)
-        if local is None:
+        if local is None or not self._is_used:
             return
         for found in budgets.reached(self._shared, local.record, local.task):
             if found.id not in self._told:
@@ -220,11 +260,7 @@ class Notifier:
                 self._later(partial(self._tell, found))
 
     def _spawned(self, record: AgentLifecycle) -> None:
-        if self._episode is None:
-            self._episode = self._shared.clock.now()
-            self._later(
-                partial(self._shared.store.put, MEMORY, "episode", {"since": self._episode})
-            )
+        self._work_since(self._shared.clock.now())
         about = findings.LIMIT.format(findings.program_of(record))
         if about in self._limits:
             works = partial(self._still_works, record.agent_id)
@@ -285,16 +321,8 @@ class Notifier:
                 name = str(body["cell"]).rpartition("#")[2] or str(body["cell"]).rstrip("#")
                 open_ones.setdefault(agent_id, []).append(name)
         for agent_id, names in open_ones.items():
-            found = Notification(
-                id=id_of(NEEDS_YOU, "settings", agent_id, *sorted(by_agent[agent_id])),
-                at=shared.clock.now(),
-                type=NEEDS_YOU,
-                reason="settings",
-                agent_id=agent_id,
-                text=f"The work of {agent_id or 'an agent'} changes what restricts agents: "
-                f"{', '.join(names)[:300]}; it does not count before you approve it",
-                command="loopwright settings approve",
-            )
+            keys = by_agent[agent_id]
+            found = findings.settings_changed(agent_id, keys, names, shared.clock.now())
             if found.id in self._told:
                 continue
             if silent:
@@ -302,14 +330,24 @@ class Notifier:
             else:
                 await self._tell(found)
 
+    async def _all_was_done(self) -> None:
+        """Tell how everything ended where the last runner did not come to that."""
+        if all(self._at_rest(record.work) for record in await self._of_episode()):
+            await self._all_done()
+
+    async def _of_episode(self) -> list[AgentLifecycle]:
+        if self._episode is None:
+            return []
+        which = Filter(current=True, updated_after=self._episode - SLACK)
+        return [record async for record in self._shared.store.every(which)]
+
     async def _all_done(self) -> None:
         """Tell once how everything ended, where nothing is left that goes on by itself."""
         store, since = self._shared.store, self._episode
         works = [local.record.work for local in self._engine.running().values()]
-        if since is None or not all(map(self._at_rest, works)):
+        if since is None or self._signalled() or not all(map(self._at_rest, works)):
             return
-        which = Filter(current=True, updated_after=since - SLACK)
-        records = [record async for record in store.every(which)]
+        records = await self._of_episode()
         now, asks = self._shared.clock.now(), self._asks_of
         found = findings.digest(records, since, now, asks=asks)
         if found is None:
@@ -400,7 +438,7 @@ class Notifier:
             await work()
         except StoreError:
             return False
-        except (LifecycleError, RuntimeFault, KeyError, ValueError) as problem:
+        except Exception as problem:  # noqa: BLE001  # whatever it is, the loops go on
             self._failed(f"{type(problem).__name__}: {problem}")
         return True
 

@@ -19,7 +19,7 @@ from orchestrator.notify.forms import message
 from orchestrator.notify.quiet_hours import quiet_until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from lifecycle.notify.channel import NotifyChannel
     from lifecycle.services import SharedServices
@@ -36,7 +36,10 @@ HOUR = 3600.0
 STORE_RETRY = 30.0
 """Seconds until records that could not be used are used again."""
 PATIENCE = 10.0
-"""Seconds that a runner which ends waits for what can be sent."""
+"""Seconds that a runner which ends by itself waits for what can be sent."""
+IN_HURRY = 1.0
+"""Seconds that one does which a person ended."""
+_LOOK = 0.1
 _LISTED = 20
 """Messages of which the text stands in one that is folded."""
 
@@ -70,17 +73,12 @@ class Outbox:
                     self._keep_sending(name), name=f"notifications for {name}"
                 )
 
-    async def aclose(self, patience: float = PATIENCE) -> None:
+    async def aclose(self, hurried: Callable[[], bool] = lambda: False) -> None:
         """Send what can be sent now; the rest is for the next runner."""
         self._ending = True
         for woken in self._woken.values():
             woken.set()
-        left = tuple(self._tasks.values())
-        if left:
-            await asyncio.wait(left, timeout=patience)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await within_patience(tuple(self._tasks.values()), hurried)
 
     async def _keep_sending(self, name: str) -> None:
         try:
@@ -193,6 +191,21 @@ class Outbox:
         if name not in self._failing:
             self._failing.add(name)
             self.shared.report("notify_failed", channel=name, reason=problem)
+
+
+async def within_patience(
+    tasks: Collection[asyncio.Task[None]], hurried: Callable[[], bool]
+) -> None:
+    """Wait until these have ended, less where somebody is in a hurry; then end what is left."""
+    now = asyncio.get_running_loop().time
+    left, end = set(tasks), now() + PATIENCE
+    while left and now() < end:
+        if hurried():
+            end = min(end, now() + IN_HURRY)
+        _, left = await asyncio.wait(left, timeout=_LOOK)
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 def address_of(shared: SharedServices) -> str:

@@ -29,15 +29,16 @@ def value_of(given: str, *, repo: Path, environ: Mapping[str, str]) -> str:
             raise ChannelError(f"the variable {place} is not set; set it where the runner starts")
         return environ[place].strip()
     if kind == "file":
-        path = repo / Path(place).expanduser()
         try:
-            with path.open(encoding="utf-8") as stream:
+            with (repo / Path(place).expanduser()).open(encoding="utf-8") as stream:
                 found = stream.read(_MOST).strip()
-        except (OSError, UnicodeError) as problem:
-            why = getattr(problem, "strerror", None) or "it is not UTF-8"
-            raise ChannelError(f"{path} cannot be read ({why})") from problem
+        except UnicodeError as problem:
+            raise ChannelError(f"{place} cannot be read (it is not UTF-8)") from problem
+        except (OSError, ValueError, RuntimeError) as problem:  # no such home, a NUL in the name
+            why = getattr(problem, "strerror", None) or problem
+            raise ChannelError(f"{place} cannot be read ({why})") from problem
         if not found:
-            raise ChannelError(f"{path} is empty; write the value into it")
+            raise ChannelError(f"{place} is empty; write the value into it")
         return found
     return given
 

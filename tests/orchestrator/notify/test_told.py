@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.orchestrator.loopkit import ASK, BLOCK, DONE, World, of_store, until
 from tests.orchestrator.notify.receivers import told
+from tests.orchestrator.web.browser import programs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,3 +143,33 @@ def test_what_was_there_before_is_not_told(world: World) -> None:
     of_store(world.repo, forget)
     world.call("up", "--no-server", "--no-stay", code=3)
     assert [each["type"] for each in of(world)] == []
+
+
+def test_a_usage_limit_is_told_when_it_is_met_and_when_it_is_over(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = {"attempts": {"1": programs.codex_is_limited(), "default": [DONE]}}
+    places = programs.install(world.folder, {"T01": limited, "T02": limited})
+    monkeypatch.setenv("PATH", f"{places}{os.pathsep}{os.environ['PATH']}")
+    text = (world.repo / "loopwright.toml").read_text()
+    world.settings(f"limit_interval = 0.3\n{text}")
+    plan = {
+        "agents": {"codex": {"adapter": "codex"}},
+        "tasks": [{"id": each, "agent": "codex"} for each in ("T01", "T02")],
+    }
+    world.call("up", world.plan(json.dumps(plan), "plan.json"), "--no-server", "--no-stay")
+    found = of(world, "usage_limit")
+    assert [each["reason"] for each in found] == ["met", "over"]
+    assert "usage limit of codex is reached; work continues by itself at" in found[0]["text"]
+    assert len(of(world, "all_done")) == 1
+
+
+def test_a_budget_that_tasks_share_is_told_once(world: World) -> None:
+    text = (world.repo / "loopwright.toml").read_text()
+    world.settings("plan_budget_attempts = 5\nday_budget_attempts = 10\n" + text)
+    plan = world.plan_of({f"T{n}": {"attempts": {"default": [DONE]}} for n in range(1, 9)})
+    world.call("up", plan, "--no-server", "--no-stay", code=None)
+    found = of(world, "budget")
+    assert [(each["reason"], each["task_id"]) for each in found] == [("80", ""), ("100", "")]
+    assert "the budget of the plan" in found[0]["text"]
+    assert "4 of 5 attempts" in found[0]["text"]

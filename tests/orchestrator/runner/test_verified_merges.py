@@ -159,8 +159,8 @@ def test_a_runner_that_shuts_down_does_not_wait_for_a_merge_that_is_verified(
 def test_merges_that_wait_for_their_turn_are_left_to_the_next_runner(checked: World) -> None:
     with merging_slowly(checked, "C", "D") as (runner, _, gate):
         with checked.live("accept", "agent-C"), checked.live("accept", "agent-D"):
-            for name in ("agent-C", "agent-D"):
-                until(lambda name=name: checked.row(name)["work"]["merging"], f"{name} waits")
+            rows = ("agent-C", "agent-D")
+            until(lambda: all(checked.row(each)["work"]["merging"] for each in rows), "they wait")
             runner.signal(signal.SIGINT)
             runner.ends(130)
         assert all(checked.row(f"agent-{name}")["work"]["merging"] for name in "BCD")
