@@ -49,6 +49,8 @@ class RequestPoller:
         """Of the store, at the latest two looks; a write may hide in the instant of the first."""
         self._timer: Timer | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._hurried = False
+        """Somebody asked while open requests were being read."""
         self._ended = False
 
     def serve(self, kind: type[RunnerOrder], server: Server) -> None:
@@ -59,6 +61,17 @@ class RequestPoller:
     def listen(self) -> None:
         """Look from now on."""
         self._timer = self._shared.clock.call_at(self._shared.clock.now() + LOOK_EVERY, self._look)
+
+    def hurry(self) -> None:
+        """Look now: somebody in this process has just asked for something."""
+        if self._timer is None or self._ended:
+            return
+        self._stamps = _UNREAD
+        if self._reading is None or self._reading.done():
+            self._timer.cancel()
+            self._look()
+        else:
+            self._hurried = True
 
     def end(self) -> None:
         """Look no more once what is being read now is handed on."""
@@ -97,8 +110,12 @@ class RequestPoller:
     def _have_read(self, reading: asyncio.Task[None]) -> None:
         if not reading.cancelled() and (problem := reading.exception()) is not None:
             self._shared.report("lifecycle_requests_failed", reason=str(problem))
-        if not self._ended:
-            self.listen()
+        if self._ended:
+            return
+        self.listen()
+        if self._hurried:
+            self._hurried = False
+            self.hurry()
 
     async def _read(self) -> None:
         open_now = await self._shared.store.requests()

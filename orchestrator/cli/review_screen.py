@@ -94,7 +94,12 @@ async def read_screen(repo: Path, each: Waiting, place: str) -> Screen:
         )
         if isinstance(record.work, Completed):
             merge = await merge_form(
-                repo, branches=branches, store=store, record=record, settings=settings
+                repo,
+                branches=branches,
+                store=store,
+                record=record,
+                settings=settings,
+                mask=masker.mask,
             )
         try:
             diff = await reader.diff(record, DiffWish(whole=True))

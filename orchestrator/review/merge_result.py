@@ -11,6 +11,7 @@ from orchestrator.review.own_work import ReviewError
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from lifecycle.record import AgentLifecycle
@@ -18,15 +19,25 @@ if TYPE_CHECKING:
     from lifecycle.store.sqlite.store import SqliteStore
     from runtime.branches import BranchManager
 
+MARK = 7
+"""Characters of a line that git puts around what both sides changed."""
 MOST_OF_FILE = 1 << 20
 """Size of a file that is searched for the places in conflict."""
+MOST_LINES = 40
+WIDEST = 400
 
 
 class ConflictPlaceForm(TypedDict):
-    """Lines of the merged file between which both sides stand."""
+    """A place that both sides changed, with its first and last line in the merged file."""
 
     first: int
     last: int
+    base: list[str]
+    """what the branch has there; at most 40 lines"""
+    work: list[str]
+    """what the work has there, alike"""
+    left_out: int
+    """lines of both sides that are not told"""
 
 
 class ConflictForm(TypedDict):
@@ -54,15 +65,16 @@ class MergeForm(TypedDict):
     """commands that would judge the merged result first; empty if it equals what passed them"""
 
 
-async def merge_form(
+async def merge_form(  # noqa: PLR0913  # all but the first by name
     repo: Path,
     *,
     branches: BranchManager,
     store: SqliteStore,
     record: AgentLifecycle,
     settings: Settings,
+    mask: Callable[[str], str],
 ) -> MergeForm:
-    """Try it; ReviewError if there is nothing to merge."""
+    """Try it; `mask` takes secrets out of lines. ReviewError if there is nothing to merge."""
     work, into = record.work, str(record.facts.get("base_branch", ""))
     if not isinstance(work, Completed):
         raise ReviewError(f"{record.agent_id} has no completed work, so there is nothing to merge")
@@ -94,7 +106,7 @@ async def merge_form(
     except RuntimeFault as error:
         return {**told, "why_not": str(error)}
     if conflicts:
-        found = [await _conflict(branches, tree, path) for path in conflicts]
+        found = [await _conflict(branches, tree, path, mask) for path in conflicts]
         why_not = f"both sides changed {', '.join(conflicts[:5])}"
         return {**told, "would": "conflict", "why_not": why_not, "conflicts": found}
     wanted = dict.fromkeys((*settings.verify, *(record.facts.get("task", {}).get("verify") or ())))
@@ -103,14 +115,35 @@ async def merge_form(
     return {**told, "would": "merge"}
 
 
-async def _conflict(branches: BranchManager, tree: str, path: str) -> ConflictForm:
+async def _conflict(
+    branches: BranchManager, tree: str, path: str, mask: Callable[[str], str]
+) -> ConflictForm:
     text = await branches.history.text_of(tree, path, MOST_OF_FILE) or ""
-    places: list[ConflictPlaceForm] = []
-    begun = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("<<<<<<< "):
-            begun = number
-        elif line.startswith(">>>>>>> ") and begun:
-            places.append({"first": begun, "last": number})
+    return {"path": path, "places": list(_places(mask(text).splitlines()))}
+
+
+def _places(lines: Sequence[str]) -> Iterator[ConflictPlaceForm]:
+    begun, side = 0, ""
+    sides: dict[str, list[str]] = {}
+    for number, line in enumerate(lines, 1):
+        mark = line[:MARK]
+        if mark == "<" * MARK and not begun:
+            begun, side, sides = number, "<", {"<": [], "|": [], "=": []}
+        elif begun and mark == ">" * MARK:
+            yield _place(begun, number, sides["<"], sides["="])
             begun = 0
-    return {"path": path, "places": places}
+        elif begun and mark in ("|" * MARK, "=" * MARK):
+            side = mark[0]  # between `|` and `=` stands what both began with
+        elif begun:
+            sides[side].append(line[:WIDEST])
+
+
+def _place(first: int, last: int, base: list[str], work: list[str]) -> ConflictPlaceForm:
+    left_out = sum(max(len(each) - MOST_LINES, 0) for each in (base, work))
+    return {
+        "first": first,
+        "last": last,
+        "base": base[:MOST_LINES],
+        "work": work[:MOST_LINES],
+        "left_out": left_out,
+    }

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from orchestrator.terminal.text import safe
 
 AGENT = "agent-"
+_VERBS = "accept|answer|guide|logs|pause|reject|resume|stop|summary|unblock"
+_COMMAND = re.compile(rf"`loopwright (?:{_VERBS}) ")
+_OR_COMMAND = re.compile(rf",? or [^;`]*`loopwright (?:{_VERBS}) [^`]*`[^;,.]*")
+_RULE = re.compile(r" \(rule: [^()]*\)")
 
 
 def tokens(count: float | None) -> str:
@@ -41,6 +46,13 @@ def part(value: float, whole: float) -> float:
 def short(agent_id: str) -> str:
     """Return the id as people read it: that of the task, where the agent is named after it."""
     return agent_id.removeprefix(AGENT)
+
+
+def plain_why(why: str) -> str:
+    """Leave out of a sentence the commands for which a page has buttons, and names of rules."""
+    left = _OR_COMMAND.sub("", _RULE.sub("", why).removesuffix("."))
+    parts = [part for part in left.split("; ") if not _COMMAND.search(part)]
+    return f"{'; '.join(parts)}." if parts else why
 
 
 def place(path: str, repo: Path) -> str:

@@ -130,6 +130,7 @@ async def _send(runner: RunnerPort, command: OperatorCommand, event: PersonEvent
     end = clock() + command.wait_s
     event = masked(event, runner.engine.shared.masker)
     request = await runner.store.ask(command.agent_id, event)
+    runner.engine.inbox.hurry()
     while (problem := await runner.store.request_outcome(request)) is None:
         if clock() > end:
             raise UnansweredError(

@@ -11,6 +11,7 @@ from orchestrator.web.pages.site import task_url
 
 if TYPE_CHECKING:
     from orchestrator.web.reading.board import BoardRowForm
+    from orchestrator.web.reading.story import AttemptStoryForm
 
 
 class Look(NamedTuple):
@@ -53,6 +54,21 @@ OF_WAIT = {
     "Blocked": Look("blocked", "wait", "Blocked"),
     "PrPending": Look("merge", "wait", "Waiting for merge"),
 }
+OF_END = {
+    "": Look("working", "run", "under way"),
+    "task_complete": Look("review", "good", "complete"),
+    "pr_created": Look("pr", "good", "pull request"),
+    "blocked": Look("blocked", "wait", "blocked"),
+    "question": Look("question", "you", "question"),
+    "rate_limit": Look("limit", "wait", "usage limit"),
+    "quota": Look("limit", "wait", "usage limit"),
+    "overloaded": Look("clock", "wait", "overloaded"),
+    "network": Look("clock", "wait", "no network"),
+    "interrupted": Look("stop", "idle", "interrupted"),
+    "context_overflow": Look("givenup", "bad", "context full"),
+}
+"""By how an attempt ended; any other is a failure of that name."""
+RED = Look("no", "bad", "gates red")
 RESTING = Look("limit", "wait", "Usage limit")
 _BUTTONS = {
     "answer": "Answer",
@@ -86,6 +102,16 @@ def look_of(row: BoardRowForm) -> Look:
 def look_of_need(need: str, *, flagged: bool) -> Look:
     """Return how what a person is needed for looks; `flagged` work changed what judges it."""
     return FLAGGED if need == "review" and flagged else OF_NEED[need]
+
+
+def look_of_end(attempt: AttemptStoryForm) -> Look:
+    """Return how the end of an attempt looks."""
+    if attempt["verified"] is False:
+        return RED
+    outcome = attempt["outcome"]
+    if not outcome and attempt["ended_at"] is not None:
+        return Look("dash", "idle", "ended")
+    return OF_END.get(outcome) or Look("no", "bad", outcome.replace("_", " "))
 
 
 def button_of(row: BoardRowForm) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from orchestrator.runner.server_interface import API
 from orchestrator.terminal.text import instant, span
 from orchestrator.web.actor import actor_of
 from orchestrator.web.edge.problems import Problem
-from orchestrator.web.formats import AGENT, dollars, many, part, short, shown, tokens
+from orchestrator.web.formats import AGENT, dollars, many, part, plain_why, short, shown, tokens
 from orchestrator.web.pages.static_files import static
 from templates.renderer import HtmlPages
 
@@ -66,6 +66,7 @@ def environment() -> HtmlPages:
             "dollars": dollars,
             "many": many,
             "part": part,
+            "plain_why": plain_why,
         },
         shown,
     )

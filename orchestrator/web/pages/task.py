@@ -5,7 +5,6 @@ Must not read anything but what the API gives as well.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlencode
@@ -21,11 +20,11 @@ from lifecycle.machine.states import (
 )
 from lifecycle.state_words import is_under_way
 from orchestrator.web.edge.problems import Problem
-from orchestrator.web.formats import place, short
+from orchestrator.web.formats import place, plain_why, short
 from orchestrator.web.operator import found
 from orchestrator.web.pages.board import GUARD
 from orchestrator.web.pages.events import VIEWS
-from orchestrator.web.pages.looks import Look, look_of
+from orchestrator.web.pages.looks import Look, look_of, look_of_end
 from orchestrator.web.pages.site import agent_of, page, piece, see, task_url
 from orchestrator.web.reading.attempt_logs import is_live, log_window
 from orchestrator.web.reading.board import present_row
@@ -47,9 +46,6 @@ if TYPE_CHECKING:
     from orchestrator.web.services import ServerServices
 
 _LARGEST = 2**53 - 1
-_VERBS = "accept|answer|guide|logs|pause|reject|resume|stop|summary|unblock"
-_COMMAND = re.compile(rf"`loopwright (?:{_VERBS}) ")
-_OR_COMMAND = re.compile(rf",? or [^;`]*`loopwright (?:{_VERBS}) [^`]*`[^;,.]*")
 FEW_LINES = 60
 """Lines of the newest log on the page of a task."""
 FEW_EVENTS = 40
@@ -57,20 +53,6 @@ FEW_ATTEMPTS = 50
 """Attempts that are shown before one asks for all."""
 
 
-_OF_END = {
-    "": Look("working", "run", "under way"),
-    "task_complete": Look("review", "good", "complete"),
-    "pr_created": Look("pr", "good", "pull request"),
-    "blocked": Look("blocked", "wait", "blocked"),
-    "question": Look("question", "you", "question"),
-    "rate_limit": Look("limit", "wait", "usage limit"),
-    "quota": Look("limit", "wait", "usage limit"),
-    "overloaded": Look("clock", "wait", "overloaded"),
-    "network": Look("clock", "wait", "no network"),
-    "interrupted": Look("stop", "idle", "interrupted"),
-    "context_overflow": Look("givenup", "bad", "context full"),
-}
-_RED = Look("no", "bad", "gates red")
 KIND_CLASS = {
     "tool": "tool",
     "words": "say",
@@ -219,35 +201,18 @@ async def _told(services: ServerServices, record: AgentLifecycle, doing: str) ->
     return {
         "record": whole["lifecycle"],
         "name": _title(record),
-        "why": without_commands(whole["why"]),
+        "why": plain_why(whole["why"]),
         "earlier": whole["earlier"],
         "look": look_of(row),
         "doing": doing,
         "story": told,
         "attempts": told["attempts"][:FEW_ATTEMPTS],
         "newest": told["attempts"][0]["attempt"] if told["attempts"] else None,
-        "ended_of": ended_of,
+        "ended_of": look_of_end,
         "events": told["events"][:FEW_EVENTS],
         "row": row,
         "under_way": record.work is not None and is_under_way(type(record.work).__name__),
     }
-
-
-def without_commands(why: str) -> str:
-    """Leave out what of a sentence names commands for which the page has buttons."""
-    left = _OR_COMMAND.sub("", why.removesuffix("."))
-    parts = [part for part in left.split("; ") if not _COMMAND.search(part)]
-    return f"{'; '.join(parts)}." if parts else why
-
-
-def ended_of(attempt: AttemptStoryForm) -> Look:
-    """Return how the end of an attempt looks."""
-    if attempt["verified"] is False:
-        return _RED
-    outcome = attempt["outcome"]
-    if not outcome and attempt["ended_at"] is not None:
-        return Look("dash", "idle", "ended")
-    return _OF_END.get(outcome) or Look("no", "bad", outcome.replace("_", " "))
 
 
 def _title(record: AgentLifecycle) -> str:

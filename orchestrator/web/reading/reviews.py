@@ -68,6 +68,7 @@ class ReviewReading:
             store=runner.store,
             record=await found(runner, agent_id),
             settings=runner.settings(),
+            mask=runner.engine.shared.masker.mask,
         )
 
     async def marks(self, agent_id: str, person: str) -> AllMarksForm:

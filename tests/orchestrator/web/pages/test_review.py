@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from orchestrator.web.edge.passes import VisitorRole
-from tests.orchestrator.loopkit import ASK, DONE
+from tests.orchestrator.loopkit import ASK, DONE, SETTINGS
 from tests.orchestrator.web.pages.browsing import browser, text_of
 from tests.orchestrator.web.webkit import site
 
@@ -165,3 +165,34 @@ async def test_five_thousand_lines_in_sixty_files_are_bounded(tmp_path: Path) ->
     assert "the page is long already" in page
     assert "line_83" in whole
     assert took < 3.0
+
+
+async def test_what_does_not_go_together_is_shown_with_both_sides_and_no_blind_second_try(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found, browser(found) as visit:
+        found.world.settings(f'{SETTINGS}on_conflict = "ask"\n')
+        for name in ("first", "second"):
+            text = f"top\n<b>{name}</b> \u202e\nend\n"
+            steps = [{"write": {"path": "same.py", "text": text}}, {"commit": name}, DONE]
+            await found.add(name, steps)
+        for name in ("first", "second"):
+            await found.comes_to("Completed", name)
+        await found.post("/lifecycles/first/accept")
+        merge = await found.get("/lifecycles/second/merge")
+        (conflict,) = merge["conflicts"]
+        (place,) = conflict["places"]
+        assert [line[:5] for line in place["base"]] == ["<b>fi"]
+        assert [line[:5] for line in place["work"]] == ["<b>se"]
+        answer = await visit.send("/t/second/accept", status=409)
+        assert "Not merged" in text_of(answer.text)
+        assert 'href="/review/second"' in answer.text
+        assert "/t/second/accept" not in answer.text
+        for path in ("/review/second/merge", "/review/second"):
+            page = await visit.page(path)
+            assert "<b>first</b>" not in page
+            assert "\u202e" not in page
+            assert "(rule:" not in page
+        words = await visit.text("/review/second/merge")
+    assert words.index("main has") < words.index("<b>first</b>")
+    assert words.index("this work has") < words.index("<b>second</b>")

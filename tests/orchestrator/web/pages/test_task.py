@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from orchestrator.web.edge.passes import VisitorRole
-from orchestrator.web.pages.task import without_commands
+from orchestrator.web.formats import plain_why
 from tests.orchestrator.loopkit import ASK, DONE
 from tests.orchestrator.web.pages.browsing import browser, text_of
 from tests.orchestrator.web.webkit import site
@@ -134,4 +134,4 @@ async def test_state_attempts_and_journal_change_while_one_looks(tmp_path: Path)
     ],
 )  # fmt: skip
 def test_a_reason_names_no_command_that_has_a_button(told: str, left: str) -> None:
-    assert without_commands(told) == left
+    assert plain_why(told) == left

@@ -7,6 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.engine import requests
 from lifecycle.machine.states import About, AwaitingHuman, Completed, Queued
 from lifecycle.record import AgentLifecycle
 from tests.lifecycle.store.damaging import garble_for_good
@@ -17,6 +18,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
 WORK = [{"say": "one"}, {"say": "two"}, {"write": "new.txt"}, {"commit": "new"}, DONE]
 HANGS = {"text": "Do it", "command": "sleep 60"}
@@ -431,3 +434,16 @@ async def test_one_damaged_record_is_named_in_lists_and_hides_no_other(tmp_path:
         assert f"the record of {one} is damaged" in told["error"]["text"]
         assert "loopwright doctor" in told["error"]["what_to_do"]
         assert (await found.get(f"/lifecycles/{two}"))["lifecycle"]["agent_id"] == two
+
+
+async def test_an_order_is_taken_up_at_once_and_not_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "LOOK_EVERY", 3600.0)
+    async with site(tmp_path) as found:
+        agents = [await found.add(name, [{"hang": {}}]) for name in ("one", "two")]
+        for agent in agents:
+            await found.comes_to("Working", agent)
+        stops = [found.post(f"/lifecycles/{each}/stop", {"why": "enough"}) for each in agents]
+        told = await asyncio.gather(*stops)
+        assert all(each["changed"] for each in told), told
