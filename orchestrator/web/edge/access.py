@@ -197,7 +197,7 @@ class Guard:
         found = self._door.visitor(headers, client[0] if client else "")
         if found is not None and found.name:
             # Who is known says so himself: the name that a request gives does not count.
-            name = (b"x-loopwright-actor", found.name.encode("latin-1", "replace"))
+            name = (b"x-loopwright-actor", found.name.encode())
             others = [each for each in scope["headers"] if each[0] != name[0]]
             scope["headers"] = [*others, name]
         if found is None and path not in UNSIGNED and not _is_welcome(scope, headers):

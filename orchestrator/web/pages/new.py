@@ -10,15 +10,17 @@ from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run
 from starlette.responses import HTMLResponse, Response
 
 from lifecycle.errors import LifecycleError
-from lifecycle.plan import Allowance
 from orchestrator.errors import OrchestratorError
-from orchestrator.runner.add_task import Addition
 from orchestrator.web import operator as people
 from orchestrator.web.edge.problems import Problem, invalid
+from orchestrator.web.models import Submission
 from orchestrator.web.pages.board import empty
 from orchestrator.web.pages.site import Form, actor, form, page, piece, see, task_url
+from orchestrator.web.routes.lifecycle_actions import addition_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from orchestrator.web.services import ServerServices
 
 NAMES = (
@@ -44,7 +46,8 @@ def router(services: ServerServices) -> APIRouter:
     async def add(request: Request) -> Response:
         sent = form(request)
         try:
-            record, _ = await people.add(services.runner, addition_of(sent, actor(request)))
+            addition = addition_of(submission_of(sent), actor(request))
+            record, _ = await people.add(services.runner, addition)
         except (LifecycleError, OrchestratorError, Problem) as problem:
             said = problem if isinstance(problem, Problem) else invalid(str(problem), "")
             told: dict[str, Any] = empty(services) | {
@@ -59,33 +62,38 @@ def router(services: ServerServices) -> APIRouter:
     return made
 
 
-def addition_of(sent: Form, by: str) -> Addition:
-    """Return what a form asks for."""
+def submission_of(sent: Form) -> Submission:
+    """Return what a form asks for, checked as the API checks it."""
     if not sent.text("text"):
         raise invalid("there is no task yet", "write what is to be done")
-    return Addition(
-        text=sent.text("text"),
-        adapter=sent.text("agent") or None,
-        command=sent.text("command") or None,
-        verify=tuple(sent.lines("verify")),
-        base=sent.text("base") or None,
-        title=" ".join(sent.text("title").split()),
-        acceptance=tuple(sent.lines("acceptance")),
-        dependencies=tuple(sent.text("dependencies").replace(",", " ").split()),
-        budget=_budget(sent),
-        by=by,
-    )
-
-
-def _budget(sent: Form) -> Allowance | None:
     usd, attempts = sent.text("usd").lstrip("$ "), sent.text("attempts")
-    if not usd and not attempts:
-        return None
+    budget = {"usd": _number(usd, float), "attempts": _number(attempts, int)}
+    asked = {
+        "text": sent.text("text"),
+        "agent": sent.text("agent") or None,
+        "command": sent.text("command") or None,
+        "verify": sent.lines("verify"),
+        "base": sent.text("base") or None,
+        "title": " ".join(sent.text("title").split()),
+        "acceptance": sent.lines("acceptance"),
+        "dependencies": sent.text("dependencies").replace(",", " ").split(),
+        "budget": budget if usd or attempts else None,
+    }
     try:
-        return Allowance(
-            usd=float(usd) if usd else None, attempts=int(attempts) if attempts else None
-        )
-    except (ValueError, ValidationError) as problem:
-        raise invalid(
-            "the budget is not a number above 0", "write dollars and attempts in digits"
-        ) from problem
+        return Submission.model_validate(asked)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        if name == "budget":
+            raise invalid(
+                "the budget is not a number above 0", "write dollars and attempts in digits"
+            ) from problem
+        raise invalid(f"{name}: {first['msg']}", "write it otherwise") from problem
+
+
+def _number(text: str, kind: Callable[[str], float]) -> float | str | None:
+    """Return the number that a text says; a text that says none is refused later."""
+    try:
+        return kind(text) if text else None
+    except ValueError:
+        return text

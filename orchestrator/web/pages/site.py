@@ -14,10 +14,9 @@ from urllib.parse import quote
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from orchestrator.runner.server_interface import API
 from orchestrator.terminal.text import instant, span
-from orchestrator.web.actor import actor_of
-from orchestrator.web.edge.problems import Problem
+from orchestrator.web.actor import actor_of, header_text
+from orchestrator.web.edge.problems import Problem, invalid
 from orchestrator.web.formats import AGENT, dollars, many, part, plain_why, short, shown, tokens
 from orchestrator.web.pages.static_files import static
 from templates.renderer import HtmlPages
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from orchestrator.web.edge.visitors import Visitor
     from orchestrator.web.services import ServerServices
 
+LONGEST = 100_000
+"""Characters of a field, as the API takes them."""
 FOLDER = Path(__file__).parent / "html"
 
 
@@ -125,7 +126,7 @@ def actor(request: Request) -> str:
     """Return who does something, for the audit."""
     visitor = visitor_of(request)
     given = visitor.name if visitor else ""
-    return actor_of(given or request.headers.get("x-loopwright-actor", "")) or API
+    return actor_of(given or header_text(request.headers.get("x-loopwright-actor", "")))
 
 
 def form(request: Request) -> Form:
@@ -141,7 +142,13 @@ class Form:
 
     def text(self, name: str, default: str = "") -> str:
         """Return one field, without blanks around it."""
-        return self._fields.get(name, [default])[0].replace("\r\n", "\n").strip()
+        text = self._fields.get(name, [default])[0].replace("\r\n", "\n").strip()
+        if "\0" in text or len(text) > LONGEST:
+            raise invalid(
+                f"{name} holds a character that no text has, or more than {LONGEST:,} characters",
+                "go back, and write it otherwise",
+            )
+        return text
 
     def all(self, name: str) -> list[str]:
         """Return all values of a field, as of boxes that are ticked."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Header, Path
+from pydantic import AfterValidator
 from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
 
 from orchestrator.control.commands import OperatorCommand
@@ -16,7 +17,7 @@ from orchestrator.review.marks import Comment, guidance
 from orchestrator.runner.add_task import Addition
 from orchestrator.web import models
 from orchestrator.web import operator as people
-from orchestrator.web.actor import actor_of
+from orchestrator.web.actor import actor_of, header_text
 from orchestrator.web.edge.answers import CHANGING, PREFIX, json_answer, says_no
 from orchestrator.web.edge.problems import invalid
 from orchestrator.web.operator import found
@@ -40,6 +41,7 @@ Actor = Annotated[
         max_length=1000,
         description="who asks, for the audit; by default api",
     ),
+    AfterValidator(header_text),
 ]
 
 
@@ -61,21 +63,25 @@ def _adding(made: APIRouter, runner: RunnerPort) -> None:
         summary="Add a task with an agent of its own; it starts as soon as a slot is free",
     )
     async def add(asked: models.Submission, actor: Actor = "") -> Response:
-        addition = Addition(
-            text=asked.text.strip(),
-            name=asked.name,
-            adapter=asked.agent,
-            command=asked.command,
-            verify=tuple(asked.verify),
-            base=asked.base,
-            title=asked.title.strip(),
-            acceptance=tuple(asked.acceptance),
-            dependencies=tuple(asked.dependencies),
-            budget=asked.budget,
-            by=actor_of(actor),
-        )
-        record, warnings = await people.add(runner, addition)
+        record, warnings = await people.add(runner, addition_of(asked, actor_of(actor)))
         return json_answer({"lifecycle": record_form(record, runs=True), "warnings": warnings}, 201)
+
+
+def addition_of(asked: models.Submission, by: str) -> Addition:
+    """Return what is to be added."""
+    return Addition(
+        text=asked.text.strip(),
+        name=asked.name,
+        adapter=asked.agent,
+        command=asked.command,
+        verify=tuple(asked.verify),
+        base=asked.base,
+        title=asked.title.strip(),
+        acceptance=tuple(asked.acceptance),
+        dependencies=tuple(asked.dependencies),
+        budget=asked.budget,
+        by=by,
+    )
 
 
 def _holding(made: APIRouter, runner: RunnerPort) -> None:

@@ -51,6 +51,9 @@ async def test_what_was_typed_stays_when_a_task_is_refused(tmp_path: Path) -> No
         answer = await visit.send("/new", {**sent, "usd": "-1"}, 422)
         assert "Do &lt;it&gt;" in answer.text
         answer = await visit.send("/new", {**sent, "dependencies": "T999"}, 422)
+        for name in ("text", "title", "verify"):
+            await visit.send("/new", {**sent, name: "a\0b"}, 422)
+        await visit.send("/new", {**sent, "title": "x" * 201}, 422)
         assert "there is no task" in answer.text
 
 

@@ -117,6 +117,23 @@ async def test_a_change_with_the_cookie_needs_the_guard_of_a_form(tmp_path: Path
         assert ("add", "Ada") in [(each.action, each.actor) for each in trail]
 
 
+async def test_the_record_names_who_it_was_in_any_script_on_pages_and_in_the_api(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found, browser(found, name="Žofie 小林") as visit:
+        await visit.page("/")
+        headers = {"x-csrf-token": visit.guard}
+        body = {"text": "x", "name": "one", "command": "true"}
+        answer = await visit.client.post("/api/v1/lifecycles", json=body, headers=headers)
+        assert answer.status_code == 201
+        for name in ("Ærø", "小林"):
+            told = {"x-loopwright-actor": name.encode()}
+            await found.post("/lifecycles", {**body, "name": "two"}, 201, headers=told)
+        trail = await found.store.trail.entries()
+        acts = [each.actor for each in trail if each.action == "add"]
+        assert acts == ["Žofie 小林", "Ærø", "小林"]
+
+
 async def test_a_viewer_reads_and_changes_nothing_on_pages_and_in_the_api(tmp_path: Path) -> None:
     async with site(tmp_path) as found, browser(found, VisitorRole.VIEWER) as visit:
         await visit.page("/")

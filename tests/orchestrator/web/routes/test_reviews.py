@@ -114,7 +114,11 @@ async def test_a_conflict_names_files_and_places(tmp_path: Path) -> None:
         found.world.git("commit", "-qam", "ours")
         told = await found.get(f"/lifecycles/{agent}/merge")
         assert told["would"] == "conflict"
-        assert told["conflicts"] == [{"path": "README.md", "places": [{"first": 2, "last": 6}]}]
+        (conflict,) = told["conflicts"]
+        (place,) = conflict["places"]
+        assert conflict["path"] == "README.md"
+        assert (place["first"], place["last"], place["left_out"]) == (2, 6, 0)
+        assert (place["base"], place["work"]) == (["ours"], ["theirs"])
         refused = await found.post(f"/lifecycles/{agent}/accept", status=409)
         assert "both changed README.md; it goes back to an agent" in refused["error"]["text"]
 
