@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.clock import SystemClock
 from lifecycle.launch import sandbox
-from lifecycle.machine.states import Accepted, Completed, Rejected
+from lifecycle.machine.states import Accepted, Blocked, Completed, Rejected
 from lifecycle.paths import Paths
 from lifecycle.result import LoopResultType
 from lifecycle.state_words import ACCEPTED, GIVEN_UP, NEEDS_YOU, needs_of, word_on
@@ -166,10 +166,14 @@ def tell_ending(ending: RunResult, context: CommandContext, *, hints: bool = Tru
     undecided = [
         each
         for each in records
-        if each.work and needs_of(type(each.work).__name__, vars(each.work))
+        if each.work
+        and (needs_of(type(each.work).__name__, vars(each.work)) or _is_stuck(each, ending))
     ]
     if len(undecided) > 1:
-        words = [word_on(each, runs=False) for each in undecided]
+        words = [
+            NEEDS_YOU if _is_stuck(each, ending) else word_on(each, runs=False)
+            for each in undecided
+        ]
         say("\n".join(decide_next(words, repo)))
         records = [each for each in records if each not in undecided]
     waiting: dict[tuple[str, str], list[str]] = {}
@@ -183,6 +187,13 @@ def tell_ending(ending: RunResult, context: CommandContext, *, hints: bool = Tru
             notes = [f"also {_some(others)}"] if several and whom == first else []
             said = "; ".join((*notes, more) if more else notes)
             say(f"Next: loopwright {command.format(whom)}{repo}" + (f"   ({said})" if said else ""))
+
+
+def _is_stuck(record: AgentLifecycle, ending: RunResult) -> bool:
+    """Tell whether its loop ended because only a person can move it on."""
+    result = ending.results.get(record.agent_id)
+    asks = result is not None and result.result_type is LoopResultType.BLOCKED
+    return isinstance(record.work, Blocked) and asks
 
 
 def headline(result: LoopResult, record: AgentLifecycle | None) -> str:

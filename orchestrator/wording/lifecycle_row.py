@@ -47,16 +47,23 @@ class LifecycleRow(TypedDict):
     """what may be typed where it needs a person; else empty"""
 
 
-def row_of(columns: Columns, present: float, *, runs: bool = True) -> LifecycleRow:
-    """Return the row of a lifecycle; `runs` tells whether a runner is alive."""
+def row_of(
+    columns: Columns, present: float, *, runs: bool = True, stuck: bool = False
+) -> LifecycleRow:
+    """Return the row of a lifecycle; `runs` tells whether a runner is alive.
+
+    `stuck`: it is blocked on what nobody but a person can bring.
+    """
     kind, work, damaged = columns["work_kind"], columns["work"], columns["damaged"]
     as_they_are = LifecycleRow.__annotations__.keys() & columns.keys()
+    word = word_in(columns, runs=runs)
+    runs = runs or stuck  # a runner alone does not move what is stuck
     told = {name: columns[name] for name in as_they_are} | {
         "attempts": _attempts(columns),
-        "state": spelled(word_in(columns, runs=runs)),
+        "state": spelled(word),
         "record_state": columns["coarse"],
         "work_state": kind,
-        "commands": _commands(columns),
+        "commands": _commands(columns, stuck=stuck),
         "since": since(work, columns["updated_at"]),
         "waiting_for": UNREADABLE if damaged else waiting_for(kind, work, present, span, runs=runs),
     }
@@ -70,11 +77,11 @@ def word_in(columns: Columns, *, runs: bool) -> str:
     return word_of(columns["work_kind"], columns["work"], columns["coarse"], runs=runs)
 
 
-def _commands(columns: Columns) -> list[str]:
+def _commands(columns: Columns, *, stuck: bool) -> list[str]:
     if columns["damaged"]:
         return ["loopwright doctor"]
     kind, work = columns["work_kind"], columns["work"]
-    if not needs_of(kind, work):
+    if not (stuck or needs_of(kind, work)):
         return []
     return [f"loopwright {way.format(columns['agent_id'])}" for way in ways_of(kind, work)]
 

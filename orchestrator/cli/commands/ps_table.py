@@ -71,6 +71,8 @@ def show(repo: Path, options: Namespace) -> int:
         tell(f"There are more: add --cursor {more}")
     if runner is None:
         _warn_of_no_runner(rows)
+    if options.needs_me and rows:
+        tell("Next: loopwright review   (shows one after the other, with what speaks for it)")
     return 0
 
 
@@ -84,11 +86,35 @@ def listing(
     if not is_there or not database.stat().st_size:
         _refuse_lost(repo, database)
     runs = runner is not None
-    found = _read(database, options, runs=runs) if is_there else []
+    alone = _Stuck(repo)
+    found = _read(database, options, alone, runs=runs) if is_there else []
     more = found[options.limit - 1]["cursor"] if len(found) > options.limit else None
     found = found[: options.limit]
     present = now()
-    return found, [row_of(each, present, runs=runs) for each in found], more, runner
+    rows = [
+        row_of(each, present, runs=runs, stuck=options.needs_me and each in alone) for each in found
+    ]
+    return found, rows, more, runner
+
+
+class _Stuck:
+    """Which agents are blocked on what nobody but a person can bring; looked up if asked for."""
+
+    def __init__(self, repo: Path) -> None:
+        self._repo = repo
+        self._agents: frozenset[str] | None = None
+
+    def __contains__(self, columns: Columns) -> bool:
+        if columns["work_kind"] != "Blocked" or columns["damaged"]:
+            return False
+        if self._agents is None:
+            import asyncio  # noqa: PLC0415  # heavy, and rarely anything is blocked
+
+            from orchestrator.cli.review_screen import listed  # noqa: PLC0415  # as above
+
+            waits = asyncio.run(listed(self._repo, []))
+            self._agents = frozenset(each.record.agent_id for each in waits)
+        return columns["agent_id"] in self._agents
 
 
 def _instant(option: str, given: str | None) -> float | None:
@@ -113,7 +139,7 @@ def _refuse_lost(repo: Path, database: Path) -> None:
     asyncio.run(refuse_lost(database, BranchManager(repo).agents))
 
 
-def _read(database: Path, options: Namespace, *, runs: bool) -> list[Columns]:
+def _read(database: Path, options: Namespace, alone: _Stuck, *, runs: bool) -> list[Columns]:
     """Return the lifecycles that match, and one more if there is a next page."""
     states = frozenset(map(meant, options.state))
     read = {each for word in states for each in RECORD_STATES[word]}
@@ -121,7 +147,7 @@ def _read(database: Path, options: Namespace, *, runs: bool) -> list[Columns]:
 
     def fits(columns: Columns) -> bool:
         word = word_in(columns, runs=runs)
-        if options.needs_me and not _needs_a_person(columns, word):
+        if options.needs_me and not (_needs_a_person(columns, word) or columns in alone):
             return False
         return word in states if states else options.all or word not in OVER
 

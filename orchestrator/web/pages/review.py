@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 
 from orchestrator.control.commands import OperatorCommand
 from orchestrator.review.marks import Comment, guidance
-from orchestrator.review.own_work import ReviewError
+from orchestrator.review.own_work import ALL, OF, OWN, ReviewError
 from orchestrator.review.work_diff import UNIFIED, DiffWish
 from orchestrator.web.edge.problems import Problem, invalid, refused
 from orchestrator.web.formats import short
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lifecycle.record import AgentLifecycle
+    from orchestrator.review.evidence import EvidenceForm
     from orchestrator.review.marks import AllMarksForm
     from orchestrator.review.queue import WaitingForm
     from orchestrator.review.work_diff import DiffForm, FileForm
@@ -55,7 +56,6 @@ ROOM = 200_000
 """Characters of HTML of all diffs on a page; the rest comes by file."""
 _PLACE = re.compile(r"(\d{1,5})([on])(\d{1,9})")
 """A line of a page: number of its file, old or new side, number of the line."""
-OF = re.compile(r"own|all|since:\d{1,9}")
 
 
 class FileBox(NamedTuple):
@@ -109,7 +109,7 @@ def _looks(made: APIRouter, services: ServerServices) -> None:
     async def look(  # noqa: PLR0913, PLR0917  # one for each wish in the address
         request: Request,
         task: str,
-        of: Annotated[str, Query(pattern=OF.pattern)] = "own",
+        of: Annotated[str, Query(pattern=f"^(?:{OF})$")] = "own",
         view: Annotated[str, Query(max_length=10)] = "",
         file: Annotated[str, Query(max_length=4096)] = "",
         c: Annotated[str, Query(max_length=20)] = "",
@@ -192,7 +192,20 @@ async def _page(
         attempts=[each for each in told["attempts"] if each["outcome"]][:6],
         last=told["attempts"][0] if told["attempts"] else None,
         sinces=[each["attempt"] for each in told["attempts"][1:6]],
+        one_click=_is_shown(proof, diff, files, view) and not (unseen or mine),
     )
+
+
+def _is_shown(
+    proof: EvidenceForm, diff: DiffForm | None, files: Sequence[FileBox], view: View
+) -> bool:
+    """Tell whether the page shows each line that an accept would merge."""
+    if diff is None or proof["needs"] != "review" or proof["comes_along"]:
+        return False
+    if view.file or view.of not in (OWN, ALL):
+        return False
+    apart = any(each.file["binary"] or each.why_not for each in files)
+    return bool(files) and not apart and diff["head"] == proof["head"]
 
 
 async def _queue(services: ServerServices) -> list[WaitingForm]:

@@ -6,6 +6,7 @@ named when it was blocked. Must not place anything on a page.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, TypedDict
 
 from lifecycle.machine.states import Blocked, Suspended
@@ -78,6 +79,10 @@ class PlanForm(TypedDict):
 
 async def plans(state: BoardState) -> PlansForm:
     """Return all plans."""
+    await state.look()
+    stuck = Counter(
+        plan_of(state.records[each]).name for each in state.stuck if each in state.records
+    )
     found: dict[str, PlanRowForm] = {}
     for (
         name,
@@ -108,6 +113,8 @@ async def plans(state: BoardState) -> PlansForm:
         row["needs_you"] += many * (word in NEED)
         row["created_at"] = min(first, row["created_at"])
         row["updated_at"] = max(last, row["updated_at"])
+    for name, row in found.items():
+        row["needs_you"] += stuck[name]
     return {"items": sorted(found.values(), key=lambda row: -row["updated_at"])}
 
 

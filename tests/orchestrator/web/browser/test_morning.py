@@ -117,7 +117,8 @@ async def _comment(page: Page, line: str, text: str) -> None:
 
 async def _accept(page: Page, scene: Scene, task: str) -> None:
     await page.goto(f"{scene.url}/review/{task}")
-    await page.locator("summary[data-key=a]").click()
+    if await (apart := page.locator("summary[data-key=a]")).count():
+        await apart.click()
     await page.locator("form[action$='/accept'] button").click()
 
 
@@ -132,7 +133,6 @@ async def test_a_head_that_moved_is_not_merged_and_the_page_says_so(
         with morning.api as api:
             now = api.get("/lifecycles/moved").json()["lifecycle"]["work"]["head"]
         assert now != seen
-        await found.page.locator("summary[data-key=a]").click()
         await found.page.locator("form[action$='/accept'] button").click()
         await expect(found.page.locator("main")).to_contain_text(re.compile("moved|now"))
     assert morning.states()["moved"] == "done"
@@ -145,7 +145,6 @@ async def test_two_tabs_that_accept_merge_once(browser: Browser, morning: Scene)
     ):
         for tab in (one, two):
             await tab.goto("/review/twice")
-            await tab.page.locator("summary[data-key=a]").click()
         for tab in (one, two):
             await tab.page.locator("form[action$='/accept'] button").click()
         morning.comes_to(twice="accepted")
@@ -164,9 +163,6 @@ async def test_the_walk_goes_by_keyboard_alone(browser: Browser, morning: Scene)
         await found.page.wait_for_function(f"location.href !== {first!r}")
         await found.goto("/review/keys")
         await press("a")
-        await expect(found.page.locator("form[action$='/accept'] button")).to_be_visible()
-        await found.page.locator("form[action$='/accept'] button").focus()
-        await press("Enter")
         morning.comes_to(keys="accepted")
 
 

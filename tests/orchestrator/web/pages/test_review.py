@@ -68,6 +68,22 @@ async def test_flagged_files_come_first_and_nothing_of_an_agent_is_html(tmp_path
     assert "Its word, not checked." in text_of(page)
 
 
+async def test_one_click_merges_what_the_page_shows_whole_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found, browser(found) as visit:
+        agent = await done(found)
+        at_once = '<button class="btn l main" data-key="a">'
+        assert at_once not in await visit.page(f"/review/{agent}"), "a flagged file is not seen"
+        head = await head_of(visit, agent)
+        await visit.send(f"/review/{agent}/seen", {"file": TEST, "seen": "1", "head": head})
+        page = await visit.page(f"/review/{agent}")
+        assert at_once in page
+        assert f'name="expect_head" value="{head}"' in page
+        for view in ("?file=new.py", "?of=since:1"):
+            assert at_once not in await visit.page(f"/review/{agent}{view}"), view
+
+
 async def test_the_main_button_follows_ones_own_marks(tmp_path: Path) -> None:
     async with site(tmp_path) as found, browser(found) as visit:
         agent = await done(found)
