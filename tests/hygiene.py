@@ -89,6 +89,9 @@ _unfinished: list[str] = []
 def pytest_configure(config: pytest.Config) -> None:
     """Watch from the start: what is written, and what a closing event loop has to cancel."""
     del config
+    # As images of containers have it: then each of a thousand processes compiles what it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     sys.addaudithook(_trespass.hook)
     cancel_all: Callable[[asyncio.AbstractEventLoop], None] = asyncio.runners._cancel_all_tasks  # type: ignore[attr-defined]  # the one place all loops end in
 

@@ -18,6 +18,7 @@ from lifecycle.machine.frozen import frozen
 from lifecycle.machine.states import (
     ACTIVE,
     About,
+    Accepted,
     AwaitingHuman,
     BackingOff,
     Completed,
@@ -222,6 +223,8 @@ def _is(kept: on.Event, event: on.PersonEvent) -> bool:
 
 async def _leaves(store: SqliteStore, record: AgentLifecycle, event: on.PersonEvent) -> bool:
     """Tell whether workspace and branch have yet to be removed because of this event."""
+    if isinstance(event, on.AcceptRequested) and not isinstance(record.work, Accepted):
+        return False  # what is not merged stays, also where it goes back to its agent
     if isinstance(record.work, (*ACTIVE, Completed)):
         return isinstance(event, on.RejectRequested)
     entries = await store.journal(record.agent_id, limit=20, newest=True)

@@ -123,13 +123,16 @@ class World:
         return json.loads(self.call(*args, "--json", code=code).stdout)
 
     @contextmanager
-    def live(self, *args: str, **env: str) -> Iterator[Live]:
+    def live(self, *args: str, serves: bool = False, **env: str) -> Iterator[Live]:
         """Run a command beside the test; it is ended with the block.
 
-        Loops wait for people, as on a terminal.
+        Loops wait for people, as on a terminal. The server is half of what `up` costs, so it is
+        there only where it is wanted.
         """
         if args[0] in ("run", "up") and "--no-stay" not in args:
             args = (*args, "--stay")
+        if args[0] == "up" and not serves and not {"--port", "--no-server"} & {*args}:
+            args = (*args, "--no-server")
         with Live(self, args, env) as live:
             yield live
 

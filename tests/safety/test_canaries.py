@@ -151,7 +151,7 @@ def test_a_loop_writes_no_secret_and_shows_none(
         monkeypatch.setenv(name, value)
     root = world.repo / ".loopwright"
     plan = plan_of(world)
-    with world.live("up", plan, **environment()) as live:
+    with world.live("up", plan, serves=True, **environment()) as live:
         world.comes_to("AwaitingHuman")
         address = until(lambda: re.search(r"http://127[.0-9]+:\d+", live.err), "it listens")[0]
         shown = list(asked(address))

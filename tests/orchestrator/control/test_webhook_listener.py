@@ -96,8 +96,7 @@ def test_a_listener_takes_nothing_too_long_or_without_end(
 
 
 def test_listen_says_where_and_what_arrives(world: World) -> None:
-    secret = {"LOOPWRIGHT_GITHUB_HOOK_SECRET": SECRET}
-    with world.live("hooks", "listen", "--port", "0", **secret) as live:
+    with world.live("hooks", "listen", "--port", "0", LOOPWRIGHT_GITHUB_HOOK_SECRET=SECRET) as live:
         wait_until(lambda: "\n" in live.out, "it listens")
         address = live.out.split("listening on ")[1].split(";")[0]
         assert address.endswith("/hooks/github")

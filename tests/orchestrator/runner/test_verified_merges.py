@@ -73,7 +73,8 @@ def test_two_green_tasks_do_not_make_the_base_red(checked: World) -> None:
     up(world, {"R": [*RENAME, DONE], "U": {"attempts": second}})
     world.call("accept", "agent-R")
     before = world.git("rev-parse", "main")
-    done = world.call("accept", "agent-U", code=3)
+    # It is answered when it is decided, however long it might have waited.
+    done = world.call("accept", "agent-U", "--wait", "600", code=3)
     assert "agent/agent-U merged into main is red: `sh check.sh` ended with code 1" in done.stdout
     assert "does not work together with agent-R" in done.stdout
     assert world.git("rev-parse", "main") == before

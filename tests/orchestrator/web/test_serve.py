@@ -225,7 +225,7 @@ def test_up_serves_beside_its_loops_and_ends_with_them(world: World, home: Path)
         port = taken.getsockname()[1]
         world.settings(f"command = {json.dumps(agent.split())}\nport = {port}\n")
         world.json("add", "Do it", "--name", "first")
-        with world.live("up") as live:
+        with world.live("up", serves=True) as live:
             live.says("the API is at ")
             assert f"Port {port} is in use" in live.err
             url = live.err.partition("the API is at ")[2].partition(",")[0]
