@@ -37,12 +37,15 @@ class AutoMerge:
 
     async def merge(
         self, watch: CIWatch, pull: ForgePull, verdict: Verdict, reviews: Reviews
-    ) -> tuple[bool, str]:
-        """Merge if enabled and nothing speaks against it; return whether, and why not."""
+    ) -> tuple[bool, str, ForgePull]:
+        """Merge if enabled and nothing speaks against it.
+
+        Return whether it was merged, why not, and the pull request as it was seen last.
+        """
         if pull.queued:
-            return False, "; it is in the merge queue"
+            return False, "; it is in the merge queue", pull
         if not self.rules().auto_merge:
-            return False, ""
+            return False, "", pull
         against = self._against(watch, pull, verdict, reviews)
         if not against and self.against is not None:
             against = await self.against(pull.base, pull.head_sha)
@@ -50,20 +53,22 @@ class AutoMerge:
             # Cached facts may be old: everything is checked again right now.
             found = await self.forge.pull(pull.number)
             if found is None:
-                return False, ""
+                return False, "", pull
+            pull = found
             checks = await self.triage.checks(found.head_sha)
             verdict = self.triage.verdict(found.head_sha, checks)
             against = self._against(watch, found, verdict, await self.forge.reviews(found))
             against = against or await self.comes_along(pull.branch, watch.sha, pull.base)
         if against:
-            return False, f"; not merged yet: {against}"
+            return False, f"; not merged yet: {against}", pull
         try:
             result = await self.forge.merge(
                 pull, sha=watch.sha, method=self.rules().merge_method, message=""
             )
         except (RefusedError, ForbiddenError) as refusal:
-            return False, f"; not merged yet: {refusal}"
-        return result.merged, "" if result.merged else f"; not merged yet: {result.reason}"
+            return False, f"; not merged yet: {refusal}", pull
+        why = "" if result.merged else f"; not merged yet: {result.reason}"
+        return result.merged, why, pull
 
     def _against(self, watch: CIWatch, pull: ForgePull, verdict: Verdict, reviews: Reviews) -> str:
         """Return why it must not be merged automatically; stricter than for a person."""

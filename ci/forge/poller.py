@@ -103,6 +103,7 @@ class Poller:
         self._held_until = float("-inf")
         self._paces: dict[str, Pace] = {}
         self._uncached: set[str] = set()
+        self._soon: set[str] = set()
         self._asked_at: dict[str, float] = {}
         self._timer: Cancellable | None = None
         self._task: asyncio.Task[None] | None = None
@@ -122,6 +123,7 @@ class Poller:
         self._paces.pop(key, None)
         self._asked_at.pop(key, None)
         self._uncached.discard(key)
+        self._soon.discard(key)
         if not self._paces:
             self._disarm()
 
@@ -138,6 +140,13 @@ class Poller:
         self._paces[key] = pace
         self._uncached.add(key)
         self._arm()
+
+    def soon(self, key: str) -> None:
+        """Poll it now, from cached facts, as far as the forge's rate budget allows."""
+        if key in self._paces:
+            self._paces[key] = self._paces[key].not_after(self._now())
+            self._soon.add(key)
+            self._arm()
 
     async def through(self) -> None:
         """Return when everything that is due now has been polled."""
@@ -196,6 +205,7 @@ class Poller:
             due = due[:1]
         keys = {key: key in self._uncached for key in (*due, *hurried)}
         self._uncached -= keys.keys()
+        self._soon -= keys.keys()
         self._asked_at.update(dict.fromkeys(keys, now))
         before = self._budget().spent
         answers = await self._round(keys)
@@ -203,7 +213,7 @@ class Poller:
         budget = self._budget()
         self._held_until = now + budget.pause(now) * (budget.spent - before)
         for key, asked in answers.items():
-            if key not in self._paces or key in self._uncached:
+            if key not in self._paces or key in self._uncached | self._soon:
                 continue  # it was removed, or must be polled once more
             pace = fresh(now) if asked.news else self._paces[key]
             self._paces[key] = (

@@ -29,6 +29,8 @@ class ForgePull(JsonModel):
     base: str
     head_sha: str
     base_sha: str = ""
+    base_head: str = ""
+    """The newest commit of the base, where lists of the forge show it."""
     title: str = ""
     body: str = ""
     state: PullRequestState

@@ -138,6 +138,7 @@ class RemoteProvider(BaseProvider[_Work]):
         )
         for key in keys:
             work.poller.hurry(key)
+        keys = tuple(dict.fromkeys((*keys, *work.watcher.base_moved(hint.branch))))
         if keys:
             await work.poller.through()
             if (trouble := work.watcher.trouble) is not None:
@@ -215,6 +216,10 @@ class RemoteProvider(BaseProvider[_Work]):
             raise ProviderError(
                 f"the {self.name} provider needs ProviderPorts with `remote` and `call_at`"
             )
+
+        def soon(key: str) -> None:
+            poller.soon(key)  # made below, from the watcher's own rounds
+
         memory = Memory(forge.name, now)
         triage = CheckTriage(forge, memory, self._rules, now, beside=self._beside)
         events = ForgeEvents(forge.name, forge.place)
@@ -236,6 +241,7 @@ class RemoteProvider(BaseProvider[_Work]):
             publish=self._publish,
             against=ports.auto_merge_objection,
             comes_along=ports.comes_along,
+            soon=soon,
         )
         pulls = PullRequests(
             forge=forge,
@@ -247,6 +253,7 @@ class RemoteProvider(BaseProvider[_Work]):
             publish=self._publish,
             comes_along=ports.comes_along,
             wait_for=watcher.wait_for,
+            base_moved=watcher.base_moved,
         )
         poller = Poller(
             watcher.round,

@@ -39,6 +39,8 @@ class PullRequests:
     comes_along: MergeObjection
     wait_for: Callable[[int], str]
     """Returns the name of the wait for a pull request, so that its end is published once."""
+    base_moved: Callable[[str], object]
+    """Has other pull requests into this base looked at anew."""
 
     async def by_reference(self, ref: str | int) -> PullRequest | None:
         """Find one: its number, `#3`, or its url."""
@@ -96,6 +98,7 @@ class PullRequests:
 
     async def _merged(self, pull: ForgePull) -> MergeResult:
         """Publish the merge, and fast-forward the local base."""
+        self.base_moved(pull.base)
         note = await self.git_sync.follow_base(pull.base)
         await self.publish(self.events.merged(pull, note, wait=self.wait_for(pull.number)))
         return MergeResult(merged=True, commit=pull.merge_commit)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ForgeError, GarbledError, MissingError, RefusedError
 from ci.forge.auto_merge import AutoMerge
+from ci.forge.bases import Bases
 from ci.forge.events import JudgedCommit
 from ci.forge.poller import RECONCILE, PollResult
 from ci.forge.reviews import ReviewTracker
@@ -37,6 +38,8 @@ CATCHES_UP_WITHIN = 120.0
 """Seconds in which a forge registers a push; later, somebody has reset the branch."""
 UNSURE_LOOKS = 3
 """Consecutive polls for which a forge may compute whether a pull request merges."""
+COMPUTES_WITHIN = 5.5
+"""Seconds in which a forge usually computes that; then it is asked again."""
 YOUNG_FOR = 300.0
 LIST_EVERY_YOUNG = 8.0
 LIST_EVERY = 50.0
@@ -59,12 +62,21 @@ class WatchState:
     """The checks that were published as green."""
     red: tuple[Check, ...] = ()
     """The checks that were published as red."""
+    base_moved: bool = False
+    """Its base has new commits, so whether it merges must be asked anew."""
+    conflict: tuple[str, str] = ("", "")
+    """The head whose conflict was published, and its text."""
     unsure: int = 0
     """Consecutive polls in which the forge had not computed whether it merges."""
     behind_since: float | None = None
     """Since when the forge shows a head of ours that is not the newest."""
     over: bool = False
     """It is merged or closed, and will not change."""
+
+    @property
+    def goes_into(self) -> str:
+        """The base of its open pull request; empty if there is none."""
+        return self.pull.base if self.pull is not None and not self.over else ""
 
 
 @dataclass(slots=True)
@@ -80,10 +92,13 @@ class ForgeWatcher:
     now: Callable[[], float]
     publish: Callable[[CIEvent], Awaitable[None]]
     comes_along: MergeObjection
+    soon: Callable[[str], None]
+    """Has a watch polled now; cached facts may be used."""
     against: Callable[[str, str], Awaitable[str]] | None = None
     watches: dict[str, CIWatch] = field(default_factory=dict)
     trouble: Trouble | None = None
     _auto_merge: AutoMerge = field(init=False)
+    _bases: Bases = field(init=False)
     _known: dict[str, WatchState] = field(default_factory=dict)
     _list: dict[int, ForgePull] = field(default_factory=dict)
     _listed_at: float = float("-inf")
@@ -92,6 +107,7 @@ class ForgeWatcher:
         self._auto_merge = AutoMerge(
             self.forge, self.triage, self.rules, self.now, self.comes_along, self.against
         )
+        self._bases = Bases(self.forge)
 
     def begin(self, watch: CIWatch) -> None:
         """Add a watch, with nothing known yet."""
@@ -105,6 +121,14 @@ class ForgeWatcher:
         """Remove a watch."""
         self.watches.pop(key, None)
         self._known.pop(key, None)
+
+    def base_moved(self, base: str) -> tuple[str, ...]:
+        """Look anew at every pull request into this base; return the keys of these watches."""
+        keys = tuple(key for key, known in self._known.items() if base and known.goes_into == base)
+        for key in keys:
+            self._known[key].base_moved = True
+            self.soon(key)
+        return keys
 
     async def round(self, keys: Mapping[str, bool]) -> Mapping[str, PollResult]:
         """Check each of these; True where cached facts must not be used."""
@@ -154,6 +178,15 @@ class ForgeWatcher:
         if now >= self._listed_at + (LIST_EVERY_YOUNG if young else LIST_EVERY):
             self._list = {pull.number: pull for pull in await self.forge.open_pulls()}
             self._listed_at = now
+            await self._look_at_bases(now)
+
+    async def _look_at_bases(self, now: float) -> None:
+        """Notice pushes to bases; where the rate budget is low, hints and reconciling do that."""
+        if self.forge.budget.pause(now) > 0:
+            return
+        used = {known.goes_into for known in self._known.values()} - {""}
+        for base in await self._bases.moved(used, self._list.values()):
+            self.base_moved(base)
 
     async def _look(self, watch: CIWatch, *, uncached: bool) -> PollResult:
         known = self._known[watch.key]
@@ -170,8 +203,7 @@ class ForgeWatcher:
     async def _look_for_pull(
         self, watch: CIWatch, number: int, known: WatchState, owed: str, *, uncached: bool
     ) -> PollResult:
-        before = known.pull
-        pull = await self._pull(number, known, uncached=uncached)
+        pull, anew = await self._pull(number, known, uncached=uncached)
         if pull is None:
             text = f"{self.forge.place} no longer knows pull request {number}"
             await self.memory.stands(watch.key, text, trouble=True, next_try=None)
@@ -182,7 +214,7 @@ class ForgeWatcher:
             return await self._tell_end(watch, pull)
         if owed:
             return await self._tell_owed(watch, pull, owed)
-        return await self._look_at_pull(watch, known, pull, uncached=uncached or pull is not before)
+        return await self._look_at_pull(watch, known, pull, uncached=anew)
 
     async def _tell_owed(self, watch: CIWatch, pull: ForgePull, owed: str) -> PollResult:
         """Report why a push fails; an agent can merge what somebody else pushed."""
@@ -255,22 +287,35 @@ class ForgeWatcher:
 
     # --- a pull request -----------------------------------------------------------------------
 
-    async def _pull(self, number: int, known: WatchState, *, uncached: bool) -> ForgePull | None:
-        """Return it; fetched by itself only where the list shows a change or lacks details."""
+    async def _pull(
+        self, number: int, known: WatchState, *, uncached: bool
+    ) -> tuple[ForgePull | None, bool]:
+        """Return it, and whether all about it must be asked anew.
+
+        It is fetched by itself only where the list shows a change or lacks details, or when its
+        base has moved: then only whether it merges may have changed.
+        """
         before, shown, now = known.pull, self._list.get(number), self.now()
-        if (
-            not uncached
-            and before is not None
-            and shown is not None
-            and _print(shown) == _print(before)
-            and (before.mergeable is not None or known.unsure > UNSURE_LOOKS)
-            and now < known.looked_at + RECONCILE
-        ):
-            return before
-        known.looked_at = now
+        anew = (
+            uncached
+            or before is None
+            or shown is None
+            or _print(shown) != _print(before)
+            or now >= known.looked_at + RECONCILE
+        )
+        if not anew and before is not None and not self._is_unsure(known, before, shown):
+            return before, False
+        known.looked_at, known.base_moved = now, False
         found = await self.forge.pull(number)
         known.unsure = known.unsure + 1 if found is not None and found.mergeable is None else 0
-        return found
+        return found, anew or found is None or before is None or _print(found) != _print(before)
+
+    @staticmethod
+    def _is_unsure(known: WatchState, before: ForgePull, shown: ForgePull | None) -> bool:
+        """Return whether it may merge otherwise than was known."""
+        if known.base_moved or (before.mergeable is None and known.unsure <= UNSURE_LOOKS):
+            return True
+        return bool(before.mergeable and shown is not None and shown.mergeable is False)
 
     async def _look_at_pull(
         self, watch: CIWatch, known: WatchState, pull: ForgePull, *, uncached: bool
@@ -281,22 +326,44 @@ class ForgeWatcher:
         known.behind_since = None
         wait = _wait(watch)
         if pull.mergeable is False:
-            note = await self.git_sync.base_for_merging(pull.base)
-            event = self.events.conflict(pull, note, at=self.now(), wait=wait, of_others=foreign)
-            await self.publish(event)
-            await self._stands(watch, event.summary)
-            return PollResult()
+            return await self._tell_conflict(watch, known, pull, of_others=foreign)
+        known.conflict = ("", "")
         verdict = await self._verdict(known, pull, uncached=uncached)
         judged = JudgedCommit(pull.head_sha, pull.branch, known.checks, pull, wait, foreign)
         text = f"{pull.url} is open; {await self._tell_verdict(judged, verdict, known)}"
         reviews = await known.reviewing.tell(pull, uncached=uncached)
         if reviews.changes_wanted_by:
             text += f"; changes are wanted by {', '.join(reviews.changes_wanted_by)}"
-        merged, note = await self._auto_merge.merge(watch, pull, verdict, reviews)
+        merged, note, seen = await self._auto_merge.merge(watch, pull, verdict, reviews)
         if merged:
             known.pull = None  # the list may still show it as it was
+            self.base_moved(pull.base)
+        elif seen.mergeable is False:
+            known.pull = seen
+            return await self._tell_conflict(watch, known, seen, of_others=foreign)
         await self._stands(watch, text + note)
-        return PollResult(news=merged, again_at=self.now() if merged else self._grace_end(verdict))
+        return PollResult(news=merged, again_at=self._again_at(verdict, known, merged=merged))
+
+    def _again_at(self, verdict: Verdict, known: WatchState, *, merged: bool) -> float | None:
+        if merged:
+            return self.now()
+        if 0 < known.unsure <= UNSURE_LOOKS:
+            return self.now() + COMPUTES_WITHIN
+        return self._grace_end(verdict)
+
+    async def _tell_conflict(
+        self, watch: CIWatch, known: WatchState, pull: ForgePull, *, of_others: bool
+    ) -> PollResult:
+        """Publish the conflict of a head once, with the commit to merge."""
+        if known.conflict[0] != pull.head_sha:
+            note = await self.git_sync.base_for_merging(pull.base)
+            event = self.events.conflict(
+                pull, note, at=self.now(), wait=_wait(watch), of_others=of_others
+            )
+            await self.publish(event)
+            known.conflict = (pull.head_sha, event.summary)
+        await self._stands(watch, known.conflict[1])
+        return PollResult()
 
     async def _wait_for_push(self, watch: CIWatch, known: WatchState) -> PollResult:
         """Wait until the forge shows what was pushed; an older head of ours never counts."""
@@ -331,6 +398,7 @@ class ForgeWatcher:
 
     async def _tell_end(self, watch: CIWatch, pull: ForgePull) -> PollResult:
         if pull.state is PullRequestState.MERGED:
+            self.base_moved(pull.base)
             note = await self.git_sync.follow_base(pull.base)
             event = self.events.merged(pull, note, wait=_wait(watch))
         else:
@@ -349,4 +417,4 @@ def _wait(watch: CIWatch) -> str:
 
 def _print(pull: ForgePull) -> tuple[object, ...]:
     """Return a fingerprint of what the list shows."""
-    return (pull.state, pull.head_sha, pull.base_sha, pull.draft, pull.updated_at)
+    return (pull.state, pull.head_sha, pull.draft, pull.updated_at)

@@ -95,7 +95,7 @@ class GiteaForge(RestForge):
         except MissingError:
             await self._there()
             return None
-        return self._judged(pull_of(answer.body), text(answer.body, "base", "sha"))
+        return self._judged(pull_of(answer.body))
 
     async def find_pull(self, branch: str) -> ForgePull | None:
         """Return the newest open pull request of a branch of this repository, else its newest."""
@@ -114,7 +114,7 @@ class GiteaForge(RestForge):
         if labels:
             order["labels"] = await self._label_ids(labels)
         answer = await self._http.send("POST", f"{self._at}/pulls", json=order)
-        return self._judged(pull_of(answer.body), text(answer.body, "base", "sha"))
+        return self._judged(pull_of(answer.body))
 
     async def reviews(self, pull: ForgePull) -> Reviews:
         """Return the reviews; only those of people who may write count."""
@@ -148,12 +148,12 @@ class GiteaForge(RestForge):
         problem = "" if can_write else problem
         return Access(who=who, can_read=True, can_write=can_write, problem=problem)
 
-    def _judged(self, pull: ForgePull, base: str) -> ForgePull:
+    def _judged(self, pull: ForgePull) -> ForgePull:
         """Treat a fresh "does not merge" as unknown: the server may not have computed it yet."""
         if pull.mergeable is not False or pull.state is not PullRequestState.OPEN:
             self._refusing.pop(pull.number, None)
             return pull
-        about = (pull.head_sha, base)
+        about = (pull.head_sha, pull.base_head)
         known = self._refusing.get(pull.number)
         if known is None or known[0] != about:
             known = self._refusing[pull.number] = (about, self._now())
@@ -167,7 +167,7 @@ class GiteaForge(RestForge):
             most=most,
         )
         ours = [row for row in told if of_this_repository(row) and branch_of(row)]
-        pulls = [pull_of(row).model_copy(update={"mergeable": None}) for row in ours]
+        pulls = [self._judged(pull_of(row)) for row in ours]
         return tuple(sorted(pulls, key=lambda pull: -pull.number))
 
     async def _label_ids(self, labels: Sequence[str]) -> list[int]:

@@ -87,6 +87,7 @@ def pull_of(row: object) -> ForgePull:
         base=needed_text(what, row, "base", "ref"),
         head_sha=needed_text(what, row, "head", "sha"),
         base_sha=text(row, "merge_base") or text(row, "base", "sha"),
+        base_head=text(row, "base", "sha"),
         title=text(row, "title"),
         body=text(row, "body"),
         state=state,

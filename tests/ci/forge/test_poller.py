@@ -222,6 +222,11 @@ class MeteredForge(ScriptedForge):
         await self._pay("pulls", found)
         return found
 
+    async def head(self, branch: str) -> str | None:
+        found = await super().head(branch)
+        await self._pay(("head", branch), found)
+        return found
+
     async def pull(self, number: int) -> ForgePull | None:
         found = await super().pull(number)
         await self._pay(("pull", number), found)
@@ -268,6 +273,7 @@ async def test_five_hundred_waits_on_twenty_repositories_stay_within_an_hours_bu
         await hours(scenes, clock, 0.5)
         for scene in scenes:
             # Some of them go on: a check passes, a push comes, a base moves.
+            scene.forge.heads["main"] = f"{half_hour + 1:040x}"
             for number in range(half_hour, 26, 4):
                 if number in scene.forge.pulls:
                     scene.forge.by_sha[scene.forge.pulls[number].head_sha] = (
