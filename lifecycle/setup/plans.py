@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from lifecycle.mask_values import refuse_markers
 from runtime.setup import copies
-from runtime.setup.copies import INCLUDE_FILE, INSTALLED, goes_over
+from runtime.setup.copies import INSTALLED, goes_over
+from runtime.setup.globs import INCLUDE_FILE
 from runtime.setup.inputs import differing, digest, inputs_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lifecycle.base_commits import needs
 from lifecycle.machine.states import Preparing, Spawning, Wanted
 from lifecycle.setup.agent_workspace import opened
-from runtime.setup.copies import INCLUDE_FILE
+from runtime.setup.globs import INCLUDE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,7 +27,7 @@ from runtime.errors import RuntimeFault, ShortageError
 from runtime.git.file_history import FileHistory
 from runtime.git.git import Git
 from runtime.git.porcelain import some_of
-from runtime.setup.copies import INCLUDE_FILE
+from runtime.setup.globs import INCLUDE_FILE
 from runtime.shortage import shortage_of
 
 if TYPE_CHECKING:

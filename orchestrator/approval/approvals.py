@@ -40,7 +40,7 @@ from orchestrator.approval.restricting_values import (
     plan_with,
     same,
 )
-from runtime.setup.copies import INCLUDE_FILE
+from runtime.setup.globs import INCLUDE_FILE
 from runtime.setup.inputs import words_of
 
 if TYPE_CHECKING:

@@ -86,9 +86,18 @@ USAGE_ERROR = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; returns the exit code. Without arguments this is the whole program."""
+    if argv is not None:
+        return _main(list(argv))
+    gc.disable()  # until a command is loaded, nothing is worth collecting
+    try:
+        return _main(sys.argv[1:])
+    finally:
+        gc.freeze()  # nor when it ends, and the interpreter looks through all of it then
+
+
+def _main(args: list[str]) -> int:
     _fill_closed()
-    args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help", "help"):
         if args[:1] == ["help"] and args[1:2] and args[1] in COMMANDS:
             return _run(args[1], ["--help"])
@@ -120,18 +129,12 @@ def _run(name: str, args: list[str]) -> int:
     def run(name: str, args: list[str]) -> int:
         # In here, so that a failing import is reported like any other error.
         module = import_module(f"orchestrator.cli.commands.{COMMANDS[name]}")
-        # What was imported stays; to look through it, now or at the end, finds nothing to free.
-        gc.freeze()
-        if COMMANDS[name] != "steer":
+        if not gc.isenabled() and COMMANDS[name] != "steer":  # an order ends before any garbage
+            gc.freeze()
             gc.enable()
         return int(module.run(name, args))
 
-    gc.disable()  # nothing is worth collecting yet, and an order ends before anything is
-    try:
-        return guarded(run, name, args)
-    finally:
-        gc.freeze()
-        gc.enable()
+    return guarded(run, name, args)
 
 
 def _help() -> str:

@@ -20,8 +20,6 @@ from runtime.git.porcelain import names_in
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-INCLUDE_FILE = ".worktreeinclude"
-"""Lines as in .gitignore; in the top folder of the user's checkout."""
 INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox", "__pycache__"})
 """Bound to the folder they are in: a copy elsewhere would still lead back to it."""
 _MOST_LINKS = 40

@@ -14,7 +14,8 @@ from runtime.git.git import SLOW, Git, pinned_env
 from runtime.git.ownership import OWN_FILES_OUT, STATE_FOLDER, registration
 from runtime.git.porcelain import names_in
 from runtime.git.safe_view import locate
-from runtime.setup.copies import INCLUDE_FILE, INSTALLED, included, only_files
+from runtime.setup.copies import INSTALLED, included, only_files
+from runtime.setup.globs import INCLUDE_FILE
 from runtime.setup.inputs import LIST_TREE, Tree, parse_tree
 
 if TYPE_CHECKING:

@@ -10,6 +10,9 @@ import re
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+INCLUDE_FILE = ".worktreeinclude"
+"""Patterns as in .gitignore, one a line; in the top folder of the user's checkout."""
+
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:

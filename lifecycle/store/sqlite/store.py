@@ -7,7 +7,7 @@ about lifecycles.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,7 +47,6 @@ from lifecycle.store.sqlite import statements as sql
 from lifecycle.store.sqlite.audit_trail import FileNote, MemoryNote, SqliteTrail, TrailWriter
 from lifecycle.store.sqlite.deliveries import Flush, SqliteDeliveries
 from lifecycle.store.sqlite.driver import MANY, FileDriver, MemoryDriver
-from lifecycle.store.sqlite.instances import SqliteInstances
 from lifecycle.store.sqlite.notifications import SqliteNotifications
 from lifecycle.store.sqlite.spending import SqliteSpendings, spending_row
 
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
     )
     from lifecycle.store.damaged_records import Damaged, Listed, Sifted
     from lifecycle.store.sqlite.driver import Driver
+    from lifecycle.store.sqlite.instances import SqliteInstances
 
 _AT_REST = (AgentState.ACCEPTED, AgentState.REJECTED, AgentState.COMPLETED)
 
@@ -90,10 +90,15 @@ class SqliteStore(SqliteSpendings):
         """Webhook requests; one that was added survives a power failure, too."""
         self.notifications = SqliteNotifications(driver)
         """What people are told, stored before it is sent."""
-        self.instances = SqliteInstances(driver)
-        """Instances of agents; attempts of loops are read off the ledger."""
         self._facts: dict[str, tuple[dict[str, Any], str]] = {}
         """The facts of what runs, as last written by a commit, and their text."""
+
+    @cached_property
+    def instances(self) -> SqliteInstances:
+        """Instances of agents; attempts of loops are read off the ledger."""
+        from lifecycle.store.sqlite.instances import SqliteInstances  # noqa: PLC0415  # few commands want any
+
+        return SqliteInstances(self._driver)
 
     @classmethod
     async def open(
@@ -425,14 +430,10 @@ class SqliteStore(SqliteSpendings):
         return tuple((await self._unfinished())[1])
 
     async def _unfinished(self) -> Sifted:
-        return await self._driver.read(
-            lambda connection: sift(fetch(connection, listing.UNFINISHED))
-        )
+        return await self._driver.read(lambda each: sift(fetch(each, listing.UNFINISHED)))
 
     async def _rows(self, rows: int, query: str, values: tuple[Any, ...]) -> Sequence[Any]:
-        return await self._driver.read(
-            lambda connection: fetch(connection, query, values), rows=rows
-        )
+        return await self._driver.read(lambda each: fetch(each, query, values), rows=rows)
 
 
 def _committed(audit: TrailWriter, flush: Flush, connection: sqlite3.Connection) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lifecycle.json_form import KINDS
 from lifecycle.machine.frozen import frozen
 
 if TYPE_CHECKING:
@@ -84,6 +85,13 @@ def test_wrong_arguments_are_refused_alike(given: dict[str, Any]) -> None:
             of(**given)
         said.append(str(refused.value).removeprefix(of.__name__))
     assert said[0] == said[1]
+
+
+def test_all_that_a_command_has_to_define_of_the_machine_is_frozen_so() -> None:
+    kinds = [kind for family in KINDS.values() for kind in family.values()]
+    assert len(kinds) > 60
+    ours = vars(Nothing)["__setattr__"]
+    assert [kind for kind in kinds if vars(kind)["__setattr__"] is not ours] == []
 
 
 def test_it_cannot_be_changed() -> None:

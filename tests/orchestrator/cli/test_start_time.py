@@ -11,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.orchestrator.filled import Cli
+    from tests.orchestrator.loopkit import World
 
 HEAVY = frozenset(
     (
@@ -20,6 +21,14 @@ HEAVY = frozenset(
 )
 """The first line may never come; the second costs more than these commands do."""
 BARE = frozenset(("argparse", "typing", "pathlib", "json", "re", "sqlite3"))
+
+LOOP = frozenset(
+    ("lifecycle.loop", "lifecycle.engine.engine", "watchfiles", "jinja2", "httpx", "structlog")
+)
+"""What a loop is made of."""
+OWN = ("lifecycle", "runtime", "ci", "communication", "templates", "orchestrator")
+MOST_OF_AN_ORDER = 124
+"""Modules of ours that an order to a live runner may load."""
 
 LATE = frozenset(
     (
@@ -63,6 +72,19 @@ def test_ps_imports_nothing_heavy(filled: Cli, options: tuple[str, ...]) -> None
     assert not names & HEAVY
 
 
+def test_an_order_to_a_live_runner_loads_neither_loop_nor_git(world: World) -> None:
+    env = {"PYTHONPATH": _site()}
+    agent = world.script("agent", {"attempts": {"1": [{"hang": {}}], "default": [{"hang": {}}]}})
+    with world.live("run", "x", "--command", agent):
+        world.comes_to("Working")
+        for words in (("pause",), ("resume",), ("guide", "Be brief"), ("stop",)):
+            names = imported(words[0], "T001", *words[1:], cwd=world.repo, env=env)
+            assert "orchestrator.control.requests" in names
+            assert not names & {*LOOP, "git", "rich", "runtime.git.git", "orchestrator.wiring"}
+            own = {name for name in names if name.partition(".")[0] in OWN}
+            assert len(own) <= MOST_OF_AN_ORDER, sorted(own)
+
+
 def test_signal_imports_nothing_heavy(tmp_path: Path) -> None:
     env = {
         "LOOPWRIGHT_COMM_FILE": str(tmp_path / "communications.json"),
@@ -79,16 +101,8 @@ def test_signal_imports_nothing_heavy(tmp_path: Path) -> None:
 def test_help_of_a_command_does_not_build_a_loop(tmp_path: Path, name: str) -> None:
     command = "pause" if name == "steer" else name
     names = imported(command, "--help", cwd=tmp_path, env={"PYTHONPATH": _site()})
-    loop = {
-        "lifecycle.loop",
-        "lifecycle.engine.engine",
-        "watchfiles",
-        "jinja2",
-        "httpx",
-        "structlog",
-    }
     assert "orchestrator.terminal.options" in names
-    assert not names & {*loop, "git", "rich"}
+    assert not names & {*LOOP, "git", "rich"}
 
 
 def test_imports_are_late_only_where_programs_must_start_at_once() -> None:
