@@ -11,6 +11,7 @@ from starlette.responses import Response  # noqa: TC002  # as above
 
 from ci.forge_registry import SENDERS
 from ci.webhook_delivery import DeliveryState
+from orchestrator.web.pages.events import live_of, watched
 from orchestrator.web.pages.site import actor, page, see
 from orchestrator.web.reading import deliveries as reading
 from orchestrator.web.reading.deliveries import DeliveryFilter
@@ -51,6 +52,7 @@ def router(services: ServerServices) -> APIRouter:
     """Return the pages."""
     made = APIRouter(include_in_schema=False)
     runner = services.runner
+    watched("hooks", _counts)
 
     @made.get("/hooks")
     async def listed(
@@ -109,7 +111,12 @@ async def _page(  # noqa: PLR0913, PLR0917  # the fields of the address
         "names": SENDERS,
     }
     title = f"Webhook {shown['cursor']}" if shown else "Webhooks"
-    return page(request, "hooks.html", title=title, here="hooks", **told)
+    live = live_of("hooks", counted["by_state"])
+    return page(request, "hooks.html", title=title, here="hooks", live=live, **told)
+
+
+async def _counts(services: ServerServices, _: str) -> Any:
+    return (await reading.senders(services.runner))["by_state"]
 
 
 def _address(path: str, fields: dict[str, Any]) -> str:

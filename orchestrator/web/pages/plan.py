@@ -10,6 +10,7 @@ from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run
 from starlette.responses import Response  # noqa: TC002  # as above
 
 from orchestrator.web.formats import dollars, many
+from orchestrator.web.pages.events import live_of, watched
 from orchestrator.web.pages.looks import OF_STATE, look_of
 from orchestrator.web.pages.plan_graph import BOX, Box, drawn
 from orchestrator.web.pages.site import page, see
@@ -39,6 +40,7 @@ PHRASES = {
 def router(services: ServerServices) -> APIRouter:
     """Return the pages."""
     made = APIRouter(include_in_schema=False)
+    watched("plan", _watched, decided=True)
 
     @made.get("/plans")
     async def listed(request: Request) -> Response:
@@ -50,9 +52,22 @@ def router(services: ServerServices) -> APIRouter:
     @made.get("/plans/{name:path}")
     async def plan(request: Request, name: Name) -> Response:
         told = await found(services, name)
-        return page(request, "plan.html", title=f"Plan {name}", here="plan", **_shown(told))
+        live = live_of("plan", _signs(told), name)
+        return page(
+            request, "plan.html", title=f"Plan {name}", here="plan", live=live, **_shown(told)
+        )
 
     return made
+
+
+async def _watched(services: ServerServices, name: str) -> Any:
+    return _signs(await found(services, name))
+
+
+def _signs(told: PlanForm) -> Any:
+    """Return what a page is told of when it changes: not what moves all the time."""
+    rows = [(row["task_id"], row["state"], row["needs"], row["attempts"]) for row in told["tasks"]]
+    return rows, told["edges"]
 
 
 def _shown(told: PlanForm) -> dict[str, Any]:

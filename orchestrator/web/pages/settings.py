@@ -13,6 +13,7 @@ from orchestrator.config.settings import DEFAULT
 from orchestrator.errors import ConfigError
 from orchestrator.web.edge.problems import invalid
 from orchestrator.web.formats import place
+from orchestrator.web.pages.events import live_of, watched
 from orchestrator.web.pages.site import actor, form, page, see
 from orchestrator.web.reading import configuration as reading
 from orchestrator.web.routes.configuration import approved, turned_down
@@ -28,6 +29,7 @@ def router(services: ServerServices) -> APIRouter:
     """Return the page and its two deeds."""
     made = APIRouter(include_in_schema=False)
     runner = services.runner
+    watched("settings", _watched)
 
     @made.get("/settings")
     async def settings(request: Request, doctor: bool = False) -> Response:  # noqa: FBT001, FBT002  # a wish in an address
@@ -42,6 +44,7 @@ def router(services: ServerServices) -> APIRouter:
             "settings.html",
             title="Settings",
             here="settings",
+            live=live_of("settings", await _watched(services, "")),
             problem=problem,
             waiting=[each for each in held if each["refused"] is None],
             refused=[each for each in held if each["refused"] is not None],
@@ -64,6 +67,10 @@ def router(services: ServerServices) -> APIRouter:
         return see("/settings")
 
     return made
+
+
+async def _watched(services: ServerServices, _: str) -> Any:
+    return await reading.stamp(services.runner)
 
 
 def _ticked(request: Request) -> list[str]:

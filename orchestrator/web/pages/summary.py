@@ -17,6 +17,7 @@ from orchestrator.control.summaries import HELD, SummaryError
 from orchestrator.web.edge.problems import Problem
 from orchestrator.web.formats import short
 from orchestrator.web.operator import found, steer
+from orchestrator.web.pages.events import live_of, watched
 from orchestrator.web.pages.site import actor, agent_of, form, page, see, task_url
 from orchestrator.web.pages.summary_text import diff_lines, parts
 from orchestrator.web.reading import summaries as reading
@@ -54,6 +55,7 @@ def router(services: ServerServices) -> APIRouter:
     """Return the page and its deeds."""
     made = APIRouter(include_in_schema=False)
     runner = services.runner
+    watched("summary", _watched)
 
     @made.get("/t/{task}/summaries")
     async def newest(task: str) -> Response:
@@ -164,7 +166,14 @@ async def _page(  # noqa: PLR0913, PLR0917  # what was sent, and what was wrong 
     which = "will be" if is_next else "was"
     title = f"What attempt {attempt} {which} told · {short(agent_id)}"
     status = problem.status if problem else 200
-    return page(request, "summary.html", title=title, here="board", status=status, **told)
+    live = live_of("summary", await reading.overview(runner, agent_id), agent_id)
+    return page(
+        request, "summary.html", title=title, here="board", status=status, live=live, **told
+    )
+
+
+async def _watched(services: ServerServices, agent_id: str) -> Any:
+    return await reading.overview(services.runner, agent_id)
 
 
 def _others(known: Summaries, attempt: int, agent_id: str) -> list[tuple[int, str, bool]]:

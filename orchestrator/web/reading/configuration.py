@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from lifecycle.mask_values import masked
 from lifecycle.settings import Settings
 from orchestrator.approval.held_settings import is_held
+from orchestrator.approval.records import APPROVED, PROPOSED
+from orchestrator.approval.restricting_values import SETTINGS_TABLES
 from orchestrator.config.field_docs import field_docs
 from orchestrator.config.settings import DEFAULT
 from orchestrator.control import approve_settings
@@ -113,6 +115,20 @@ async def read(runner: RunnerPort) -> tuple[tuple[list[SettingRow], Approvals], 
     """Read settings, plans and named files anew; git is asked, so not in the loops' thread."""
     found = await asyncio.to_thread(approve_settings.read, runner.repo, os.environ)
     return found, await approve_settings.refusals(runner.store)
+
+
+async def stamp(runner: RunnerPort) -> list[Any]:
+    """Return what changes when the configuration does; read without git."""
+    files = [_changed_at(runner.repo / name) for name in SETTINGS_TABLES]
+    kept = [await runner.store.all(each) for each in (APPROVED, PROPOSED, approve_settings.REFUSED)]
+    return [runner.settings().model_dump(mode="json"), files, kept]
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _settings(rows: list[SettingRow], present: Settings) -> list[SettingForm]:

@@ -184,6 +184,7 @@ function take(e) {
   show(true);
   if (name === "beat" || name === "hello") return;
   if (name === "reset") { again_all(); return; }
+  if (name === "changed") { anew(); return; }
   const found = $$(`[data-event="${CSS.escape(name)}"]`);
   found.forEach((element) => put(element, html));
   if (!found.length && name.startsWith("row:") && board) moved.add(name);
@@ -194,6 +195,22 @@ function take(e) {
 function again_all() {
   if (board) { if (frozen()) { moved.add("all"); offer(); } else sortAnew(); }
   document.body.dispatchEvent(new CustomEvent("live", { detail: { name: "reset" } }));
+}
+
+/* A page that is made as a whole: made once more if nobody is at it, else there is a link that does it. */
+async function anew() {
+  const main = $("#main"), at = document.activeElement;
+  const ticked = $$("input[type=checkbox]", main).some((f) => f.checked !== f.defaultChecked);
+  if (!ticked && !written(main) && !main.matches(":hover") && (at === main || !main.contains(at))) {
+    const answer = await fetch(location.href).catch(() => null);
+    const fresh = answer?.ok && $("#main", new DOMParser().parseFromString(await answer.text(), "text/html"));
+    if (fresh) { main.replaceChildren(...fresh.childNodes); globalThis.htmx?.process(main); return; }
+  }
+  if (!says || $("#reload")) return;
+  const link = document.createElement("a");
+  Object.assign(link, { id: "reload", className: "link", href: location.href, textContent: "changed: reload" });
+  link.addEventListener("click", (e) => { e.preventDefault(); location.reload(); });
+  says.after(" · ", link);
 }
 
 function goLive() {

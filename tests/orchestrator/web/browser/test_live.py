@@ -78,6 +78,25 @@ async def test_a_row_under_the_pointer_stays_where_it_is(browser: Browser, busy:
     busy.post("/lifecycles/first/reject", why="enough")
 
 
+async def test_a_page_made_as_a_whole_is_made_anew_or_says_that_it_changed(
+    browser: Browser, busy: Scene
+) -> None:
+    async with visit(browser, busy) as found:
+        await found.goto("/plans")
+        main, again = found.page.locator("#main"), found.page.locator("#reload")
+        await expect(found.page.locator("#live")).to_contain_text("live")
+        await found.page.mouse.move(5, 5)
+        busy.post("/lifecycles/agent-T06/pause")
+        await expect(main).to_contain_text("Paused")
+        await expect(again).to_have_count(0)
+        await found.page.locator("#main h1").hover()
+        busy.post("/lifecycles/agent-T06/resume")
+        await expect(again).to_be_visible()
+        await expect(main).to_contain_text("Paused")
+        await again.click()
+        await expect(main).not_to_contain_text("Paused")
+
+
 async def test_words_that_are_being_written_survive_updates(browser: Browser, busy: Scene) -> None:
     async with visit(browser, busy) as found:
         await _live(found)
