@@ -60,7 +60,8 @@ test-setups: $(STAMP) ## judge projects set up by the real package managers (cac
 	$(BIN)/python -m tests.setups.tools >/dev/null
 	LOOPWRIGHT_TEST_SETUPS=1 $(BIN)/pytest tests/setups
 
-crash: $(STAMP) ## kill a real runner at random moments, print the table (ROUNDS=100)
+crash: $(STAMP) ## kill engines and real runners at every place and ROUNDS=100 random moments
+	LOOPWRIGHT_EVERY_CRASH=1 $(BIN)/pytest -q tests/lifecycle/engine
 	LOOPWRIGHT_SOAK_ROUNDS=$(or $(ROUNDS),100) $(BIN)/python tests/acceptance/crash_soak.py
 
 growth: $(STAMP) ## the memory of a runner over LIFECYCLES=10000 that end (minutes)

@@ -6,9 +6,10 @@ So that a settings file, a schema and the code can never say different things.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
-import textwrap
+import sys
 
 
 def field_docs(model: type) -> dict[str, str]:
@@ -22,10 +23,19 @@ def field_docs(model: type) -> dict[str, str]:
 
 
 def _own(model: type) -> dict[str, str]:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
-    (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef))
+    return _below_fields(model.__module__)[model.__name__]
+
+
+@functools.cache
+def _below_fields(module: str) -> dict[str, dict[str, str]]:
+    """Read a module once, for all of its classes."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: _texts(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _texts(model: ast.ClassDef) -> dict[str, str]:
     docs = {}
-    for field, below in itertools.pairwise(body):
+    for field, below in itertools.pairwise(model.body):
         if (
             isinstance(field, ast.AnnAssign)
             and isinstance(field.target, ast.Name)

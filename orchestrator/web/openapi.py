@@ -11,20 +11,21 @@ from ci.forge_registry import SENDERS
 from orchestrator.web.edge.access import OPEN, TOP
 from orchestrator.web.edge.answers import says_no
 from orchestrator.web.edge.webhooks import PATH
-from orchestrator.web.models import ReceivedForm
+from orchestrator.web.models import FailureForm, ReceivedForm
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-_FAILURE = {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}
 
 
 def document(app: FastAPI) -> dict[str, Any]:
     """Return the document."""
     made = app.openapi()
     schemas = made["components"]["schemas"]
-    schemas["Received"] = model_of(ReceivedForm).model_json_schema()
+    for form in (FailureForm, ReceivedForm):
+        told = model_of(form).model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(told.pop("$defs", {}))
+        schemas[form.__name__.removesuffix("Form")] = told
     for name in ("HTTPValidationError", "ValidationError"):
         # What is wrong with a request is told in our own form.
         schemas.pop(name, None)
@@ -38,10 +39,8 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def _hook() -> dict[str, Any]:
-    refusals = {
-        str(status): {"description": told["description"], "content": _FAILURE}
-        for status, told in says_no(400, 401, 404, 405, 408, 413, 500, 503).items()
-    }
+    refused = says_no(400, 401, 404, 405, 408, 413, 500, 503)
+    refusals = {str(status): told for status, told in refused.items()}
     kept = {"application/json": {"schema": {"$ref": "#/components/schemas/Received"}}}
     return {
         "summary": "Take a webhook request",

@@ -124,7 +124,7 @@ class Asker:
                         self.ask(found.ok().as_strategy(generation_mode=mode), agent)
 
     def ask(self, strategy: Any, agent: str) -> None:
-        @profile(1 if agent else 3)
+        @profile(1 if agent else 2)
         @given(case=strategy)
         def ask(case: Any) -> None:
             self.count += 1
