@@ -37,6 +37,8 @@ def propose(found: CommittedFiles) -> SetupProposal | None:
     if locked:
         program, command = _LOCKED[locked]
         return SetupProposal(setup=[command(found)], verify=verify, needs=[program], makes=_MAKES)
+    if bare := _of_itself(found, verify):
+        return SetupProposal(verify=bare, needs=["python3"])
     with_pytest = "pytest" in " ".join(verify)
     words = _pip(found, with_pytest=with_pytest)
     if not words and with_pytest and not _has_pytest(found.repo):
@@ -47,6 +49,43 @@ def propose(found: CommittedFiles) -> SetupProposal | None:
     newer = f"{pip} 'pip>=25.1' && " if "--group" in words else ""
     setup = f"python3 -m venv .venv && {newer}{pip} {' '.join(words)}"
     return SetupProposal(setup=[setup], verify=verify, needs=["python3"], makes=_MAKES)
+
+
+def _of_itself(found: CommittedFiles, verify: list[str]) -> list[str]:
+    """Return the commands for a package that needs nothing but Python; none where it may.
+
+    Nothing is installed for it, so that neither a package index nor the network is needed.
+    """
+    project = table(found.toml("pyproject.toml"), "project")
+    needs = ("dependencies", "optional-dependencies", "scripts", "gui-scripts", "entry-points")
+    others = ("setup.py", "setup.cfg", "tox.ini", _PLAIN, *_REQUIREMENTS)
+    if (
+        not project
+        or _packages(found) != ["."]
+        or any(map(project.get, needs))
+        or "dependencies" in project.get("dynamic", ())
+        or _groups(found)
+        or found.has(*others)
+    ):
+        return []
+    within = "src" if any(name.startswith("src/") for name in found.names) else "."
+    if _is_unittest(found):
+        top = " -t ." if "tests/__init__.py" in found.names else ""
+        return [f"PYTHONPATH={within} python3 -m unittest discover -q -s tests{top}"]
+    if verify and _has_pytest(found.repo):
+        return [f"PYTHONPATH={within} {each}" for each in verify]
+    return []
+
+
+def _is_unittest(found: CommittedFiles) -> bool:
+    """Tell whether all tests are in `tests` and ask for nothing but the standard library."""
+    tests = [name for name in found.names if _TEST_FILE.search(name)]
+    told = [found.text(name) for name in ("pyproject.toml", "conftest.py", "tests/conftest.py")]
+    return (
+        bool(tests)
+        and all(name.startswith("tests/") and "unittest" in found.text(name) for name in tests)
+        and not any("pytest" in text for text in (*told, *map(found.text, tests)))
+    )
 
 
 def _has_pytest(repo: Path) -> bool:

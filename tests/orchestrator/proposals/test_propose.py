@@ -92,6 +92,51 @@ def test_a_project_of_python_is_installed_in_an_environment_of_the_checkout(
     assert ".venv/" in found.makes
 
 
+UNITTEST = {"tests/test_x.py": "import unittest\n", "src/x/__init__.py": ""}
+
+
+@pytest.mark.parametrize(
+    ("more", "verify"),
+    [
+        ({}, "PYTHONPATH=src python3 -m unittest discover -q -s tests"),
+        (
+            {"tests/__init__.py": ""},
+            "PYTHONPATH=src python3 -m unittest discover -q -s tests -t .",
+        ),
+    ],
+)
+def test_what_needs_nothing_but_python_is_not_installed(
+    repo: Path, more: dict[str, str], verify: str
+) -> None:
+    found = proposed(repo, {"pyproject.toml": PACKAGE, **UNITTEST, **more})
+    assert (found.setup, found.verify) == ([], [verify])
+
+
+def test_nothing_is_installed_where_the_machine_has_pytest_and_the_package_needs_no_more(
+    repo: Path,
+) -> None:
+    program = repo.parent / "programs" / "pytest"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    found = proposed(repo, {"pyproject.toml": PACKAGE, **TEST})
+    assert (found.setup, found.verify) == ([], ["PYTHONPATH=. pytest -q"])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"pyproject.toml": f"{PACKAGE}dependencies = ['httpx']\n"},
+        {"pyproject.toml": f"{PACKAGE}dynamic = ['dependencies']\n"},
+        {"pyproject.toml": f"{PACKAGE}[project.scripts]\nx = 'x:main'\n"},
+        {"pyproject.toml": PACKAGE, "setup.py": ""},
+        {"pyproject.toml": PACKAGE, "requirements.txt": "httpx\n"},
+        {"pyproject.toml": PACKAGE, "tests/test_y.py": "import pytest\n"},
+    ],
+)
+def test_what_needs_more_than_python_is_installed(repo: Path, more: dict[str, str]) -> None:
+    assert proposed(repo, {**UNITTEST, **more}).setup
+
+
 def test_tests_of_one_name_in_two_folders_are_told_apart(repo: Path) -> None:
     found = proposed(repo, {"pytest.ini": "", "a/test_x.py": "", "b/test_x.py": ""})
     assert found.verify == ["pytest -q --import-mode=importlib"]
