@@ -96,6 +96,24 @@ async def test_a_change_of_the_verified_tests_is_flagged_in_the_record(world: Wo
     assert record.work.flagged == ("check.sh", "test_a.py")
 
 
+async def test_what_came_with_a_merge_of_the_base_is_not_flagged_as_the_work(world: World) -> None:
+    others = (
+        f"cd {world.repo} && echo 'assert 2' > test_theirs.py && git add test_theirs.py && "
+        "git commit -qm theirs"
+    )
+    result = await world.run(
+        [
+            *commit("test_own.py", "assert 1"),
+            {"run": ["sh", "-c", others]},
+            {"run": ["git", "merge", "-q", "--no-edit", "main"]},
+            DONE,
+        ],
+        task=world.task(verify=["test -f test_theirs.py"]), baseline=False,
+    )  # fmt: skip
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert (await world.record()).facts["flagged"] == ["test_own.py"]
+
+
 async def test_a_gate_that_commits_moves_no_branch_of_ours(world: World) -> None:
     sneaky = "git -c user.name=x -c user.email=x@x commit -q --allow-empty -m sneaky"
     result = await world.run([*commit("x.txt"), DONE], task=world.task(verify=[sneaky]))
