@@ -158,6 +158,11 @@ class BoardState:
         self.newest = max([self.newest, *(each.updated_at for each in self.records.values())])
         self.version += 1
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all that was accepted is kept, and not only the newest."""
+        return self.accepted <= MOST_ENDED
+
     def needs(self) -> int:
         """Return how many need a person."""
         if self._needs[0] != self.version:

@@ -189,9 +189,10 @@ class BoardPieces:
                 first = not opened and row["needs"] == "answer"
                 opened = opened or first
                 rows.append(row_piece(row, now=now, operate=operate, back=back, opened=first))
-            if not rows and group["group"] != "me" and not asked.group:
-                continue
             key = group["group"]
+            older = key == "done" and not self._services.board.keeps_all
+            if not (rows or older) and key != "me" and not asked.group:
+                continue
             rest = group["total"] - len(rows)
             most = found["slots"]["most"]
             if key == "working":
@@ -206,6 +207,7 @@ class BoardPieces:
                     "total": group["total"],
                     "rest": rest if not (asked.group and key == "done") else 0,
                     "more": "/history" if key == "done" else address(asked, group=key),
+                    "older": f"/history?{urlencode({'q': asked.words})}" if older else "",
                     "empty": self._nothing(found, key, now),
                 }
             )

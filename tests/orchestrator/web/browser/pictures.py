@@ -24,6 +24,18 @@ FOLDER = Path(__file__).resolve().parents[4] / "docs" / "images"
 PHONE = 390
 
 
+LOADED = "!document.querySelector('.merging > p > a, #doctor > pre')"
+"""Of a page: that what comes later is there."""
+AT_HOME = """(folder) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const here = texts.currentNode;
+    if (here.data.includes(folder)) here.data = here.data.replaceAll(folder, "/home/ada");
+  }
+}"""
+"""Gives what lies in the scratch folder a place that a reader knows."""
+
+
 class Picture(NamedTuple):
     """One picture: of which page, and how."""
 
@@ -70,6 +82,8 @@ async def take(browser: Browser, scene: Scene, picture: Picture, folder: Path) -
         await found.page.emulate_media(color_scheme=picture.scheme, reduced_motion="reduce")
         await found.goto(picture.path)
         await found.page.evaluate("document.fonts.ready")
+        await found.page.wait_for_function(LOADED)
+        await found.page.evaluate(AT_HOME, str(scene.folder))
         await found.page.screenshot(path=target, animations="disabled")
     return target
 

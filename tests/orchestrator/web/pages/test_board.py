@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
+    import pytest
 
 ASKS = {"attempts": {"1": [ASK], "default": [DONE]}}
 WAITS = {"attempts": {"default": [{"sleep": 60}]}}
@@ -200,3 +201,19 @@ async def _heard(client: httpx.AsyncClient, agent: str) -> str:
             if told["name"] == f"row:{agent}":
                 return str(told["html"])
     return ""
+
+
+async def test_a_board_that_keeps_only_the_newest_says_so_and_leads_to_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.web.live.board_state.MOST_ENDED", 1)
+    older = 'href="/history?q=one"'
+    async with site(tmp_path) as found, browser(found) as visit:
+        for name in ("one", "two"):
+            work: list[object] = [{"write": {"path": name, "text": "x"}}, {"commit": name}, DONE]
+            agent = await found.add(name, work, verify=["true"])
+            await found.comes_to("Completed", agent)
+            assert older not in await visit.page("/?group=done&q=one")
+            await visit.send(f"/t/{name}/accept", {})
+            await found.comes_to("Accepted", agent)
+        assert older in await visit.page("/?group=done&q=one")
