@@ -135,7 +135,8 @@ class Notifier:
         await store.notifications.prune(self._began - KEPT)
         known = await store.all(MEMORY)
         first = "seen" not in known
-        since = float(known.get("seen", {}).get("at", self._began)) - SLACK
+        # The clock may have been set back since.
+        since = min(float(known.get("seen", {}).get("at", self._began)), self._began) - SLACK
         episode = known.get("episode")
         if episode is not None:
             self._episode = float(episode["since"])

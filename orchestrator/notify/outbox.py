@@ -134,13 +134,14 @@ class Outbox:
     ) -> float:
         """Return until when nothing may be sent; 0 if something may be now."""
         first = waiting[0][0]
-        if first.tries and first.due_at > now:
+        # A clock that was set back makes nobody wait longer than was meant.
+        if first.tries and now < first.due_at <= now + DELAYS[-1]:
             return first.due_at
         quiet = quiet_until(channel.quiet_span, now)
         if quiet > now and not any(channel.is_urgent(each) for _, each in waiting):
             return quiet
         store, most = self.shared.store.notifications, channel.most_per_hour
-        taken = await store.sent_since(name, now - HOUR, limit=most)
+        taken = await store.sent_between(name, now - HOUR, now, limit=most)
         return taken[-1] + HOUR if len(taken) >= most else 0.0
 
     async def _fold(self, name: str, waiting: Sequence[Waiting], now: float) -> None:

@@ -178,12 +178,26 @@ class SearchIndex:
                     raise SearchError(
                         "another process is writing the search index; try again"
                     ) from problem
+                self._check_records(problem)
                 _remove(self._file)
             try:
                 return use()
             except sqlite3.Error as problem:
                 self._close()
                 raise SearchError(_told(problem, self._file)) from problem
+
+    def _check_records(self, found: Exception) -> None:
+        """Raise SearchError if it is the records that cannot be read: the index is not to blame."""
+        if not self._database.exists():
+            return
+        try:
+            with contextlib.closing(open_reader(self._database)) as records:
+                for table in ("lifecycles", "journal", "attempts"):
+                    records.execute(f"SELECT count(*) FROM {table} NOT INDEXED").fetchone()  # noqa: S608  # our own names
+        except sqlite3.Error:
+            raise SearchError(
+                f"the records cannot be read ({found}); `loopwright doctor` says more"
+            ) from found
 
     def _close(self) -> None:
         for each in (self._index, self._records):

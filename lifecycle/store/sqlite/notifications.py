@@ -49,7 +49,8 @@ _USES = (
 )
 _RECENT = (
     "SELECT settled_at FROM notification_sends "
-    "WHERE channel = ? AND state = 'sent' AND settled_at > ? ORDER BY settled_at DESC LIMIT ?"
+    "WHERE channel = ? AND state = 'sent' AND settled_at > ? AND settled_at <= ? "
+    "ORDER BY settled_at DESC LIMIT ?"
 )
 _PRUNE = (
     "DELETE FROM notifications WHERE at < ? AND ord NOT IN "
@@ -140,10 +141,12 @@ class SqliteNotifications:
 
         await self._driver.write(run)
 
-    async def sent_since(self, channel: str, since: float, *, limit: int) -> tuple[float, ...]:
+    async def sent_between(
+        self, channel: str, since: float, until: float, *, limit: int
+    ) -> tuple[float, ...]:
         """Return when a channel took notifications, the newest first."""
         check_count(limit)
-        rows = await self._rows(limit, _RECENT, (channel, since, limit))
+        rows = await self._rows(limit, _RECENT, (channel, since, until, limit))
         return tuple(row[0] for row in rows)
 
     async def list(self, *, before: int | None = None, limit: int = 50) -> tuple[Listed, ...]:

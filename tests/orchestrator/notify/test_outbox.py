@@ -179,6 +179,38 @@ async def test_no_more_than_so_many_go_in_an_hour(bench: Bench) -> None:
     assert [each["text"] for each in await bench.sends(4)][2:] == ["T3 asks", "T4 asks"]
 
 
+@with_channel(most_per_hour=1)
+async def test_a_clock_that_is_set_back_holds_nothing_up(bench: Bench) -> None:
+    await bench.tell(1)
+    await bench.sends(1)
+    await bench.rests()
+    bench.shared.clock = SteppedClock(NOON - 30 * 86_400.0)
+    await bench.tell(2)
+    assert len(await bench.sends(2)) == 2
+
+
+async def test_a_retry_is_not_put_off_by_a_clock_that_is_set_back(bench: Bench) -> None:
+    bench.sender.refuse = "no route to host"
+    await bench.tell(1)
+    await until(lambda: bench.sender.tries == 1)
+    await bench.outbox.aclose()
+    bench.sender.refuse = ""
+    bench.shared.clock = SteppedClock(NOON - 30 * 86_400.0)
+    again = Outbox(cast("SharedServices", bench.shared), cast("ChannelSender", bench.sender))
+    again.wake(["phone"])
+    assert len(await bench.sends(1)) == 1
+    await again.aclose()
+
+
+async def test_hundreds_at_once_are_a_few_messages(bench: Bench) -> None:
+    await bench.tell(*range(500))
+    await until(lambda: not bench.outbox._tasks)
+    got = bench.sender.got
+    assert len(got) == 1
+    assert got[0]["text"].startswith("500 messages:")
+    assert len(got[0]["text"]) < 2000
+
+
 @with_channel(quiet="00:00-23:59", urgent=("runner_stopped",))
 async def test_in_quiet_hours_only_what_is_urgent_goes(bench: Bench) -> None:
     await bench.tell(1)
@@ -220,6 +252,10 @@ async def test_the_link_is_that_of_the_server_or_of_its_public_address(bench: Be
         ("12:00-13:30", "2026-11-21 12:00", "2026-11-21 13:30"),
         # The clock is set forward in this night: seven o'clock comes an hour earlier.
         ("22:00-07:00", "2026-03-28 23:00", "2026-03-29 07:00"),
+        # It is set back: the night has an hour more.
+        ("22:00-07:00", "2026-10-24 23:00", "2026-10-25 07:00"),
+        ("22:00-02:30", "2026-10-25 02:29", "2026-10-25 02:30"),
+        ("00:00-00:01", "2026-11-21 00:00", "2026-11-21 00:01"),
     ],
 )
 def test_quiet_hours_end_by_the_clock_on_the_wall(span: str, at: str, ends: str) -> None:

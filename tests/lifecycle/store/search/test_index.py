@@ -134,6 +134,12 @@ async def test_pages_and_states_are_told_without_counting_twice(
     assert not index.ask(SearchQuestion(text="pear", since=5000.0)).hits
 
 
+def spoil(file: Path) -> None:
+    """Leave only the first page of a database."""
+    data = file.read_bytes()
+    file.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+
+
 @pytest.mark.parametrize("harm", ["garbled", "of another form", "of another program", "half"])
 async def test_a_damaged_index_is_made_anew_and_the_records_are_left_alone(
     store: SqliteStore, index: SearchIndex, path: Path, harm: str
@@ -145,8 +151,7 @@ async def test_a_damaged_index_is_made_anew_and_the_records_are_left_alone(
     if harm == "garbled":
         file.write_bytes(b"not a database at all" * 500)
     elif harm == "half":
-        data = file.read_bytes()
-        file.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+        spoil(file)
     else:
         file.unlink()
         with closing(sqlite3.connect(file)) as other:
@@ -154,6 +159,23 @@ async def test_a_damaged_index_is_made_anew_and_the_records_are_left_alone(
             other.execute(f"PRAGMA user_version = {9 if harm == 'of another form' else 0}")
     assert found(index, "plum")
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_damaged_records_are_named_and_cost_the_index_nothing(
+    store: SqliteStore, index: SearchIndex, path: Path
+) -> None:
+    await store.create(lifecycle(task="plum"))
+    assert found(index, "plum")
+    index.close()
+    await store.aclose()
+    with closing(sqlite3.connect(path)) as records:
+        records.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    spoil(path)
+    with pytest.raises(SearchError, match="the records cannot be read"):
+        index.catch_up()
+    index.close()
+    with closing(sqlite3.connect(path.with_name("search.db"))) as left:
+        assert left.execute("SELECT count(*) FROM known").fetchone() == (1,)
 
 
 async def test_a_missing_module_of_sqlite_is_said_plainly(

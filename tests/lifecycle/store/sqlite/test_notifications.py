@@ -44,8 +44,10 @@ async def test_what_was_sent_waits_no_more_and_is_counted(store: SqliteStore) ->
     left = await store.notifications.waiting("phone")
     assert [found.agent_id for _, found in left] == ["agent-T3"]
     assert await store.notifications.channels_waiting() == ("phone",)
-    assert await store.notifications.sent_since("phone", 5.0, limit=10) == (20.0, 10.0)
-    assert await store.notifications.sent_since("phone", 10.0, limit=10) == (20.0,)
+    between = store.notifications.sent_between
+    assert await between("phone", 5.0, 20.0, limit=10) == (20.0, 10.0)
+    assert await between("phone", 10.0, 20.0, limit=10) == (20.0,)
+    assert await between("phone", 5.0, 19.0, limit=10) == (10.0,)
 
 
 async def test_a_channel_that_fails_says_since_when_and_why(store: SqliteStore) -> None:
