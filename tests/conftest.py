@@ -8,10 +8,17 @@ from tests.hygiene import (
     _leaves_nothing_behind,
     _own_surroundings,
     clean_home,
+    pytest_collection_finish,
     pytest_configure,
 )
 
-__all__ = ["_leaves_nothing_behind", "_own_surroundings", "clean_home", "pytest_configure"]
+__all__ = [
+    "_leaves_nothing_behind",
+    "_own_surroundings",
+    "clean_home",
+    "pytest_collection_finish",
+    "pytest_configure",
+]
 
 
 def pytest_xdist_auto_num_workers() -> int:

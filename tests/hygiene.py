@@ -92,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # As images of containers have it: then each of a thousand processes compiles what it imports.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    gc.disable()  # until all is collected: nothing of that is garbage
     sys.addaudithook(_trespass.hook)
     cancel_all: Callable[[asyncio.AbstractEventLoop], None] = asyncio.runners._cancel_all_tasks  # type: ignore[attr-defined]  # the one place all loops end in
 
@@ -103,6 +104,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Begun in the background by a script, where nobody hears Ctrl-C: what we start would not.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Spare what is there for good from the garbage collector: all tests, and what they import."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
