@@ -62,6 +62,10 @@ class AllMarksForm(TypedDict):
     """flagged files that you did not mark as seen"""
 
 
+TOGETHER = "Merge {} into your branch, and resolve what conflicts."
+"""What work that conflicts is told where a person says no more; {} is the branch."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment:
     """A comment as it is given."""

@@ -33,7 +33,7 @@ from orchestrator.control.people_only import require_person
 from orchestrator.control.summaries import SummaryError
 from orchestrator.review import card, line_comments
 from orchestrator.review.held_summary import held_summary, replace_summary
-from orchestrator.review.marks import Comment, guidance
+from orchestrator.review.marks import TOGETHER, Comment, guidance
 from orchestrator.review.own_work import ReviewError
 from orchestrator.review.queue import moved_by_a_runner, waiting_form
 from orchestrator.terminal import exits, pager
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
     from orchestrator.cli.review_screen import Screen
     from orchestrator.control.summaries import ShownSummary
     from orchestrator.review.queue import Waiting
-
-TOGETHER = "Merge {} into your branch, and resolve what conflicts."
-"""What work that conflicts is told where a person says no more."""
 
 
 def parser(name: str) -> CommandLineParser:

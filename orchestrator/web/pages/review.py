@@ -17,7 +17,7 @@ from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run
 from starlette.responses import HTMLResponse, Response
 
 from orchestrator.control.commands import OperatorCommand
-from orchestrator.review.marks import Comment, guidance
+from orchestrator.review.marks import TOGETHER, Comment, guidance
 from orchestrator.review.own_work import ALL, OF, OWN, ReviewError
 from orchestrator.review.work_diff import UNIFIED, DiffWish
 from orchestrator.web.edge.problems import Problem, invalid, refused
@@ -192,6 +192,7 @@ async def _page(
         attempts=[each for each in told["attempts"] if each["outcome"]][:6],
         last=told["attempts"][0] if told["attempts"] else None,
         sinces=[each["attempt"] for each in told["attempts"][1:6]],
+        merge_words=TOGETHER.format(proof["into"]),
         one_click=_is_shown(proof, diff, files, view) and not (unseen or mine),
     )
 

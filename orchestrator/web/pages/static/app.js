@@ -117,6 +117,7 @@ function show(live) {
   if (!says) return;
   const text = live ? "live" : `not live since ${show.since ||= clock()}`;
   if (live) show.since = "";
+  says.title = live ? "" : "If the runner ended: loopwright serve shows these pages again";
   if (says.textContent !== text) says.textContent = text;
   dot.classList.toggle("off", !live);
 }

@@ -20,20 +20,22 @@ from tests.orchestrator.web.browser.visit import visit
 if TYPE_CHECKING:
     from playwright.async_api import Browser
 
-FOLDER = Path(__file__).resolve().parents[4] / "docs" / "images"
+PRODUCT = Path(__file__).resolve().parents[4]
+FOLDER = PRODUCT / "docs" / "images"
 PHONE = 390
 
 
-LOADED = "!document.querySelector('.merging > p > a, #doctor > pre')"
-"""Of a page: that what comes later is there."""
-AT_HOME = """(folder) => {
+LATER = ".merging > p > a, #doctor > pre"
+"""What stands on a page until what comes later is there."""
+AT_HOME = """(places) => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
     const here = texts.currentNode;
-    if (here.data.includes(folder)) here.data = here.data.replaceAll(folder, "/home/ada");
+    for (const [place, known] of places)
+      if (here.data.includes(place)) here.data = here.data.replaceAll(place, known);
   }
 }"""
-"""Gives what lies in the scratch folder a place that a reader knows."""
+"""Shows what lies in scratch folders at places that a reader knows."""
 
 
 class Picture(NamedTuple):
@@ -82,10 +84,20 @@ async def take(browser: Browser, scene: Scene, picture: Picture, folder: Path) -
         await found.page.emulate_media(color_scheme=picture.scheme, reduced_motion="reduce")
         await found.goto(picture.path)
         await found.page.evaluate("document.fonts.ready")
-        await found.page.wait_for_function(LOADED)
-        await found.page.evaluate(AT_HOME, str(scene.folder))
+        await found.page.locator(LATER).first.wait_for(state="detached")
+        await found.page.evaluate(AT_HOME, _places(scene))
         await found.page.screenshot(path=target, animations="disabled")
     return target
+
+
+def _places(scene: Scene) -> list[tuple[str, str]]:
+    folder = scene.folder
+    return [
+        (str(folder / "home"), "/home/ada"),
+        (str(folder), "/home/ada"),
+        (str(Path(sys.executable).parent), "/opt/loopwright/bin"),
+        (str(PRODUCT), "/opt/loopwright"),
+    ]
 
 
 def _options() -> argparse.Namespace:

@@ -212,3 +212,21 @@ async def test_what_does_not_go_together_is_shown_with_both_sides_and_no_blind_s
         words = await visit.text("/review/second/merge")
     assert words.index("main has") < words.index("<b>first</b>")
     assert words.index("this work has") < words.index("<b>second</b>")
+
+
+async def test_work_that_conflicts_is_sent_back_without_typing(tmp_path: Path) -> None:
+    async with site(tmp_path) as found, browser(found) as visit:
+        found.world.settings(f'{SETTINGS}on_conflict = "ask"\n')
+        for name in ("one", "two"):
+            work: list[object] = [
+                {"write": {"path": "same", "text": f"{name}\n"}},
+                {"commit": name},
+                DONE,
+            ]
+            await found.add(name, work, verify=["true"])
+        for name in ("one", "two"):
+            await found.comes_to("Completed", name)
+        await visit.send("/t/one/accept", {})
+        await visit.send("/t/two/accept", {}, 409)
+        page = await visit.page("/review/two")
+        assert "Merge main into your branch, and resolve what conflicts.</textarea>" in page
