@@ -124,21 +124,23 @@ class PageNews:
 
     async def _keep(self, name: str, channel: Channel) -> None:
         """Make what changed, as long as somebody looks and some time after that."""
-        idle = 0
+        now = asyncio.get_running_loop().time
+        idle, looked = 0, now()
         while not self.closed and idle < BEAT * 6:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_EVERY):
+                async with asyncio.timeout(looked + LOOK_EVERY - now()):
                     await channel.wake.wait()
-            decided = channel.wake.is_set()
-            idle = 0 if channel.pages else idle + 1
-            if decided:
+            if channel.wake.is_set():
                 await asyncio.sleep(TOGETHER)
+            # However much is decided meanwhile.
+            if look := now() >= looked + LOOK_EVERY:
+                looked, idle = now(), 0 if channel.pages else idle + 1
             channel.wake.clear()
             changed, channel.changed = channel.changed, set()
             if not channel.pages and not changed:
                 continue
             try:
-                pieces = await channel.make(changed, not decided)
+                pieces = await channel.make(changed, look)
             except Exception as problem:  # noqa: BLE001  # one view that fails must not end the others
                 self._report(
                     "page_news_failed", reason=f"{name}: {type(problem).__name__}: {problem}"
