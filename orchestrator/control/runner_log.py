@@ -5,15 +5,16 @@ Owns the file and its cap. Logging never stops a loop: what cannot be written is
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lifecycle.reporting import level_of
 from orchestrator.terminal.text import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from runtime.masking.masker import Masker
@@ -34,42 +35,29 @@ class RunnerLog:
         cap: int = CAP,
         masker: Masker | None = None,
     ) -> None:
-        import structlog  # noqa: PLC0415  # only a runner logs, and each `X --help` would pay
-
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._now = now
         self._file = _CappedFile(folder / NAME, cap, masker)
-        self._log: Any = structlog.wrap_logger(
-            self._file,
-            processors=[
-                structlog.processors.add_log_level,
-                self._stamped,
-                structlog.processors.JSONRenderer(default=str),
-            ],
-            wrapper_class=structlog.BoundLogger,
-        )
 
     def report(self, event: str, /, **fields: object) -> None:
         """Log an event with its fields."""
-        getattr(self._log, level_of(event))(event, **fields)
+        first = {"timestamp": stamp(self._now()), "level": "", "event": ""}
+        line = {**first, **fields, "level": level_of(event), "event": event}
+        self._file.append(json.dumps(line, default=str))
 
     def close(self) -> None:
         """Close the file; what is reported later is dropped."""
         self._file.close()
 
-    def _stamped(self, _logger: Any, _method: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        first = {"timestamp": stamp(self._now()), "level": event["level"], "event": event["event"]}
-        return {**first, **event}
-
 
 class _CappedFile:
-    """A logger for structlog that appends lines and rotates a full file."""
+    """Appends lines, and begins anew when it is full."""
 
     def __init__(self, path: Path, cap: int, masker: Masker | None) -> None:
         self._path, self._cap, self._masker = path, cap, masker
         self._descriptor: int | None = self._open()
 
-    def msg(self, message: str) -> None:
+    def append(self, message: str) -> None:
         """Append a line."""
         if self._descriptor is None:
             return
@@ -83,8 +71,6 @@ class _CappedFile:
         except OSError:
             # A full disk must not stop a loop; the loop has its own way to say so.
             return
-
-    debug = info = warning = error = msg
 
     def close(self) -> None:
         """Close; harmless when called again."""
