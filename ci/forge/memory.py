@@ -68,6 +68,31 @@ class Memory:
         """Record the remote head of the branch."""
         await self._keep("heads", branch, {**self._body("heads", branch), "there": sha})
 
+    # --- pull requests that were asked for ------------------------------------------------------
+
+    def asked_for(self, branch: str) -> float | None:
+        """Return when a pull request was asked for whose outcome is not known for sure."""
+        return self._body("heads", branch).get("asked_for")
+
+    def made(self, branch: str) -> frozenset[int]:
+        """Return the numbers of the pull requests that we opened for the branch."""
+        return frozenset(self._body("heads", branch).get("made", ()))
+
+    async def ask_for(self, branch: str) -> None:
+        """Record that a pull request is asked for, before it is."""
+        await self._change_head(branch, asked_for=self._now())
+
+    async def made_one(self, branch: str, number: int) -> None:
+        """Record a pull request that we opened."""
+        await self._change_head(branch, made=sorted({*self.made(branch), number}))
+
+    async def asked(self, branch: str) -> None:
+        """Record that the outcome is known."""
+        await self._change_head(branch, asked_for=None)
+
+    async def _change_head(self, branch: str, **facts: object) -> None:
+        await self._keep("heads", branch, {**self._body("heads", branch), **facts})
+
     # --- commits ------------------------------------------------------------------------------
 
     def since(self, sha: str) -> float:

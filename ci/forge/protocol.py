@@ -121,7 +121,7 @@ class Forge(Protocol):
     async def create_pull(
         self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
     ) -> ForgePull:
-        """Open a pull request, or return the one that is already open for the branch."""
+        """Open a pull request; RefusedError where the forge knows that one is open."""
         ...
 
     async def reviews(self, pull: ForgePull) -> Reviews:

@@ -246,6 +246,8 @@ class RemoteProvider(BaseProvider[_Work]):
         pulls = PullRequests(
             forge=forge,
             triage=triage,
+            memory=memory,
+            now=now,
             git_sync=git_sync,
             repository=ports.repository,
             events=events,

@@ -1,15 +1,22 @@
 """Pull requests on a forge, as callers need them: find, open, merge, close.
 
-Owns that only reviewed commits are merged, and that a refusal names its reason. The conditions of a
-merge are in `ci.forge.merge_rules`.
+Owns that a branch has one pull request, that only reviewed commits are merged, and that a refusal
+names its reason. The conditions of a merge are in `ci.forge.merge_rules`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ci.errors import RefusedError, UnknownPullRequestError
+from ci.errors import (
+    ForgeError,
+    GarbledError,
+    RefusedError,
+    UnknownPullRequestError,
+    UnreachableError,
+)
 from ci.forge.merge_rules import objection
 from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequest, PullRequestState
 
@@ -19,10 +26,14 @@ if TYPE_CHECKING:
     from ci.events import CIEvent
     from ci.forge.events import ForgeEvents
     from ci.forge.git_sync import GitSync
+    from ci.forge.memory import Memory
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull
     from ci.forge.triage import CheckTriage
     from ci.ports import MergeObjection, Repository
+
+UNHEARD_FOR = 60.0
+"""Seconds for which a pull request is only looked for after the answer to opening it was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,8 @@ class PullRequests:
 
     forge: Forge
     triage: CheckTriage
+    memory: Memory
+    now: Callable[[], float]
     git_sync: GitSync
     repository: Repository
     events: ForgeEvents
@@ -41,6 +54,8 @@ class PullRequests:
     """Returns the name of the wait for a pull request, so that its end is published once."""
     base_moved: Callable[[str], object]
     """Has other pull requests into this base looked at anew."""
+    _opening: dict[str, asyncio.Lock] = field(default_factory=dict)
+    """By branch: a forge may open two pull requests that are asked for at the same time."""
 
     async def by_reference(self, ref: str | int) -> PullRequest | None:
         """Find one: its number, `#3`, or its url."""
@@ -51,20 +66,77 @@ class PullRequests:
 
     async def of_branch(self, branch: str) -> PullRequest | None:
         """Find the newest open one of a branch, else its newest."""
-        found = await self.forge.find_pull(branch)
+        async with self._opening.setdefault(branch, asyncio.Lock()):
+            found = await self.forge.find_pull(branch)
+            if found is not None:
+                found = await self._only_one(branch, found)
         return None if found is None else await self._shown(found)
 
     async def create(self, *, branch: str, base: str, title: str, body: str) -> PullRequest:
         """Open one for a branch that is pushed, or return the one that is open."""
-        made = await self.forge.create_pull(
-            branch=branch,
-            base=base or await self.forge.default_branch(),
-            title=title,
-            body=body,
-            labels=self.rules().labels,
-        )
-        await self.publish(self.events.created(made))
-        return await self._shown(made)
+        base = base or await self.forge.default_branch()
+        async with self._opening.setdefault(branch, asyncio.Lock()):
+            found = await self.forge.find_pull(branch)
+            if found is None or found.state is not PullRequestState.OPEN:
+                self._wait_for_lost_answer(branch)
+                found = await self._open(branch, base, title, body)
+            found = await self._only_one(branch, found)
+        await self.publish(self.events.created(found))
+        return await self._shown(found)
+
+    def _wait_for_lost_answer(self, branch: str) -> None:
+        """Refuse to ask twice while the forge may still carry out what it was asked."""
+        asked = self.memory.asked_for(branch)
+        if asked is not None and self.now() < asked + UNHEARD_FOR:
+            raise UnreachableError(
+                f"{self.forge.place} was asked to open a pull request for {branch} and gave no "
+                "answer: it is looked for before it is asked for again",
+                retry_at=asked + UNHEARD_FOR,
+            )
+
+    async def _open(self, branch: str, base: str, title: str, body: str) -> ForgePull:
+        await self.memory.ask_for(branch)
+        try:
+            made = await self.forge.create_pull(
+                branch=branch, base=base, title=title, body=body, labels=self.rules().labels
+            )
+        except (UnreachableError, GarbledError):
+            raise  # it may be open nevertheless
+        except RefusedError:
+            await self.memory.asked(branch)
+            # Somebody may have opened one in between.
+            found = await self.forge.find_pull(branch)
+            if found is None or found.state is not PullRequestState.OPEN:
+                raise
+            return found
+        except ForgeError:
+            await self.memory.asked(branch)
+            raise
+        await self.memory.made_one(branch, made.number)
+        return made
+
+    async def _only_one(self, branch: str, found: ForgePull) -> ForgePull:
+        """Return the oldest that is open; close a newer one of ours, made by two requests."""
+        if self.memory.asked_for(branch) is None or found.state is not PullRequestState.OPEN:
+            return found
+        same = [
+            pull
+            for pull in await self.forge.open_pulls()
+            if pull.ours and (pull.branch, pull.base) == (branch, found.base)
+        ]
+        oldest = min((pull.number for pull in same), default=found.number)
+        for pull in same:
+            if pull.number != oldest and pull.number in self.memory.made(branch):
+                await self._close_double(pull, oldest)
+        if oldest != found.number:
+            found = await self._known(oldest)
+        await self.memory.asked(branch)
+        return found
+
+    async def _close_double(self, pull: ForgePull, oldest: int) -> None:
+        text = f"Closed: pull request {oldest} is open for the same branch."
+        await self.forge.comment(pull.number, text)
+        await self.forge.close_pull(pull.number)
 
     async def merge(
         self, number: int, *, expected_sha: str | None, terms: MergeTerms = USUAL_TERMS

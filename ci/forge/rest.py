@@ -128,18 +128,8 @@ class RestForge:
     async def create_pull(
         self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
     ) -> ForgePull:
-        """Open a pull request, or adopt the one that is open for the branch."""
-        adopted = await self._open_one(branch)
-        if adopted is not None:
-            return adopted
-        try:
-            return await self._create(branch, base, title, body, labels)
-        except RefusedError:
-            # Somebody may have opened one in between.
-            adopted = await self._open_one(branch)
-            if adopted is None:
-                raise
-            return adopted
+        """Open a pull request."""
+        raise NotImplementedError
 
     async def close_pull(self, number: int) -> None:
         """Close without merging; one that is closed or merged stays so."""
@@ -150,17 +140,8 @@ class RestForge:
             if seen is None or seen.state is PullRequestState.OPEN:
                 raise
 
-    async def _create(
-        self, branch: str, base: str, title: str, body: str, labels: Sequence[str]
-    ) -> ForgePull:
-        raise NotImplementedError
-
     async def _close(self, number: int) -> None:
         raise NotImplementedError
-
-    async def _open_one(self, branch: str) -> ForgePull | None:
-        found = await self.find_pull(branch)
-        return found if found is not None and found.state is PullRequestState.OPEN else None
 
     async def _there(self) -> None:
         # What we may not see is also "not found": only if the repository is found, it is gone.

@@ -107,9 +107,10 @@ class GiteaForge(RestForge):
                 return await self.pull(max(numbers))
         return None
 
-    async def _create(
-        self, branch: str, base: str, title: str, body: str, labels: Sequence[str]
+    async def create_pull(
+        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
     ) -> ForgePull:
+        """Open a pull request; two requests at the same time may make two."""
         order: dict[str, Any] = {"head": branch, "base": base, "title": title, "body": body}
         if labels:
             order["labels"] = await self._label_ids(labels)

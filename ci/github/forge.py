@@ -136,19 +136,13 @@ class GitHubForge(RestForge):
     async def create_pull(
         self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
     ) -> ForgePull:
-        """Open a pull request; GitHub itself refuses a second one, and the first is adopted."""
-        try:
-            answer = await self._api.send(
-                "POST",
-                f"{self._at}/pulls",
-                json={"title": title, "head": branch, "base": base, "body": body},
-            )
-            pull = pull_of(answer.body)
-        except RefusedError:
-            adopted = await self._open_one(branch)
-            if adopted is None:
-                raise
-            pull = adopted
+        """Open a pull request; GitHub itself nearly always refuses a second one."""
+        answer = await self._api.send(
+            "POST",
+            f"{self._at}/pulls",
+            json={"title": title, "head": branch, "base": base, "body": body},
+        )
+        pull = pull_of(answer.body)
         await self._label(pull.number, labels)
         return pull
 

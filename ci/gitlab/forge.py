@@ -92,9 +92,10 @@ class GitLabForge(RestForge):
         number = newest(found, branch)
         return None if number is None else await self.pull(number)
 
-    async def _create(
-        self, branch: str, base: str, title: str, body: str, labels: Sequence[str]
+    async def create_pull(
+        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
     ) -> ForgePull:
+        """Open a merge request."""
         answer = await self._http.send(
             "POST",
             f"{self._at}/merge_requests",

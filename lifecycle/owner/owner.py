@@ -100,6 +100,7 @@ class Owner:
             found=self._found,
             failed=inbox.fail,
             watch=lambda state: watch_of(local, state),
+            busy=lambda: bool(self._effects),
         )
         self.gone = asyncio.Event()
         """Set by the engine, once nothing of this owner is left."""

@@ -145,8 +145,11 @@ class WaitPolling:
         found: Callable[[Event], None],
         failed: Callable[[BaseException], None],
         watch: Callable[[State], CIWatch | None],
+        busy: Callable[[], bool],
     ) -> None:
+        """`busy` tells whether an order is out: what that finds is not looked for beside it."""
         self._watch_for = watch
+        self._busy = busy
         self._shared = shared
         self._state = state
         self._ask = ask
@@ -164,7 +167,7 @@ class WaitPolling:
         state = self._state()
         asked_after = self._watched is not None and isinstance(state, PrPending)
         rests = isinstance(state, (Blocked, PrPending)) and not draining and not asked_after
-        if not rests:
+        if not rests or self._busy():
             self._cancel()
         elif self._timer is None and self._look is None:
             pause = max(self._shared.settings().retry_interval, LOOK_AT_LEAST_EVERY)
@@ -176,7 +179,7 @@ class WaitPolling:
     def now(self) -> None:
         """Poll at once."""
         self._cancel()
-        order = self._order(self._state())
+        order = None if self._busy() else self._order(self._state())
         if order is None:
             self.arm(draining=self._closed)
             return

@@ -67,7 +67,7 @@ class FastClock:
 class Life:
     """One loop on a served Gitea."""
 
-    def __init__(self, served: GiteaWorld, folder: Path) -> None:
+    def __init__(self, served: GiteaWorld, folder: Path, settings: Settings | None = None) -> None:
         self.served = served
         self.clock = FastClock()
         self.store = SqliteStore.in_memory(clock=self.clock.now)
@@ -80,7 +80,7 @@ class Life:
             env={"PYTHONPATH": str(ROOT)},
         )
         self.task = Task(id="T001", title="Calculate", base="main")
-        self.settings = Settings(pr_merge_timeout=86_400.0, retry_interval=1.0)
+        self.settings = settings or Settings(pr_merge_timeout=86_400.0, retry_interval=1.0)
         self.loop = loop_of(
             served.origin.repo,
             settings=self.settings,
@@ -161,3 +161,24 @@ async def test_a_forge_in_trouble_is_waited_for_and_named_and_the_loop_goes_on_b
     assert result.result_type is LoopResultType.TASK_COMPLETE
     assert (result.spawn_count, result.retry_count) == (2, 0)
     assert git(served.origin.repo, "show", "main:calc.py")[1] == b"x = 1\n"
+
+
+async def test_a_push_of_45_seconds_ends_in_one_pull_request(tmp_path: Path) -> None:
+    async with GiteaWorld.running(tmp_path / "served") as served:
+        hook = served.origin.bare / "hooks" / "pre-receive"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\nsleep {45 / FASTER}\n")
+        hook.chmod(0o755)
+        served.served.while_creating = lambda: asyncio.sleep(3 / FASTER)
+        life = Life(served, tmp_path, Settings(pr_merge_timeout=86_400.0))
+        run = asyncio.create_task(life.loop.run_agent_loop(life.agent, life.task))
+        try:
+            await life.until_it_says("is open; ")
+            await served.merge(await life.pull_number())
+            result = await asyncio.wait_for(run, 40)
+        finally:
+            await life.loop.shutdown()
+            await asyncio.gather(run, return_exceptions=True)
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+    assert list(served.served.pulls) == [1]
+    assert served.server.count("POST", served.pulls) == 1

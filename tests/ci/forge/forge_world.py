@@ -132,8 +132,6 @@ class ServedWorld(ForgeWorld, Generic[S]):
     """The method, and the path below that of the pull request, which merge."""
     draft: ClassVar[str]
     """How the title of a draft begins."""
-    lists_before_create: ClassVar[int]
-    """How often a branch's pull request is searched for before one is created."""
     forks: ClassVar[tuple[int | None, ...]]
     """Repositories of a branch which are not ours."""
     reading_scopes: ClassVar[set[str]]

@@ -22,7 +22,7 @@ from ci.forge.rest import Connection
 from ci.forge_registry import forge_kind
 from ci.gitea.reviews import TRUST_LASTS
 from ci.interface import PullRequestState
-from tests.ci.forge_server import answers, fails, in_turn
+from tests.ci.forge_server import answers, fails
 from tests.ci.github.github_world import EmulatedWorld
 from tests.ci.served_git import BASE
 
@@ -201,16 +201,6 @@ class TestGitHub(ForgeContract):
 
 
 # --- what only a server that a test can change shows ----------------------------------------------
-
-
-async def test_one_that_somebody_opened_in_between_is_adopted(served: Served) -> None:
-    first = await served.opened()
-    nothing, row = answers([]), answers([served.shown(1)])
-    turns = (*(nothing for _ in range(served.lists_before_create)), row)
-    served.server.route("GET", served.pulls, in_turn(*turns))
-    again = await served.forge.create_pull(branch="agent/a", base=BASE, title="Other", body="")
-    assert (again.number, again.title) == (first.number, "Do it")
-    assert served.server.count("POST", served.pulls, status=409) == 1
 
 
 async def test_a_refusal_to_create_is_told_with_the_forges_reason(served: Served) -> None:

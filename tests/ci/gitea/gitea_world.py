@@ -23,7 +23,6 @@ class GiteaWorld(ServedWorld[ServedGitea]):
     token_variable = "LOOPWRIGHT_GITEA_TOKEN"  # noqa: S105  # its name
     merge_request = ("POST", "/merge")
     draft = "WIP:"
-    lists_before_create = 2
     forks = (77, -1, 0)
     reading_scopes = {"read"}  # noqa: RUF012  # no test changes it
     write_scope = "write:repository"

@@ -19,7 +19,7 @@ from tests.ci.forge_server import Reply, answers, text
 from tests.ci.gitea.served_gitea_state import REPO, GiteaState, Pull
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from tests.ci.forge_server import Asked, ForgeServer
     from tests.ci.served_git import Origin
@@ -28,6 +28,11 @@ TOKEN = "token-of-agent"  # noqa: S105  # it opens nothing but this server
 API = "/api/v1"
 R = f"{API}/repos/{{owner}}/{{name}}"
 PULL = f"{R}/pulls/{{number}}"
+OK = 200
+
+
+async def _at_once() -> None:
+    """Let nothing come in between."""
 
 
 class ServedGitea(GiteaState):
@@ -42,6 +47,11 @@ class ServedGitea(GiteaState):
         self.styles = {"merge", "squash", "rebase"}
         self.refuses_merges = ""
         """What a merge is refused with (405) by a rule of the branch."""
+        self.while_creating: Callable[[], Awaitable[object]] = _at_once
+        """What happens between the look for an open pull request and the creation of another."""
+        self._looks_first = self._guarded(self._refuse_second)
+        self._creates = self._guarded(self._create)
+        server.route("POST", f"{R}/pulls", self._create_unserialised)
 
     def routes(self) -> list[tuple[str, str, Callable[[Asked], Any]]]:
         return [
@@ -56,7 +66,6 @@ class ServedGitea(GiteaState):
             ("GET", f"{R}/actions/runs/{{run}}/jobs", self._list_jobs),
             ("GET", f"{R}/actions/jobs/{{job}}/logs", self._log),
             ("GET", f"{R}/pulls", self._list),
-            ("POST", f"{R}/pulls", self._create),
             ("GET", PULL, lambda asked: self.shown(self._pull(asked), looks=True)),
             ("PATCH", PULL, self._change),
             ("POST", f"{PULL}/merge", self._merge),
@@ -139,7 +148,15 @@ class ServedGitea(GiteaState):
         found = [pull for pull in self.pulls.values() if state in {"all", pull.state}]
         return [self.shown(pull) for pull in sorted(found, key=lambda each: -each.updated)]
 
-    def _create(self, asked: Asked) -> Reply:
+    async def _create_unserialised(self, asked: Asked) -> Reply:
+        """Open one as Gitea does, which keeps nobody away between its look and the creation."""
+        reply: Reply = await self._looks_first(asked)
+        if reply.status == OK:
+            await self.while_creating()
+            reply = await self._creates(asked)
+        return reply
+
+    def _refuse_second(self, asked: Asked) -> Reply:
         body = asked.json()
         branch, base = body["head"], body["base"]
         if self.origin.head(branch) is None or self.origin.head(base) is None:
@@ -148,6 +165,11 @@ class ServedGitea(GiteaState):
             if (pull.branch, pull.base, pull.state) == (branch, base, "open"):
                 told = "pull request already exists for these targets [id: 1, issue_id: 1, ...]"
                 raise Refusal(409, told)
+        return Reply(OK)
+
+    def _create(self, asked: Asked) -> Reply:
+        body = asked.json()
+        branch, base = body["head"], body["base"]
         number, now = len(self.pulls) + 1, self.now()
         self.pulls[number] = Pull(
             number=number, branch=branch, base=base, title=body["title"], body=body["body"],

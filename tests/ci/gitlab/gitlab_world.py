@@ -25,7 +25,6 @@ class GitLabWorld(ServedWorld[ServedGitLab]):
     token_variable = "LOOPWRIGHT_GITLAB_TOKEN"  # noqa: S105  # its name
     merge_request = ("PUT", "/merge")
     draft = "Draft:"
-    lists_before_create = 1
     forks = (77, None)
     reading_scopes = {"read_api"}  # noqa: RUF012  # no test changes it
     write_scope = "scope api"

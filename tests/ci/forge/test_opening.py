@@ -1,0 +1,143 @@
+"""A branch has one pull request, whoever asks for it how often and whatever answer is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci.errors import RefusedError, UnreachableError
+from ci.forge import pull_requests
+from tests.ci.forge.remote_world import RemoteWorld
+from tests.ci.forge_server import fails, hangs
+from tests.ci.gitea.gitea_world import GiteaWorld
+from tests.ci.served_git import BASE
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from ci.interface import PullRequest
+    from tests.ci.forge_server import Asked, Reply
+
+LONGEST_ANSWER = 0.5
+BRANCH = "agent/a"
+
+
+@pytest.fixture
+async def gitea(tmp_path: Path) -> AsyncIterator[GiteaWorld]:
+    async with GiteaWorld.running(tmp_path / "forge", pushes=False) as gitea:
+        await gitea.forge.aclose()
+        gitea.forge = gitea.kind.make(gitea.connection(timeout=LONGEST_ANSWER))
+        yield gitea
+
+
+@pytest.fixture
+async def world(gitea: GiteaWorld, tmp_path: Path) -> AsyncIterator[RemoteWorld]:
+    world = RemoteWorld(gitea, tmp_path / "state")
+    await world.start()
+    await world.commit(BRANCH)
+    yield world
+    await world.aclose()
+
+
+def posts(gitea: GiteaWorld) -> int:
+    return gitea.server.count("POST", gitea.pulls)
+
+
+async def opened(world: RemoteWorld) -> PullRequest:
+    return await world.provider.create_pull_request(branch=BRANCH, base=BASE, title="Do it")
+
+
+async def test_two_who_ask_at_once_get_the_same(gitea: GiteaWorld, world: RemoteWorld) -> None:
+    gitea.served.while_creating = lambda: asyncio.sleep(0.1)
+    first, second = await asyncio.gather(opened(world), opened(world))
+    assert first.number == second.number == 1
+    assert posts(gitea) == 1
+
+
+async def test_an_answer_that_is_lost_is_looked_for_also_by_the_next_runner(
+    gitea: GiteaWorld, world: RemoteWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull_requests, "UNHEARD_FOR", 1e6)
+    heal = gitea.server.overlay()
+    late: list[Asked] = []
+
+    def lost(asked: Asked) -> Reply:
+        late.append(asked)
+        return hangs()
+
+    gitea.server.route("POST", gitea.pulls, lost)
+    with pytest.raises(UnreachableError):
+        await opened(world)
+    heal()
+    await world.restart()
+    with pytest.raises(UnreachableError, match="looked for before it is asked for again"):
+        await opened(world)
+    # Now the server does what it was asked.
+    await gitea.served._creates(late[0])
+    assert (await opened(world)).number == 1
+    assert list(gitea.served.pulls) == [1]
+
+
+async def test_what_never_arrived_is_asked_for_again(gitea: GiteaWorld, world: RemoteWorld) -> None:
+    heal = gitea.server.overlay()
+    gitea.server.route("POST", gitea.pulls, fails(502))
+    with pytest.raises(UnreachableError):
+        await opened(world)
+    heal()
+
+    async def found() -> PullRequest | None:
+        try:
+            return await opened(world)
+        except UnreachableError:
+            return None
+
+    assert (await until(found, "a pull request")).number == 1
+    assert posts(gitea) == 2
+
+
+async def test_of_two_the_older_is_adopted_and_ours_is_closed_with_a_word(
+    gitea: GiteaWorld, world: RemoteWorld
+) -> None:
+    async def somebody_is_quicker() -> None:
+        gitea.served.while_creating = lambda: asyncio.sleep(0)
+        await gitea.forge.create_pull(branch=BRANCH, base=BASE, title="Quicker", body="")
+
+    gitea.served.while_creating = somebody_is_quicker
+    assert (await opened(world)).number == 1
+    one, two = gitea.served.pulls.values()
+    assert (one.state, two.state) == ("open", "closed")
+    assert [said["body"] for said in two.comments] == [
+        "Closed: pull request 1 is open for the same branch."
+    ]
+    found = await world.provider.find_pull_request(BRANCH)
+    assert found is not None
+    assert found.number == 1
+
+
+async def test_one_that_somebody_opened_in_between_is_adopted(
+    gitea: GiteaWorld, world: RemoteWorld
+) -> None:
+    heal = gitea.server.overlay()
+
+    async def refuses(_: Asked) -> Reply:
+        heal()
+        await gitea.forge.create_pull(branch=BRANCH, base=BASE, title="Theirs", body="")
+        return fails(409, "pull request already exists for these targets")
+
+    gitea.server.route("POST", gitea.pulls, refuses)
+    assert (await opened(world)).title == "Theirs"
+
+
+async def test_a_refusal_is_told_and_nothing_is_waited_for(
+    gitea: GiteaWorld, world: RemoteWorld
+) -> None:
+    heal = gitea.server.overlay()
+    gitea.server.route("POST", gitea.pulls, fails(422, "no title that we like"))
+    with pytest.raises(RefusedError, match="that we like"):
+        await opened(world)
+    heal()
+    assert (await opened(world)).number == 1
