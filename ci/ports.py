@@ -90,6 +90,14 @@ class Repository(Protocol):
         """Return whether two commits have the same files."""
         ...
 
+    async def is_merged(self, commit: str, into: str) -> bool:
+        """Return whether a commit is in another one, also squashed or rebased.
+
+        Then it is among its ancestors, or merging it would change no file. A commit that is not
+        here at all is nobody's work that could be lost.
+        """
+        ...
+
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         """Return the paths on which the branches conflict, changing nothing."""
         ...

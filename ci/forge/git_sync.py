@@ -102,6 +102,16 @@ class GitSync:
             return ""
         return f" (the local {base} was not moved: it has commits or changes of its own)"
 
+    async def is_merged(self, sha: str, merge_commit: str | None, base: str) -> bool:
+        """Return whether a merge brought a commit into the base, whatever the forge shows.
+
+        Some show as the head of a merged pull request what was pushed to its branch later.
+        """
+        if merge_commit is None or not await self._remote.holds(merge_commit, merge_commit):
+            head = await self._remote.fetch(base, header=await self._header())
+            merge_commit = merge_commit or head
+        return merge_commit is None or await self._repository.is_merged(sha, merge_commit)
+
     async def is_behind(self, branch: str, here: str, there: str) -> bool:
         """Return whether the remote branch contains all local commits."""
         fetched = await self._remote.fetch(branch, header=await self._header())

@@ -60,7 +60,7 @@ class PullRequests:
     async def by_reference(self, ref: str | int) -> PullRequest | None:
         """Find one: its number, `#3`, or its url."""
         number = ref if isinstance(ref, int) else self.forge.number_of(ref.strip())
-        found = await self.forge.pull(number) if number is not None else None
+        found = await self._seen(number) if number is not None else None
         # A fork may have a branch of the same name, which is not ours.
         return None if found is None or not found.ours else await self._shown(found)
 
@@ -69,7 +69,7 @@ class PullRequests:
         async with self._opening.setdefault(branch, asyncio.Lock()):
             found = await self.forge.find_pull(branch)
             if found is not None:
-                found = await self._only_one(branch, found)
+                found = await self._as_merged(await self._only_one(branch, found))
         return None if found is None else await self._shown(found)
 
     async def create(self, *, branch: str, base: str, title: str, body: str) -> PullRequest:
@@ -204,8 +204,21 @@ class PullRequests:
             "local commits are not pushed yet"
         )
 
-    async def _known(self, number: int) -> ForgePull:
+    async def _seen(self, number: int) -> ForgePull | None:
         found = await self.forge.pull(number)
+        return None if found is None else await self._as_merged(found)
+
+    async def _as_merged(self, pull: ForgePull) -> ForgePull:
+        """Return it with the head that was merged: a later one must not count as merged."""
+        if pull.state is not PullRequestState.MERGED:
+            return pull
+        merged = pull.merge_commit
+        if await self.git_sync.is_merged(pull.head_sha, merged, pull.base):
+            return pull
+        return pull.model_copy(update={"head_sha": merged or ""})
+
+    async def _known(self, number: int) -> ForgePull:
+        found = await self._seen(number)
         if found is None:
             raise UnknownPullRequestError(f"{self.forge.place} has no pull request {number}")
         return found

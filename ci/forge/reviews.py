@@ -33,6 +33,8 @@ class ReviewTracker:
     rules: Callable[[], Rules]
     now: Callable[[], float]
     publish: Callable[[CIEvent], Awaitable[None]]
+    woke: bool = False
+    """An attempt was woken by what reviewers said."""
     _reviews: Reviews | None = None
     _of: float = -1.0
     """`updated_at` of the pull request when they were read."""
@@ -54,6 +56,7 @@ class ReviewTracker:
         if wanted or (fresh and self.rules().wake_on_comments):
             event = self.events.changes_requested(pull, fresh, wanted, at=self.now())
             await self.publish(event)
+            self.woke = True
             keys = [remark.key for remark in fresh]
             await self.memory.tell(
                 pull.number, [*keys, *(_wants(who) for who in reviews.changes_wanted_by)]

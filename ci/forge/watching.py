@@ -334,6 +334,10 @@ class ForgeWatcher:
         reviews = await known.reviewing.tell(pull, uncached=uncached)
         if reviews.changes_wanted_by:
             text += f"; changes are wanted by {', '.join(reviews.changes_wanted_by)}"
+        if known.reviewing.woke:
+            # What it makes of the remarks belongs into the same pull request.
+            await self._stands(watch, text)
+            return PollResult()
         merged, note, seen = await self._auto_merge.merge(watch, pull, verdict, reviews)
         if merged:
             known.pull = None  # the list may still show it as it was
@@ -400,6 +404,8 @@ class ForgeWatcher:
         if pull.state is PullRequestState.MERGED:
             self.base_moved(pull.base)
             note = await self.git_sync.follow_base(pull.base)
+            if not await self.git_sync.is_merged(watch.sha, pull.merge_commit, pull.base):
+                note += f"; {watch.sha[:12]} is not in it: it takes another pull request"
             event = self.events.merged(pull, note, wait=_wait(watch))
         else:
             event = self.events.closed(pull, wait=_wait(watch))

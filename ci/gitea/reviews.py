@@ -89,7 +89,8 @@ class GiteaReviews:
             and not flag(review, "dismissed")
         )
         said = []
-        if text(review, "body") or wants:
+        # The words of an approval ask for nothing.
+        if (text(review, "body") or wants) and text(review, "state") != "APPROVED":
             said.append(remark_of_review(review, trusted=trusted, wants=wants, own=own))
         # An old server does not say how many there are.
         if number(review, "comments_count") != 0:

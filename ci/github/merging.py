@@ -104,7 +104,7 @@ class GitHubMerging:
             await self._api.graphql(_ENQUEUE, pull=text(body, "node_id"), sha=sha)
         except _REFUSALS as error:
             seen = await self._look(pull.number)
-            if seen is not None and seen.state is PullRequestState.MERGED:
+            if seen is not None and _is_merged(seen, sha):
                 return MergeResult(merged=True, commit=seen.merge_commit)
             if seen is None or not seen.queued:
                 return MergeResult(merged=False, reason=str(error))
@@ -148,8 +148,12 @@ def _passes(seen: ForgePull | None, sha: str, error: ForgeError) -> bool:
     )
 
 
+def _is_merged(seen: ForgePull, sha: str) -> bool:
+    return seen.state is PullRequestState.MERGED and seen.head_sha == sha
+
+
 def _refused(seen: ForgePull | None, sha: str, said: str) -> MergeResult:
-    if seen is not None and seen.state is PullRequestState.MERGED:
+    if seen is not None and _is_merged(seen, sha):
         return MergeResult(merged=True, commit=seen.merge_commit)
     reason = said
     if seen is None or seen.state is PullRequestState.CLOSED:

@@ -86,6 +86,15 @@ class _Repository:
         tree_of = self.branches.history.tree_of
         return await tree_of(one) == await tree_of(other)
 
+    async def is_merged(self, commit: str, into: str) -> bool:
+        branches = self.branches
+        if not (await branches.commit_exists(commit) and await branches.commit_exists(into)):
+            return True
+        if await branches.history.holds(into, commit):
+            return True
+        tree, conflicts = await branches.try_merge(commit, into)
+        return not conflicts and tree == await branches.history.tree_of(into)
+
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         return await self.branches.is_conflicted(branch, into)
 

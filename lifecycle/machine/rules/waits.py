@@ -154,7 +154,7 @@ def _meet(state: State, event: on.PullRequestMoved, policy: Policy) -> Step:
     if event.fate in (PrFate.MERGED, PrFate.CLOSED):
         state = counted(state, ci_fixes=0, conflicts=0)
     if event.fate is PrFate.MERGED:
-        return wake(state, event.at, f"pull request {event.number} was merged")
+        return wake(state, event.at, event.text or f"pull request {event.number} was merged")
     text = event.text or f"pull request {event.number}: {event.fate}"
     return fail(state, event.at, policy, f"pr_{event.fate}", text)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from ci.forge.merge_rules import Rules
 from ci.forge.provider import RemoteProvider
 from ci.ports import ProviderPorts
+from ci.webhook_delivery import Hint
 from lifecycle.engine.ci_ports import _Remote, _Repository
 from runtime.branches import BranchManager
 from runtime.remote.remote import GitRemote
@@ -36,9 +37,10 @@ async def no_header() -> Mapping[str, str]:
 class RemoteWorld:
     """What the contract needs, on any served forge."""
 
-    def __init__(self, served: ForgeWorld, folder: Path) -> None:
+    def __init__(self, served: ForgeWorld, folder: Path, *, rules: Rules | None = None) -> None:
         """What is committed in the served world must wait for the provider to push it."""
         self.served, self.folder = served, folder
+        self.rules = rules or Rules()
         self.documents = JsonDocuments()
         self.events: list[CIEvent] = []
         self._began = time.monotonic()
@@ -53,7 +55,7 @@ class RemoteWorld:
 
     def _new(self) -> RemoteProvider:
         origin = self.served.origin
-        provider = RemoteProvider(self.served.forge, rules=Rules, header=no_header)
+        provider = RemoteProvider(self.served.forge, rules=lambda: self.rules, header=no_header)
         provider.subscribe(self.events.append)
         provider.bind(
             ProviderPorts(
@@ -84,6 +86,10 @@ class RemoteWorld:
 
     async def aclose(self) -> None:
         await self.provider.aclose()
+
+    async def polled(self, number: int) -> None:
+        """Return when a pull request was looked at once more."""
+        await self.provider.take(Hint(numbers=(number,)))
 
     async def commit(
         self, branch: str, *, outcome: str = "green", shared: str | None = None

@@ -190,8 +190,14 @@ class ScriptedRemote:
 class OneBranch:
     """A repository as far as a provider on a forge asks it."""
 
+    def __init__(self) -> None:
+        self.unmerged: set[tuple[str, str]] = set()
+
     async def head(self, branch: str) -> str | None:
         return sha("1") if branch.startswith("agent/") else None
+
+    async def is_merged(self, commit: str, into: str) -> bool:
+        return (commit, into) not in self.unmerged
 
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         del branch, into
@@ -202,7 +208,7 @@ class Scene:
     """A provider on a scripted forge, under a clock that the test steps."""
 
     def __init__(self, tmp_path: Path, **rules: Any) -> None:
-        self.forge, self.remote = ScriptedForge(), ScriptedRemote()
+        self.forge, self.remote, self.repository = ScriptedForge(), ScriptedRemote(), OneBranch()
         self.clock = SteppedClock()
         self.rules = Rules(**rules)
         self.documents = JsonDocuments()
@@ -219,7 +225,7 @@ class Scene:
         provider.subscribe(self.events.append)
         provider.bind(
             ProviderPorts(
-                repository=cast("Repository", OneBranch()),
+                repository=cast("Repository", self.repository),
                 commands=ShellCommands(),
                 documents=self.documents,
                 now=self.clock.now,

@@ -119,6 +119,8 @@ class GiteaState(served_forge.ServedForge[Pull]):
         for pull in self.pulls.values():
             head = heads.get(pull.branch)
             if pull.state != "open":
+                # What is shown as its head goes on following the branch.
+                pull.head = head or pull.head
                 continue
             pull.base_sha = heads.get(pull.base, "")
             if head is not None and head != pull.head:
