@@ -10,7 +10,7 @@ import pytest
 from ci.errors import RefusedError, UnreachableError
 from ci.forge import pull_requests
 from tests.ci.forge.remote_world import RemoteWorld
-from tests.ci.forge_server import fails, hangs
+from tests.ci.forge_server import fails, raw
 from tests.ci.gitea.gitea_world import GiteaWorld
 from tests.ci.served_git import BASE
 from tests.waiting import until
@@ -22,15 +22,12 @@ if TYPE_CHECKING:
     from ci.interface import PullRequest
     from tests.ci.forge_server import Asked, Reply
 
-LONGEST_ANSWER = 0.5
 BRANCH = "agent/a"
 
 
 @pytest.fixture
 async def gitea(tmp_path: Path) -> AsyncIterator[GiteaWorld]:
     async with GiteaWorld.running(tmp_path / "forge", pushes=False) as gitea:
-        await gitea.forge.aclose()
-        gitea.forge = gitea.kind.make(gitea.connection(timeout=LONGEST_ANSWER))
         yield gitea
 
 
@@ -67,7 +64,7 @@ async def test_an_answer_that_is_lost_is_looked_for_also_by_the_next_runner(
 
     def lost(asked: Asked) -> Reply:
         late.append(asked)
-        return hangs()
+        return raw(b"")
 
     gitea.server.route("POST", gitea.pulls, lost)
     with pytest.raises(UnreachableError):
