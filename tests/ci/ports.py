@@ -111,6 +111,9 @@ class GitRepository:
         trees = [await self._git("rev-parse", f"{each}^{{tree}}") for each in (one, other)]
         return trees[0] == trees[1]
 
+    async def is_merged(self, commit: str, into: str) -> bool:
+        return (await self._git("merge-base", "--is-ancestor", commit, into))[0] == 0
+
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         refs = (f"refs/heads/{into}", f"refs/heads/{branch}")
         code, out = await self._git("merge-tree", "--write-tree", "--name-only", *refs)
