@@ -201,10 +201,6 @@ class Branches(Protocol):
         """Return the files in which a merge would conflict; nothing is changed."""
         ...
 
-    async def try_merge(self, source: str, target: str) -> tuple[str, tuple[str, ...]]:
-        """Return the files that a merge of two commits would make, and those in conflict."""
-        ...
-
     async def is_contained(self, branch: str, into: str) -> bool:
         """Tell whether a branch holds all commits of another already."""
         ...

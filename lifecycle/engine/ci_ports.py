@@ -90,10 +90,8 @@ class _Repository:
         branches = self.branches
         if not (await branches.commit_exists(commit) and await branches.commit_exists(into)):
             return True
-        if await branches.history.holds(into, commit):
-            return True
-        tree, conflicts = await branches.try_merge(commit, into)
-        return not conflicts and tree == await branches.history.tree_of(into)
+        joined = await branches.join((into, commit), message="would it change anything?")
+        return joined.commit is not None and await self.same_files(joined.commit, into)
 
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         return await self.branches.is_conflicted(branch, into)

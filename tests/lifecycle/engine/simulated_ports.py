@@ -357,10 +357,6 @@ class Branches:
         del branch, into
         return ()
 
-    async def try_merge(self, source: str, target: str) -> tuple[str, tuple[str, ...]]:
-        del target
-        return source, ()
-
     async def is_contained(self, branch: str, into: str) -> bool:
         del branch, into
         return False
