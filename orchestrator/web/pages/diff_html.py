@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from time import thread_time
+from typing import TYPE_CHECKING
 
 from orchestrator.terminal.text import safe
 from templates.renderer import Html
@@ -35,10 +36,27 @@ Token = tuple[str, str]
 """The class of a piece of a line, and its text."""
 
 
-class Remark(NamedTuple):
-    """What stands below a line: a comment, or the form for one; HTML."""
+class TooSlowError(Exception):
+    """A text takes longer to be coloured than there is time."""
 
-    html: str
+
+@dataclass(slots=True)
+class ColourTime:
+    """The time that is left for colours: what an agent wrote may be made to take very long."""
+
+    left: float = 0.25
+    """Seconds of the processor, for one page."""
+
+    def tokens(self, lexer: Lexer, text: str) -> Iterator[tuple[_TokenType, str]]:
+        """Yield the tokens of a text; TooSlowError once the time is over."""
+        begun = thread_time()
+        try:
+            for token in lexer.get_tokens(text):
+                if thread_time() - begun > self.left:
+                    raise TooSlowError
+                yield token
+        finally:
+            self.left -= thread_time() - begun
 
 
 @dataclass(slots=True)
@@ -49,6 +67,7 @@ class DiffWriter:
     """Begins the address that asks for a comment's form; without it none can be written."""
     coloured: int = COLOURED
     """Characters that may still be coloured."""
+    time: ColourTime = field(default_factory=ColourTime)
     below: dict[tuple[str, str, int], str] = field(default_factory=dict)
     """What stands below a line, by file, side (old, new) and number; HTML."""
 
@@ -70,7 +89,7 @@ class DiffWriter:
 
     def _lexer(self, file: FileForm) -> Lexer | None:
         size = sum(len(line["text"]) for hunk in file["hunks"] for line in hunk["lines"])
-        if size > self.coloured:
+        if size > self.coloured or self.time.left <= 0:
             return None
         lexer = lexer_of(file["path"].rpartition("/")[2])
         if lexer is not None:
@@ -82,7 +101,7 @@ class DiffWriter:
     ) -> Iterator[str]:
         yield _head(hunk, '<td class="ln o"></td><td class="ln"></td><td class="sg"></td><td>')
         lines = hunk["lines"]
-        for line, text in zip(lines, _texts(lines, lexer), strict=True):
+        for line, text in zip(lines, _texts(lines, lexer, self.time), strict=True):
             kind, old, new = line["kind"], line["old"], line["new"]
             side, at = ("old", old) if kind == "-" else ("new", new)
             link = self._link(number, side, at)
@@ -109,7 +128,7 @@ class DiffWriter:
     ) -> Iterator[str]:
         yield _head(hunk, '<td class="ln"></td><td colspan="3">')
         lines = hunk["lines"]
-        told = list(zip(lines, _texts(lines, lexer), strict=True))
+        told = list(zip(lines, _texts(lines, lexer, self.time), strict=True))
         for left, right in _sides(told):
             cells = list[str]()
             below = ""
@@ -178,7 +197,7 @@ def _sides(told: Sequence[Told]) -> Iterator[tuple[Told | None, Told | None]]:
     yield from both()
 
 
-def _texts(lines: Sequence[LineForm], lexer: Lexer | None) -> list[str]:
+def _texts(lines: Sequence[LineForm], lexer: Lexer | None, time: ColourTime) -> list[str]:
     """Return the text of each line as HTML, coloured and with its difference marked."""
     plain = [safe(each["text"][:LONGEST], lines=True).replace("\n", " ") for each in lines]
     marks = _marks(lines, plain)
@@ -190,14 +209,21 @@ def _texts(lines: Sequence[LineForm], lexer: Lexer | None) -> list[str]:
     tokens: list[list[Token]] = [[]] * len(lines)
     for side in ("-", "+"):
         own = [at for at, each in enumerate(lines) if (each["kind"] == "-") == (side == "-")]
-        for at, found in zip(own, _tokens([plain[at] for at in own], lexer), strict=True):
+        for at, found in zip(own, _tokens([plain[at] for at in own], lexer, time), strict=True):
             tokens[at] = found
     return [_joined(each, mark) for each, mark in zip(tokens, marks, strict=True)]
 
 
-def _tokens(lines: Sequence[str], lexer: Lexer) -> list[list[Token]]:
+def _tokens(lines: Sequence[str], lexer: Lexer, time: ColourTime) -> list[list[Token]]:
+    try:
+        return _coloured(lines, time.tokens(lexer, "\n".join(lines)))
+    except TooSlowError:
+        return [[("", line)] for line in lines]
+
+
+def _coloured(lines: Sequence[str], told: Iterable[tuple[_TokenType, str]]) -> list[list[Token]]:
     found: list[list[Token]] = [[]]
-    for kind, text in lexer.get_tokens("\n".join(lines)):
+    for kind, text in told:
         cls = _class(kind)
         first, *others = text.split("\n")
         if first:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from time import process_time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -15,6 +16,8 @@ from orchestrator.web.pages.diff_html import DiffWriter
 if TYPE_CHECKING:
     from orchestrator.review.work_diff import FileForm
 
+SLOW = 0.8
+"""Seconds; the lexer of that language takes longer than a second for it."""
 HOSTILE = "<script>alert('1')</script> & \"x\" \u202e \x1b[31m"
 
 
@@ -104,3 +107,13 @@ def test_each_line_of_ones_own_side_can_be_commented_on() -> None:
         .table(told, 0, split=False)
         .endswith('<tr class="cm"><td colspan="4"><p>here</p></td></tr></tbody></table>')
     )
+
+
+def test_a_file_that_is_made_to_be_slow_to_colour_is_shown_plain_and_soon() -> None:
+    slow = file("agent.isa", *[("+", "a" * 2000)] * 19)
+    begun = process_time()
+    table = DiffWriter().table(slow, 0, split=False)
+    assert process_time() - begun < SLOW
+    assert table.count("a" * 2000) == 19
+    quick = DiffWriter().table(file("quick.py", ("+", "if x:")), 0, split=False)
+    assert '<span class="k">if</span>' in quick
