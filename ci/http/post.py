@@ -5,9 +5,10 @@ Unlike a forge's client: nothing is signed for it here, nothing is cached, nothi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci.http.connections import connect, parse_address, receive, send, within
+from ci.http.rate_limit import retry_after
 from ci.http.response import HIDDEN_IN, RequestContext, one_line
 
 if TYPE_CHECKING:
@@ -17,8 +18,17 @@ _SAID = 200
 OK, REDIRECTS = 200, 300
 
 
-async def post(address: str, content: bytes, headers: Mapping[str, str], *, seconds: float) -> str:
-    """Send it; return why it was not taken, or an empty string. Raises ForgeError without answer.
+class PostRefusal(NamedTuple):
+    """Why a request was not taken, and in how many seconds it may be repeated, if that was said."""
+
+    why: str
+    wait: float
+
+
+async def post(
+    address: str, content: bytes, headers: Mapping[str, str], *, seconds: float, now: float
+) -> PostRefusal | None:
+    """Send it; return why it was not taken, if it was not. Raises ForgeError without an answer.
 
     The path is not named in errors: it may be a secret.
     """
@@ -28,6 +38,7 @@ async def post(address: str, content: bytes, headers: Mapping[str, str], *, seco
         incoming = await send(connections, context, to, headers, content=content, idle=seconds)
         raw = await receive(context, incoming, HIDDEN_IN, None)
     if OK <= raw.status < REDIRECTS:
-        return ""
+        return None
     said = one_line(raw.body.decode(errors="replace"), _SAID)
-    return f"{context.host} answered {raw.status}" + (f": {said}" if said else "")
+    why = f"{context.host} answered {raw.status}" + (f": {said}" if said else "")
+    return PostRefusal(why, (retry_after(raw.headers, now) or now) - now)

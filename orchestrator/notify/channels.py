@@ -69,7 +69,9 @@ class ChannelSender:
                 await way(channel, told)
         except TimeoutError as problem:
             raise ChannelError(f"it was not taken within {self.timeout:g} s") from problem
-        except (ChannelError, RuntimeFault, CIError, OSError) as problem:
+        except ChannelError:
+            raise
+        except (RuntimeFault, CIError, OSError) as problem:
             raise ChannelError(str(problem)) from problem
         except Exception as problem:  # a defect of one way is no reason to lose a message
             raise ChannelError(f"{type(problem).__name__}: {problem}") from problem
@@ -102,9 +104,10 @@ class ChannelSender:
         address = value_of(channel.webhook, **kept)  # type: ignore[arg-type]  # by name
         secret = value_of(channel.secret, **kept)  # type: ignore[arg-type]  # as above
         body = json.dumps(told).encode()
-        headers = signed(told["id"], body, secret, at=self.now())
-        if problem := await post(address, body, headers, seconds=self.timeout):
-            raise ChannelError(problem)
+        now = self.now()
+        headers = signed(told["id"], body, secret, at=now)
+        if refusal := await post(address, body, headers, seconds=self.timeout, now=now):
+            raise ChannelError(refusal.why, wait=refusal.wait)
 
     async def _run(self, line: str, text: str, env: Mapping[str, str] | None = None) -> None:
         if self.commands is None:

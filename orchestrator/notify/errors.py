@@ -7,3 +7,8 @@ from orchestrator.errors import OrchestratorError
 
 class ChannelError(OrchestratorError):
     """A channel did not take a notification; the text says why, and holds no secret."""
+
+    def __init__(self, problem: str, *, wait: float = 0.0) -> None:
+        super().__init__(problem)
+        self.wait = wait
+        """Seconds after which the channel said that it may take it."""

@@ -42,6 +42,8 @@ IN_HURRY = 1.0
 _LOOK = 0.1
 _LISTED = 20
 """Messages of which the text stands in one that is folded."""
+_LINE = 160
+"""Characters of each there: many a service takes no more than 4,000 in all."""
 
 
 @dataclass(slots=True)
@@ -146,7 +148,7 @@ class Outbox:
 
     async def _fold(self, name: str, waiting: Sequence[Waiting], now: float) -> None:
         found = [each for _, each in waiting]
-        lines = [each.text for each in found[:_LISTED]]
+        lines = [_cut(each.text) for each in found[:_LISTED]]
         if more := len(found) - len(lines):
             lines.append(f"... and {more} more")
         one = Notification(
@@ -168,7 +170,8 @@ class Outbox:
             if key not in self._unnoted:
                 await self.sender.send(channel, told)
         except ChannelError as problem:
-            await self._failed(name, waiting, shared.masker.mask(str(problem)))
+            said = shared.masker.mask(str(problem))
+            await self._failed(name, waiting, said, wait=problem.wait)
             return
         self._unnoted.add(key)
         shared.checkpoint("after notification is sent")
@@ -179,7 +182,7 @@ class Outbox:
             self._failing.discard(name)
             shared.report("notify_recovered", channel=name, notification=found.id)
 
-    async def _failed(self, name: str, waiting: Waiting, problem: str) -> None:
+    async def _failed(self, name: str, waiting: Waiting, problem: str, *, wait: float) -> None:
         """Note it, and tell of it once, until the channel takes something again."""
         send, found = waiting
         now = self.shared.clock.now()
@@ -187,7 +190,7 @@ class Outbox:
         if now - found.at > GIVEN_UP_AFTER:
             await store.settle([send], SendState.DROPPED, at=now, problem=problem)
             return
-        delay = DELAYS[min(send.tries, len(DELAYS) - 1)]
+        delay = max(DELAYS[min(send.tries, len(DELAYS) - 1)], min(wait, DELAYS[-1]))
         await store.retry([send], due_at=now + delay, problem=problem)
         if name not in self._failing:
             self._failing.add(name)
@@ -207,6 +210,10 @@ async def within_patience(
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LINE else f"{text[: _LINE - 3]}..."
 
 
 def address_of(shared: SharedServices) -> str:

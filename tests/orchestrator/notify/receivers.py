@@ -34,7 +34,7 @@ class Receiver:
 
     url: str = ""
     refuse: int = 0
-    """Requests that are still to be answered with 503."""
+    """Requests that are still to be answered with 503, and to be repeated in 7 s."""
     got: list[dict[str, Any]] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -62,6 +62,8 @@ def receiver() -> Iterator[Receiver]:
 
         def _answer(self, status: int) -> None:
             self.send_response(status)
+            if status == 503:
+                self.send_header("retry-after", "7")
             self.send_header("content-length", "0")
             self.end_headers()
 

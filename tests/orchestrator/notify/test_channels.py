@@ -10,9 +10,12 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Message
 
+from lifecycle.notify.channel import NotifyChannel
+from lifecycle.notify.message import Notification
 from orchestrator.notify import apprise_urls
-from orchestrator.notify.channels import key_of, signed
+from orchestrator.notify.channels import ChannelSender, key_of, signed
 from orchestrator.notify.errors import ChannelError
+from orchestrator.notify.forms import message
 from tests.orchestrator.loopkit import World
 from tests.orchestrator.notify.receivers import SECRET, receiver, told, verified
 
@@ -164,3 +167,20 @@ def test_doctor_says_what_a_channel_lacks(world: World) -> None:
     assert checks["notify a"]["level"] == "ok"
     assert checks["notify b"]["level"] == "bad"
     assert "NO_SUCH" in checks["notify b"]["found"]
+
+
+async def test_a_webhook_says_when_it_may_be_asked_again(tmp_path: Path) -> None:
+    with receiver() as got:
+        got.refuse = 1
+        channel = NotifyChannel(webhook=got.url, secret="env:HOOK_SECRET")  # noqa: S106  # its place
+        sender = ChannelSender(
+            repo=tmp_path,
+            environ={"HOOK_SECRET": SECRET},
+            commands=None,
+            now=lambda: 1e9,
+            ring=lambda: False,
+        )
+        told = Notification(id="msg_1", at=1.0, type="test")
+        with pytest.raises(ChannelError, match="answered 503") as refused:
+            await sender.send(channel, message(told, repository="/shop", address=""))
+    assert refused.value.wait == 7.0

@@ -37,6 +37,7 @@ class Sender:
 
     repo: str = "/home/me/shop"
     refuse: str = ""
+    wait: float = 0.0
     got: list[MessageForm] = field(default_factory=list)
     tries: int = 0
 
@@ -45,7 +46,7 @@ class Sender:
         self.tries += 1
         await asyncio.sleep(0)
         if self.refuse:
-            raise ChannelError(self.refuse)
+            raise ChannelError(self.refuse, wait=self.wait)
         self.got.append(told)
 
 
@@ -158,6 +159,22 @@ async def test_a_channel_that_never_works_is_given_up_after_days(bench: Bench) -
     await bench.later(GIVEN_UP_AFTER + 10.0)
     ((_, _, (send,)),) = await bench.shared.store.notifications.list()
     assert (send.state, send.problem) == (SendState.DROPPED, "gone")
+
+
+async def test_a_channel_that_says_when_is_asked_no_sooner(bench: Bench) -> None:
+    bench.sender.refuse, bench.sender.wait = "too many", 900.0
+    await bench.tell(1)
+    await until(lambda: bench.sender.tries == 1)
+    await bench.later(899.0)
+    assert bench.sender.tries == 1
+    await bench.later(2.0)
+    assert bench.sender.tries == 2
+
+
+async def test_what_is_folded_is_short_enough_for_any_service(bench: Bench) -> None:
+    await bench.tell(*range(30), text="x" * 500)
+    (one,) = await bench.sends(1)
+    assert len(one["text"]) < 4000
 
 
 async def test_many_at_once_go_as_one(bench: Bench) -> None:
