@@ -90,6 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return _main(list(argv))
     gc.disable()  # until a command is loaded, nothing is worth collecting
+    # Else it reads the entry points of every installed package, and loads the plugins of others.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     try:
         return _main(sys.argv[1:])
     finally:

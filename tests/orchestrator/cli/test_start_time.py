@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ LATE = frozenset(
     )
 )
 """Where imports may stand in functions: what `signal`, `mcp`, `ps` and `--help` load."""
-MOST_LATE = 23
+MOST_LATE = 25
 
 
 def imported(*args: str, cwd: Path, env: dict[str, str] | None = None) -> set[str]:
@@ -103,6 +104,18 @@ def test_help_of_a_command_does_not_build_a_loop(tmp_path: Path, name: str) -> N
     names = imported(command, "--help", cwd=tmp_path, env={"PYTHONPATH": _site()})
     assert "orchestrator.terminal.options" in names
     assert not names & {*LOOP, "git", "rich"}
+
+
+def test_plugins_of_other_packages_are_neither_looked_for_nor_loaded(tmp_path: Path) -> None:
+    about, mark = tmp_path / "spy-1.dist-info", tmp_path / "mark"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: spy\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[pydantic]\nspy = spy:plugin\n")
+    (tmp_path / "spy.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+    program = Path(sys.executable).parent / "loopwright"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    subprocess.run([program, "up", "--help"], env=env, check=True, capture_output=True)
+    assert not mark.exists()
 
 
 def test_imports_are_late_only_where_programs_must_start_at_once() -> None:
