@@ -65,6 +65,8 @@ class MergeResult(JsonModel):
     reason: str = ""
     pending: bool = False
     """The result of the merge is being checked; a later try may succeed."""
+    queued: bool = False
+    """It was put into the forge's merge queue, which merges it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from ci.forge.merge_rules import objection
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from ci.forge.events import JudgedCommit
+    from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull, Reviews
     from ci.forge.triage import CheckTriage
@@ -32,20 +34,25 @@ class AutoMerge:
     rules: Callable[[], Rules]
     now: Callable[[], float]
     comes_along: MergeObjection
+    queue: MergeQueue
     against: Callable[[str, str], Awaitable[str]] | None = None
     """Returns why a head must not be merged into a base automatically, or nothing."""
 
     async def merge(
-        self, watch: CIWatch, pull: ForgePull, verdict: Verdict, reviews: Reviews
+        self,
+        watch: CIWatch,
+        judged: JudgedCommit,
+        pull: ForgePull,
+        verdict: Verdict,
+        reviews: Reviews,
     ) -> tuple[bool, str, ForgePull]:
         """Merge if enabled and nothing speaks against it.
 
         Return whether it was merged, why not, and the pull request as it was seen last.
         """
-        if pull.queued:
-            return False, "; it is in the merge queue", pull
-        if not self.rules().auto_merge:
-            return False, "", pull
+        looked = await self.queue.look(judged, pull)
+        if not (looked.may_enter and self.rules().auto_merge):
+            return False, looked.note, pull
         against = self._against(watch, pull, verdict, reviews)
         if not against and self.against is not None:
             against = await self.against(pull.base, pull.head_sha)
@@ -61,14 +68,20 @@ class AutoMerge:
             against = against or await self.comes_along(pull.branch, watch.sha, pull.base)
         if against:
             return False, f"; not merged yet: {against}", pull
+        merged, note = await self._order(watch, pull)
+        return merged, note, pull
+
+    async def _order(self, watch: CIWatch, pull: ForgePull) -> tuple[bool, str]:
         try:
             result = await self.forge.merge(
                 pull, sha=watch.sha, method=self.rules().merge_method, message=""
             )
         except (RefusedError, ForbiddenError) as refusal:
-            return False, f"; not merged yet: {refusal}", pull
-        why = "" if result.merged else f"; not merged yet: {result.reason}"
-        return result.merged, why, pull
+            return False, f"; not merged yet: {refusal}"
+        if result.queued:
+            await self.queue.entered(pull)
+            return False, "; it was put into the merge queue"
+        return result.merged, "" if result.merged else f"; not merged yet: {result.reason}"
 
     def _against(self, watch: CIWatch, pull: ForgePull, verdict: Verdict, reviews: Reviews) -> str:
         """Return why it must not be merged automatically; stricter than for a person."""

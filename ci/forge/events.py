@@ -67,6 +67,16 @@ class ForgeEvents:
             **_about(judged.pull),
         )
 
+    def thrown_out(
+        self, judged: JudgedCommit, finding: TriageResult, entry: str, *, at: float
+    ) -> CIEvent:
+        """The merge queue removed it; `entry` tells this removal from others."""
+        event = self.red(judged, finding, at=at)
+        key = self._id(
+            f"pr-{judged.pull.number if judged.pull else 0}", "queue", entry, judged.wait
+        )
+        return event.model_copy(update={"event_id": key})
+
     def _judged(self, judged: JudgedCommit, word: str) -> str:
         of = "commit" if judged.pull is None else f"pr-{judged.pull.number}"
         told = sorted(

@@ -19,7 +19,7 @@ HEADS_KEPT = 50
 
 
 class Memory:
-    """Documents in four collections, read once and written through."""
+    """Documents in a few collections, read once and written through."""
 
     def __init__(self, name: str, now: Callable[[], float]) -> None:
         self._name = name
@@ -30,10 +30,10 @@ class Memory:
     async def open(self, documents: Documents) -> None:
         """Read the documents, and delete old ones."""
         self._documents = documents
-        for kind in ("heads", "seen", "told", "waits"):
+        for kind in ("heads", "seen", "told", "queue", "waits"):
             self._collections[kind] = dict(await documents.all(self._collection(kind)))
         oldest = self._now() - FORGOTTEN_AFTER
-        for kind in ("heads", "seen", "told"):
+        for kind in ("heads", "seen", "told", "queue"):
             for key, body in tuple(self._collections[kind].items()):
                 if float(body.get("at", 0.0)) < oldest:
                     await self._forget(kind, key)
@@ -113,6 +113,16 @@ class Memory:
         """Record that failed checks were rerun, so that they are not run a third time."""
         rerun = {"at": self._now(), "refs": list(refs)}
         await self._keep("seen", sha, {**self._body("seen", sha), "rerun": rerun})
+
+    # --- merge queues -------------------------------------------------------------------------
+
+    def queue(self, number: int) -> dict[str, Any]:
+        """Return what is known of a pull request in a merge queue; empty if it was in none."""
+        return self._body("queue", str(number))
+
+    async def keep_queue(self, number: int, body: dict[str, Any]) -> None:
+        """Record what is known of it."""
+        await self._keep("queue", str(number), body)
 
     # --- remarks ------------------------------------------------------------------------------
 

@@ -41,11 +41,22 @@ class ForgePull(JsonModel):
     """Why the forge would refuse to merge now, in its own word: blocked, behind, draft."""
     queued: bool = False
     """It is in the forge's merge queue."""
+    group_sha: str = ""
+    """The commit on which the queue tests it, while it is in."""
     merge_commit: str | None = None
     ours: bool = True
     """Its branch belongs to this repository, not to a fork."""
     created_at: float
     updated_at: float
+
+
+class LeftQueue(JsonModel):
+    """How a pull request left the merge queue the last time, as far as the forge tells."""
+
+    reason: str = ""
+    """In the forge's own words."""
+    group: str = ""
+    """The commit on which the queue tested it."""
 
 
 class Reviews(JsonModel):
@@ -133,6 +144,10 @@ class Forge(Protocol):
 
         While the forge is still computing whether it merges, this retries for a short time.
         """
+        ...
+
+    async def left_queue(self, pull: ForgePull) -> LeftQueue:
+        """Return how it left the merge queue the last time."""
         ...
 
     async def close_pull(self, number: int) -> None:

@@ -17,6 +17,7 @@ from ci.events import CheckState
 from ci.forge.events import ForgeEvents
 from ci.forge.git_sync import GitSync
 from ci.forge.memory import Memory
+from ci.forge.merge_queue import MergeQueue
 from ci.forge.poller import Poller
 from ci.forge.pull_requests import PullRequests
 from ci.forge.triage import CheckTriage
@@ -230,7 +231,9 @@ class RemoteProvider(BaseProvider[_Work]):
             header=self._header,
             place=forge.place,
         )
+        queue = MergeQueue(forge, triage, memory, events, now, self._publish)
         watcher = ForgeWatcher(
+            queue=queue,
             forge=forge,
             triage=triage,
             memory=memory,
@@ -244,6 +247,7 @@ class RemoteProvider(BaseProvider[_Work]):
             soon=soon,
         )
         pulls = PullRequests(
+            queue=queue,
             forge=forge,
             triage=triage,
             memory=memory,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ci.forge.events import ForgeEvents
     from ci.forge.git_sync import GitSync
     from ci.forge.memory import Memory
+    from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull
     from ci.forge.triage import CheckTriage
@@ -44,6 +45,7 @@ class PullRequests:
     triage: CheckTriage
     memory: Memory
     now: Callable[[], float]
+    queue: MergeQueue
     git_sync: GitSync
     repository: Repository
     events: ForgeEvents
@@ -163,6 +165,9 @@ class PullRequests:
             )
         except RefusedError as refusal:
             return await self._refused(pull, str(refusal))
+        if result.queued:
+            await self.queue.entered(pull)
+            return result
         if not result.merged:
             return await self._refused(pull, result.reason)
         await self._merged(await self._known(number))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ci.errors import RefusedError
 from ci.forge.json_fields import text
+from ci.forge.protocol import LeftQueue
 from ci.http.client import HttpClient
 from ci.interface import PullRequestState
 
@@ -130,6 +131,11 @@ class RestForge:
     ) -> ForgePull:
         """Open a pull request."""
         raise NotImplementedError
+
+    async def left_queue(self, pull: ForgePull) -> LeftQueue:
+        """Return nothing: most forges tell nothing about it."""
+        del pull
+        return LeftQueue()
 
     async def close_pull(self, number: int) -> None:
         """Close without merging; one that is closed or merged stays so."""

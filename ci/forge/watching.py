@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ci.forge.events import ForgeEvents
     from ci.forge.git_sync import GitSync
     from ci.forge.memory import Memory
+    from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull
     from ci.forge.triage import CheckTriage
@@ -92,6 +93,7 @@ class ForgeWatcher:
     now: Callable[[], float]
     publish: Callable[[CIEvent], Awaitable[None]]
     comes_along: MergeObjection
+    queue: MergeQueue
     soon: Callable[[str], None]
     """Has a watch polled now; cached facts may be used."""
     against: Callable[[str, str], Awaitable[str]] | None = None
@@ -105,7 +107,13 @@ class ForgeWatcher:
 
     def __post_init__(self) -> None:
         self._auto_merge = AutoMerge(
-            self.forge, self.triage, self.rules, self.now, self.comes_along, self.against
+            self.forge,
+            self.triage,
+            self.rules,
+            self.now,
+            self.comes_along,
+            self.queue,
+            self.against,
         )
         self._bases = Bases(self.forge)
 
@@ -313,7 +321,11 @@ class ForgeWatcher:
     @staticmethod
     def _is_unsure(known: WatchState, before: ForgePull, shown: ForgePull | None) -> bool:
         """Return whether it may merge otherwise than was known."""
-        if known.base_moved or (before.mergeable is None and known.unsure <= UNSURE_LOOKS):
+        if (
+            known.base_moved
+            or before.queued
+            or (before.mergeable is None and known.unsure <= UNSURE_LOOKS)
+        ):
             return True
         return bool(before.mergeable and shown is not None and shown.mergeable is False)
 
@@ -338,7 +350,7 @@ class ForgeWatcher:
             # What it makes of the remarks belongs into the same pull request.
             await self._stands(watch, text)
             return PollResult()
-        merged, note, seen = await self._auto_merge.merge(watch, pull, verdict, reviews)
+        merged, note, seen = await self._auto_merge.merge(watch, judged, pull, verdict, reviews)
         if merged:
             known.pull = None  # the list may still show it as it was
             self.base_moved(pull.base)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci.events import Check
-    from ci.forge.protocol import ForgePull, Reviews
+    from ci.forge.protocol import ForgePull, LeftQueue, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
 
@@ -122,7 +122,8 @@ class GitHubForge(RestForge):
         except MissingError as error:
             await self._missing(error)
             return None
-        return pull_of(answer.body, queued=await self._merging.queued(answer.body))
+        queued, group = await self._merging.standing(answer.body)
+        return pull_of(answer.body, queued=queued, group=group)
 
     async def find_pull(self, branch: str) -> ForgePull | None:
         """Return the newest open pull request of a branch of this repository, else its newest."""
@@ -160,6 +161,10 @@ class GitHubForge(RestForge):
     async def merge(self, pull: ForgePull, *, sha: str, method: str, message: str) -> MergeResult:
         """Merge exactly this commit, or put it in the merge queue, or return why not."""
         return await self._merging.merge(pull, sha=sha, method=method, message=message)
+
+    async def left_queue(self, pull: ForgePull) -> LeftQueue:
+        """Return how it left the merge queue the last time."""
+        return await self._merging.left_queue(pull)
 
     async def _close(self, number: int) -> None:
         await self._api.send("PATCH", f"{self._at}/pulls/{number}", json={"state": "closed"})

@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError
 from ci.forge.json_fields import at, flag, rows, text
+from ci.forge.json_fields import number as number_of
+from ci.forge.protocol import LeftQueue
 from ci.interface import MergeResult, PullRequestState
 
 if TYPE_CHECKING:
@@ -33,8 +35,19 @@ _FOR_A_MOMENT = ("not mergeable", "try the merge again", "try again")
 """Texts of refusals that also occur while GitHub is still computing."""
 _IN_QUEUE = "in the merge queue"
 _STANDING = """query($owner: String!, $name: String!, $number: Int!) {
-  repository(owner: $owner, name: $name) { pullRequest(number: $number) { mergeQueueEntry { id } } }
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+    mergeQueueEntry { id headCommit { oid } }
+  } }
 }"""
+_REMOVED = """query($owner: String!, $name: String!, $number: Int!) {
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+    timelineItems(last: 1, itemTypes: [REMOVED_FROM_MERGE_QUEUE_EVENT]) {
+      nodes { ... on RemovedFromMergeQueueEvent { reason } }
+    }
+  } }
+}"""
+_GROUPS_LISTED = 50
+"""Runs of merge groups that are searched for that of a pull request."""
 _ENQUEUE = """mutation($pull: ID!, $sha: GitObjectID!) {
   enqueuePullRequest(input: {pullRequestId: $pull, expectedHeadOid: $sha}) {
     mergeQueueEntry { id }
@@ -84,19 +97,46 @@ class GitHubMerging:
         except _REFUSALS as error:
             return _refused(await self._look(pull.number), sha, str(error))
 
-    async def queued(self, body: object) -> bool:
-        """Return whether the pull request is in the merge queue of its base."""
+    async def standing(self, body: object) -> tuple[bool, str]:
+        """Return whether it is in the merge queue of its base, and on which commit it is tested."""
         if text(body, "state") != "open" or not await self._has_queue(text(body, "base", "ref")):
-            return False
+            return False, ""
+        entry = at(await self._asked(_STANDING, int(at(body, "number"))), "mergeQueueEntry")
+        return isinstance(entry, dict), text(entry, "headCommit", "oid")
+
+    async def left_queue(self, pull: ForgePull) -> LeftQueue:
+        """Return how it left the merge queue the last time."""
+        told = await self._asked(_REMOVED, pull.number)
+        nodes = at(told, "timelineItems", "nodes")
+        last = nodes[-1] if isinstance(nodes, list) and nodes else {}
+        return LeftQueue(reason=text(last, "reason"), group=await self._newest_group(pull))
+
+    async def _asked(self, query: str, number: int) -> object:
+        """Return what GraphQL says of a pull request; nothing where it is not told."""
         owner, _, name = self._repo.partition("/")
         try:
-            told = await self._api.graphql(
-                _STANDING, owner=owner, name=name, number=int(at(body, "number"))
+            told = await self._api.graphql(query, owner=owner, name=name, number=number)
+        except _REFUSALS:
+            return None
+        return at(told, "data", "repository", "pullRequest")
+
+    async def _newest_group(self, pull: ForgePull) -> str:
+        """Return the newest commit on which the queue ran workflows for it."""
+        branch = f"gh-readonly-queue/{pull.base}/pr-{pull.number}-"
+        try:
+            answer = await self._api.get(
+                f"/repos/{self._repo}/actions/runs",
+                params={"event": "merge_group", "per_page": _GROUPS_LISTED},
             )
-        except (ForbiddenError, MissingError, RefusedError):
-            return False
-        entry = at(told, "data", "repository", "pullRequest", "mergeQueueEntry")
-        return isinstance(entry, dict)
+        except _REFUSALS:
+            return ""
+        runs = [
+            run
+            for run in rows(answer.body, "workflow_runs")
+            if text(run, "head_branch").startswith(branch)
+        ]
+        newest = max(runs, key=lambda run: number_of(run, "id") or 0, default=None)
+        return text(newest, "head_sha")
 
     async def _enqueue(self, pull: ForgePull, sha: str) -> MergeResult:
         body = (await self._api.get(f"/repos/{self._repo}/pulls/{pull.number}")).body
@@ -108,7 +148,7 @@ class GitHubMerging:
                 return MergeResult(merged=True, commit=seen.merge_commit)
             if seen is None or not seen.queued:
                 return MergeResult(merged=False, reason=str(error))
-        return MergeResult(merged=False, reason=_IN_QUEUE)
+        return MergeResult(merged=False, reason=_IN_QUEUE, queued=True)
 
     async def _has_queue(self, base: str) -> bool:
         known, until = self._queues.get(base, (False, 0.0))

@@ -107,7 +107,7 @@ def check_of_status(status: Mapping[str, Any]) -> Check:
     )
 
 
-def pull_of(body: object, *, queued: bool = False) -> ForgePull:
+def pull_of(body: object, *, queued: bool = False, group: str = "") -> ForgePull:
     """Read a pull request, from a list or on its own."""
     merged = flag(body, "merged") or bool(text(body, "merged_at"))
     state = PullRequestState.OPEN if text(body, "state") == "open" else PullRequestState.CLOSED
@@ -126,6 +126,7 @@ def pull_of(body: object, *, queued: bool = False) -> ForgePull:
         mergeable=_mergeable(at(body, "mergeable"), how),
         hindrance="draft" if draft else how if how not in _QUIET else "",
         queued=queued,
+        group_sha=group,
         # Before the merge it is only GitHub's trial merge.
         merge_commit=(text(body, "merge_commit_sha") or None) if merged else None,
         ours=_of_this_repository(body),

@@ -10,15 +10,15 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ci.forge.merge_rules import Rules
 from ci.forge.provider import RemoteProvider
-from ci.gitea.forge import GiteaForge
 from lifecycle.loop import LoopResultType
 from lifecycle.machine.states import PrPending
+from lifecycle.paths import Paths
 from lifecycle.plan import Agent, Plan, Task
 from lifecycle.settings import Settings
 from lifecycle.store.sqlite.store import SqliteStore
@@ -28,13 +28,15 @@ from runtime.remote.remote import GitRemote
 from tests.ci.forge.remote_world import no_header
 from tests.ci.forge_server import Reply, fails, hangs, text
 from tests.ci.gitea.gitea_world import GiteaWorld
+from tests.ci.github.queue_world import QueueWorld
 from tests.ci.ports import IDENTITY, git
 from tests.orchestrator.filled import loop_of
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from tests.ci.forge.forge_world import ServedWorld
 
 ROOT = Path(__file__).parents[2]
 FASTER = 60.0
@@ -67,16 +69,26 @@ class FastClock:
 class Life:
     """One loop on a served Gitea."""
 
-    def __init__(self, served: GiteaWorld, folder: Path, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        served: ServedWorld[Any],
+        folder: Path,
+        settings: Settings | None = None,
+        *,
+        script: Mapping[str, Any] = SCRIPT,
+        rules: Rules | None = None,
+    ) -> None:
         self.served = served
         self.clock = FastClock()
         self.store = SqliteStore.in_memory(clock=self.clock.now)
-        forge = GiteaForge(served.connection(now=self.clock.now, sleep=asyncio.sleep, timeout=0.5))
-        script = folder / "script.json"
-        script.write_text(json.dumps(SCRIPT))
+        connection = served.connection(now=self.clock.now, sleep=asyncio.sleep, timeout=0.5)
+        forge = served.kind.make(connection)
+        rules = rules or Rules()
+        program = folder / "script.json"
+        program.write_text(json.dumps(script))
         self.agent = Agent(
             agent_id="agent-T001",
-            command=(sys.executable, "-S", "-P", "-m", "runtime.agents.scripted", str(script)),
+            command=(sys.executable, "-S", "-P", "-m", "runtime.agents.scripted", str(program)),
             env={"PYTHONPATH": str(ROOT)},
         )
         self.task = Task(id="T001", title="Calculate", base="main")
@@ -85,7 +97,7 @@ class Life:
             served.origin.repo,
             settings=self.settings,
             plan=Plan(tasks=(self.task,)),
-            ci_provider=RemoteProvider(forge, rules=Rules, header=no_header),
+            ci_provider=RemoteProvider(forge, rules=lambda: rules, header=no_header),
             store=self.store,
             clock=self.clock,
             remote=GitRemote(served.origin.repo, url=str(served.origin.bare), environ=IDENTITY),
@@ -182,3 +194,32 @@ async def test_a_push_of_45_seconds_ends_in_one_pull_request(tmp_path: Path) -> 
     assert result.result_type is LoopResultType.TASK_COMPLETE
     assert list(served.served.pulls) == [1]
     assert served.server.count("POST", served.pulls) == 1
+
+
+async def test_what_a_merge_queue_throws_out_is_mended_and_merged_by_it(tmp_path: Path) -> None:
+    asks = {"breakpoint": {"type": "pr_created", "summary": "Please merge"}}
+    script = {
+        "attempts": {
+            "1": [{"write": {"path": "calc.py", "text": "x = 1\n"}}, {"commit": "Begin"}, asks],
+            "2": [{"write": {"path": "calc.py", "text": "x = 2\n"}}, {"commit": "Mend"}, asks],
+            "default": [{"breakpoint": {"type": "task_complete", "summary": "All is merged"}}],
+        }
+    }
+    rules = Rules(auto_merge=True, checks_grace=1)
+    async with QueueWorld.running(tmp_path / "served") as served:
+        life = Life(served, tmp_path, script=script, rules=rules)
+        run = asyncio.create_task(life.loop.run_agent_loop(life.agent, life.task))
+        try:
+            await until(lambda: served.group_ends(1, red="x = 1"))
+            await until(lambda: served.group_ends(1, red="x = 1"))
+            result = await asyncio.wait_for(run, 40)
+        finally:
+            await life.loop.shutdown()
+            await asyncio.gather(run, return_exceptions=True)
+    assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 3)
+    first, second = served.served.entries
+    assert first != second
+    told = Paths.of(served.origin.repo).prompt("agent-T001", 2).read_text()
+    assert "thrown out of the merge queue of main (failed_checks)" in told
+    assert "FAILED test_sum: the sum is wrong" in told
+    assert git(served.origin.repo, "show", "main:calc.py")[1] == b"x = 2\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ci.events import Check, CheckState, ReviewComment
 from ci.forge.merge_rules import Rules
-from ci.forge.protocol import Access, ForgePull, Reviews
+from ci.forge.protocol import Access, ForgePull, LeftQueue, Reviews
 from ci.forge.provider import RemoteProvider
 from ci.http.rate_limit import RateBudget
 from ci.interface import CIWatch, MergeResult, PullRequestState
@@ -140,6 +140,10 @@ class ScriptedForge:
         self.merged_with.append((pull.number, sha, method))
         self.change(pull.number, state=PullRequestState.MERGED, merge_commit="m" * 40)
         return MergeResult(merged=True, commit="m" * 40)
+
+    async def left_queue(self, pull: ForgePull) -> LeftQueue:
+        del pull
+        return LeftQueue()
 
     async def close_pull(self, number: int) -> None:
         self._ask("close_pull")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import RefusedError
 from ci.events import Check, CheckState
-from ci.forge.protocol import Access, ForgePull, Reviews
+from ci.forge.protocol import Access, ForgePull, LeftQueue, Reviews
 from ci.forge.sign_in import TokenSignIn, bearer, tokens
 from ci.forge_registry import ForgeKind, token_variable
 from ci.http.rate_limit import RateBudget
@@ -95,6 +95,10 @@ class ToyForge:
         end = {"state": PullRequestState.MERGED, "merge_commit": sha, "updated_at": 2.0}
         self._keep(pull.model_copy(update=end))
         return MergeResult(merged=True, commit=sha)
+
+    async def left_queue(self, pull: ForgePull) -> LeftQueue:
+        del pull
+        return LeftQueue()
 
     async def close_pull(self, number: int) -> None:
         raise NotImplementedError

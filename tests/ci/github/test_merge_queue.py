@@ -1,0 +1,116 @@
+"""A merge queue of GitHub: entered once, told of when it throws out, and entered again rarely."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci.events import CIEvent, CIEventType
+from ci.forge.merge_queue import MOST_ENTRIES
+from ci.forge.merge_rules import Rules
+from ci.interface import CIWatch
+from tests.ci.contract import BASE, until
+from tests.ci.forge.remote_world import RemoteWorld
+from tests.ci.github.queue_world import QueueWorld
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+BRANCH = "agent/a"
+
+
+@pytest.fixture
+async def github(tmp_path: Path) -> AsyncIterator[QueueWorld]:
+    async with QueueWorld.running(tmp_path / "forge", pushes=False) as github:
+        yield github
+
+
+@pytest.fixture
+async def world(github: QueueWorld, tmp_path: Path) -> AsyncIterator[RemoteWorld]:
+    world = RemoteWorld(github, tmp_path / "state", rules=Rules(auto_merge=True, checks_grace=0))
+    await world.start()
+    yield world
+    await world.aclose()
+
+
+class Waiting:
+    """A wait for the one pull request, begun anew by each attempt."""
+
+    def __init__(self, world: RemoteWorld, github: QueueWorld) -> None:
+        self.world, self.github, self.number, self.sha, self.times = world, github, 0, "", 0
+        self.over: Callable[[], None] = lambda: None
+
+    async def begin(self) -> None:
+        if not self.number:
+            self.sha = await self.world.commit(BRANCH, shared="a", outcome="")
+            pull = await self.world.provider.create_pull_request(
+                branch=BRANCH, base=BASE, title="Do it"
+            )
+            self.number = pull.number
+        self.over()
+        self.times += 1
+        self.over = self.world.provider.watch(
+            CIWatch(
+                key="a", branch=BRANCH, sha=self.sha, number=self.number, since=float(self.times)
+            )
+        )
+
+    async def stands(self) -> str:
+        await self.world.polled(self.number)
+        return str((await self.world.documents.all("ci.waits"))["a"]["text"])
+
+    async def until_in(self) -> None:
+        await until(lambda: self.github.served.pulls[self.number].group, "an entry in the queue")
+        await self.stands()
+
+    def red(self) -> list[CIEvent]:
+        return [each for each in self.world.events if each.type is CIEventType.PR_CHECKS_FAILED]
+
+    async def until_red(self, times: int) -> CIEvent:
+        await until(lambda: len(self.red()) == times, "the news of the removal")
+        return self.red()[-1]
+
+
+async def test_what_is_thrown_out_is_told_with_the_groups_log_and_put_in_twice_again(
+    world: RemoteWorld, github: QueueWorld
+) -> None:
+    waiting = Waiting(world, github)
+    for entry in range(1, MOST_ENTRIES + 1):
+        await waiting.begin()
+        await waiting.until_in()
+        assert "it is in the merge queue" in await waiting.stands()
+        group = github.served.pulls[1].group
+        github.served.ends(1, green=False)
+        event = await waiting.until_red(entry)
+        assert f"failed on {group[:12]}" in event.summary
+        assert "FAILED test_sum: the sum is wrong" in event.excerpt
+    await waiting.begin()
+    assert "it is not put in again" in await waiting.stands()
+    await world.restart()
+    await waiting.begin()
+    assert "it is not put in again" in await waiting.stands()
+    assert len(github.served.entries) == MOST_ENTRIES
+
+
+async def test_what_a_person_takes_out_stays_out_and_wakes_nobody(
+    world: RemoteWorld, github: QueueWorld
+) -> None:
+    waiting = Waiting(world, github)
+    await waiting.begin()
+    await waiting.until_in()
+    github.served.remove(github.served.pulls[1], "manual")
+    assert "thrown out of the merge queue of main (manual)" in await waiting.stands()
+    assert "a person took it out" in await waiting.stands()
+    assert waiting.red() == []
+    assert len(github.served.entries) == 1
+
+
+async def test_what_the_queue_merges_is_merged(world: RemoteWorld, github: QueueWorld) -> None:
+    waiting = Waiting(world, github)
+    await waiting.begin()
+    await waiting.until_in()
+    github.served.ends(1, green=True)
+    await until(lambda: CIEventType.PR_MERGED in [each.type for each in world.events])
+    assert len(github.served.entries) == 1
