@@ -7,6 +7,7 @@ repository: `python tests/lifecycle/context/test_snapshot.py`), then read the di
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import subprocess
@@ -78,6 +79,7 @@ def prompt(snapshot: ContextSnapshot) -> str:
     )
 
 
+@functools.cache
 def texts() -> dict[str, str]:
     summaries = {name: BUILDER.render(situation(name)) for name in NAMES}
     return {
