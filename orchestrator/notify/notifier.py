@@ -30,9 +30,7 @@ from lifecycle.plan import Task
 from lifecycle.record import Filter
 from orchestrator.approval.records import PROPOSED
 from orchestrator.notify import budgets, findings
-from orchestrator.notify.errors import ChannelError
-from orchestrator.notify.forms import message
-from orchestrator.notify.outbox import Outbox, address_of, names_for, within_patience
+from orchestrator.notify.outbox import Outbox, names_for
 from orchestrator.notify.secret_values import secrets_of
 from orchestrator.terminal.text import instant
 
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     from lifecycle.clock import Timer
     from lifecycle.engine.engine import LocalEngine
     from lifecycle.machine.states import State
-    from lifecycle.notify.channel import NotifyChannel
     from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Committed
     from lifecycle.settings import Settings
@@ -78,6 +75,8 @@ class Notifier:
         self._working: asyncio.Task[None] | None = None
         self._again, self._ending = asyncio.Event(), asyncio.Event()
         self._timers: dict[str, Timer] = {}
+        self._blocked: set[str] = set()
+        """Who is looked at soon."""
         self._told: set[str] = set()
         """Ids that are stored, as far as this runner stored them."""
         self._limits: dict[str, Notification] = {}
@@ -119,6 +118,8 @@ class Notifier:
         if isinstance(problem, Exception):
             self._later(partial(self._stopped, str(problem) or type(problem).__name__))
         elif problem is None and not self._signalled():
+            for agent_id in tuple(self._blocked):
+                self._later(partial(self._still_blocked, agent_id))
             self._later(self._all_done)
         self._ending.set()
         while self._working is not None:
@@ -147,20 +148,27 @@ class Notifier:
         await store.put(MEMORY, "running", {"since": self._began, "pid": os.getpid()})
         if not first:
             async for record in store.every(Filter(current=True, updated_after=since)):
-                if self._is_for_people(record):
-                    await self._tell(findings.of_record(record, self._began))
-                if findings.limit_of(record):
-                    await self._limited(record)
-                task = Task.model_validate(record.facts["task"])
-                await self._shared.accounts.meet(record.agent_id)
-                for found in budgets.reached(self._shared, record, task):
-                    await self._tell(found)
+                await self._look_at(record)
         await self._look_at_proposals(silent=first)
         await store.put(MEMORY, "seen", {"at": self._began})
         self.outbox.wake(await store.notifications.channels_waiting())
         if self._episode is not None:
             # Whoever was killed may have told of everything but of the end.
             self._soon("everything is done", lambda: self._later(self._all_was_done))
+
+    async def _look_at(self, record: AgentLifecycle) -> None:
+        """Tell of what may have been decided about it while nobody listened."""
+        if isinstance(record.work, Blocked):
+            self._look_soon_at(record.agent_id)  # what it waits for may just begin
+        elif self._is_for_people(record):
+            await self._tell(findings.of_record(record, self._began))
+        if findings.limit_of(record):
+            await self._limited(record)
+        if (given := record.facts.get("task")) is None:
+            return
+        await self._shared.accounts.meet(record.agent_id)
+        for found in budgets.reached(self._shared, record, Task.model_validate(given)):
+            await self._tell(found)
 
     async def _end(self) -> None:
         store = self._shared.store
@@ -193,21 +201,8 @@ class Notifier:
             self._engine.require_ground()
             await self._tell(found)
         except LifecycleError:
-            await self._send_unstored(masked(found, self._shared.masker))
-
-    async def _send_unstored(self, found: Notification) -> None:
-        told = message(found, repository=str(self._sender.repo), address=address_of(self._shared))
-
-        async def send(name: str, channel: NotifyChannel) -> None:
-            try:
-                await self._sender.send(channel, told)
-            except ChannelError as problem:
-                self._failed(str(problem), name)
-
-        start = asyncio.get_running_loop().create_task
-        channels = self.outbox.channels().items()
-        sending = [start(send(name, each)) for name, each in channels if each.takes(found)]
-        await within_patience(sending, self._signalled)
+            found = masked(found, self._shared.masker)
+            await self.outbox.send_unstored(found, self._signalled)
 
     # --- what is heard ------------------------------------------------------------------------
 
@@ -242,7 +237,7 @@ class Notifier:
             if (found := findings.of_record(record, news.at)) is not None:
                 self._later(partial(self._tell, found))
         elif isinstance(work, Blocked):
-            self._soon(f"blocked {record.agent_id}", partial(self._still_blocked, record.agent_id))
+            self._look_soon_at(record.agent_id)
         if findings.limit_of(record):
             self._later(partial(self._limited, record))
         elif self._limits and news.before == "Capturing" and work is not None:
@@ -267,11 +262,18 @@ class Notifier:
             works = partial(self._still_works, record.agent_id)
             self._soon(f"limit {record.agent_id}", works, LIMIT_OVER_AFTER)
 
-    def _still_blocked(self, agent_id: str) -> None:
+    def _look_soon_at(self, agent_id: str) -> None:
+        """Tell of one that is blocked, unless something but a person moves it on by then."""
+        self._blocked.add(agent_id)
+        look = partial(self._still_blocked, agent_id)
+        self._soon(f"blocked {agent_id}", partial(self._later, look))
+
+    async def _still_blocked(self, agent_id: str) -> None:
+        self._blocked.discard(agent_id)
         local = self._engine.running().get(agent_id)
-        if local is not None and self._is_for_people(local.record):
-            found = findings.of_record(local.record, self._shared.clock.now())
-            self._later(partial(self._tell, found))
+        record = await self._shared.store.get(agent_id) if local is None else local.record
+        if record is not None and self._is_for_people(record):
+            await self._tell(findings.of_record(record, self._shared.clock.now()))
 
     def _still_works(self, agent_id: str) -> None:
         local = self._engine.running().get(agent_id)

@@ -82,6 +82,22 @@ class Outbox:
             woken.set()
         await within_patience(tuple(self._tasks.values()), hurried)
 
+    async def send_unstored(self, found: Notification, hurried: Callable[[], bool]) -> None:
+        """Send where nothing can be stored any more: once, and all channels at a time."""
+        shared, start = self.shared, asyncio.get_running_loop().create_task
+        told = message(found, repository=str(self.sender.repo), address=address_of(shared))
+
+        async def send(name: str, channel: NotifyChannel) -> None:
+            try:
+                await self.sender.send(channel, told)
+            except ChannelError as problem:
+                reason = shared.masker.mask(str(problem))
+                shared.report("notify_failed", channel=name, reason=reason)
+
+        channels = self.channels().items()
+        sending = [start(send(name, each)) for name, each in channels if each.takes(found)]
+        await within_patience(sending, hurried)
+
     async def _keep_sending(self, name: str) -> None:
         try:
             while True:

@@ -173,3 +173,24 @@ def test_a_budget_that_tasks_share_is_told_once(world: World) -> None:
     assert [(each["reason"], each["task_id"]) for each in found] == [("80", ""), ("100", "")]
     assert "the budget of the plan" in found[0]["text"]
     assert "4 of 5 attempts" in found[0]["text"]
+
+
+def test_who_waits_for_a_task_that_goes_on_needs_nobody_after_a_restart(world: World) -> None:
+    go = world.folder / "go"
+    waits = {"breakpoint": {"type": "blocked", "reason": "its work", "blocked_on": ["T02"]}}
+    plan = world.plan_of(
+        {
+            "T01": {"attempts": {"1": [waits], "default": [DONE]}},
+            "T02": {"attempts": {"default": [{"wait_file": str(go)}, DONE]}},
+        }
+    )
+    with world.live("up", plan, "--no-server") as runner:
+        world.comes_to("Blocked", "agent-T01")
+        world.comes_to("Working", "agent-T02")
+        runner.process.kill()
+        runner.process.wait()
+    with world.live("up", plan, "--no-server"):
+        until(lambda: of(world, "runner_stopped"), lambda: of(world))
+        go.touch()
+        until(lambda: of(world, "all_done"), lambda: of(world))
+    assert not of(world, "needs_you")
