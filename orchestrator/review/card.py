@@ -111,7 +111,7 @@ def _told(label: str, text: str, width: int) -> Iterator[str]:
     flat = safe(" ".join(text.split())) if label else safe(text.expandtabs(4))
     begins = [f"{label:<{_MARGIN}}", " " * _MARGIN] if label else [f"{' ' * _MARGIN}| "] * 2
     room = max(width - len(begins[0]), 20) if width else columns(flat)
-    first, *more = wrapped(flat, room)
+    first, *more = wrapped(flat, room, links=True)
     yield f"{begins[0]}{first}".rstrip()
     for line in more:
         yield f"{begins[1]}{line}"

@@ -92,7 +92,7 @@ class LiveArea:
         room, kept = self.height - len(self._shown) - 1, list[str]()
         for line in reversed(self._above):
             made = line(self.width)
-            room -= len(made)
+            room -= sum(1 + len(each) // self.width * ("://" in each) for each in made)
             if room < 0:
                 break
             kept = [*made, *kept]

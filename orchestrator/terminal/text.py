@@ -140,8 +140,11 @@ def _block(start: str, last: str, before: int, width: int) -> str:
     return f"\n{' ' * INDENT}".join(lines)
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """Break a line at blanks, and within a word that is longer than the line."""
+def wrapped(text: str, width: int, *, links: bool = False) -> list[str]:
+    """Break a line at blanks, and within a word that is longer than the line.
+
+    With `links` an address is not broken, as it would open nothing: the terminal itself wraps it.
+    """
     lines, line = list[str](), ""
     for word in text.split(" "):
         if line and columns(line) + 1 + columns(word) <= width:
@@ -149,8 +152,8 @@ def wrapped(text: str, width: int) -> list[str]:
             continue
         if line:
             lines.append(line)
-        line = ""
-        for char in word:
+        line = word if links and "://" in word else ""
+        for char in "" if line else word:
             if columns(line) + columns(char) > width:
                 lines.append(line)
                 line = ""

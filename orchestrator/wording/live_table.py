@@ -93,7 +93,7 @@ class LiveTable:
         parts = f"{hour}{who}{safe(text, lines=True)}".expandtabs().split("\n")
 
         def in_lines(width: int) -> list[str]:
-            first, *others = (line for part in parts for line in wrapped(part, width))
+            first, *others = (line for part in parts for line in wrapped(part, width, links=True))
             if first.startswith(hour + who):
                 first = first.removeprefix(hour + who)
                 first = self._paint(hour, "dim") + self._paint(who, "bold") + first

@@ -146,7 +146,7 @@ class _Walk:
     def _say(text: str) -> None:
         width = terminal_width(sys.stdout, os.environ)
         flat = one_line(text)
-        say("\n".join(wrapped(flat, width)) if width else flat)
+        say("\n".join(wrapped(flat, width, links=True)) if width else flat)
 
     def _decide(self, each: Waiting, place: str) -> str:
         """Show it until a key decides it, passes it over, or ends the walk; return that key."""

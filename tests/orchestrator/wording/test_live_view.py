@@ -11,6 +11,7 @@ import struct
 import subprocess
 import termios
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.orchestrator.loopkit import World
+
+_LINK = re.compile(rb"http://127\.0\.0\.1:\d+/login\?token=lw1\.[\w-]{50,}\.[\w-]{40,}")
 
 
 def _on_a_terminal(
@@ -255,6 +258,25 @@ def test_a_terminal_cuts_nothing_off_of_what_a_person_has_to_read(
         assert "..." not in shown.table
 
     _on_a_terminal(world, "up", "--no-server", code=130, beside=person, columns=columns)
+
+
+def _is_whole(shown: Shown, before: int) -> bool:
+    return _LINK.search(shown.written[before:]) is not None
+
+
+def test_the_link_that_signs_in_is_whole_also_on_a_narrow_terminal(world: World) -> None:
+    world.call("add", "x", "--command", world.script("works", [{"sleep": 60}]))
+
+    def person(shown: Shown) -> None:
+        until(lambda: b"sign in" in shown.written, "the link is told")
+        shown.comes_to("agent-T001", "working")
+        for columns in (80, 40):
+            before = len(shown.written)
+            shown.resize(columns, 24)
+            shown.is_begun_anew(before)
+            until(partial(_is_whole, shown, before), "the link is whole")
+
+    _on_a_terminal(world, "up", "--port", "0", code=130, beside=person)
 
 
 def test_of_a_program_that_writes_reports_the_table_shows_what_they_say(world: World) -> None:
