@@ -34,10 +34,9 @@ async def store_of(repo: Path) -> AsyncIterator[SqliteStore]:
             "or no loop ran there yet"
         )
     if not database.exists():
-        from lifecycle.store.lost_records import refuse_lost  # noqa: PLC0415  # hardly ever
-        from runtime.branches import BranchManager  # noqa: PLC0415  # as above
+        from orchestrator.control.lost_records import refuse_lost_of  # noqa: PLC0415  # hardly ever
 
-        await refuse_lost(database, BranchManager(repo).agents)
+        await refuse_lost_of(repo)
         raise UnknownLifecycleError(
             f"there are no records in {repo}: no loop ran there yet; start one with "
             "`loopwright run` or `loopwright up`"

@@ -84,7 +84,9 @@ def listing(
     database, runner = folder / "state.db", holder(folder)
     is_there = database.exists()
     if not is_there or not database.stat().st_size:
-        _refuse_lost(repo, database)
+        from orchestrator.control.lost_records import refuse_lost_to_people  # noqa: PLC0415  # rarely there are none
+
+        refuse_lost_to_people(repo)
     runs = runner is not None
     alone = _Stuck(repo)
     found = _read(database, options, alone, runs=runs) if is_there else []
@@ -123,20 +125,6 @@ def _instant(option: str, given: str | None) -> float | None:
     from orchestrator.control.costs import instant_of  # noqa: PLC0415  # rarely given
 
     return instant_of(given, now(), option=option)
-
-
-def _refuse_lost(repo: Path, database: Path) -> None:
-    """Distinguish a repository without loops from one whose records are lost."""
-    from runtime.proc_table import MARK_VARIABLE  # noqa: PLC0415  # rarely there is no database
-
-    if os.environ.get(MARK_VARIABLE):
-        return  # an agent may not see them
-    import asyncio  # noqa: PLC0415  # as above
-
-    from lifecycle.store.lost_records import refuse_lost  # noqa: PLC0415  # as above
-    from runtime.branches import BranchManager  # noqa: PLC0415  # as above
-
-    asyncio.run(refuse_lost(database, BranchManager(repo).agents))
 
 
 def _read(database: Path, options: Namespace, alone: _Stuck, *, runs: bool) -> list[Columns]:
