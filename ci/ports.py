@@ -90,6 +90,10 @@ class Repository(Protocol):
         """Return whether two commits have the same files."""
         ...
 
+    async def joined(self, commit: str, other: str, *, message: str) -> str | None:
+        """Return a commit that holds both, moving no branch; None if they conflict."""
+        ...
+
     async def is_merged(self, commit: str, into: str) -> bool:
         """Return whether a commit is in another one, also squashed or rebased.
 

@@ -58,6 +58,10 @@ class CISettings(BaseModel):
     """Merge pull requests unasked: only exactly the commit that is green, with all its reviews."""
     merge_method: Literal["merge", "squash", "rebase"] = "merge"
     """How a forge merges."""
+    behind_base: Literal["update", "merge", "ask"] = "update"
+    """How `auto_merge` brings a branch up to date where the forge demands that: by the forge's own
+    update, by a merge that Loopwright pushes, or not at all. It is checked anew before it is
+    merged."""
     required_reviews: int = Field(default=0, ge=0, le=100)
     """Approvals without which Loopwright merges nothing at a forge."""
     pull_request_labels: tuple[str, ...] = ()

@@ -15,12 +15,12 @@ from ci.forge.merge_rules import objection
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from ci.forge.behind import BehindBase
     from ci.forge.events import JudgedCommit
     from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull, Reviews
     from ci.forge.triage import CheckTriage
-    from ci.interface import CIWatch
     from ci.ports import MergeObjection
     from ci.verdict import Verdict
 
@@ -35,25 +35,26 @@ class AutoMerge:
     now: Callable[[], float]
     comes_along: MergeObjection
     queue: MergeQueue
+    behind: BehindBase
     against: Callable[[str, str], Awaitable[str]] | None = None
     """Returns why a head must not be merged into a base automatically, or nothing."""
 
     async def merge(
         self,
-        watch: CIWatch,
+        sha: str,
         judged: JudgedCommit,
         pull: ForgePull,
         verdict: Verdict,
         reviews: Reviews,
     ) -> tuple[bool, str, ForgePull]:
-        """Merge if enabled and nothing speaks against it.
+        """Merge exactly this commit if enabled and nothing speaks against it.
 
         Return whether it was merged, why not, and the pull request as it was seen last.
         """
         looked = await self.queue.look(judged, pull)
         if not (looked.may_enter and self.rules().auto_merge):
             return False, looked.note, pull
-        against = self._against(watch, pull, verdict, reviews)
+        against = self._against(sha, pull, verdict, reviews)
         if not against and self.against is not None:
             against = await self.against(pull.base, pull.head_sha)
         if not against:
@@ -64,31 +65,41 @@ class AutoMerge:
             pull = found
             checks = await self.triage.checks(found.head_sha)
             verdict = self.triage.verdict(found.head_sha, checks)
-            against = self._against(watch, found, verdict, await self.forge.reviews(found))
-            against = against or await self.comes_along(pull.branch, watch.sha, pull.base)
+            against = self._against(sha, found, verdict, await self.forge.reviews(found))
+            against = against or await self.comes_along(pull.branch, sha, pull.base)
         if against:
             return False, f"; not merged yet: {against}", pull
-        merged, note = await self._order(watch, pull)
+        merged, note = await self._order(sha, pull)
         return merged, note, pull
 
-    async def _order(self, watch: CIWatch, pull: ForgePull) -> tuple[bool, str]:
+    async def _order(self, sha: str, pull: ForgePull) -> tuple[bool, str]:
+        if self.behind.is_meant(pull):
+            return False, f"; not merged yet: {await self.behind.bring_up(pull)}"
         try:
             result = await self.forge.merge(
-                pull, sha=watch.sha, method=self.rules().merge_method, message=""
+                pull, sha=sha, method=self.rules().merge_method, message=""
             )
         except (RefusedError, ForbiddenError) as refusal:
             return False, f"; not merged yet: {refusal}"
         if result.queued:
             await self.queue.entered(pull)
             return False, "; it was put into the merge queue"
-        return result.merged, "" if result.merged else f"; not merged yet: {result.reason}"
+        if result.merged:
+            return True, ""
+        reason = result.reason
+        if self.behind.is_meant(pull, reason):
+            reason = await self.behind.bring_up(pull)
+        return False, f"; not merged yet: {reason}"
 
-    def _against(self, watch: CIWatch, pull: ForgePull, verdict: Verdict, reviews: Reviews) -> str:
+    def _against(self, sha: str, pull: ForgePull, verdict: Verdict, reviews: Reviews) -> str:
         """Return why it must not be merged automatically; stricter than for a person."""
-        if pull.head_sha != watch.sha:
+        if pull.head_sha != sha:
             return f"its head {pull.head_sha[:12]} is not a commit of this agent"
         if pull.mergeable is None:
             return "the forge has not computed yet whether it can be merged"
         if self.now() < self.triage.grace_end(pull.head_sha):
             return "more checks may still begin"
-        return objection(pull, verdict, reviews, self.rules(), sha=watch.sha)
+        if self.behind.is_meant(pull):
+            # That is mended where nothing else speaks against the merge.
+            pull = pull.model_copy(update={"hindrance": ""})
+        return objection(pull, verdict, reviews, self.rules(), sha=sha)

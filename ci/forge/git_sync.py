@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ci.forge.memory import Memory
+    from ci.forge.protocol import ForgePull
     from ci.ports import Remote, Repository
 
 
@@ -40,10 +41,10 @@ class GitSync:
     async def push_missing(self, branch: str) -> str:
         """Push the branch if its newest commit is not there yet; return why that failed."""
         sha = self._memory.wanted(branch)
-        if not sha or self._memory.there(branch) == sha:
+        if not sha or self._memory.is_there(branch, sha):
             return ""
         async with self._locks.setdefault(branch, asyncio.Lock()):
-            if self._memory.there(branch) == sha:
+            if self._memory.is_there(branch, sha):
                 return ""
             return await self._push(branch, sha)
 
@@ -101,6 +102,33 @@ class GitSync:
         if head is None or await self._remote.follow(base, head):
             return ""
         return f" (the local {base} was not moved: it has commits or changes of its own)"
+
+    async def is_update(self, branch: str, sha: str, pull: ForgePull) -> bool:
+        """Return whether the remote head is our commit merged with its base, and nothing else."""
+        header = await self._header()
+        theirs = await self._remote.fetch(branch, header=header)
+        base = await self._remote.fetch(pull.base, header=header)
+        if theirs is None or theirs != pull.head_sha or base is None:
+            return False
+        if not await self._remote.holds(theirs, sha):
+            return False
+        joined = await self._repository.joined(sha, base, message="what an update would be")
+        return joined is not None and await self._repository.same_files(joined, theirs)
+
+    async def merge_base_into(self, pull: ForgePull) -> str:
+        """Push our commit merged with its base; return why that failed."""
+        branch, header = pull.branch, await self._header()
+        base = await self._remote.fetch(pull.base, header=header)
+        ours = self._memory.wanted(branch)
+        message = f"Merge branch '{pull.base}' into {branch}"
+        joined = base and await self._repository.joined(ours, base, message=message)
+        if not joined or joined == ours:
+            return f"{branch} cannot be merged with {pull.base}"
+        pushed = await self._remote.push(branch, joined, expected=pull.head_sha, header=header)
+        if not pushed.done:
+            return f"{branch} could not be pushed to {self._place}: {pushed.reason}"
+        await self._memory.brought_up(branch, ours, joined)
+        return ""
 
     async def is_merged(self, sha: str, merge_commit: str | None, base: str) -> bool:
         """Return whether a merge brought a commit into the base, whatever the forge shows.

@@ -68,6 +68,21 @@ class Memory:
         """Record the remote head of the branch."""
         await self._keep("heads", branch, {**self._body("heads", branch), "there": sha})
 
+    def updated(self, branch: str, sha: str) -> str:
+        """Return the commit that brought ours up to date with its base; ours if none did."""
+        ours, newer = self._body("heads", branch).get("updated") or ("", "")
+        return str(newer) if ours == sha else sha
+
+    def is_there(self, branch: str, sha: str) -> bool:
+        """Return whether the remote branch is at our commit, or at one that brought it up."""
+        return self.there(branch) in {sha, self.updated(branch, sha)}
+
+    async def brought_up(self, branch: str, sha: str, newer: str) -> None:
+        """Record the commit that brought ours up to date with its base."""
+        before = [*self._body("heads", branch).get("before", ()), newer][-HEADS_KEPT:]
+        await self._change_head(branch, updated=[sha, newer], there=newer, before=before)
+        await self.saw(newer)
+
     # --- pull requests that were asked for ------------------------------------------------------
 
     def asked_for(self, branch: str) -> float | None:

@@ -33,6 +33,8 @@ class Rules:
     rerun_red: bool = False
     wake_on_base_red: bool = True
     labels: tuple[str, ...] = ()
+    behind_base: str = "update"
+    """How a branch that must contain its base is brought up to date: update, merge or ask."""
 
 
 def objection(

@@ -146,6 +146,13 @@ class Forge(Protocol):
         """
         ...
 
+    async def update_pull(self, pull: ForgePull) -> bool:
+        """Have its base merged into its branch, if it is still at this head.
+
+        Return whether the forge does so, at once or soon.
+        """
+        ...
+
     async def left_queue(self, pull: ForgePull) -> LeftQueue:
         """Return how it left the merge queue the last time."""
         ...

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ForgeError, ProviderError
 from ci.events import CheckState
+from ci.forge.behind import BehindBase
 from ci.forge.events import ForgeEvents
 from ci.forge.git_sync import GitSync
 from ci.forge.memory import Memory
@@ -234,6 +235,7 @@ class RemoteProvider(BaseProvider[_Work]):
         queue = MergeQueue(forge, triage, memory, events, now, self._publish)
         watcher = ForgeWatcher(
             queue=queue,
+            behind=BehindBase(forge, memory, git_sync, self._rules),
             forge=forge,
             triage=triage,
             memory=memory,

@@ -150,6 +150,9 @@ class PullRequests:
         # A push that failed earlier is made now.
         await self.git_sync.push_missing(pull.branch)
         pull = await self._known(number)
+        if expected_sha is not None:
+            # The forge's merge of our commit with its base stands for it.
+            expected_sha = self.memory.updated(pull.branch, expected_sha)
         verdict = self.triage.verdict(pull.head_sha, await self.triage.checks(pull.head_sha))
         reviews, rules = await self.forge.reviews(pull), self.rules()
         against = await self._unpushed(pull) or objection(

@@ -132,6 +132,11 @@ class RestForge:
         """Open a pull request."""
         raise NotImplementedError
 
+    async def update_pull(self, pull: ForgePull) -> bool:
+        """Do nothing: not every forge merges the base into a branch."""
+        del pull
+        return False
+
     async def left_queue(self, pull: ForgePull) -> LeftQueue:
         """Return nothing: most forges tell nothing about it."""
         del pull

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ci.events import Check, CIEvent
+    from ci.forge.behind import BehindBase
     from ci.forge.events import ForgeEvents
     from ci.forge.git_sync import GitSync
     from ci.forge.memory import Memory
@@ -94,6 +95,7 @@ class ForgeWatcher:
     publish: Callable[[CIEvent], Awaitable[None]]
     comes_along: MergeObjection
     queue: MergeQueue
+    behind: BehindBase
     soon: Callable[[str], None]
     """Has a watch polled now; cached facts may be used."""
     against: Callable[[str, str], Awaitable[str]] | None = None
@@ -113,6 +115,7 @@ class ForgeWatcher:
             self.now,
             self.comes_along,
             self.queue,
+            self.behind,
             self.against,
         )
         self._bases = Bases(self.forge)
@@ -333,7 +336,8 @@ class ForgeWatcher:
         self, watch: CIWatch, known: WatchState, pull: ForgePull, *, uncached: bool
     ) -> PollResult:
         foreign = pull.head_sha != watch.sha
-        if foreign and self.memory.ours(watch.branch, pull.head_sha):
+        current = await self.behind.current(watch, pull) if foreign else watch.sha
+        if pull.head_sha != current and self.memory.ours(watch.branch, pull.head_sha):
             return await self._wait_for_push(watch, known)
         known.behind_since = None
         wait = _wait(watch)
@@ -350,7 +354,7 @@ class ForgeWatcher:
             # What it makes of the remarks belongs into the same pull request.
             await self._stands(watch, text)
             return PollResult()
-        merged, note, seen = await self._auto_merge.merge(watch, judged, pull, verdict, reviews)
+        merged, note, seen = await self._auto_merge.merge(current, judged, pull, verdict, reviews)
         if merged:
             known.pull = None  # the list may still show it as it was
             self.base_moved(pull.base)

@@ -125,6 +125,11 @@ class GiteaForge(RestForge):
         """Merge exactly this commit, or return why not."""
         return await self._merging.merge(pull, sha=sha, method=method, message=message)
 
+    async def update_pull(self, pull: ForgePull) -> bool:
+        """Have the server merge the base into the branch."""
+        await self._http.send("POST", f"{self._at}/pulls/{pull.number}/update?style=merge")
+        return True
+
     async def _close(self, number: int) -> None:
         await self._http.send("PATCH", f"{self._at}/pulls/{number}", json={"state": "closed"})
 

@@ -162,6 +162,12 @@ class GitHubForge(RestForge):
         """Merge exactly this commit, or put it in the merge queue, or return why not."""
         return await self._merging.merge(pull, sha=sha, method=method, message=message)
 
+    async def update_pull(self, pull: ForgePull) -> bool:
+        """Have GitHub merge the base into the branch, which it does soon."""
+        address = f"{self._at}/pulls/{pull.number}/update-branch"
+        await self._api.send("PUT", address, json={"expected_head_sha": pull.head_sha})
+        return True
+
     async def left_queue(self, pull: ForgePull) -> LeftQueue:
         """Return how it left the merge queue the last time."""
         return await self._merging.left_queue(pull)

@@ -90,8 +90,11 @@ class _Repository:
         branches = self.branches
         if not (await branches.commit_exists(commit) and await branches.commit_exists(into)):
             return True
-        joined = await branches.join((into, commit), message="would it change anything?")
-        return joined.commit is not None and await self.same_files(joined.commit, into)
+        joined = await self.joined(into, commit, message="would it change anything?")
+        return joined is not None and await self.same_files(joined, into)
+
+    async def joined(self, commit: str, other: str, *, message: str) -> str | None:
+        return (await self.branches.join((commit, other), message=message)).commit
 
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         return await self.branches.is_conflicted(branch, into)

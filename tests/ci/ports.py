@@ -111,6 +111,9 @@ class GitRepository:
         trees = [await self._git("rev-parse", f"{each}^{{tree}}") for each in (one, other)]
         return trees[0] == trees[1]
 
+    async def joined(self, commit: str, other: str, *, message: str) -> str | None:
+        raise NotImplementedError(f"{commit} and {other}: {message}")
+
     async def is_merged(self, commit: str, into: str) -> bool:
         return (await self._git("merge-base", "--is-ancestor", commit, into))[0] == 0
 

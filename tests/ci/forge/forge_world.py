@@ -173,6 +173,10 @@ class ServedWorld(ForgeWorld, Generic[S]):
         """Have somebody write a comment under a pull request."""
         raise NotImplementedError
 
+    def demand_newest(self) -> None:
+        """Have merges refused while the branch lacks commits of its base."""
+        raise NotImplementedError
+
     def let_write(self, who: str) -> None:
         """Give somebody a role that may write."""
         raise NotImplementedError

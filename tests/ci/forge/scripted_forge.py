@@ -141,6 +141,10 @@ class ScriptedForge:
         self.change(pull.number, state=PullRequestState.MERGED, merge_commit="m" * 40)
         return MergeResult(merged=True, commit="m" * 40)
 
+    async def update_pull(self, pull: ForgePull) -> bool:
+        del pull
+        return False
+
     async def left_queue(self, pull: ForgePull) -> LeftQueue:
         del pull
         return LeftQueue()
@@ -199,6 +203,10 @@ class OneBranch:
 
     async def head(self, branch: str) -> str | None:
         return sha("1") if branch.startswith("agent/") else None
+
+    async def joined(self, commit: str, other: str, *, message: str) -> str | None:
+        del commit, other, message
+        return None
 
     async def is_merged(self, commit: str, into: str) -> bool:
         return (commit, into) not in self.unmerged

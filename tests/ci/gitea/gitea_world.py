@@ -38,6 +38,9 @@ class GiteaWorld(ServedWorld[ServedGitea]):
     def say(self, number: int, who: str, text: str) -> dict[str, Any]:
         return self.served.comment(number, who, text)
 
+    def demand_newest(self) -> None:
+        self.served.demands_newest = True
+
     def let_write(self, who: str) -> None:
         self.served.people[who] = "write"
 

@@ -47,6 +47,8 @@ class ServedGitea(GiteaState):
         self.styles = {"merge", "squash", "rebase"}
         self.refuses_merges = ""
         """What a merge is refused with (405) by a rule of the branch."""
+        self.demands_newest = False
+        """A merge is refused while the branch lacks commits of its base."""
         self.while_creating: Callable[[], Awaitable[object]] = _at_once
         """What happens between the look for an open pull request and the creation of another."""
         self._looks_first = self._guarded(self._refuse_second)
@@ -69,6 +71,7 @@ class ServedGitea(GiteaState):
             ("GET", PULL, lambda asked: self.shown(self._pull(asked), looks=True)),
             ("PATCH", PULL, self._change),
             ("POST", f"{PULL}/merge", self._merge),
+            ("POST", f"{PULL}/update", self._update),
             ("GET", f"{PULL}/reviews", lambda asked: self._pull(asked).reviews),
             ("GET", f"{PULL}/reviews/{{review}}/comments", self._lines),
             ("GET", f"{R}/issues/{{number}}/comments", lambda asked: self._pull(asked).comments),
@@ -199,6 +202,11 @@ class ServedGitea(GiteaState):
             raise Refusal(405, "Work in progress PRs cannot be merged")
         if not self.merges(pull, looks=True):
             raise Refusal(405, "Please try again later")
+        if self.demands_newest and self.origin.behind(pull.base_sha, pull.head):
+            told = (
+                "User not allowed to merge PR [reason: The head branch is behind the base branch]"
+            )
+            raise Refusal(405, told)
         if self.refuses_merges:
             raise Refusal(405, self.refuses_merges)
         if body["Do"] not in self.styles:
@@ -212,6 +220,13 @@ class ServedGitea(GiteaState):
         pull.merged = self.origin.merge(pull.base, pull.head, message, method=body["Do"])
         pull.state, pull.ended = "closed", self.now()
         return Reply(200)
+
+    def _update(self, asked: Asked) -> Reply:
+        pull = self._pull(asked)
+        assert asked.query == {"style": "merge"}
+        message = f"Merge branch '{pull.base}' into {pull.branch}"
+        self.origin.merge(pull.branch, pull.base_sha, message)
+        return Reply(OK)
 
     def _lines(self, asked: Asked) -> list[dict[str, Any]]:
         for review in self._pull(asked).reviews:

@@ -180,3 +180,11 @@ async def test_enterprise_has_its_graphql_beside_its_rest(served: Served) -> Non
     await forge.merge(found, sha=HEAD, method="merge", message="")
     assert len(queue.asked) == 1
     await forge.aclose()
+
+
+async def test_github_is_asked_to_bring_exactly_this_head_up_to_date(served: Served) -> None:
+    found = await seen(served, mergeable_state="behind")
+    served.serve("PUT", "/pulls/3/update-branch", answers({"message": "Updating"}, status=202))
+    assert await served.forge.update_pull(found)
+    (order,) = asked(served, "PUT", f"{REPO}/pulls/3/update-branch")
+    assert order.json() == {"expected_head_sha": HEAD}

@@ -96,6 +96,10 @@ class ToyForge:
         self._keep(pull.model_copy(update=end))
         return MergeResult(merged=True, commit=sha)
 
+    async def update_pull(self, pull: ForgePull) -> bool:
+        del pull
+        return False
+
     async def left_queue(self, pull: ForgePull) -> LeftQueue:
         del pull
         return LeftQueue()

@@ -1,0 +1,91 @@
+"""A branch that must contain its base is brought up to date, checked anew, and then merged."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ci.events import CIEventType
+from ci.forge.merge_rules import Rules
+from ci.interface import CIWatch
+from tests.ci.contract import BASE, until
+from tests.ci.forge.remote_world import RemoteWorld
+from tests.ci.gitea.gitea_world import GiteaWorld
+from tests.ci.gitlab.gitlab_world import GitLabWorld
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.ci.forge.forge_world import ServedWorld
+
+BRANCH = "agent/a"
+
+
+@contextlib.asynccontextmanager
+async def behind(
+    kind: type[ServedWorld[Any]], folder: Path, how: str
+) -> AsyncIterator[tuple[RemoteWorld, ServedWorld[Any], CIWatch]]:
+    """Have a green pull request whose base has a commit that it lacks."""
+    rules = Rules(auto_merge=True, checks_grace=0, behind_base=how)
+    async with kind.running(folder / "forge", pushes=False) as forge:
+        forge.demand_newest()
+        world = RemoteWorld(forge, folder / "state", rules=rules)
+        await world.start()
+        sha = await world.commit(BRANCH, shared="a")
+        forge.origin.commit(BASE, "newer")
+        pull = await world.provider.create_pull_request(branch=BRANCH, base=BASE, title="Do it")
+        watch = CIWatch(key="a", branch=BRANCH, sha=sha, number=pull.number)
+        world.provider.watch(watch)
+        yield world, forge, watch
+        await world.aclose()
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"), [(GiteaWorld, "update"), (GiteaWorld, "merge"), (GitLabWorld, "update")]
+)
+async def test_it_is_brought_up_to_date_and_merged_once_that_is_green(
+    kind: type[ServedWorld[Any]], how: str, tmp_path: Path
+) -> None:
+    async with behind(kind, tmp_path, how) as (world, forge, watch):
+        await until(lambda: forge.origin.head(BRANCH) not in {None, watch.sha}, "the update")
+        newer = forge.origin.head(BRANCH) or ""
+        main = forge.origin.head(BASE)
+        assert set(forge.origin.parents(newer)) == {watch.sha, main}
+        # Nothing ran on it yet, and the commit that was green is not pushed over it.
+        for _ in range(3):
+            await world.polled(watch.number or 0)
+        assert (forge.origin.head(BRANCH), forge.origin.head(BASE)) == (newer, main)
+        forge.run(BRANCH, newer, "green")
+        await until(lambda: CIEventType.PR_MERGED in [each.type for each in world.events])
+        assert "is not in it" not in world.events[-1].summary
+        assert await world.merged_text() == "a"
+
+
+async def test_it_is_left_to_a_person_where_the_settings_say_so(tmp_path: Path) -> None:
+    async with behind(GiteaWorld, tmp_path, "ask") as (world, forge, watch):
+        await world.polled(watch.number or 0)
+
+        async def stands() -> bool:
+            await world.polled(watch.number or 0)
+            text = (await world.documents.all("ci.waits"))["a"]["text"]
+            return "bring it up to date" in text
+
+        await until(stands, "the reason")
+        assert forge.origin.head(BRANCH) == watch.sha
+
+
+async def test_what_somebody_else_pushed_is_no_update(tmp_path: Path) -> None:
+    async with behind(GiteaWorld, tmp_path, "ask") as (world, forge, watch):
+        theirs = forge.origin.commit(BRANCH, "theirs", "theirs")
+        forge.run(BRANCH, theirs, "green")
+
+        async def stands() -> bool:
+            await world.polled(watch.number or 0)
+            text = (await world.documents.all("ci.waits"))["a"]["text"]
+            return "is not a commit of this agent" in text
+
+        await until(stands, "the reason")
+        assert forge.origin.head(BRANCH) == theirs
