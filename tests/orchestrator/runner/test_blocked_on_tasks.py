@@ -213,7 +213,7 @@ def test_a_circle_that_a_person_opened_is_not_told_of_any_more(world: World) -> 
     found = world.call("up", plan, code=3)
     assert "blocked on Q, a key: its schema is missing" in found.stdout
     assert "circle" not in found.stdout
-    assert "Next: loopwright show agent-P --why" in found.stdout
+    assert "Next: loopwright review" in found.stdout
     why = world.call("show", "P", "--why").stdout
     assert "its schema is missing" in why
     assert "circle" not in why
