@@ -193,6 +193,10 @@ class Remote(Protocol):
         """
         ...
 
+    async def remove(self, branch: str, *, expected: str, header: Mapping[str, str]) -> Pushed:
+        """Remove the remote branch, if it is at `expected`."""
+        ...
+
     async def fetch(self, branch: str, *, header: Mapping[str, str]) -> str | None:
         """Fetch the branch's newest commit and return it; None if there is no such branch."""
         ...
@@ -208,6 +212,12 @@ class Remote(Protocol):
 
 MergeObjection = Callable[[str, str, str], Awaitable[str]]
 """Takes a branch, its commit and the target; returns why not to merge, or nothing."""
+
+
+async def no_work_into(branch: str) -> bool:
+    """Know of no work that goes into a branch."""
+    del branch
+    return False
 
 
 async def nothing_along(branch: str, sha: str, into: str) -> str:
@@ -245,3 +255,5 @@ class ProviderPorts:
     comes_along: MergeObjection = nothing_along
     """Returns why a branch must not be merged at this commit into another one: it would bring along
     work that nobody accepted."""
+    is_needed: Callable[[str], Awaitable[bool]] = no_work_into
+    """Returns whether unfinished work goes into this branch."""

@@ -58,6 +58,9 @@ class CISettings(BaseModel):
     """Merge pull requests unasked: only exactly the commit that is green, with all its reviews."""
     merge_method: Literal["merge", "squash", "rebase"] = "merge"
     """How a forge merges."""
+    delete_head_branch: bool = True
+    """Remove an agent's branch at the forge after its merge; never one that an open pull request
+    or unfinished work goes into, or that has commits which were not merged."""
     behind_base: Literal["update", "merge", "ask"] = "update"
     """How `auto_merge` brings a branch up to date where the forge demands that: by the forge's own
     update, by a merge that Loopwright pushes, or not at all. It is checked anew before it is

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ci.errors import ForbiddenError, RefusedError
-from ci.forge.merge_rules import objection
+from ci.forge.merge_rules import objection, squash_message
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -76,8 +76,12 @@ class AutoMerge:
         if self.behind.is_meant(pull):
             return False, f"; not merged yet: {await self.behind.bring_up(pull)}"
         try:
+            rules = self.rules()
             result = await self.forge.merge(
-                pull, sha=sha, method=self.rules().merge_method, message=""
+                pull,
+                sha=sha,
+                method=rules.merge_method,
+                message=squash_message(pull, rules, self.forge.mark),
             )
         except (RefusedError, ForbiddenError) as refusal:
             return False, f"; not merged yet: {refusal}"

@@ -103,6 +103,19 @@ class GitSync:
             return ""
         return f" (the local {base} was not moved: it has commits or changes of its own)"
 
+    async def remote_head(self, branch: str) -> str | None:
+        """Fetch the remote head of a branch; None if there is no such branch."""
+        return await self._remote.fetch(branch, header=await self._header())
+
+    async def remove(self, branch: str, head: str) -> str:
+        """Remove a merged branch there, if it is at this head; return a note."""
+        header = await self._header()
+        removed = await self._remote.remove(branch, expected=head, header=header)
+        if not removed.done:
+            return f"; its branch {branch} was not removed there: {removed.reason}"
+        await self._memory.removed(branch)
+        return f"; its branch {branch} was removed there"
+
     async def is_update(self, branch: str, sha: str, pull: ForgePull) -> bool:
         """Return whether the remote head is our commit merged with its base, and nothing else."""
         header = await self._header()

@@ -74,8 +74,16 @@ class Memory:
         return str(newer) if ours == sha else sha
 
     def is_there(self, branch: str, sha: str) -> bool:
-        """Return whether the remote branch is at our commit, or at one that brought it up."""
-        return self.there(branch) in {sha, self.updated(branch, sha)}
+        """Return whether the remote branch is at our commit, or at one that brought it up.
+
+        Or it was there, and the branch was removed after its merge.
+        """
+        merged = self._body("heads", branch).get("removed_at") == sha
+        return merged or self.there(branch) in {sha, self.updated(branch, sha)}
+
+    async def removed(self, branch: str) -> None:
+        """Record that the remote branch was removed after the merge of what it was to be at."""
+        await self._change_head(branch, there=None, removed_at=self.wanted(branch))
 
     async def brought_up(self, branch: str, sha: str, newer: str) -> None:
         """Record the commit that brought ours up to date with its base."""

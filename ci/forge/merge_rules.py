@@ -33,6 +33,7 @@ class Rules:
     rerun_red: bool = False
     wake_on_base_red: bool = True
     labels: tuple[str, ...] = ()
+    delete_head_branch: bool = True
     behind_base: str = "update"
     """How a branch that must contain its base is brought up to date: update, merge or ask."""
 
@@ -68,6 +69,13 @@ def objection(
         ),
     )
     return next((text for holds, text in against if holds), "")
+
+
+def squash_message(pull: ForgePull, rules: Rules, mark: str) -> str:
+    """Return title and text of a squashed commit; empty where the forge words the merge."""
+    if rules.merge_method != "squash":
+        return ""
+    return f"{pull.title} ({mark}{pull.number})\n\n{pull.body}".strip()
 
 
 def _allowed(rules: Rules) -> tuple[VerdictStatus, ...]:

@@ -85,6 +85,8 @@ class Forge(Protocol):
 
     name: str
     """As in the registry, `ci.forge_registry.FORGES`."""
+    mark: str
+    """What stands before the number of a pull request in texts: `#` or `!`."""
     place: str
     """The repository for people: `github.com/owner/name`."""
 

@@ -17,6 +17,7 @@ from ci.events import CheckState
 from ci.forge.behind import BehindBase
 from ci.forge.events import ForgeEvents
 from ci.forge.git_sync import GitSync
+from ci.forge.head_branch import HeadBranches
 from ci.forge.memory import Memory
 from ci.forge.merge_queue import MergeQueue
 from ci.forge.poller import Poller
@@ -232,9 +233,11 @@ class RemoteProvider(BaseProvider[_Work]):
             header=self._header,
             place=forge.place,
         )
+        head_branches = HeadBranches(forge, memory, git_sync, self._rules, ports.is_needed)
         queue = MergeQueue(forge, triage, memory, events, now, self._publish)
         watcher = ForgeWatcher(
             queue=queue,
+            head_branches=head_branches,
             behind=BehindBase(forge, memory, git_sync, self._rules),
             forge=forge,
             triage=triage,
@@ -250,6 +253,7 @@ class RemoteProvider(BaseProvider[_Work]):
         )
         pulls = PullRequests(
             queue=queue,
+            head_branches=head_branches,
             forge=forge,
             triage=triage,
             memory=memory,

@@ -17,7 +17,7 @@ from ci.errors import (
     UnknownPullRequestError,
     UnreachableError,
 )
-from ci.forge.merge_rules import objection
+from ci.forge.merge_rules import objection, squash_message
 from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequest, PullRequestState
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ci.events import CIEvent
     from ci.forge.events import ForgeEvents
     from ci.forge.git_sync import GitSync
+    from ci.forge.head_branch import HeadBranches
     from ci.forge.memory import Memory
     from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
@@ -46,6 +47,7 @@ class PullRequests:
     memory: Memory
     now: Callable[[], float]
     queue: MergeQueue
+    head_branches: HeadBranches
     git_sync: GitSync
     repository: Repository
     events: ForgeEvents
@@ -155,16 +157,19 @@ class PullRequests:
             expected_sha = self.memory.updated(pull.branch, expected_sha)
         verdict = self.triage.verdict(pull.head_sha, await self.triage.checks(pull.head_sha))
         reviews, rules = await self.forge.reviews(pull), self.rules()
-        against = await self._unpushed(pull) or objection(
-            pull, verdict, reviews, rules, sha=expected_sha
+        against = (
+            _of_fork(pull)
+            or await self._unpushed(pull)
+            or objection(pull, verdict, reviews, rules, sha=expected_sha)
         )
         if not against and not terms.along:
             against = await self.comes_along(pull.branch, pull.head_sha, pull.base)
         if against:
             return await self._refused(pull, against)
+        words = squash_message(pull, rules, self.forge.mark)
         try:
             result = await self.forge.merge(
-                pull, sha=pull.head_sha, method=rules.merge_method, message=""
+                pull, sha=pull.head_sha, method=rules.merge_method, message=words
             )
         except RefusedError as refusal:
             return await self._refused(pull, str(refusal))
@@ -180,6 +185,7 @@ class PullRequests:
         """Publish the merge, and fast-forward the local base."""
         self.base_moved(pull.base)
         note = await self.git_sync.follow_base(pull.base)
+        note += await self.head_branches.remove(pull)
         await self.publish(self.events.merged(pull, note, wait=self.wait_for(pull.number)))
         return MergeResult(merged=True, commit=pull.merge_commit)
 
@@ -251,3 +257,10 @@ class PullRequests:
             created_at=pull.created_at,
             updated_at=pull.updated_at,
         )
+
+
+def _of_fork(pull: ForgePull) -> str:
+    """Return why it is none of ours, although its branch may have the name of one."""
+    if pull.ours:
+        return ""
+    return f"pull request {pull.number} comes from a fork: merge it at the forge, it is not ours"

@@ -86,6 +86,8 @@ class Client(Protocol):
 class RestForge:
     """One repository; subclasses add the requests that differ between forges."""
 
+    mark = "#"
+
     def __init__(
         self, connection: Connection, client: Client, *, at: str, pages: Sequence[str]
     ) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ci.forge.behind import BehindBase
     from ci.forge.events import ForgeEvents
     from ci.forge.git_sync import GitSync
+    from ci.forge.head_branch import HeadBranches
     from ci.forge.memory import Memory
     from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
@@ -96,6 +97,7 @@ class ForgeWatcher:
     comes_along: MergeObjection
     queue: MergeQueue
     behind: BehindBase
+    head_branches: HeadBranches
     soon: Callable[[str], None]
     """Has a watch polled now; cached facts may be used."""
     against: Callable[[str, str], Awaitable[str]] | None = None
@@ -422,6 +424,7 @@ class ForgeWatcher:
             note = await self.git_sync.follow_base(pull.base)
             if not await self.git_sync.is_merged(watch.sha, pull.merge_commit, pull.base):
                 note += f"; {watch.sha[:12]} is not in it: it takes another pull request"
+            note += await self.head_branches.remove(pull)
             event = self.events.merged(pull, note, wait=_wait(watch))
         else:
             event = self.events.closed(pull, wait=_wait(watch))

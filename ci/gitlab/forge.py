@@ -37,6 +37,7 @@ class GitLabForge(RestForge):
     """One project on GitLab."""
 
     name = "gitlab"
+    mark = "!"
 
     def __init__(self, connection: Connection) -> None:
         self._http = connection.client(ADVICE)

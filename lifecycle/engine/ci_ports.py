@@ -11,6 +11,7 @@ from ci.errors import UnreachableError
 from ci.ports import ProviderPorts
 from lifecycle.judging.code_origin import made_in
 from lifecycle.judging.unaccepted_work import UnacceptedWork, refusal
+from lifecycle.machine.states import Accepted, Rejected
 from lifecycle.mask_values import masked
 from lifecycle.setup.builds import BuildSetups
 from runtime.branches import PreparedMerge
@@ -49,7 +50,16 @@ def provider_ports(machine: MachineServices, *, remote: Remote | None) -> Provid
         deliveries=store.deliveries,
         auto_merge_objection=against,
         comes_along=_Guard(UnacceptedWork(store, machine.branches)).why_not,
+        is_needed=partial(_is_needed, store),
     )
+
+
+async def _is_needed(store: SqliteStore, branch: str) -> bool:
+    async for record in store.every():
+        ended = isinstance(record.work, (Accepted, Rejected))
+        if not ended and record.facts.get("base_branch") == branch:
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +179,10 @@ class _Remote:
     ) -> Pushed:
         with _in_words_of_ci():
             return await self.remote.push(branch, sha, expected=expected, header=header)
+
+    async def remove(self, branch: str, *, expected: str, header: Mapping[str, str]) -> Pushed:
+        with _in_words_of_ci():
+            return await self.remote.remove(branch, expected=expected, header=header)
 
     async def fetch(self, branch: str, *, header: Mapping[str, str]) -> str | None:
         with _in_words_of_ci():

@@ -34,7 +34,7 @@ HELD = frozenset({
     "limit_patience", "max_provider_failures", "max_environment_failures", "ci_fix_limit",
     "conflict_limit", "on_conflict",
     # What is merged, on whose word, and where to.
-    "review_summaries", "auto_merge", "behind_base",
+    "review_summaries", "auto_merge", "delete_head_branch", "behind_base",
     "merge_method", "required_reviews", "review_authors",
     "require_ci", "expected_checks", "checks_grace", "rerun_red", "providers", "remote",
     "forge_url", "forge_repo", "github_app_id", "github_app_key", "github_app_installation",

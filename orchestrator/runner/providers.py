@@ -93,6 +93,7 @@ class ProviderInputs:
             rerun_red=settings.rerun_red,
             wake_on_base_red=settings.wake_on_base_red,
             labels=settings.pull_request_labels,
+            delete_head_branch=settings.delete_head_branch,
             behind_base=settings.behind_base,
         )
         return lambda: rules

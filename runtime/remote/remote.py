@@ -205,6 +205,20 @@ class GitRemote:
             return PushOutcome(done=False, reason=str(error))
         return PushOutcome(done=False, reason=trip.tell(f"does not take {branch}", result, status))
 
+    async def remove(self, branch: str, *, expected: str, header: Mapping[str, str]) -> PushOutcome:
+        """Remove the remote branch, if it is at `expected`."""
+        try:
+            trip = self._trip(header)
+            await self._require_sane(branch, expected)
+            lease = f"--force-with-lease={_HEADS}{branch}:{expected}"
+            words = (lease, "--end-of-options", trip.url, f":{_HEADS}{branch}")
+            result = await self._go(trip, *_PUSH, *words)
+        except RuntimeFault as error:
+            return PushOutcome(done=False, reason=str(error))
+        if result.code == 0:
+            return PushOutcome(done=True, reason="")
+        return PushOutcome(done=False, reason=trip.tell(f"does not remove {branch}", result))
+
     async def fetch(self, branch: str, *, header: Mapping[str, str]) -> str | None:
         """Fetch the branch's newest commit and return it; None if there is no such branch.
 

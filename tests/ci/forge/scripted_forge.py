@@ -42,6 +42,7 @@ class ScriptedForge:
     """Keeps everything in plain attributes."""
 
     name = "scripted"
+    mark = "#"
     place = "forge.test/team/app"
 
     def __init__(self) -> None:
@@ -181,6 +182,13 @@ class ScriptedRemote:
         if self.heads.get(branch) not in {expected, sha}:
             return PushOutcome(done=False, reason=f"it is at {self.heads.get(branch)}")
         self.heads[branch] = sha
+        return PushOutcome(done=True, reason="")
+
+    async def remove(self, branch: str, *, expected: str, header: Mapping[str, str]) -> PushOutcome:
+        del header
+        if self.heads.get(branch) != expected:
+            return PushOutcome(done=False, reason=f"it is at {self.heads.get(branch)}")
+        del self.heads[branch]
         return PushOutcome(done=True, reason="")
 
     async def fetch(self, branch: str, *, header: Mapping[str, str]) -> str | None:

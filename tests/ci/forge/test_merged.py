@@ -85,3 +85,69 @@ async def test_nothing_is_merged_in_the_round_that_woke_somebody(tmp_path: Path)
         await until(lambda: CIEventType.PR_MERGED in {e.type for e in world.events})
         assert CIEventType.PR_CHANGES_REQUESTED not in {e.type for e in world.events[told:]}
         await world.aclose()
+
+
+# --- the branch of what was merged ----------------------------------------------------------------
+
+
+async def test_its_branch_is_removed_there_and_comes_back_only_with_new_work(
+    world: RemoteWorld,
+) -> None:
+    pull = await opened(world)
+    assert (await world.provider.merge(pull.number, expected_sha=pull.head_sha)).merged
+    origin = world.served.origin
+    assert origin.head(BRANCH) is None
+    await world.provider.pushed(BRANCH, pull.head_sha)
+    assert origin.head(BRANCH) is None
+    assert (await world.provider.merge(pull.number, expected_sha=pull.head_sha)).merged
+    later = await world.commit(BRANCH, shared="more")
+    await world.provider.pushed(BRANCH, later)
+    assert origin.head(BRANCH) == later
+
+
+async def test_a_branch_that_another_pull_request_goes_into_stays(world: RemoteWorld) -> None:
+    pull = await opened(world)
+    sha = await world.commit("agent/b", shared="b")
+    await world.provider.pushed("agent/b", sha)
+    await world.provider.create_pull_request(branch="agent/b", base=BRANCH, title="On top")
+    assert (await world.provider.merge(pull.number)).merged
+    assert world.served.origin.head(BRANCH) == pull.head_sha
+    said = "an open pull request needs it"
+    await until(lambda: any(said in event.summary for event in world.events))
+
+
+async def test_a_branch_with_commits_that_are_not_merged_stays(world: RemoteWorld) -> None:
+    pull = await opened(world)
+    await world.served.merge(pull.number)
+    theirs = world.served.origin.commit(BRANCH, "theirs", "theirs")
+    world.provider.watch(CIWatch(key="a", branch=BRANCH, sha=pull.head_sha, number=pull.number))
+    await until(lambda: CIEventType.PR_MERGED in [event.type for event in world.events])
+    assert world.served.origin.head(BRANCH) == theirs
+    assert "it has commits that are not merged" in world.events[-1].summary
+
+
+@pytest.mark.parametrize("change", [{"delete_head_branch": False}, {"merge_method": "squash"}])
+async def test_the_settings_say_what_stays_and_how_a_squash_is_worded(
+    world: RemoteWorld, change: dict[str, Any]
+) -> None:
+    world.rules = Rules(**change)
+    pull = await opened(world)
+    result = await world.provider.merge(pull.number)
+    origin = world.served.origin
+    assert origin.head(BRANCH) == (pull.head_sha if "delete_head_branch" in change else None)
+    mark = world.served.forge.mark
+    if "merge_method" in change:
+        assert origin.message(result.commit or "").startswith(f"Do it ({mark}{pull.number})")
+
+
+async def test_a_pull_request_of_a_fork_is_refused_as_such(tmp_path: Path) -> None:
+    async with GiteaWorld.running(tmp_path / "forge", pushes=False) as gitea:
+        world = RemoteWorld(gitea, tmp_path / "state")
+        await world.start()
+        pull = await opened(world)
+        gitea.served.pulls[pull.number].head_repo = 77
+        await world.commit(BRANCH, shared="ours")
+        result = await world.provider.merge(pull.number)
+        assert not result.merged
+        assert "comes from a fork" in result.reason
+        await world.aclose()

@@ -287,6 +287,7 @@ async def test_a_push_owed_since_the_task_was_complete_is_made_before_the_merge(
     with pytest.raises(ProviderError):
         await scene.provider.pushed("agent/a", sha("1"))
     scene.remote.refusing = ""
+    scene.rules = Rules(delete_head_branch=False)
     scene.forge.by_sha[sha("1")] = (check("unit"),)
     scene.forge.open()
     assert (await scene.provider.merge(7, expected_sha=sha("1"))).merged

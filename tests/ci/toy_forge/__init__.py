@@ -31,6 +31,7 @@ class ToyForge:
     """Its API is the folder of the bare repository; every commit is green there."""
 
     name = "toy"
+    mark = "#"
 
     def __init__(self, connection: Connection) -> None:
         self.place, self.budget = connection.place, RateBudget()
