@@ -85,6 +85,8 @@ class Check(JsonModel):
     url: str = ""
     ref: str = ""
     """The forge's reference to it, used to explain or rerun it."""
+    counts: bool = True
+    """It can wake an agent and hold up a merge; if not, people are only told of it."""
 
     @property
     def title(self) -> str:

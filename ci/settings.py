@@ -35,8 +35,16 @@ class CISettings(BaseModel):
     """Seconds a push or fetch may take."""
     test_command: str | None = None
     """What local CI runs on each commit."""
-    require_ci: bool = True
-    """A commit on which no check ran is not green; local CI without a test_command asks nobody."""
+    require_ci: bool | Literal["auto"] = True
+    """A commit on which no check ran is not green; local CI without a test_command asks nobody.
+    "auto": none is enough where the forge calls the pull request mergeable and no check ever ran on
+    its base."""
+    required_checks: tuple[str, ...] = ()
+    """Names of a forge's checks that count, `*` stands for any text; by default those that the
+    rules of the base branch require, and all of them where these name none. ["*"] for all."""
+    ignore_checks: tuple[str, ...] = ()
+    """Names of a forge's checks that never count, `*` stands for any text: a red one is told and
+    neither wakes an agent nor holds up a merge."""
     checks_grace: float = Field(default=120.0, ge=0, le=86_400)
     """Seconds in which checks may begin on a new commit before it counts as having none."""
     ci_fix_limit: int = Field(default=5, ge=0, le=1000)
@@ -48,6 +56,8 @@ class CISettings(BaseModel):
     """Attempts in a row to resolve that, after which a person is waited for."""
     rerun_red: bool = False
     """Have failed checks run once more before an agent is woken for them."""
+    rerun_flaky: bool = True
+    """The same for checks alone that have passed before after they failed on the same commit."""
     wake_on_base_red: bool = True
     """Wake an agent also for checks that fail on the base branch as well."""
     review_authors: tuple[str, ...] = ()

@@ -35,6 +35,8 @@ class Verdict(JsonModel):
     pending: tuple[str, ...] = ()
     failed: tuple[Check, ...] = ()
     summary: str = ""
+    enough: bool = False
+    """No check ran, and none is needed."""
 
     @model_validator(mode="after")
     def _says_what_its_checks_say(self) -> Self:
@@ -47,14 +49,27 @@ class Verdict(JsonModel):
 def judge_checks(sha: str, checks: Iterable[Check]) -> Verdict:
     """Judge a commit by what a forge says of its checks and statuses."""
     by_state: dict[CheckState, list[Check]] = {state: [] for state in CheckState}
+    beside: list[str] = []
     for check in checks:
-        by_state[check.state].append(check)
-    return judge(
+        if check.counts:
+            by_state[check.state].append(check)
+        else:
+            beside.append(f"{check.name} ({check.how or check.state})")
+    verdict = judge(
         sha,
         passed=tuple(check.name for check in by_state[CheckState.PASSED]),
         pending=tuple(check.name for check in by_state[CheckState.PENDING]),
         failed=tuple(map(_explained, by_state[CheckState.FAILED])),
     )
+    if not beside:
+        return verdict
+    told = f"{verdict.summary}; not required: {', '.join(beside)}"
+    return verdict.model_copy(update={"summary": told})
+
+
+def failed_of(checks: Iterable[Check]) -> list[Check]:
+    """Return the failed checks that count."""
+    return [check for check in checks if check.counts and check.state is CheckState.FAILED]
 
 
 def _explained(check: Check) -> Check:

@@ -63,7 +63,12 @@ class Settings(CISettings):
     """Seconds that a lifecycle waits for what blocks it, or for a person, before its loop ends with
     BLOCKED."""
     pr_merge_timeout: float = Field(default=3600.0, gt=0)
-    """Seconds to wait for the merge of a pull request."""
+    """Seconds to wait for the merge of a pull request, then it is given up to a person. Not set,
+    `run`, `up` and `serve` with a forge wait on and remind a person (pr_reminder)."""
+    pr_reminder: float = Field(default=0.0, ge=0)
+    """Where pr_merge_timeout is not set: seconds after which a person is reminded of a pull request
+    that waits for its merge, each time anew; 0 for never. `run`, `up` and `serve` with a forge
+    remind after 7 days (604800)."""
     stuck_limit: int = Field(default=3, ge=0)
     """Attempts in a row that change nothing and say nothing new, or fail alike on an unchanged
     tree, after which a person is waited for; 0 for never; see docs/agents/outcomes.md."""
@@ -310,6 +315,7 @@ class Settings(CISettings):
             retry_interval_cap=self.retry_interval_cap,
             blocked_timeout=self.blocked_timeout,
             pr_merge_timeout=self.pr_merge_timeout,
+            pr_reminder=0.0 if "pr_merge_timeout" in self.model_fields_set else self.pr_reminder,
             stuck_limit=of_task.stuck_limit,
             same_gate_limit=of_task.same_gate_limit,
             ci_fix_limit=self.ci_fix_limit,

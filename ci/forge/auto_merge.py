@@ -63,8 +63,7 @@ class AutoMerge:
             if found is None:
                 return False, "", pull
             pull = found
-            checks = await self.triage.checks(found.head_sha)
-            verdict = self.triage.verdict(found.head_sha, checks)
+            verdict, _ = await self.triage.of_pull(found)
             against = self._against(sha, found, verdict, await self.forge.reviews(found))
             against = against or await self.comes_along(pull.branch, sha, pull.base)
         if against:

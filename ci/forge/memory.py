@@ -30,10 +30,10 @@ class Memory:
     async def open(self, documents: Documents) -> None:
         """Read the documents, and delete old ones."""
         self._documents = documents
-        for kind in ("heads", "seen", "told", "queue", "waits"):
+        for kind in ("heads", "seen", "told", "flaky", "queue", "waits"):
             self._collections[kind] = dict(await documents.all(self._collection(kind)))
         oldest = self._now() - FORGOTTEN_AFTER
-        for kind in ("heads", "seen", "told", "queue"):
+        for kind in ("heads", "seen", "told", "flaky", "queue"):
             for key, body in tuple(self._collections[kind].items()):
                 if float(body.get("at", 0.0)) < oldest:
                     await self._forget(kind, key)
@@ -136,6 +136,19 @@ class Memory:
         """Record that failed checks were rerun, so that they are not run a third time."""
         rerun = {"at": self._now(), "refs": list(refs)}
         await self._keep("seen", sha, {**self._body("seen", sha), "rerun": rerun})
+
+    def flaked(self, name: str) -> int:
+        """Return how often a check of this name failed and then passed on the same commit."""
+        return int(self._body("flaky", name).get("times", 0))
+
+    async def judged(self, sha: str, failed: Sequence[str], passed: Sequence[str]) -> None:
+        """Record which checks of a commit failed, and those that passed after all."""
+        red = set(self._body("seen", sha).get("red", ()))
+        for name in sorted(red.intersection(passed)):
+            await self._keep("flaky", name, {"times": self.flaked(name) + 1})
+        left = sorted(red.difference(passed).union(failed))
+        if left != sorted(red):
+            await self._keep("seen", sha, {**self._body("seen", sha), "red": left})
 
     # --- merge queues -------------------------------------------------------------------------
 

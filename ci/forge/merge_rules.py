@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ci.interface import PullRequestState
 from ci.verdict import VerdictStatus
@@ -20,8 +20,10 @@ PASSING_HINDRANCES = frozenset({"", "unstable", "has_hooks"})
 class Rules:
     """The settings of providers, as read once."""
 
-    require_ci: bool = True
-    """A commit without any check is not green."""
+    require_ci: bool | Literal["auto"] = True
+    """A commit without any check is not green; auto: unless none ever runs there."""
+    required_checks: tuple[str, ...] = ()
+    ignore_checks: tuple[str, ...] = ()
     checks_grace: float = 120.0
     """Seconds for which a commit without checks may still get some."""
     auto_merge: bool = False
@@ -31,6 +33,7 @@ class Rules:
     """Whose comments count; empty: everybody who may write to the repository."""
     wake_on_comments: bool = False
     rerun_red: bool = False
+    rerun_flaky: bool = True
     wake_on_base_red: bool = True
     labels: tuple[str, ...] = ()
     delete_head_branch: bool = True
@@ -58,7 +61,7 @@ def objection(
         (pull.draft, f"{name} is a draft: mark it as ready first"),
         (pull.mergeable is False, f"{name} conflicts with {pull.base}: merge {pull.base} into it"),
         (
-            verdict.status not in _allowed(rules),
+            verdict.status is not VerdictStatus.GREEN and not verdict.enough,
             f"{name} is {verdict.status}, not green: {verdict.summary}",
         ),
         (bool(wanted), f"{_named(wanted)} asked for changes in {name}"),
@@ -76,12 +79,6 @@ def squash_message(pull: ForgePull, rules: Rules, mark: str) -> str:
     if rules.merge_method != "squash":
         return ""
     return f"{pull.title} ({mark}{pull.number})\n\n{pull.body}".strip()
-
-
-def _allowed(rules: Rules) -> tuple[VerdictStatus, ...]:
-    if rules.require_ci:
-        return (VerdictStatus.GREEN,)
-    return (VerdictStatus.GREEN, VerdictStatus.NONE)
 
 
 def _named(names: set[str]) -> str:

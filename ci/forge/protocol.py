@@ -69,6 +69,20 @@ class Reviews(JsonModel):
     remarks: tuple[ReviewComment, ...] = ()
 
 
+class BranchRules(JsonModel):
+    """What the rules of a branch demand before something is merged into it, as far as told."""
+
+    required_checks: tuple[str, ...] = ()
+    """Names of checks, `*` stands for any text; empty where the rules name none."""
+    required_approvals: int = 0
+    up_to_date: bool = False
+    """A pull request must contain the newest commit of the branch."""
+    may_merge: bool | None = None
+    """Whether we may merge into it; None where that is not told."""
+    queue: bool = False
+    """Merges go through a merge queue."""
+
+
 class Access(JsonModel):
     """Whether the forge can be used as it is set up; for `doctor`."""
 
@@ -109,6 +123,10 @@ class Forge(Protocol):
 
     async def head(self, branch: str) -> str | None:
         """Return the newest remote commit of a branch; None if there is no such branch."""
+        ...
+
+    async def branch_rules(self, branch: str) -> BranchRules:
+        """Return what must be so before something is merged into the branch; never fails for us."""
         ...
 
     async def default_branch(self) -> str:

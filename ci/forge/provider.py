@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ci.errors import ForgeError, ProviderError
-from ci.events import CheckState
 from ci.forge.behind import BehindBase
 from ci.forge.events import ForgeEvents
 from ci.forge.git_sync import GitSync
@@ -26,7 +25,7 @@ from ci.forge.triage import CheckTriage
 from ci.forge.watching import ForgeWatcher
 from ci.interface import USUAL_TERMS, MergeTerms
 from ci.provider import BaseProvider
-from ci.verdict import VerdictStatus, checks_of, judge_checks
+from ci.verdict import VerdictStatus, checks_of, failed_of, judge_checks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -170,7 +169,8 @@ class RemoteProvider(BaseProvider[_Work]):
         verdict = triage.verdict(sha, checks)
         if verdict.status is not VerdictStatus.RED:
             return verdict
-        others = tuple(check for check in checks if check.state is not CheckState.FAILED)
+        failed = failed_of(checks)
+        others = tuple(check for check in checks if check not in failed)
         return judge_checks(sha, (*await triage.explained(sha, checks), *others))
 
     async def pull_request(self, ref: str | int) -> PullRequest | None:

@@ -155,7 +155,7 @@ class PullRequests:
         if expected_sha is not None:
             # The forge's merge of our commit with its base stands for it.
             expected_sha = self.memory.updated(pull.branch, expected_sha)
-        verdict = self.triage.verdict(pull.head_sha, await self.triage.checks(pull.head_sha))
+        verdict, _ = await self.triage.of_pull(pull)
         reviews, rules = await self.forge.reviews(pull), self.rules()
         against = (
             _of_fork(pull)
@@ -238,7 +238,7 @@ class PullRequests:
         return found
 
     async def _shown(self, pull: ForgePull) -> PullRequest:
-        verdict = self.triage.verdict(pull.head_sha, await self.triage.checks(pull.head_sha))
+        verdict, _ = await self.triage.of_pull(pull)
         conflicts: tuple[str, ...] = ()
         if pull.mergeable is False and pull.state is PullRequestState.OPEN:
             conflicts = await self.git_sync.conflicts(pull.branch, pull.base)

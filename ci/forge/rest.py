@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ci.errors import RefusedError
 from ci.forge.json_fields import text
-from ci.forge.protocol import LeftQueue
+from ci.forge.protocol import BranchRules, LeftQueue
 from ci.http.client import HttpClient
 from ci.interface import PullRequestState
 
@@ -109,6 +109,11 @@ class RestForge:
     async def default_branch(self) -> str:
         """Return the branch that pull requests go into by default."""
         return text((await self._client.get(self._at)).body, "default_branch") or "main"
+
+    async def branch_rules(self, branch: str) -> BranchRules:
+        """Return what must be so before something is merged into the branch."""
+        del branch
+        return BranchRules()
 
     def number_of(self, ref: str) -> int | None:
         """Read `3`, `#3`, `!3` or a url of a pull request of this repository."""

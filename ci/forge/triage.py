@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ForgeError
 from ci.events import Check, CheckState
-from ci.verdict import judge, judge_checks
+from ci.forge.counting import counting
+from ci.forge.merge_rules import PASSING_HINDRANCES
+from ci.verdict import VerdictStatus, failed_of, judge, judge_checks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from ci.forge.memory import Memory
     from ci.forge.merge_rules import Rules
-    from ci.forge.protocol import Forge
+    from ci.forge.protocol import BranchRules, Forge, ForgePull
     from ci.verdict import Verdict
 
     Beside = Callable[[str], Awaitable[tuple[Check, ...]]]
@@ -30,6 +32,8 @@ RERUN_BEGINS_WITHIN = 120.0
 """Seconds after which a rerun without any sign has not started at all."""
 LOGS_KEPT = 200
 AWAITED = "the first check"
+RULES_HOLD = 600.0
+"""Seconds for which the rules of a branch, and that nothing checks it, are reused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +65,71 @@ class CheckTriage:
         self._rules = rules
         self._now = now
         self._logs: dict[tuple[str, str], Check] = {}
+        self._branches: dict[str, tuple[BranchRules, float]] = {}
+        self._unchecked: dict[str, tuple[bool, float]] = {}
 
-    async def checks(self, sha: str) -> tuple[Check, ...]:
-        """Return the checks of exactly this commit."""
+    async def checks(self, sha: str, pull: ForgePull | None = None) -> tuple[Check, ...]:
+        """Return the checks of exactly this commit, and which of them count.
+
+        The head of a pull request is also waited for by the checks that its base requires.
+        """
         await self._memory.saw(sha)
-        return (*await self._forge.checks(sha), *await self._beside(sha))
+        found = await self._forge.checks(sha)
+        branch = await self._branch_rules(pull.base if pull else "")
+        counted = counting(found, branch, self._rules(), awaits=pull is not None)
+        failed = [check.name for check in failed_of(counted)]
+        passed = [check.name for check in counted if check.state is CheckState.PASSED]
+        await self._memory.judged(sha, failed, passed)
+        return (*counted, *await self._beside(sha))
 
     def verdict(self, sha: str, checks: Sequence[Check]) -> Verdict:
         """Judge them; a commit without checks is pending until its grace period ends."""
         if checks or self._now() >= self.grace_end(sha):
-            return judge_checks(sha, checks)
+            verdict = judge_checks(sha, checks)
+            enough = verdict.status is VerdictStatus.NONE and self._rules().require_ci is False
+            return verdict.model_copy(update={"enough": enough})
         return judge(sha, pending=(AWAITED,), summary="no check has started yet")
+
+    async def of_pull(self, pull: ForgePull) -> tuple[Verdict, tuple[Check, ...]]:
+        """Return the verdict on the head of a pull request, and the checks that it is made of."""
+        checks = await self.checks(pull.head_sha, pull)
+        verdict = self.verdict(pull.head_sha, checks)
+        if verdict.status is VerdictStatus.NONE and self._rules().require_ci == "auto":
+            enough = await self._none_is_enough(pull)
+            verdict = verdict.model_copy(update={"enough": enough})
+        return verdict, checks
+
+    async def _none_is_enough(self, pull: ForgePull) -> bool:
+        """Return whether the forge calls it mergeable, and nothing ever checked its base."""
+        if not pull.mergeable or pull.hindrance not in PASSING_HINDRANCES:
+            return False
+        unchecked, until = self._unchecked.get(pull.base, (False, 0.0))
+        if self._now() >= until:
+            head = await self._forge.head(pull.base)
+            unchecked = head is not None and not await self._forge.checks(head)
+            self._unchecked[pull.base] = unchecked, self._now() + RULES_HOLD
+        return unchecked
+
+    async def _branch_rules(self, base: str) -> BranchRules:
+        """Return the rules of a base, else of the default branch; asked for now and then."""
+        now = self._now()
+        known, until = self._branches.get(base, (None, 0.0))
+        if known is None or (now >= until and self._forge.budget.pause(now) <= 0):
+            branch = base or await self._forge.default_branch()
+            known = await self._forge.branch_rules(branch)
+            self._branches[base] = self._branches[branch] = known, now + RULES_HOLD
+        return known
 
     def grace_end(self, sha: str) -> float:
         """Return the end of the grace period in which a commit without checks may get some."""
         return self._memory.since(sha) + self._rules().checks_grace
 
     async def second_chance(self, sha: str, checks: Sequence[Check]) -> Verdict | None:
-        """Rerun failed checks, if enabled; None when they are finally red."""
-        if not self._rules().rerun_red:
+        """Rerun failed checks, if enabled or known as flaky; None when they are finally red."""
+        rules, failed = self._rules(), failed_of(checks)
+        flaky = rules.rerun_flaky and all(self._memory.flaked(check.name) for check in failed)
+        if not rules.rerun_red and not flaky:
             return None
-        failed = [check for check in checks if check.state is CheckState.FAILED]
         refs = [check.ref or check.name for check in failed]
         before = self._memory.rerun(sha)
         if before is None:
@@ -95,7 +143,16 @@ class CheckTriage:
 
     def _waits(self, sha: str, failed: Sequence[Check]) -> Verdict:
         names = tuple(check.name for check in failed)
-        return judge(sha, pending=names, summary=f"rerun: {', '.join(names)}")
+        told = f"rerun: {', '.join(names)}"
+        if flaky := self._flaky(failed):
+            told = f"{told}; {flaky}"
+        return judge(sha, pending=names, summary=told)
+
+    def _flaky(self, failed: Sequence[Check]) -> str:
+        """Say which of the checks passed before after they had failed on the same commit."""
+        times = {check.name: self._memory.flaked(check.name) for check in failed}
+        known = [f"{name} ({count}x)" for name, count in times.items() if count]
+        return f"known to fail and then pass on the same commit: {', '.join(known)}" * bool(known)
 
     def ran_again(self, sha: str) -> bool:
         """Return whether failed checks of the commit were rerun."""
@@ -104,18 +161,20 @@ class CheckTriage:
 
     async def explained(self, sha: str, checks: Sequence[Check]) -> tuple[Check, ...]:
         """Return the failed checks, the first few with excerpts of their logs."""
-        failed = [check for check in checks if check.state is CheckState.FAILED]
+        failed = failed_of(checks)
         told = await asyncio.gather(*(self._explained(sha, each) for each in failed[:EXPLAINED]))
         return (*told, *failed[EXPLAINED:])
 
     async def understand(self, sha: str, checks: Sequence[Check], *, base: str) -> TriageResult:
         """Find out why it is red and whether the base is the cause."""
-        failed = [check for check in checks if check.state is CheckState.FAILED]
+        failed = failed_of(checks)
         explained = (await self.explained(sha, failed))[:EXPLAINED]
         on_base, base_text = await self._base_red({check.name for check in failed}, sha, base)
         said = [judge_checks(sha, checks).summary + "."]
         if self.ran_again(sha):
             said.append("They failed again when they were rerun.")
+        if flaky := self._flaky(failed):
+            said.append(f"{flaky[0].upper()}{flaky[1:]}.")
         if on_base:
             said.append(base_text)
         if len(failed) > EXPLAINED:

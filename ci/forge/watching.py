@@ -15,6 +15,7 @@ from ci.forge.bases import Bases
 from ci.forge.events import JudgedCommit
 from ci.forge.poller import RECONCILE, PollResult
 from ci.forge.reviews import ReviewTracker
+from ci.forge.watch_state import WatchState
 from ci.interface import PullRequestState, Trouble
 from ci.verdict import VerdictStatus
 
@@ -47,39 +48,6 @@ YOUNG_FOR = 300.0
 LIST_EVERY_YOUNG = 8.0
 LIST_EVERY = 50.0
 """Seconds for which the list of open pull requests is reused."""
-
-
-@dataclass(slots=True)
-class WatchState:
-    """What is known of one watch, so that unchanged things cost no request."""
-
-    begun: float
-    reviewing: ReviewTracker
-    pull: ForgePull | None = None
-    looked_at: float = 0.0
-    """When the pull request was last fetched by itself."""
-    verdict: Verdict | None = None
-    checks: tuple[Check, ...] = ()
-    judged_at: float = 0.0
-    green: tuple[Check, ...] = ()
-    """The checks that were published as green."""
-    red: tuple[Check, ...] = ()
-    """The checks that were published as red."""
-    base_moved: bool = False
-    """Its base has new commits, so whether it merges must be asked anew."""
-    conflict: tuple[str, str] = ("", "")
-    """The head whose conflict was published, and its text."""
-    unsure: int = 0
-    """Consecutive polls in which the forge had not computed whether it merges."""
-    behind_since: float | None = None
-    """Since when the forge shows a head of ours that is not the newest."""
-    over: bool = False
-    """It is merged or closed, and will not change."""
-
-    @property
-    def goes_into(self) -> str:
-        """The base of its open pull request; empty if there is none."""
-        return self.pull.base if self.pull is not None and not self.over else ""
 
 
 @dataclass(slots=True)
@@ -232,26 +200,30 @@ class ForgeWatcher:
     async def _tell_owed(self, watch: CIWatch, pull: ForgePull, owed: str) -> PollResult:
         """Report why a push fails; an agent can merge what somebody else pushed."""
         await self.memory.stands(watch.key, owed, trouble=True, next_try=None)
+        await self._tell_foreign(watch, pull)
+        return PollResult()
+
+    async def _tell_foreign(self, watch: CIWatch, pull: ForgePull, shown: str = "") -> None:
+        """Publish once that somebody else pushed; `shown` is the head that the forge shows."""
+        if f"push:{shown}" in self.memory.told(pull.number):
+            return
         foreign = await self.git_sync.foreign(watch.branch)
         key = f"push:{foreign}"
         if foreign and key not in self.memory.told(pull.number):
             await self.publish(self.events.pushed_by_others(pull, foreign, at=self.now()))
             await self.memory.tell(pull.number, [key])
-        return PollResult()
 
     # --- a commit -----------------------------------------------------------------------------
 
     async def _look_at_commit(self, watch: CIWatch, known: WatchState) -> PollResult:
-        judged = JudgedCommit(watch.sha, watch.branch, await self.triage.checks(watch.sha))
-        verdict = self.triage.verdict(watch.sha, judged.checks)
+        checks = await self.triage.checks(watch.sha)
+        judged = JudgedCommit(watch.sha, watch.branch, _that_count(checks))
+        verdict = self.triage.verdict(watch.sha, checks)
         text = await self._tell_verdict(judged, verdict, known)
         await self._stands(watch, f"CI of {watch.sha[:12]} is {verdict.status}: {text}")
-        waits = verdict.status is VerdictStatus.PENDING
+        untold = verdict.status is VerdictStatus.RED and known.red != judged.checks
+        waits = verdict.status is VerdictStatus.PENDING or untold
         return PollResult(rests=not waits, again_at=self._grace_end(verdict))
-
-    def _is_green(self, verdict: Verdict) -> bool:
-        unchecked = verdict.status is VerdictStatus.NONE and not self.rules().require_ci
-        return verdict.status is VerdictStatus.GREEN or unchecked
 
     async def _tell_verdict(self, judged: JudgedCommit, verdict: Verdict, known: WatchState) -> str:
         """Publish a final verdict; return a text for people."""
@@ -260,13 +232,14 @@ class ForgeWatcher:
             return await self._tell_red(judged, verdict, known)
         known.red = ()
         text = verdict.summary
-        if not self._is_green(verdict):
+        if verdict.status is not VerdictStatus.GREEN and not verdict.enough:
             return text
         if judged.checks and known.green == judged.checks:
             return text
         known.green = judged.checks
         if verdict.status is VerdictStatus.NONE:
-            text = "no check ran on it, which counts as green here (require_ci = false)"
+            said = "auto" if self.rules().require_ci else "false"
+            text = f"no check ran on it, which counts as green here (require_ci = {said})"
         elif self.triage.ran_again(judged.sha):
             text = f"{text}; it was red first and passed when it was rerun"
         await self.publish(self.events.green(judged, text, at=self.now()))
@@ -347,8 +320,12 @@ class ForgeWatcher:
             return await self._tell_conflict(watch, known, pull, of_others=foreign)
         known.conflict = ("", "")
         verdict = await self._verdict(known, pull, uncached=uncached)
-        judged = JudgedCommit(pull.head_sha, pull.branch, known.checks, pull, wait, foreign)
+        counted = _that_count(known.checks)
+        judged = JudgedCommit(pull.head_sha, pull.branch, counted, pull, wait, foreign)
         text = f"{pull.url} is open; {await self._tell_verdict(judged, verdict, known)}"
+        if foreign and verdict.status is not VerdictStatus.RED:
+            await self._tell_foreign(watch, pull, pull.head_sha)
+            text = f"{text}; somebody else pushed {pull.head_sha[:12]}"
         reviews = await known.reviewing.tell(pull, uncached=uncached)
         if reviews.changes_wanted_by:
             text += f"; changes are wanted by {', '.join(reviews.changes_wanted_by)}"
@@ -409,9 +386,9 @@ class ForgeWatcher:
             and now < known.judged_at + RECONCILE
         ):
             return before
-        known.checks, known.judged_at = await self.triage.checks(pull.head_sha), now
-        known.verdict = self.triage.verdict(pull.head_sha, known.checks)
-        return known.verdict
+        verdict, known.checks = await self.triage.of_pull(pull)
+        known.verdict, known.judged_at = verdict, now
+        return verdict
 
     def wait_for(self, number: int) -> str:
         """Return the name of the wait for a pull request, so that its end is published once."""
@@ -438,6 +415,10 @@ class ForgeWatcher:
 
 def _wait(watch: CIWatch) -> str:
     return f":{watch.since:.3f}" if watch.since else ""
+
+
+def _that_count(checks: tuple[Check, ...]) -> tuple[Check, ...]:
+    return tuple(check for check in checks if check.counts)
 
 
 def _print(pull: ForgePull) -> tuple[object, ...]:

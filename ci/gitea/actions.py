@@ -12,6 +12,8 @@ from ci.events import clean_tail
 from ci.forge.json_fields import number, rows, text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ci.events import Check
     from ci.http.client import HttpClient
 
@@ -40,13 +42,31 @@ async def explained(http: HttpClient, at: str, sha: str, check: Check) -> Check:
     return check.model_copy(update={"summary": summary, "excerpt": clean_tail(log)})
 
 
+async def rerun(http: HttpClient, at: str, sha: str, checks: Sequence[Check]) -> bool:
+    """Rerun the failed jobs of all runs that the checks are about, or nothing."""
+    runs: set[int] = set()
+    try:
+        for check in checks:
+            job = await _job_of(http, at, sha, check) if _RUNS in check.url else None
+            run = number(job, "run_id")
+            if run is None:
+                return False
+            runs.add(run)
+        for run in sorted(runs):
+            await http.send("POST", f"{at}/actions/runs/{run}/rerun-failed-jobs")
+    except _UNKNOWN:
+        # Older servers and Forgejo do not offer it, or we may not.
+        return False
+    return bool(runs)
+
+
 async def _job_of(http: HttpClient, at: str, sha: str, check: Check) -> dict[str, Any] | None:
     runs = await http.get_all(f"{at}/actions/runs", params={"head_sha": sha}, key="workflow_runs")
     for run in runs:
         path = f"{at}/actions/runs/{number(run, 'id')}/jobs"
         for job in await http.get_all(path, key="jobs"):
             if _is_about(job, check):
-                return dict(job)
+                return {"run_id": number(run, "id"), **job}
     return None
 
 

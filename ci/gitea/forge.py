@@ -11,11 +11,17 @@ from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
 from ci.forge.json_fields import flag, needed_text, number, text
-from ci.forge.protocol import Access
+from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge
-from ci.gitea.actions import explained
+from ci.gitea.actions import explained, rerun
 from ci.gitea.merging import GiteaMerging
-from ci.gitea.payloads import branch_of, checks_of, of_this_repository, pull_of
+from ci.gitea.payloads import (
+    branch_of,
+    branch_rules_of,
+    checks_of,
+    of_this_repository,
+    pull_of,
+)
 from ci.gitea.reviews import GiteaReviews
 from ci.interface import PullRequestState
 
@@ -71,9 +77,8 @@ class GiteaForge(RestForge):
         return await explained(self._http, self._at, sha, check)
 
     async def rerun(self, sha: str, checks: Sequence[Check]) -> bool:
-        """Do nothing: not every server can rerun checks."""
-        del sha, checks
-        return False
+        """Rerun the failed jobs of the server's own Actions, since Gitea 1.26."""
+        return await rerun(self._http, self._at, sha, checks)
 
     async def head(self, branch: str) -> str | None:
         """Return the newest remote commit of a branch."""
@@ -83,6 +88,14 @@ class GiteaForge(RestForge):
             await self._there()
             return None
         return text(answer.body, "commit", "id") or None
+
+    async def branch_rules(self, branch: str) -> BranchRules:
+        """Return the protection of a branch, as far as anybody who may read is told."""
+        try:
+            answer = await self._http.get(f"{self._at}/branches/{quote(branch, safe='')}")
+        except (MissingError, ForbiddenError):
+            return BranchRules()
+        return branch_rules_of(answer.body)
 
     async def open_pulls(self) -> tuple[ForgePull, ...]:
         """Return the open pull requests of branches of this repository, the newest first."""

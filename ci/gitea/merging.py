@@ -5,6 +5,7 @@ Owns the servers' refusals and what they mean for people. Must not decide whethe
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ci.errors import ForbiddenError, MissingError, RefusedError
@@ -24,6 +25,7 @@ NOT_NOW = 405
 WRONG = 409
 """A conflict, or the head is another commit than the reviewed one."""
 _SOON = "try again later"
+_RULE = re.compile(r"\[reason: ([^\]]+)\]")
 _WRONG_HEAD = ("out of date", "does not match")
 
 
@@ -88,6 +90,9 @@ class GiteaMerging:
 
 def _meaning(error: ForgeError, sha: str) -> str:
     said = str(error).lower()
+    if rule := _RULE.search(str(error)):
+        # Older servers word every rule of a branch as a missing right.
+        return f"the server refused to merge it: {rule[1].strip()} ({error})"
     if error.status == WRONG and any(words in said for words in _WRONG_HEAD):
         return f"its head is another commit than {sha}: look at it again ({error})"
     if error.status == WRONG:

@@ -18,7 +18,7 @@ from ci.forge.json_fields import (
     number,
     text,
 )
-from ci.forge.protocol import ForgePull
+from ci.forge.protocol import BranchRules, ForgePull
 from ci.interface import PullRequestState
 
 if TYPE_CHECKING:
@@ -62,6 +62,18 @@ def checks_of(statuses: Iterable[object], *, web_url: str) -> tuple[Check, ...]:
         )
         newest.append((order, check))
     return newest_of_each_name(row for row in newest if row[0] > silent.get(row[1].name, -1))
+
+
+def branch_rules_of(row: object) -> BranchRules:
+    """Read the protection of a branch; contexts may be patterns, and none means all of them."""
+    contexts = at(row, "status_check_contexts")
+    named = contexts if flag(row, "enable_status_check") and isinstance(contexts, list) else []
+    may = at(row, "user_can_merge")
+    return BranchRules(
+        required_checks=tuple(str(each) for each in named),
+        required_approvals=number(row, "required_approvals") or 0,
+        may_merge=may if isinstance(may, bool) else None,
+    )
 
 
 def absolute(url: str, web_url: str) -> str:

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError
 from ci.forge.json_fields import ParseCache, flag, number, text
-from ci.forge.protocol import Access
+from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge, newest
 from ci.github.client import GitHubClient, Identity
 from ci.github.failures import explained
 from ci.github.merging import GitHubMerging
-from ci.github.payloads import checks_of, pull_of
+from ci.github.payloads import branch_rules_of, checks_of, pull_of
 from ci.github.reviews import reviews_of
 
 if TYPE_CHECKING:
@@ -109,6 +109,17 @@ class GitHubForge(RestForge):
             return None
         # For a mere prefix of branch names GitHub returns a list of these.
         return text(answer.body, "object", "sha") or None
+
+    async def branch_rules(self, branch: str) -> BranchRules:
+        """Return the rulesets and the protection of a branch, as far as readers are told."""
+        told: list[object] = []
+        for path in (f"rules/branches/{quote(branch)}", f"branches/{quote(branch)}"):
+            try:
+                told.append((await self._api.get(f"{self._at}/{path}")).body)
+            except (ForbiddenError, MissingError, RefusedError):
+                # Older Enterprise servers know no rules.
+                told.append(None)
+        return branch_rules_of(*told)
 
     async def open_pulls(self) -> tuple[ForgePull, ...]:
         """Return the open pull requests, the newest first; those of forks as well."""

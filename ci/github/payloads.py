@@ -17,10 +17,11 @@ from ci.forge.json_fields import (
     needed_number,
     needed_text,
     number,
+    rows,
     text,
     worst_of_each_name,
 )
-from ci.forge.protocol import ForgePull
+from ci.forge.protocol import BranchRules, ForgePull
 from ci.interface import PullRequestState
 
 if TYPE_CHECKING:
@@ -77,6 +78,29 @@ def checks_of(
             *(check_of_run(run) for run in _that_count(runs)),
             *(check_of_status(status) for status in _newest_of_each_context(statuses)),
         ]
+    )
+
+
+def branch_rules_of(rulesets: object, branch: object) -> BranchRules:
+    """Join the rulesets that apply to a branch and its classic protection."""
+    rules = rows({"": rulesets}, "")
+    by_rule = [rule for rule in rules if text(rule, "type") == "required_status_checks"]
+    classic = at(branch, "protection", "required_status_checks")
+    named = [text(each, "context") for rule in by_rule
+             for each in rows(rule, "parameters", "required_status_checks")]  # fmt: skip
+    if text(classic, "enforcement_level") != "off":
+        contexts = at(classic, "contexts")
+        named += [str(each) for each in contexts] if isinstance(contexts, list) else []
+        named += [text(each, "context") for each in rows(classic, "checks")]
+    approvals = [number(rule, "parameters", "required_approving_review_count") or 0
+                 for rule in rules if text(rule, "type") == "pull_request"]  # fmt: skip
+    return BranchRules(
+        required_checks=tuple(dict.fromkeys(filter(None, named))),
+        required_approvals=max(approvals, default=0),
+        up_to_date=any(
+            flag(rule, "parameters", "strict_required_status_checks_policy") for rule in by_rule
+        ),
+        queue=any(text(rule, "type") == "merge_queue" for rule in rules),
     )
 
 

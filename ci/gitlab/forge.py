@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
 from ci.forge.json_fields import at, needed_text, text
-from ci.forge.protocol import Access
+from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge, newest
 from ci.gitlab.checks import GitLabChecks
-from ci.gitlab.merging import GitLabMerging
+from ci.gitlab.merging import LINEAR, GitLabMerging
 from ci.gitlab.payloads import may_write, of_this_project, pull_of
 from ci.gitlab.reviews import GitLabReviews
 
@@ -73,6 +73,15 @@ class GitLabForge(RestForge):
             await self._there()
             return None
         return text(answer.body, "commit", "id") or None
+
+    async def branch_rules(self, branch: str) -> BranchRules:
+        """Return what the project's settings demand of a merge; they name no single jobs."""
+        del branch
+        try:
+            project = (await self._http.get(self._at)).body
+        except (MissingError, ForbiddenError):
+            return BranchRules()
+        return BranchRules(up_to_date=text(project, "merge_method") in LINEAR)
 
     async def open_pulls(self) -> tuple[ForgePull, ...]:
         """Return the open merge requests of branches of this project, the newest first."""

@@ -15,6 +15,8 @@ class Policy:
     retry_interval_cap: float = 600.0
     blocked_timeout: float = 86400.0
     pr_merge_timeout: float = 3600.0
+    pr_reminder: float = 0.0
+    """Instead of giving a pull request up, a person is reminded of it this often."""
     stuck_limit: int = 3
     same_gate_limit: int = 5
     breaker_cooldown: float = 3600.0

@@ -226,6 +226,10 @@ class PrPending(State):
     number: int | None = None
     head: str = ""
     """The branch's newest commit when the wait began."""
+    problem: str = ""
+    """Why there is no pull request yet, or why it cannot be read."""
+    reminded: int = 0
+    """How often a person was reminded of it."""
 
 
 @frozen

@@ -106,7 +106,10 @@ def watch_of(local: LocalCopy, state: State) -> CIWatch | None:
         case (
             PrPending(number=number, head=head, since=since)
             | AwaitingHuman(
-                about=About.CI_LIMIT | About.CONFLICT, number=number, head=head, since=since
+                about=About.CI_LIMIT | About.CONFLICT | About.PR_TIMEOUT,
+                number=number,
+                head=head,
+                since=since,
             )
         ) if number is not None:
             return CIWatch(key=local.agent_id, branch=branch, sha=head, number=number, since=since)

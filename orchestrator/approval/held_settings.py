@@ -9,8 +9,8 @@ from __future__ import annotations
 
 FREE = frozenset({
     "retry_interval", "retry_interval_cap", "breakpoint_check_interval", "blocked_timeout",
-    "pr_merge_timeout", "limit_interval", "limit_margin", "trouble_interval", "stop_grace",
-    "log_cap_bytes", "push_timeout", "wake_on_comments", "wake_on_base_red",
+    "pr_merge_timeout", "pr_reminder", "limit_interval", "limit_margin", "trouble_interval",
+    "stop_grace", "log_cap_bytes", "push_timeout", "wake_on_comments", "wake_on_base_red",
     "pull_request_labels", "tool_server", "save_limit_mb", "stay_for_people",
 })  # fmt: skip
 """Waits and words: whatever they say, an agent is held, judged and paid for as before."""
@@ -36,7 +36,8 @@ HELD = frozenset({
     # What is merged, on whose word, and where to.
     "review_summaries", "auto_merge", "delete_head_branch", "behind_base",
     "merge_method", "required_reviews", "review_authors",
-    "require_ci", "expected_checks", "checks_grace", "rerun_red", "providers", "remote",
+    "require_ci", "required_checks", "ignore_checks", "expected_checks", "checks_grace",
+    "rerun_red", "rerun_flaky", "providers", "remote",
     "forge_url", "forge_repo", "github_app_id", "github_app_key", "github_app_installation",
     # Who is told what, and by which program.
     "notify", "public_url",

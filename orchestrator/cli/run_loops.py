@@ -14,6 +14,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from ci.forge_registry import FORGES
 from lifecycle.clock import SystemClock
 from lifecycle.launch import sandbox
 from lifecycle.machine.states import Accepted, Blocked, Completed, Rejected
@@ -67,6 +68,7 @@ NAMED = 4
 """Agents that a hint names; a plan may have hundreds."""
 HEADS = ("AGENT", "TASK", "ENDED AS", "ATTEMPTS", "RETRIES", "WHAT IT SAYS")
 STATE = HEADS.index("ENDED AS")
+PR_REMINDER = 7 * 86_400.0
 SUMMARY = 400
 """Columns of an agent's summary."""
 
@@ -88,14 +90,21 @@ class CommandContext:
         require_person(repo, "run loops")
         environ = dict(os.environ)
         watched = any(each is not None and each.isatty() for each in (sys.stdin, sys.stderr))
-        reader = SettingsReader(
-            repo,
-            environ=environ,
-            overrides=overrides,
-            # Without a terminal nobody can answer, and a script needs the exit code.
-            defaults={"stay_for_people": watched},
-            report=tell,
-        )
+        # Without a terminal nobody can answer, and a script needs the exit code.
+        defaults: dict[str, object] = {"stay_for_people": watched}
+
+        def read() -> SettingsReader:
+            return SettingsReader(
+                repo, environ=environ, overrides=overrides, defaults=defaults, report=tell
+            )
+
+        reader = read()
+        if not {*reader().providers}.isdisjoint(FORGES) and "pr_reminder" not in (
+            reader().model_fields_set
+        ):
+            # People review when they can: the wait for them goes on.
+            defaults["pr_reminder"] = PR_REMINDER
+            reader = read()
         return cls(repo, reader, environ)
 
 

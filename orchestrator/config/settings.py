@@ -276,12 +276,12 @@ def allowed_values(name: str) -> str:
     """Say in words what a setting may be."""
     field = Settings.model_fields[name]
     kind = str(field.annotation)
-    if "Literal" in kind:
-        return " or ".join(re.findall(r"'(\w+)'", kind))
+    flags = ["true", "false"] if _takes_bool(name) else []
+    choices = re.findall(r"'(\w+)'", kind) if "Literal" in kind else []
+    if flags or choices:
+        return " or ".join([*flags, *choices])
     if name in _ENTRIES:
         return f"a list of tables, each written as [[{name}]]"
-    if field.annotation is bool:
-        return "true or false"
     for part, words in _FORMS:
         if part in kind:
             return words
@@ -360,7 +360,7 @@ def _prepared(layer: Layer, name: str, value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise _bad(layer, name, value)
     field = Settings.model_fields[name]
-    if isinstance(value, bool) is not (field.annotation is bool) and not isinstance(value, str):
+    if isinstance(value, bool) is not _takes_bool(name) and not isinstance(value, str):
         raise _bad(layer, name, value)
     if isinstance(value, str) and field.annotation is float and _not_finite(value):
         raise _bad(layer, name, value)
@@ -374,6 +374,10 @@ def _prepared(layer: Layer, name: str, value: Any) -> Any:
         except ValueError as problem:
             raise ConfigError(f"{layer.where(name)}: {name} = {value!r}: {problem}") from problem
     return value
+
+
+def _takes_bool(name: str) -> bool:
+    return "bool" in str(Settings.model_fields[name].annotation)
 
 
 def _not_finite(text: str) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ci.errors import CIError
+from ci.forge.protocol import BranchRules
 from ci.forge_registry import SENDERS, secret_variable
 from orchestrator.doctor.machine import BAD, OK, WARN, Diagnosis
 from orchestrator.errors import ConfigError
@@ -38,16 +39,16 @@ def providers(inputs: ProviderInputs) -> Iterator[Diagnosis]:
         judged = settings.test_command or "nothing: no test_command is set"
         yield Diagnosis(OK, "providers", f"{named}; each commit is judged by {judged}")
     else:
-        yield from _forge(made)
+        yield from _forge(made, auto_merge=settings.auto_merge)
     yield from _secrets(inputs)
 
 
-def _forge(made: Providers) -> Iterator[Diagnosis]:
+def _forge(made: Providers, *, auto_merge: bool) -> Iterator[Diagnosis]:
     forge = made.forge
     if forge is None:
         return
     try:
-        access = asyncio.run(_ask(made))
+        access, branch, rules = asyncio.run(_ask(made))
     except (CIError, TimeoutError) as problem:
         text = str(problem) or f"{forge.place} did not answer within {PATIENCE:g} s"
         what, _, mend = text.partition(": ")
@@ -59,14 +60,37 @@ def _forge(made: Providers) -> Iterator[Diagnosis]:
     else:
         level = WARN if access.can_read else BAD
         yield Diagnosis(level, "forge", found, access.problem or "the token may not write there")
+    if access.can_read:
+        yield _rules(branch, rules, auto_merge=auto_merge)
 
 
-async def _ask(made: Providers) -> Access:
+def _rules(branch: str, rules: BranchRules, *, auto_merge: bool) -> Diagnosis:
+    """Say what the branch demands before a merge, which otherwise shows at the first one."""
+    approvals = rules.required_approvals
+    demands = [
+        f"the checks {', '.join(rules.required_checks)}" if rules.required_checks else "",
+        f"{approvals} approval{'s' * (approvals > 1)}" if approvals else "",
+        "the newest commit of the branch" if rules.up_to_date else "",
+        "its merge queue" if rules.queue else "",
+    ]
+    told = ", ".join(filter(None, demands)) or "nothing that we are told of"
+    found = f"to be merged into {branch} needs {told}"
+    if rules.may_merge is False and auto_merge:
+        mend = f"let the token's user merge into {branch}, or set auto_merge = false"
+        return Diagnosis(WARN, "branch rules", f"{found}; the token may not merge", mend)
+    return Diagnosis(OK, "branch rules", found)
+
+
+async def _ask(made: Providers) -> tuple[Access, str, BranchRules]:
     if made.forge is None:
         raise ConfigError("there is no forge to ask")
     try:
         async with asyncio.timeout(PATIENCE):
-            return await made.forge.access()
+            access, branch, rules = await made.forge.access(), "", BranchRules()
+            if access.can_read:
+                branch = await made.forge.default_branch()
+                rules = await made.forge.branch_rules(branch)
+            return access, branch, rules
     finally:
         await made.forge.aclose()
 

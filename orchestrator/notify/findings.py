@@ -61,7 +61,7 @@ def of_record(record: AgentLifecycle, at: float) -> Notification | None:
             reason=work.reason.value,
             agent_id=record.agent_id,
             task_id=record.task_id,
-            text=_cut(f"{_name(record)} was given up: {work.text}"),
+            text=cut(f"{name_of(record)} was given up: {work.text}"),
             command=f"loopwright show {record.agent_id} --why",
         )
     return None
@@ -88,7 +88,7 @@ def _needs_you(record: AgentLifecycle, work: AwaitingHuman | Blocked, at: float)
         reason=reason,
         agent_id=record.agent_id,
         task_id=record.task_id,
-        text=_cut(f"{_name(record)} {says}: {asked(work)}"),
+        text=cut(f"{name_of(record)} {says}: {asked(work)}"),
         command=f"loopwright {commands[0].format(record.agent_id)}",
     )
 
@@ -173,7 +173,7 @@ def digest(
     for record in sorted(records, key=lambda each: each.cursor):
         ended = ended or isinstance(record.work, Completed | Accepted | Rejected)
         word = WORD_NEEDS_YOU if asks(record) else word_on(record)
-        groups.setdefault(word, []).append(_name(record))
+        groups.setdefault(word, []).append(name_of(record))
     if not ended:
         return None
     said = {
@@ -191,7 +191,7 @@ def digest(
         id=id_of(ALL_DONE, since),
         at=at,
         type=ALL_DONE,
-        text=_cut(f"Nothing is left to run: {'; '.join(parts)}"),
+        text=cut(f"Nothing is left to run: {'; '.join(parts)}"),
         command="loopwright review" if DONE in groups else "loopwright ps",
     )
 
@@ -201,7 +201,8 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _name(record: AgentLifecycle) -> str:
+def name_of(record: AgentLifecycle) -> str:
+    """Name a lifecycle for people."""
     return record.task_id or record.agent_id
 
 
@@ -209,6 +210,7 @@ def _attempts(record: AgentLifecycle) -> int:
     return record.work.tally.attempts if record.work is not None else 0
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return a text that fits into a message."""
     flat = " ".join(text.split())
     return flat if len(flat) <= _WORDS else flat[: _WORDS - 3] + "..."

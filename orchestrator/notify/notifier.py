@@ -31,6 +31,7 @@ from lifecycle.record import Filter
 from orchestrator.approval.records import PROPOSED
 from orchestrator.notify import budgets, findings
 from orchestrator.notify.outbox import Outbox, names_for
+from orchestrator.notify.reminders import reminder_of
 from orchestrator.notify.secret_values import secrets_of
 from orchestrator.terminal.text import instant
 
@@ -225,17 +226,17 @@ class Notifier:
             self._heard(news)
 
     def _heard(self, news: Committed) -> None:
-        record, fact = news.record, news.fact
+        record, fact, work = news.record, news.fact, news.record.work
         if isinstance(fact, on.SnapshotTaken):
             self._later(partial(self._look_at_proposals, silent=False))
         if isinstance(fact, on.AgentSpawned):
             self._spawned(record)
         if news.before == news.after:
+            if (again := reminder_of(news)) is not None:
+                self._later(partial(self._tell, again))
             return
-        work = record.work
         if isinstance(work, AwaitingHuman | Rejected):
-            if (found := findings.of_record(record, news.at)) is not None:
-                self._later(partial(self._tell, found))
+            self._later(partial(self._tell, findings.of_record(record, news.at)))
         elif isinstance(work, Blocked):
             self._look_soon_at(record.agent_id)
         if findings.limit_of(record):
@@ -283,8 +284,7 @@ class Notifier:
     def _limit_passed(self, record: AgentLifecycle) -> None:
         met = self._limits.pop(findings.LIMIT.format(findings.program_of(record)), None)
         if met is not None:
-            over = findings.limit_over(met, self._shared.clock.now())
-            self._later(partial(self._tell, over))
+            self._later(partial(self._tell, findings.limit_over(met, self._shared.clock.now())))
 
     # --- what is told -------------------------------------------------------------------------
 

@@ -84,6 +84,8 @@ class ProviderInputs:
         settings = self.settings()
         rules = Rules(
             require_ci=settings.require_ci,
+            required_checks=settings.required_checks,
+            ignore_checks=settings.ignore_checks,
             checks_grace=settings.checks_grace,
             auto_merge=settings.auto_merge,
             merge_method=settings.merge_method,
@@ -91,6 +93,7 @@ class ProviderInputs:
             review_authors=settings.review_authors,
             wake_on_comments=settings.wake_on_comments,
             rerun_red=settings.rerun_red,
+            rerun_flaky=settings.rerun_flaky,
             wake_on_base_red=settings.wake_on_base_red,
             labels=settings.pull_request_labels,
             delete_head_branch=settings.delete_head_branch,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ci.errors import CIError
+from ci.forge.counting import counting
 from ci.interface import USUAL_TERMS, MergeTerms, PullRequest
 from ci.local.ledger import BUILDS, PULLS
 from ci.local.records import Build, PullRecord
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from ci.forge.protocol import Forge
+    from ci.forge.merge_rules import Rules
+    from ci.forge.protocol import Forge, ForgePull
     from ci.interface import CIProvider
+    from ci.verdict import VerdictStatus
     from lifecycle.record import Reply
     from orchestrator.runner.providers import ProviderInputs
     from runtime.masking.masker import Masker
@@ -132,7 +135,7 @@ async def listed(inputs: ProviderInputs) -> list[PullRequest]:
     """
     providers = make_providers(inputs)
     if providers.forge is not None:
-        pulls = await _listed_there(providers.forge)
+        pulls = await _listed_there(providers.forge, inputs.rules()())
     else:
         pulls = await _listed_here(inputs.repo, checked=bool(inputs.settings().test_command))
     if Paths.of(inputs.repo).database.exists():
@@ -141,12 +144,19 @@ async def listed(inputs: ProviderInputs) -> list[PullRequest]:
     return masked(pulls, inputs.masker)
 
 
-async def _listed_there(forge: Forge) -> list[PullRequest]:
+async def _listed_there(forge: Forge, rules: Rules) -> list[PullRequest]:
     try:
         ours = [pull for pull in await forge.open_pulls() if pull.branch.startswith(OURS)]
+        branches = {base: await forge.branch_rules(base) for base in {pull.base for pull in ours}}
+
+        async def status(pull: ForgePull) -> VerdictStatus:
+            found = await forge.checks(pull.head_sha)
+            counted = counting(found, branches[pull.base], rules, awaits=True)
+            return judge_checks(pull.head_sha, counted).status
+
         return [
             PullRequest(
-                checks=judge_checks(pull.head_sha, await forge.checks(pull.head_sha)).status,
+                checks=await status(pull),
                 conflicts=("(see there)",) if pull.mergeable is False else (),
                 **pull.model_dump(include=set(PullRequest.model_fields)),
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from lifecycle.state_words import NEEDS_YOU, needs_of, spelled, ways_of, word_of
 from orchestrator.terminal.text import span
-from orchestrator.wording.states import UNREADABLE, since, waiting_for
+from orchestrator.wording.states import UNREADABLE, since, waiting_for, with_trouble
 
 if TYPE_CHECKING:
     from orchestrator.wording.json_types import RecordState, StateWord, WorkState
@@ -48,16 +48,18 @@ class LifecycleRow(TypedDict):
 
 
 def row_of(
-    columns: Columns, present: float, *, runs: bool = True, stuck: bool = False
+    columns: Columns, present: float, *, runs: bool = True, stuck: bool = False, trouble: str = ""
 ) -> LifecycleRow:
     """Return the row of a lifecycle; `runs` tells whether a runner is alive.
 
-    `stuck`: it is blocked on what nobody but a person can bring.
+    `stuck`: it is blocked on what nobody but a person can bring. `trouble`: why what it waits for
+    outside cannot be asked.
     """
     kind, work, damaged = columns["work_kind"], columns["work"], columns["damaged"]
     as_they_are = LifecycleRow.__annotations__.keys() & columns.keys()
     word = word_in(columns, runs=runs)
     runs = runs or stuck  # a runner alone does not move what is stuck
+    waits = UNREADABLE if damaged else waiting_for(kind, work, present, span, runs=runs)
     told = {name: columns[name] for name in as_they_are} | {
         "attempts": _attempts(columns),
         "state": spelled(word),
@@ -65,7 +67,7 @@ def row_of(
         "work_state": kind,
         "commands": _commands(columns, stuck=stuck),
         "since": since(work, columns["updated_at"]),
-        "waiting_for": UNREADABLE if damaged else waiting_for(kind, work, present, span, runs=runs),
+        "waiting_for": waits if damaged else with_trouble(kind, waits, trouble),
     }
     return cast("LifecycleRow", {name: told[name] for name in LifecycleRow.__annotations__})
 

@@ -71,6 +71,11 @@ def waiting_for(
     return text
 
 
+def with_trouble(kind: str, waits: str, text: object) -> str:
+    """Return what a lifecycle waits for, with why that cannot be asked outside at present."""
+    return f"{waits}; {text}" if text and kind and STATES[kind].outside else waits
+
+
 def ended_with(kind: str, work: Fields | None) -> str:
     """Return in a few words how it ended; empty if it has not."""
     return STATES[kind].end(work or {}) if kind else ""
@@ -170,6 +175,9 @@ def _blocker(work: Fields, _present: float, _span: Span) -> str:
 
 
 def _merge(work: Fields, _present: float, _span: Span) -> str:
+    problem = "" if work.get("number") else str(work.get("problem") or "")
+    if problem:
+        return f"its pull request, which cannot be opened yet: {problem}"
     return f"the merge of {work.get('url') or 'its pull request'}"
 
 

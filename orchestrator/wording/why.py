@@ -177,14 +177,32 @@ def _ways(past: RecordHistory, state: Blocked) -> list[str]:
     return [" and ".join(ways)] if ways else []
 
 
+def _no_pull_request(past: RecordHistory, state: PrPending) -> str:
+    often = past.context.settings.retry_interval
+    return (
+        f"waiting since {past.context.when(state.since)} for its pull request because attempt "
+        f"{past.spoken_in(state)} signalled `pr_created`{past.named_rule(state)}; there is none "
+        f"yet: {whole(state.problem)}; tried again every {often:g} s; "
+        f"{past.do('unblock')} starts a fresh attempt; {_then(past, state)}"
+    )
+
+
+def _then(past: RecordHistory, state: PrPending) -> str:
+    limits, when = past.context.settings, past.context.when(state.until)
+    reminds = limits.pr_reminder and "pr_merge_timeout" not in limits.model_fields_set
+    return f"you are reminded of it at {when}" if reminds else f"given up at {when}"
+
+
 def _pull_request(past: RecordHistory, state: PrPending) -> str:
+    if state.number is None and state.problem:
+        return _no_pull_request(past, state)
     number = f" (number {state.number})" if state.number is not None else ""
     return (
         f"waiting since {past.context.when(state.since)} for the merge of "
         f"{state.url or 'its pull request'}{number} because attempt {past.spoken_in(state)} "
         f"signalled `pr_created`{past.named_rule(state)}; a fresh attempt starts when it is "
-        f"merged, closed, red, reviewed or in conflict, or with {past.do('unblock')}; given up at "
-        f"{past.context.when(state.until)}{past.outside()}"
+        f"merged, closed, red, reviewed or in conflict, or with {past.do('unblock')}; "
+        f"{_then(past, state)}{past.outside()}"
     )
 
 

@@ -138,7 +138,7 @@ class RecordHistory:
     def outside(self) -> str:
         """Return the state of the wait at the forge, and why it cannot be read."""
         noted = self.context.outside
-        text = cut(str(noted.get("text", "")))
+        text = whole(str(noted.get("text", "")))
         if not text:
             return ""
         if not noted.get("trouble"):

@@ -136,6 +136,31 @@ class Life:
         return record.work.number
 
 
+async def test_why_a_branch_is_refused_is_told_whole_while_there_is_no_pull_request(
+    tmp_path: Path,
+) -> None:
+    rule = f"the branch {'must be named as the handbook says, ' * 12}ask dora"
+    async with GiteaWorld.running(tmp_path / "served") as served:
+        hook = served.origin.bare / "hooks" / "pre-receive"
+        hook.parent.mkdir()
+        hook.write_text(f"#!/bin/sh\necho '{rule}' >&2\nexit 1\n")
+        hook.chmod(0o755)
+        life = Life(served, tmp_path)
+        run = asyncio.create_task(life.loop.run_agent_loop(life.agent, life.task))
+        try:
+            said = await life.until_it_says("there is none yet")
+            assert rule in said
+            assert "tried again every" in said
+            hook.unlink()
+            await life.until_it_says("is open; ")
+            await served.merge(await life.pull_number())
+            result = await asyncio.wait_for(run, 40)
+        finally:
+            await life.loop.shutdown()
+            await asyncio.gather(run, return_exceptions=True)
+    assert result.result_type is LoopResultType.TASK_COMPLETE
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [

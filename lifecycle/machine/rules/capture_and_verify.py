@@ -187,7 +187,7 @@ def _await_merge(state: Capturing, word: Signal, event: on.SnapshotTaken, policy
     pending = PrPending(
         tally=changed(resolved(state.tally), blocked_on=""),
         since=event.at,
-        until=event.at + policy.pr_merge_timeout,
+        until=event.at + (policy.pr_reminder or policy.pr_merge_timeout),
         word=word,
         url=word.pr_url,
         head=event.head,

@@ -67,7 +67,7 @@ def dependency_settled(state: Queued, event: on.DependencySettled, policy: Polic
 def opened(state: PrPending, event: on.PullRequestOpened, policy: Policy) -> Step:
     """Know its number; ask at once what became of it, it may be merged already."""
     del policy
-    known = changed(state, number=event.number, url=event.url)
+    known = changed(state, number=event.number, url=event.url, problem="")
     return Step(known, (do.LookAtPullRequest(number=event.number),))
 
 
@@ -75,7 +75,7 @@ def unknown(state: PrPending, event: on.PullRequestUnknown, policy: Policy) -> S
     """Charge a pull request that does not exist; wait out a provider that does not answer."""
     if event.fault is Fault.USER:
         return fail(state, event.at, policy, "pr_unknown", event.text)
-    return Step(state)
+    return Step(state if state.problem == event.text else changed(state, problem=event.text))
 
 
 def moved(state: PrPending, event: on.PullRequestMoved, policy: Policy) -> Step:
@@ -160,10 +160,12 @@ def _meet(state: State, event: on.PullRequestMoved, policy: Policy) -> Step:
 
 
 def pr_deadline(state: PrPending, event: on.DeadlinePassed, policy: Policy) -> Step:
-    """Give the wait up to a person; a later merge still counts."""
-    del policy
+    """Give the wait up to a person, or only remind one; a later merge still counts."""
     if event.at < state.until:
         return Step(state, late=True)
+    if policy.pr_reminder:
+        until = event.at + policy.pr_reminder
+        return Step(changed(state, until=until, reminded=state.reminded + 1))
     text = "the pull request was neither merged nor closed in time"
     return _for_a_person(state, event.at, About.PR_TIMEOUT, text)
 
@@ -230,7 +232,7 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
             pending = PrPending(
                 tally=changed(state.tally, ci_fixes=0, conflicts=0),
                 since=event.at,
-                until=event.at + policy.pr_merge_timeout,
+                until=event.at + (policy.pr_reminder or policy.pr_merge_timeout),
                 word=Signal(type="pr_created", pr_url=state.signalled_url),
                 url=state.url,
                 head=state.head,

@@ -20,7 +20,7 @@ from lifecycle.state_words import (
     needs_of,
 )
 from lifecycle.store.lock import holder
-from lifecycle.store.plain_queries import read_rows
+from lifecycle.store.plain_queries import read_documents, read_rows
 from orchestrator.terminal.options import STATE_FOLDER
 from orchestrator.terminal.text import (
     blocks,
@@ -93,10 +93,24 @@ def listing(
     more = found[options.limit - 1]["cursor"] if len(found) > options.limit else None
     found = found[: options.limit]
     present = now()
+    troubles = _troubles(database) if runs else {}
     rows = [
-        row_of(each, present, runs=runs, stuck=options.needs_me and each in alone) for each in found
+        row_of(
+            each,
+            present,
+            runs=runs,
+            stuck=options.needs_me and each in alone,
+            trouble=troubles.get(each["agent_id"], ""),
+        )
+        for each in found
     ]
     return found, rows, more, runner
+
+
+def _troubles(database: Path) -> dict[str, str]:
+    """Return by agent why the forge that it waits for cannot be asked, as its runner noted it."""
+    noted = read_documents(database, "ci.waits")
+    return {key: str(body.get("text", "")) for key, body in noted.items() if body.get("trouble")}
 
 
 class _Stuck:

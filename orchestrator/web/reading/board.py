@@ -20,7 +20,7 @@ from orchestrator.review.queue import in_order, of_records
 from orchestrator.terminal.text import one_line, span
 from orchestrator.web.operator import found
 from orchestrator.web.reading.record_words import plan_of, program_of, says_of, since_of
-from orchestrator.wording.states import waiting_for
+from orchestrator.wording.states import waiting_for, with_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -276,7 +276,9 @@ def _present(
     work = record.work
     says = still["says"]
     if work is not None and not says:
-        says = waiting_for(type(work).__name__, vars(work), present, span)
+        kind, ci = type(work).__name__, engine.shared.ci
+        troubles = "; ".join(each.text for each in ci.troubles()) if ci is not None else ""
+        says = with_trouble(kind, waiting_for(kind, vars(work), present, span), troubles)
     says = says.removeprefix("you; ")  # that it waits for a person, its group says
     if still["needs"] == "conflict":
         says = says.removeprefix("not merged: ")  # as the word before it says

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ci.events import Check, CheckState, ReviewComment
 from ci.forge.merge_rules import Rules
-from ci.forge.protocol import Access, ForgePull, LeftQueue, Reviews
+from ci.forge.protocol import Access, BranchRules, ForgePull, LeftQueue, Reviews
 from ci.forge.provider import RemoteProvider
 from ci.http.rate_limit import RateBudget
 from ci.interface import CIWatch, MergeResult, PullRequestState
@@ -57,6 +57,7 @@ class ScriptedForge:
         self.failing: ForgeError | None = None
         self.budget = RateBudget()
         self.heads = {"main": BASE_SHA}
+        self.rules: dict[str, BranchRules] = {}
 
     def _ask(self, what: str) -> None:
         self.asked[what] += 1
@@ -101,6 +102,10 @@ class ScriptedForge:
     async def head(self, branch: str) -> str | None:
         self._ask("head")
         return self.heads.get(branch)
+
+    async def branch_rules(self, branch: str) -> BranchRules:
+        self._ask("branch_rules")
+        return self.rules.get(branch, BranchRules())
 
     async def default_branch(self) -> str:
         self._ask("default_branch")

@@ -18,6 +18,7 @@ from ci.errors import (
     UnreachableError,
 )
 from ci.events import CheckState
+from ci.forge.bases import Bases
 from ci.forge.rest import Connection
 from ci.forge_registry import forge_kind
 from ci.gitea.reviews import TRUST_LASTS
@@ -172,6 +173,20 @@ class ForgeContract:
         assert "conflicts" in result.reason
         assert (await world.pull(second.number)).mergeable is False
         assert await world.merged_text() == "a"
+
+    async def test_a_base_that_moved_is_noticed_once(self, world: ForgeWorld) -> None:
+        first, _ = await world.opened("agent/a"), await world.opened("agent/b", shared="b")
+        bases = Bases(world.forge)
+        for _ in range(2):
+            assert await bases.moved({BASE, "gone"}, await world.forge.open_pulls()) == ()
+        await world.merge(first.number)
+        assert await bases.moved({BASE}, await world.forge.open_pulls()) == (BASE,)
+        assert await bases.moved({BASE}, await world.forge.open_pulls()) == ()
+
+    async def test_a_branch_without_rules_requires_nothing(self, world: ForgeWorld) -> None:
+        for branch in (BASE, "gone"):
+            rules = await world.forge.branch_rules(branch)
+            assert (rules.required_checks, rules.required_approvals) == ((), 0)
 
     async def test_a_closed_pull_request_is_not_merged(self, world: ForgeWorld) -> None:
         pull = await world.opened()

@@ -152,6 +152,41 @@ async def test_what_fails_twice_is_red(scene: Scene) -> None:
     assert "failed again" in scene.events[0].summary
 
 
+async def test_a_check_that_is_known_as_flaky_runs_once_more_before_anybody_is_woken(
+    scene: Scene,
+) -> None:
+    scene.wait_for_checks(check("unit", "failed"))
+    await scene.quiet()
+    scene.forge.by_sha[sha("1")] = (check("unit", ref="unit-2"),)
+    await scene.later(700)
+    assert scene.told == ["build_failure", "build_success"]
+    assert scene.forge.reruns == []
+    await scene.restart()
+    # The next commit, on which it fails as well.
+    scene.forge.by_sha[sha("2")] = (check("unit", "failed"),)
+    scene.watch(number=None, sha=sha("2"))
+    await scene.later(60)
+    assert scene.forge.reruns == [("unit",)]
+    assert "fail and then pass on the same commit: unit (1x)" in (await scene.stands())["text"]
+    scene.forge.by_sha[sha("2")] = (check("unit", "failed", ref="unit-2"),)
+    await scene.later(300)
+    assert scene.told == ["build_failure", "build_success", "build_failure"]
+    assert "Known to fail and then pass" in scene.events[-1].summary
+    assert scene.forge.reruns == [("unit",)]
+
+
+async def test_what_fails_beside_a_flaky_check_wakes_at_once(scene: Scene) -> None:
+    scene.wait_for_checks(check("unit", "failed"))
+    await scene.quiet()
+    scene.forge.by_sha[sha("1")] = (check("unit", ref="unit-2"),)
+    await scene.later(700)
+    scene.forge.by_sha[sha("2")] = (check("unit", "failed"), check("lint", "failed"))
+    scene.watch(number=None, sha=sha("2"))
+    await scene.quiet()
+    assert scene.told[-1] == "build_failure"
+    assert scene.forge.reruns == []
+
+
 async def test_a_forge_that_runs_nothing_again_is_believed_at_once(scene: Scene) -> None:
     scene.rules = Rules(rerun_red=True)
     scene.forge.may_rerun = False

@@ -52,6 +52,20 @@ async def test_work_that_somebody_else_pushed_is_never_overwritten(scene: Scene)
     assert scene.remote.heads["agent/a"] == sha("3")
 
 
+async def test_what_somebody_else_pushed_on_top_is_told_once(scene: Scene) -> None:
+    await scene.provider.pushed("agent/a", sha("1"))
+    scene.remote.heads["agent/a"] = sha("9")
+    scene.forge.by_sha[sha("9")] = (check("unit", "pending"),)
+    scene.forge.open(head=sha("9"))
+    scene.watch()
+    await scene.later(800)
+    (event,) = scene.events
+    assert event.type == "pr_changes_requested"
+    assert "has commits of somebody else: 999999999999" in event.summary
+    assert "refs/loopwright/remote/agent/a" in event.summary
+    assert "somebody else pushed 999999999999" in (await scene.stands())["text"]
+
+
 async def test_a_push_whose_end_was_not_heard_is_no_foreign_work(scene: Scene) -> None:
     await scene.provider.pushed("agent/a", sha("1"))
     work = scene.provider._work

@@ -45,6 +45,10 @@ class ServedGitea(GiteaState):
         self.tokens = {TOKEN: "agent"}
         self.scopes = {"read", "write"}
         self.styles = {"merge", "squash", "rebase"}
+        self.reruns_jobs = True
+        """As since 1.26."""
+        self.protection: dict[str, dict[str, Any]] = {}
+        """By branch, as an answer about it tells its protection."""
         self.refuses_merges = ""
         """What a merge is refused with (405) by a rule of the branch."""
         self.demands_newest = False
@@ -67,6 +71,7 @@ class ServedGitea(GiteaState):
             ("GET", f"{R}/actions/runs", self._list_runs),
             ("GET", f"{R}/actions/runs/{{run}}/jobs", self._list_jobs),
             ("GET", f"{R}/actions/jobs/{{job}}/logs", self._log),
+            ("POST", f"{R}/actions/runs/{{run}}/rerun-failed-jobs", self._rerun),
             ("GET", f"{R}/pulls", self._list),
             ("GET", PULL, lambda asked: self.shown(self._pull(asked), looks=True)),
             ("PATCH", PULL, self._change),
@@ -101,7 +106,7 @@ class ServedGitea(GiteaState):
         head = self.origin.head(name)
         if head is None:
             raise Refusal(404, f"branch does not exist [name: {name}]")
-        return {"name": name, "commit": {"id": head}}
+        return {"name": name, "commit": {"id": head}, **self.protection.get(name, {})}
 
     def _list_statuses(self, asked: Asked) -> list[dict[str, Any]]:
         sha = asked.names["sha"]
@@ -139,6 +144,16 @@ class ServedGitea(GiteaState):
         if log is None:
             raise Refusal(404, "logs have been cleaned up")
         return text(log)
+
+    def _rerun(self, asked: Asked) -> Reply:
+        if not self.reruns_jobs:
+            raise Refusal(404, "404 page not found")
+        (run,) = [row for row in self.runs if str(row["id"]) == asked.names["run"]]
+        (job,) = [row for row in self.jobs if row["run_id"] == run["id"]]
+        context = f"test.yml / {job['name']} (push)"
+        page = job["html_url"].removeprefix(self.url)
+        self.status(run["head_sha"], context, "pending", target_url=page)
+        return Reply(201)
 
     def _pull(self, asked: Asked) -> Pull:
         pull = self.pulls.get(int(asked.names["number"]))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci.events import CheckState
+from ci.forge.protocol import BranchRules
 from tests.ci.forge_server import fails
 from tests.ci.gitea.served_gitea_state import REPO
 
@@ -14,6 +15,21 @@ if TYPE_CHECKING:
     from tests.ci.gitea.gitea_world import GiteaWorld
 
 PASSED, FAILED, PENDING = CheckState.PASSED, CheckState.FAILED, CheckState.PENDING
+
+
+async def test_the_checks_that_a_protected_branch_requires_are_read(world: GiteaWorld) -> None:
+    assert await world.forge.branch_rules("main") == BranchRules()
+    told = {
+        "protected": True, "required_approvals": 2, "enable_status_check": True,
+        "status_check_contexts": ["ci/unit", "lint/*"], "user_can_merge": False,
+    }  # fmt: skip
+    world.served.protection["main"] = told
+    assert await world.forge.branch_rules("main") == BranchRules(
+        required_checks=("ci/unit", "lint/*"), required_approvals=2, may_merge=False
+    )
+    told["enable_status_check"] = False
+    assert (await world.forge.branch_rules("main")).required_checks == ()
+    assert await world.forge.branch_rules("gone") == BranchRules()
 
 
 async def test_the_newest_status_of_each_context_counts(world: GiteaWorld) -> None:
@@ -92,3 +108,21 @@ async def test_a_status_from_outside_is_explained_by_itself(world: GiteaWorld) -
     assert await world.forge.explain(sha, check) == check
     assert not await world.forge.rerun(sha, [check])
     assert len(world.server.requests) == asked
+
+
+async def test_failed_jobs_of_its_own_actions_are_rerun_since_gitea_1_26(world: GiteaWorld) -> None:
+    sha = await world.commit("agent/a", outcome="red")
+    failed = await world.forge.checks(sha)
+    world.served.reruns_jobs = False
+    assert not await world.forge.rerun(sha, failed)
+    world.served.reruns_jobs = True
+    assert await world.forge.rerun(sha, failed)
+    (again,) = await world.forge.checks(sha)
+    assert (again.name, again.state) == (failed[0].name, PENDING)
+
+
+async def test_a_status_from_outside_is_not_rerun(world: GiteaWorld) -> None:
+    sha = await world.commit("agent/a", outcome="red")
+    world.served.status(sha, "ci/outside", "failure")
+    assert not await world.forge.rerun(sha, await world.forge.checks(sha))
+    assert [each for each in world.server.requests if each.method == "POST"] == []

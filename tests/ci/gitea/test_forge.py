@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci.events import Check, CheckState
+from ci.gitea.forge import SETTLES
 from ci.interface import PullRequestState
 from tests.ci.forge_server import answers, fails
 from tests.ci.gitea.served_gitea_state import REPO
@@ -76,3 +77,17 @@ async def test_the_server_sets_no_limits(world: GiteaWorld) -> None:
     assert (world.forge.budget.limit, world.forge.budget.remaining) == (None, None)
     assert world.forge.place == f"{world.server.url.removeprefix('http://')}/{REPO}"
     assert not await world.forge.rerun("f" * 40, [Check(name="x", state=FAILED)])
+
+
+async def test_the_list_tells_of_a_conflict_once_the_server_has_had_time_to_find_out(
+    world: GiteaWorld,
+) -> None:
+    first, second = await world.opened("agent/a"), await world.opened("agent/b", shared="b")
+    await world.forge.open_pulls()
+    world.clock.by += SETTLES
+    await world.merge(first.number)
+    shown = [(await world.forge.open_pulls())[0].mergeable]
+    world.clock.by += SETTLES
+    shown.append((await world.forge.open_pulls())[0].mergeable)
+    assert shown == [None, False]
+    assert (await world.pull(second.number)).mergeable is False

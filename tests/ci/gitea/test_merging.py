@@ -72,6 +72,16 @@ async def test_a_rule_of_the_branch_is_told_as_the_server_words_it(world: GiteaW
     assert "enough approvals" in result.reason
 
 
+async def test_a_rule_that_an_older_server_words_as_a_missing_right_is_told_first(
+    world: GiteaWorld,
+) -> None:
+    rule = "Does not have enough approvals"
+    world.served.refuses_merges = f"User not allowed to merge PR [reason: {rule}]"
+    reason = (await world.try_merge(await world.opened())).reason
+    assert f"refused to merge it: {rule}" in reason
+    assert "may not merge" not in reason
+
+
 @pytest.mark.parametrize(
     ("status", "words", "reason"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 from ci.errors import ForbiddenError, GarbledError, LimitedError, MissingError, UnreachableError
 from ci.events import Check, CheckState
+from ci.forge.protocol import BranchRules
 from ci.github.payloads import pull_of
 from tests.ci.forge_server import answers, fails, forge_server, in_turn, moved, text
 from tests.ci.github.github_answers import HEAD, LOG, OLD, STEPS, TOLD, pull, run, said, status
@@ -53,6 +54,33 @@ async def test_all_pages_of_check_runs_are_read_and_only_the_latest_asked_for(
     assert first.query == {"per_page": "100", "filter": "latest"}
     assert first.headers["accept"] == "application/vnd.github+json"
     assert first.headers["x-github-api-version"] == "2022-11-28"
+
+
+async def test_the_checks_that_rulesets_and_protection_require_are_joined(served: Served) -> None:
+    assert await served.forge.branch_rules("trunk") == BranchRules()
+    contexts = [{"context": "build", "integration_id": 7}, {"context": "e2e"}]
+    strict = {"strict_required_status_checks_policy": True, "required_status_checks": contexts}
+    reviews = {"required_approving_review_count": 2}
+    served.serve("GET", "/rules/branches/trunk", answers([
+        {"type": "required_status_checks", "parameters": strict},
+        {"type": "pull_request", "parameters": reviews},
+        {"type": "merge_queue", "parameters": {}},
+    ]))  # fmt: skip
+    classic = {"enforcement_level": "everyone", "contexts": ["lint"], "checks": []}
+    served.serve("GET", "/branches/trunk", answers({
+        "name": "trunk", "protection": {"enabled": True, "required_status_checks": classic},
+    }))  # fmt: skip
+    assert await served.forge.branch_rules("trunk") == BranchRules(
+        required_checks=("build", "e2e", "lint"),
+        required_approvals=2,
+        up_to_date=True,
+        queue=True,
+    )
+    classic["enforcement_level"] = "off"
+    served.serve("GET", "/branches/trunk", answers({
+        "name": "trunk", "protection": {"enabled": True, "required_status_checks": classic},
+    }))  # fmt: skip
+    assert (await served.forge.branch_rules("trunk")).required_checks == ("build", "e2e")
 
 
 @pytest.mark.parametrize("unknown", [404, 422])

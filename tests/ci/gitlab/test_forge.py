@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ci.events import CheckState
+from ci.forge.protocol import BranchRules
 from tests.ci.forge_server import fails
 from tests.ci.gitlab.served_gitlab_state import REPO
 from tests.ci.served_git import BASE
@@ -70,3 +71,11 @@ async def test_what_did_not_change_costs_nothing(world: GitLabWorld) -> None:
     assert await world.forge.checks(sha) == first
     assert first[0].state is CheckState.PASSED
     assert world.forge.budget.spent == spent
+
+
+async def test_a_project_that_merges_in_a_line_demands_the_newest_commit(
+    world: GitLabWorld,
+) -> None:
+    assert await world.forge.branch_rules(BASE) == BranchRules()
+    world.served.merge_method = "ff"
+    assert (await world.forge.branch_rules(BASE)).up_to_date

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import RefusedError
 from ci.events import Check, CheckState
-from ci.forge.protocol import Access, ForgePull, LeftQueue, Reviews
+from ci.forge.protocol import Access, BranchRules, ForgePull, LeftQueue, Reviews
 from ci.forge.sign_in import TokenSignIn, bearer, tokens
 from ci.forge_registry import ForgeKind, token_variable
 from ci.http.rate_limit import RateBudget
@@ -53,6 +53,10 @@ class ToyForge:
     async def head(self, branch: str) -> str | None:
         found = self._git("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
         return found or None
+
+    async def branch_rules(self, branch: str) -> BranchRules:
+        del branch
+        return BranchRules()
 
     async def default_branch(self) -> str:
         return "main"

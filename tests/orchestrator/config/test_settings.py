@@ -396,3 +396,24 @@ def test_no_reserved_variable_has_the_name_of_a_setting() -> None:
     names = {f"LOOPWRIGHT_{name.upper()}" for name in Settings.model_fields}
     assert not names & NOT_SETTINGS
     assert not any(name in os.environ for name in names)
+
+
+@pytest.mark.parametrize(
+    ("said", "read"), [("auto", "auto"), ("true", True), ("false", False), ("0", False)]
+)
+def test_a_choice_beside_true_and_false_is_read_from_a_variable(
+    repo: Path, home: Path, said: str, read: object
+) -> None:
+    given = environ(home, LOOPWRIGHT_REQUIRE_CI=said)
+    assert load_settings(repo, environ=given).require_ci == read
+    (repo / "loopwright.toml").write_text("require_ci = false")
+    assert load_settings(repo, environ=environ(home)).require_ci is False
+
+
+@pytest.mark.parametrize("bad", ["7", '"never"', "[]"])
+def test_a_choice_beside_true_and_false_is_refused_with_all_of_them(
+    repo: Path, home: Path, bad: str
+) -> None:
+    (repo / "loopwright.toml").write_text(f"require_ci = {bad}")
+    with pytest.raises(ConfigError, match="require_ci must be true or false or auto"):
+        load_settings(repo, environ=environ(home))

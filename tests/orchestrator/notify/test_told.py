@@ -44,6 +44,22 @@ async def waiting(store: SqliteStore) -> tuple[str, ...]:
     return await store.notifications.channels_waiting()
 
 
+def test_a_person_is_reminded_of_a_pull_request_that_nobody_merges(world: World) -> None:
+    toml = world.repo / "loopwright.toml"
+    toml.write_text(f"pr_reminder = 0.5\n{toml.read_text()}")
+    steps = [{"write": "a"}, {"commit": "A"}, {"breakpoint": "pr_created"}]
+    agent = world.script("agent", {"attempts": {"1": steps, "default": [DONE]}})
+    with world.live("run", "x", "--command", agent) as runner:
+        reminders = until(
+            lambda: len(found := of(world, "needs_you")) > 1 and found, lambda: of(world)
+        )
+        assert {each["reason"] for each in reminders} == {"pr_timeout"}
+        assert "waits for its merge since" in reminders[0]["text"]
+        assert "you are reminded of it at" in world.call("show", "T001", "--why").stdout
+        world.call("pr", "merge", "1")
+        runner.ends(0)
+
+
 def test_a_night_is_told_reason_by_reason_and_once(world: World) -> None:
     plan = world.plan_of(
         {

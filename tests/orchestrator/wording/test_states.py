@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lifecycle.machine.states import Queued
+from lifecycle.machine.states import PrPending, Queued, Signal
 from lifecycle.paths import Paths
 from lifecycle.record import AgentLifecycle
 from lifecycle.state_words import RECORD_STATES, spelled
@@ -241,3 +241,25 @@ def test_a_merge_that_is_refused_is_never_told_as_accepted(world: World) -> None
         assert "accepted" not in up.err
         (row,) = world.json("ps", "--state", "done")["lifecycles"]
         assert row["waiting_for"].startswith("you; not merged: ")
+
+
+def test_why_a_forge_cannot_be_asked_is_told_by_ps_as_long_as_a_runner_asks(world: World) -> None:
+    paths, reason = Paths.of(world.repo), "gitea.example: the token was refused; set a new one"
+    paths.root.mkdir(mode=0o700)
+    word = Signal(type="pr_created", summary="")
+    work = PrPending(since=1.0, until=9e9, word=word, url="https://x/7", number=7)
+
+    async def fill() -> None:
+        async with await SqliteStore.open(paths.database) as store:
+            record = AgentLifecycle(agent_id="a1", task_id="T1", task="x", work=work)
+            record.derive()
+            await store.create(record)
+            noted = {"place": "gitea", "text": reason, "trouble": True, "since": 1.0}
+            await store.put("ci.waits", "a1", noted)
+
+    asyncio.run(fill())
+    with RunnerLock(paths.root, who="loopwright up"):
+        (row,) = world.json("ps")["lifecycles"]
+    assert row["waiting_for"] == f"the merge of https://x/7; {reason}"
+    (row,) = world.json("ps")["lifecycles"]
+    assert reason not in row["waiting_for"]

@@ -28,6 +28,7 @@ from lifecycle.machine.states import (
 from lifecycle.machine.table import decide, rule_name
 from lifecycle.record import AgentLifecycle, JournalEntry
 from lifecycle.settings import Settings
+from orchestrator.wording.states import waiting_for
 from orchestrator.wording.why import why
 from orchestrator.wording.why_facts import WhyContext
 
@@ -240,6 +241,18 @@ def test_a_pull_request_names_url_and_deadline() -> None:
     assert "given up at @505" in life.why()
     life.take(on.PullRequestOpened(at=6, number=7, url="https://x/7"))
     assert "https://x/7 (number 7) because" in life.why()
+
+
+def test_why_there_is_no_pull_request_yet_is_told_whole() -> None:
+    life = Life().rest(Signal(type="pr_created"))
+    reason = f"agent/a could not be pushed: {'a rule that takes many words, ' * 20}ask ada"
+    life.take(on.PullRequestUnknown(at=6, text=reason, fault=Fault.ENVIRONMENT))
+    assert f"there is none yet: {reason}; tried again every " in life.why()
+    said = waiting_for("PrPending", vars(life.state), 7.0, str)
+    assert said == f"its pull request, which cannot be opened yet: {reason}"
+    life.take(on.PullRequestOpened(at=8, number=7, url="https://x/7"))
+    assert reason not in life.why()
+    assert waiting_for("PrPending", vars(life.state), 9.0, str) == "the merge of https://x/7"
 
 
 def test_backing_off_names_the_failure_the_counters_and_the_instant() -> None:

@@ -81,9 +81,33 @@ def test_a_pull_request_that_does_not_exist_costs_a_retry() -> None:
     play(pr_pending(), max_retries=0).on(nowhere).to(Rejected, reason=Reason.MAX_RETRIES)
 
 
-def test_a_provider_that_does_not_answer_is_waited_for() -> None:
+def test_a_provider_that_does_not_answer_is_waited_for_and_its_answer_kept() -> None:
     silent = on.PullRequestUnknown(at=20, text="no route", fault=on.Fault.ENVIRONMENT)
-    play(pr_pending()).on(silent).to(PrPending).counts(retry_count=0, faults=0)
+    opened = on.PullRequestOpened(at=30, number=1, url="local://pr/1")
+    (
+        play(pr_pending(number=None))
+        .on(silent)
+        .to(PrPending, problem="no route")
+        .counts(retry_count=0, faults=0)
+        .on(silent)
+        .to(PrPending, problem="no route")
+        .on(opened)
+        .to(PrPending, problem="", number=1)
+        .orders(do.LookAtPullRequest(number=1))
+    )
+
+
+def test_a_person_is_reminded_of_a_pull_request_again_and_again_if_that_is_wanted() -> None:
+    (
+        play(pr_pending(), pr_reminder=50)
+        .changes_nothing(on.DeadlinePassed(at=99))
+        .on(on.DeadlinePassed(at=100))
+        .to(PrPending, until=150, reminded=1)
+        .on(on.DeadlinePassed(at=160))
+        .to(PrPending, until=210, reminded=2)
+        .on(met(on.PrFate.MERGED))
+        .to(BackingOff)
+    )
 
 
 def test_a_merge_that_does_not_come_is_given_up_to_a_person() -> None:
