@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
+from playwright.async_api import expect
 
 from tests.orchestrator.web.browser.chromium import chromium
 from tests.orchestrator.web.browser.hostile import hostile_night
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 
 HERE = Path(__file__).parent
+WAITS_MS = 90_000
+"""For what a page is to show: as long as a busy machine may take."""
 LONGEST = 480.0
 """Seconds for a test that looks at all pages of a night, on a busy machine."""
 
@@ -36,6 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest_asyncio.fixture(scope="session", loop_scope="session", autouse=True)
 async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
     """Return the browser of this worker."""
+    expect.set_options(timeout=WAITS_MS)
     async with chromium(tmp_path_factory.mktemp("browser")) as found:
         yield found
 

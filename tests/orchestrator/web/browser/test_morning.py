@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 TASKS = ("T01", "T02", "T03", "T04", "T05", "T11")
 """The last one works on: `up` ends, and with it the pages, when all is complete."""
 READY = {"T01": "done", "T02": "done", "T03": "done", "T04": "done", "T05": "needs you"}
-WAITS_MS = 90_000
 FILES = 2000
 SECONDS = 15.0
 MOST_BYTES = 6_000_000
@@ -76,7 +75,7 @@ async def test_a_morning_from_the_link_to_the_last_decision(
         await expect(page.locator("h1")).to_have_text(re.compile(r"^\d+ tasks need you$"))
         # The question is on top; its answer makes it work on.
         await _answer(page, "T05", "Skip the row, and report it.")
-        await expect(page.locator("#row-T05")).to_contain_text("Ready to review", timeout=WAITS_MS)
+        await expect(page.locator("#row-T05")).to_contain_text("Ready to review")
         # A test was changed: look at it, say what is wrong on its line, and send it back.
         await found.goto("/review/T03")
         diff = page.locator("#f-tests-test-carriers-py")
@@ -84,9 +83,7 @@ async def test_a_morning_from_the_link_to_the_last_decision(
         await _comment(page, "self.assertEqual(client.calls, 1)", "Count the calls: four.")
         await page.locator("form[action$='/back'] button").click()
         await found.goto("/t/T03")
-        await expect(page.locator("main")).to_contain_text(
-            "Both tests count the calls", timeout=WAITS_MS
-        )
+        await expect(page.locator("main")).to_contain_text("Both tests count the calls")
         assert "Count the calls: four." in morning.run("summary", "T03", "2")
         # Two are merged; the one that does not go with them says so.
         for task in ("T01", "T02"):
