@@ -323,7 +323,7 @@ class ForgeWatcher:
         counted = _that_count(known.checks)
         judged = JudgedCommit(pull.head_sha, pull.branch, counted, pull, wait, foreign)
         text = f"{pull.url} is open; {await self._tell_verdict(judged, verdict, known)}"
-        if foreign and verdict.status is not VerdictStatus.RED:
+        if pull.head_sha != current and verdict.status is not VerdictStatus.RED:
             await self._tell_foreign(watch, pull, pull.head_sha)
             text = f"{text}; somebody else pushed {pull.head_sha[:12]}"
         reviews = await known.reviewing.tell(pull, uncached=uncached)

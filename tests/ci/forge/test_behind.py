@@ -58,6 +58,9 @@ async def test_it_is_brought_up_to_date_and_merged_once_that_is_green(
         for _ in range(3):
             await world.polled(watch.number or 0)
         assert (forge.origin.head(BRANCH), forge.origin.head(BASE)) == (newer, main)
+        # What stands for our commit is nobody else's.
+        assert "somebody else" not in (await world.documents.all("ci.waits"))["a"]["text"]
+        assert CIEventType.PR_CHANGES_REQUESTED not in [each.type for each in world.events]
         forge.run(BRANCH, newer, "green")
         await until(lambda: CIEventType.PR_MERGED in [each.type for each in world.events])
         assert "is not in it" not in world.events[-1].summary
