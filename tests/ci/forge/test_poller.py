@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci.events import Check
-    from ci.forge.protocol import ForgePull, Reviews
+    from ci.forge.protocol import BranchRules, ForgePull, Reviews
 
 HOUR = 3600.0
 
@@ -225,6 +225,11 @@ class MeteredForge(ScriptedForge):
     async def head(self, branch: str) -> str | None:
         found = await super().head(branch)
         await self._pay(("head", branch), found)
+        return found
+
+    async def branch_rules(self, branch: str) -> BranchRules:
+        found = await super().branch_rules(branch)
+        await self._pay(("rules", branch), found)
         return found
 
     async def pull(self, number: int) -> ForgePull | None:
