@@ -115,7 +115,9 @@ class ReviewComment(JsonModel):
     sha: str = ""
     """The commit that was looked at."""
     wants_changes: bool = False
-    """It is, or belongs to, a review that requests changes."""
+    """It is, or belongs to, a review that requests changes, whoever wrote it."""
+    resolved: bool = False
+    """It was marked as done at the forge."""
     own: bool = False
     """Written by the account of our token; never counts as a change request."""
 

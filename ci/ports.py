@@ -220,6 +220,19 @@ async def no_work_into(branch: str) -> bool:
     return False
 
 
+class LogEvent(Protocol):
+    """Takes a log event with its fields."""
+
+    def __call__(self, event: str, /, **fields: object) -> object:
+        """Log it."""
+        ...
+
+
+def reported_nowhere(event: str, /, **fields: object) -> None:
+    """Log nothing."""
+    del event, fields
+
+
 async def nothing_along(branch: str, sha: str, into: str) -> str:
     """Object to nothing."""
     del branch, sha, into
@@ -257,3 +270,5 @@ class ProviderPorts:
     work that nobody accepted."""
     is_needed: Callable[[str], Awaitable[bool]] = no_work_into
     """Returns whether unfinished work goes into this branch."""
+    report: LogEvent = reported_nowhere
+    """Tells the log what concerns all waits."""

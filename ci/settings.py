@@ -61,7 +61,10 @@ class CISettings(BaseModel):
     wake_on_base_red: bool = True
     """Wake an agent also for checks that fail on the base branch as well."""
     review_authors: tuple[str, ...] = ()
-    """Whose review remarks agents are told; by default of all who may write to the repository."""
+    """Whose review remarks agents are told beside those of all who may write to the repository:
+    logins, or bots by name (coderabbit, copilot, ...; see docs/providers/README.md)."""
+    review_authors_only: bool = False
+    """Tell agents the remarks of `review_authors` only, if any are named."""
     wake_on_comments: bool = False
     """Wake an agent also for remarks that ask for no changes."""
     auto_merge: bool = False

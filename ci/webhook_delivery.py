@@ -75,7 +75,7 @@ class Delivery(JsonModel):
     body: bytes
     state: DeliveryState = DeliveryState.RECEIVED
     outcome: str = ""
-    """One sentence for people: which lifecycles it woke, or why none."""
+    """One sentence for people: for which lifecycles the provider was asked, or why for none."""
     hint: Hint | None = None
     settled_at: float | None = None
 

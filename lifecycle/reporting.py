@@ -32,6 +32,7 @@ LEVELS: dict[str, str] = {
             "budget_unheld",
             "cleanup_hook_failed",
             "concurrent_limit_exceeded",
+            "forge_unusable",
             "graceful_shutdown_timeout",
             "hook_refused",
             "hooks_problem",

@@ -30,7 +30,9 @@ class Rules:
     merge_method: str = "merge"
     required_reviews: int = 0
     review_authors: tuple[str, ...] = ()
-    """Whose comments count; empty: everybody who may write to the repository."""
+    """Whose comments count beside those of people who may write to the repository."""
+    review_authors_only: bool = False
+    """Only the comments of those count, if any are named."""
     wake_on_comments: bool = False
     rerun_red: bool = False
     rerun_flaky: bool = True

@@ -65,7 +65,9 @@ class Reviews(JsonModel):
     approved_by: tuple[str, ...] = ()
     """Whose newest review approves the current head."""
     changes_wanted_by: tuple[str, ...] = ()
-    """Whose newest review requests changes."""
+    """Who may write, and whose newest review requests changes."""
+    changes_wanted_by_others: tuple[str, ...] = ()
+    """The same of people who may not write."""
     remarks: tuple[ReviewComment, ...] = ()
 
 
@@ -92,6 +94,8 @@ class Access(JsonModel):
     can_write: bool
     problem: str = ""
     """What is missing and how to fix it."""
+    renamed_to: str = ""
+    """What the repository is called there now, if otherwise."""
 
 
 class Forge(Protocol):
@@ -147,6 +151,14 @@ class Forge(Protocol):
 
     def number_of(self, ref: str) -> int | None:
         """Return the number that a url of this repository, `#3` or `!3` names; None if none."""
+        ...
+
+    async def called(self) -> str:
+        """Return the name that the forge has for the repository now; it may have been renamed."""
+        ...
+
+    def renamed_to(self, url: str) -> str:
+        """Return what the repository is called in the url of a pull request, if otherwise."""
         ...
 
     async def create_pull(

@@ -19,6 +19,7 @@ from ci.forge.git_sync import GitSync
 from ci.forge.head_branch import HeadBranches
 from ci.forge.memory import Memory
 from ci.forge.merge_queue import MergeQueue
+from ci.forge.outage import Outage
 from ci.forge.poller import Poller
 from ci.forge.pull_requests import PullRequests
 from ci.forge.triage import CheckTriage
@@ -143,13 +144,13 @@ class RemoteProvider(BaseProvider[_Work]):
         keys = tuple(dict.fromkeys((*keys, *work.watcher.base_moved(hint.branch))))
         if keys:
             await work.poller.through()
-            if (trouble := work.watcher.trouble) is not None:
+            if (trouble := work.watcher.outage.present) is not None:
                 raise ForgeError(trouble.text, retry_at=trouble.next_try)
         return keys
 
     def troubles(self) -> tuple[Trouble, ...]:
         """Return why the forge gives no answers at present."""
-        trouble = self._work.watcher.trouble if self._work else None
+        trouble = self._work.watcher.outage.present if self._work else None
         return () if trouble is None else (trouble,)
 
     # --- what is asked ------------------------------------------------------------------------
@@ -250,6 +251,7 @@ class RemoteProvider(BaseProvider[_Work]):
             against=ports.auto_merge_objection,
             comes_along=ports.comes_along,
             soon=soon,
+            outage=Outage(forge.place, now, ports.report),
         )
         pulls = PullRequests(
             queue=queue,

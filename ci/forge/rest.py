@@ -9,6 +9,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote, urlsplit
 
 from ci.errors import RefusedError
 from ci.forge.json_fields import text
@@ -95,6 +96,8 @@ class RestForge:
         self.place = connection.place
         self._client = client
         self._at = at
+        self._repo = connection.repo
+        self._kinds = tuple(pages)
         self._pages = tuple(f"{connection.page}/{each}/".lower() for each in pages)
 
     @property
@@ -124,6 +127,18 @@ class RestForge:
                 break
         plain = _NUMBER.fullmatch(ref)
         return int(plain[1]) if plain is not None else None
+
+    async def called(self) -> str:
+        """Return the name that the forge has for the repository now."""
+        return self._other_name((await self._client.get(self._at)).body) or self._repo
+
+    def renamed_to(self, url: str) -> str:
+        """Return what the repository is called in the url of a pull request, if otherwise."""
+        path = unquote(urlsplit(url).path)
+        found = next((path.partition(f"/{kind}/") for kind in self._kinds if kind in path), None)
+        if found is None or f"{found[0]}/".lower().endswith(f"/{self._repo}/".lower()):
+            return ""
+        return "/".join(found[0].strip("/").split("/")[-1 - self._repo.count("/") :])
 
     async def pull(self, number: int) -> ForgePull | None:
         """Return one pull request with all details."""
@@ -161,9 +176,23 @@ class RestForge:
     async def _close(self, number: int) -> None:
         raise NotImplementedError
 
+    def _other_name(self, repository: object) -> str:
+        """Return the name in the answer about the repository, if it is another one."""
+        name = text(repository, "full_name") or text(repository, "path_with_namespace")
+        return name if name.lower() != self._repo.lower() else ""
+
     async def _there(self) -> None:
         # What we may not see is also "not found": only if the repository is found, it is gone.
         await self._client.get(self._at)
+
+
+def renamed(place: str, name: str) -> str:
+    """Say that a repository has another name now, and what to do."""
+    return (
+        f"{place} is called {name} now, and nothing is pushed to a repository under its old name: "
+        "give the git remote the new address (git remote set-url), set forge_repo if it is set, "
+        "and start again"
+    )
 
 
 def newest(pulls: Iterable[ForgePull], branch: str) -> int | None:

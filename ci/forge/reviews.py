@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ci.forge.poller import RECONCILE
+from ci.forge.reviewers import is_heard, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,22 +36,28 @@ class ReviewTracker:
     publish: Callable[[CIEvent], Awaitable[None]]
     woke: bool = False
     """An attempt was woken by what reviewers said."""
+    unheard: str = ""
+    """Whose remarks the agent is not told, in words for people."""
     _reviews: Reviews | None = None
     _of: float = -1.0
     """`updated_at` of the pull request when they were read."""
     _read_at: float = 0.0
 
     async def tell(self, pull: ForgePull, *, uncached: bool) -> Reviews:
-        """Publish what is new; return all reviews so far."""
-        reviews = await self._read(pull, uncached=uncached)
+        """Publish what is new; return all reviews so far, as far as they count."""
+        reviews = self._counted(await self._read(pull, uncached=uncached))
         told = self.memory.told(pull.number)
         fresh = [
-            remark for remark in reviews.remarks if remark.key not in told and self._heard(remark)
+            remark
+            for remark in reviews.remarks
+            if remark.key not in told and not remark.resolved and self._heard(remark)
         ]
         wordless = [
             who
             for who in reviews.changes_wanted_by
-            if _wants(who) not in told and not any(each.author == who for each in fresh)
+            if _wants(who) not in told
+            and self._hears(who, trusted=True)
+            and not any(each.author == who for each in fresh)
         ]
         wanted = {remark.author for remark in fresh if remark.wants_changes} | set(wordless)
         if wanted or (fresh and self.rules().wake_on_comments):
@@ -67,6 +74,18 @@ class ReviewTracker:
         if content:
             await self.memory.untell(pull.number, content)
         return reviews
+
+    def _counted(self, reviews: Reviews) -> Reviews:
+        """Let requests for changes by those who are named count like those of who may write."""
+        named = [who for who in reviews.changes_wanted_by_others if self._hears(who)]
+        silent = {
+            remark.author
+            for remark in reviews.remarks
+            if not remark.own and not self._hears(remark.author, trusted=remark.trusted)
+        }
+        self.unheard = unheard(sorted({*silent, *reviews.changes_wanted_by_others} - {*named}))
+        wanted = {*reviews.changes_wanted_by, *named}
+        return reviews.model_copy(update={"changes_wanted_by": tuple(sorted(wanted))})
 
     async def _read(self, pull: ForgePull, *, uncached: bool) -> Reviews:
         """Read the reviews, again wherever something may have been added since."""
@@ -86,8 +105,10 @@ class ReviewTracker:
     def _heard(self, remark: ReviewComment) -> bool:
         if remark.own:
             return False  # an agent must not wake itself by its own comments
-        allowed = self.rules().review_authors
-        return remark.author in allowed if allowed else remark.trusted
+        return self._hears(remark.author, trusted=remark.trusted)
+
+    def _hears(self, who: str, *, trusted: bool = False) -> bool:
+        return is_heard(who, self.rules(), trusted=trusted)
 
 
 def _wants(who: str) -> str:

@@ -14,9 +14,10 @@ from ci.forge.auto_merge import AutoMerge
 from ci.forge.bases import Bases
 from ci.forge.events import JudgedCommit
 from ci.forge.poller import RECONCILE, PollResult
+from ci.forge.rest import renamed
 from ci.forge.reviews import ReviewTracker
 from ci.forge.watch_state import WatchState
-from ci.interface import PullRequestState, Trouble
+from ci.interface import PullRequestState
 from ci.verdict import VerdictStatus
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ci.forge.memory import Memory
     from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
+    from ci.forge.outage import Outage
     from ci.forge.protocol import Forge, ForgePull
     from ci.forge.triage import CheckTriage
     from ci.interface import CIWatch
@@ -68,9 +70,9 @@ class ForgeWatcher:
     head_branches: HeadBranches
     soon: Callable[[str], None]
     """Has a watch polled now; cached facts may be used."""
+    outage: Outage
     against: Callable[[str, str], Awaitable[str]] | None = None
     watches: dict[str, CIWatch] = field(default_factory=dict)
-    trouble: Trouble | None = None
     _auto_merge: AutoMerge = field(init=False)
     _bases: Bases = field(init=False)
     _known: dict[str, WatchState] = field(default_factory=dict)
@@ -121,7 +123,7 @@ class ForgeWatcher:
         except ForgeError as error:
             rest = tuple(key for key in keys if key not in answers)
             return {**answers, **await self._nobody_answers(rest, error)}
-        self.trouble = None
+        self.outage.ends()
         return answers
 
     async def _look_safely(self, key: str, *, uncached: bool) -> PollResult:
@@ -137,10 +139,7 @@ class ForgeWatcher:
     async def _nobody_answers(
         self, keys: tuple[str, ...], error: ForgeError
     ) -> dict[str, PollResult]:
-        since = self.now() if self.trouble is None else self.trouble.since
-        self.trouble = Trouble(
-            place=self.forge.place, text=str(error), since=since, next_try=error.retry_at
-        )
+        self.outage.goes_on(error)
         for key in keys:
             await self.memory.stands(key, str(error), trouble=True, next_try=error.retry_at)
         return dict.fromkeys(keys, PollResult(not_before=error.retry_at))
@@ -329,6 +328,8 @@ class ForgeWatcher:
         reviews = await known.reviewing.tell(pull, uncached=uncached)
         if reviews.changes_wanted_by:
             text += f"; changes are wanted by {', '.join(reviews.changes_wanted_by)}"
+        if known.reviewing.unheard:
+            text += f"; {known.reviewing.unheard}"
         if known.reviewing.woke:
             # What it makes of the remarks belongs into the same pull request.
             await self._stands(watch, text)
@@ -410,7 +411,11 @@ class ForgeWatcher:
         return PollResult(rests=True)
 
     async def _stands(self, watch: CIWatch, text: str) -> None:
-        await self.memory.stands(watch.key, text, trouble=False, next_try=None)
+        known = self._known.get(watch.key)
+        name = self.forge.renamed_to(known.pull.url) if known and known.pull else ""
+        if name:
+            text = f"{renamed(self.forge.place, name)}; {text}"
+        await self.memory.stands(watch.key, text, trouble=bool(name), next_try=None)
 
 
 def _wait(watch: CIWatch) -> str:

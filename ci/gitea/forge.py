@@ -165,7 +165,10 @@ class GiteaForge(RestForge):
         can_write = flag(repo, "permissions", "push")
         problem = f"{who} may not write to {self.place}: add it there as a collaborator who may"
         problem = "" if can_write else problem
-        return Access(who=who, can_read=True, can_write=can_write, problem=problem)
+        called = self._other_name(repo)
+        return Access(
+            who=who, can_read=True, can_write=can_write, problem=problem, renamed_to=called
+        )
 
     def _judged(self, pull: ForgePull) -> ForgePull:
         """Treat a fresh "does not merge" as unknown: the server may not have computed it yet."""

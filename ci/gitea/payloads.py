@@ -177,7 +177,8 @@ def remark_of_line(row: object, *, trusted: bool, wants: bool, own: bool) -> Rev
         url=text(row, "html_url"),
         at=epoch(row, "created_at"),
         sha=text(row, "commit_id"),
-        wants_changes=wants and not own and not isinstance(at(row, "resolver"), dict),
+        wants_changes=wants and not own,
+        resolved=isinstance(at(row, "resolver"), dict),
     )
 
 

@@ -6,7 +6,6 @@ Owns fetching them and whose review counts. Treats every text as data.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, UnauthorizedError
 from ci.forge.json_fields import flag, number, rows, text
@@ -19,6 +18,7 @@ from ci.gitea.payloads import (
     remark_of_line,
     remark_of_review,
 )
+from ci.gitea.writers import GiteaWriters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from ci.forge.protocol import ForgePull
     from ci.http.client import HttpClient
 
-TRUST_LASTS = 600.0
-"""Seconds for which a person's permission is cached."""
-_WRITERS = frozenset({"write", "admin", "owner"})
 _PAGE = {"limit": 50}
 
 
@@ -39,20 +36,15 @@ class GiteaReviews:
     def __init__(self, http: HttpClient, at: str, *, owner: str, now: Callable[[], float]) -> None:
         self._http = http
         self._at = at
-        self._owner = owner.lower()
-        self._now = now
-        self._writers: dict[str, tuple[float, bool]] = {}
+        self._trusted = GiteaWriters(http, at, owner=owner, now=now).may_write
         self._me: tuple[str | None] | None = None
 
     async def reviews(self, pull: ForgePull) -> Reviews:
         """Return what was said, the oldest first; only those who may write decide anything."""
         path = f"{self._at}/pulls/{pull.number}/reviews"
         given = [row for row in await self._all(path) if text(row, "state") not in UNSAID]
-        sides = {
-            who: review
-            for who, review in newest_sides(given).items()
-            if await self._trusted(who, given)
-        }
+        sides = newest_sides(given)
+        trusted = {who for who in sides if await self._trusted(who, given)}
         wanting = {who for who, row in sides.items() if text(row, "state") == "REQUEST_CHANGES"}
         me = await self._our_name()
         remarks = [
@@ -70,10 +62,11 @@ class GiteaReviews:
                 sorted(
                     who
                     for who, row in sides.items()
-                    if text(row, "state") == "APPROVED" and _of_head(row, pull)
+                    if who in trusted and text(row, "state") == "APPROVED" and _of_head(row, pull)
                 )
             ),
-            changes_wanted_by=tuple(sorted(wanting)),
+            changes_wanted_by=tuple(sorted(wanting & trusted)),
+            changes_wanted_by_others=tuple(sorted(wanting - trusted)),
             remarks=tuple(sorted(remarks, key=lambda remark: (remark.at, remark.key))),
         )
 
@@ -107,25 +100,6 @@ class GiteaReviews:
                 login = ""
             self._me = (login.lower() or None,)
         return self._me[0]
-
-    async def _trusted(self, who: str, reviews: Iterable[dict[str, Any]]) -> bool:
-        if not who:
-            return False
-        if who.lower() == self._owner:
-            return True
-        known = self._writers.get(who)
-        if known is not None and self._now() < known[0] + TRUST_LASTS:
-            return known[1]
-        path = f"{self._at}/collaborators/{quote(who, safe='')}/permission"
-        try:
-            writes = text((await self._http.get(path)).body, "permission") in _WRITERS
-        except ForbiddenError:
-            # Only administrators may ask; but reviews of people who may write are marked.
-            return any(author_of(row) == who and flag(row, "official") for row in reviews)
-        except MissingError:
-            writes = False
-        self._writers[who] = (self._now(), writes)
-        return writes
 
     async def _all(self, path: str) -> list[dict[str, Any]]:
         return rows({"rows": await self._http.get_all(path, params=_PAGE)}, "rows")

@@ -18,6 +18,7 @@ from ci.github.failures import explained
 from ci.github.merging import GitHubMerging
 from ci.github.payloads import branch_rules_of, checks_of, pull_of
 from ci.github.reviews import reviews_of
+from ci.github.threads import with_resolved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,10 +162,12 @@ class GitHubForge(RestForge):
     async def reviews(self, pull: ForgePull) -> Reviews:
         """Return the reviews; only those of people of the repository count."""
         at = f"{self._at}/pulls/{pull.number}"
+        reviews = await self._api.get_all(f"{at}/reviews", params=_PAGE)
+        lines = await self._api.get_all(f"{at}/comments", params=_PAGE)
         return reviews_of(
             pull.head_sha,
-            await self._api.get_all(f"{at}/reviews", params=_PAGE),
-            await self._api.get_all(f"{at}/comments", params=_PAGE),
+            reviews,
+            await with_resolved(self._api, self._repo, pull.number, lines),
             await self._api.get_all(f"{self._at}/issues/{pull.number}/comments", params=_PAGE),
             me=await self._identity.name(),
         )
@@ -211,7 +214,10 @@ class GitHubForge(RestForge):
             can_write, problem = False, f"the token of {who} lacks the scope repo: add it"
         elif not can_write:
             problem = f"{who} may not write to {self.place}: ask for the role Write there"
-        return Access(who=who, can_read=True, can_write=can_write, problem=problem)
+        called = self._other_name(repo)
+        return Access(
+            who=who, can_read=True, can_write=can_write, problem=problem, renamed_to=called
+        )
 
     async def _who(self) -> tuple[str, set[str] | None]:
         """Return our name and the scopes of a classic token; None where there are no scopes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ci.events import ReviewComment
-from ci.forge.json_fields import epoch, number, text
+from ci.forge.json_fields import epoch, flag, number, text
 from ci.forge.protocol import Reviews
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 """Associations of people who belong to the repository. Bots get no other treatment."""
 
+RESOLVED = "resolved"
+"""What `ci.github.threads` adds to a comment on a line that was marked as done."""
 _TAKES_SIDES = frozenset({"APPROVED", "CHANGES_REQUESTED", "DISMISSED"})
 """A review that only comments leaves the reviewer's last decision unchanged."""
 _TOLD = frozenset({"CHANGES_REQUESTED", "COMMENTED"})
@@ -33,9 +35,12 @@ def reviews_of(
     """Join reviews, comments on lines and comments on the whole; `me` is our own login."""
     ordered = sorted((each for each in reviews if text(each, "state") != "PENDING"), key=_when)
     last_words = {
-        author(review): review
-        for review in ordered
-        if text(review, "state") in _TAKES_SIDES and trusted(review)
+        author(review): review for review in ordered if text(review, "state") in _TAKES_SIDES
+    }
+    wanting = {
+        name: trusted(review)
+        for name, review in last_words.items()
+        if text(review, "state") == "CHANGES_REQUESTED"
     }
     states = {number(review, "id") or 0: text(review, "state") for review in ordered}
     remarks = [
@@ -47,13 +52,12 @@ def reviews_of(
         approved_by=tuple(
             name
             for name, review in last_words.items()
-            if text(review, "state") == "APPROVED" and text(review, "commit_id") == head
+            if trusted(review)
+            and text(review, "state") == "APPROVED"
+            and text(review, "commit_id") == head
         ),
-        changes_wanted_by=tuple(
-            name
-            for name, review in last_words.items()
-            if text(review, "state") == "CHANGES_REQUESTED"
-        ),
+        changes_wanted_by=tuple(name for name, counts in wanting.items() if counts),
+        changes_wanted_by_others=tuple(name for name, counts in wanting.items() if not counts),
         remarks=tuple(
             sorted((_signed(each, me) for each in remarks), key=lambda remark: remark.at)
         ),
@@ -94,7 +98,8 @@ def _of_lines(
     for comment in comments:
         state = states.get(number(comment, "pull_request_review_id") or 0, "")
         if state != "DISMISSED":
-            yield _remark("line", comment, wants_changes=state == "CHANGES_REQUESTED")
+            said = _remark("line", comment, wants_changes=state == "CHANGES_REQUESTED")
+            yield said.model_copy(update={"resolved": flag(comment, RESOLVED)})
 
 
 def _remark(kind: str, body: Mapping[str, Any], *, wants_changes: bool = False) -> ReviewComment:

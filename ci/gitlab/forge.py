@@ -154,7 +154,10 @@ class GitLabForge(RestForge):
             can_write, problem = False, f"the token lacks the scope api (it has {shown}): {ADVICE}"
         elif not can_write:
             problem = f"{who} may not write to {self.place}: give it the role Developer there"
-        return Access(who=who, can_read=True, can_write=can_write, problem=problem)
+        called = self._other_name(project)
+        return Access(
+            who=who, can_read=True, can_write=can_write, problem=problem, renamed_to=called
+        )
 
     async def _pulls(self, params: Mapping[str, str | int]) -> tuple[ForgePull, ...]:
         told = await self._http.get_all(

@@ -118,6 +118,7 @@ def remark_of(
         sha=text(place, "head_sha"),
         wants_changes=wants and not own,
         own=own,
+        resolved=flag(note, "resolvable") and flag(note, "resolved"),
     )
 
 

@@ -47,14 +47,13 @@ class GitLabReviews:
             if text(row, "state") == "requested_changes"
             and (user := number(row, "user", "id")) is not None
         }
-        wanting = {user: name for user, name in wanting.items() if await self._trusted(user)}
         asking, me = frozenset(wanting), await self._our_id()
         remarks = []
         waiting = open_threads(discussions)
         for discussion in discussions:
             said = [note for note in rows(discussion, "notes") if not flag(note, "system")]
             opener = number(said[0], "author", "id") if said else None
-            blocks = text(discussion, "id") in waiting and await self._trusted(opener)
+            blocks = text(discussion, "id") in waiting
             if blocks and opener is not None and opener != me:
                 wanting[opener] = text(said[0], "author", "username")
             for note in said:
@@ -70,11 +69,15 @@ class GitLabReviews:
                         own=author is not None and author == me,
                     )
                 )
+        counted = {user for user in wanting if await self._trusted(user)}
         return Reviews(
             approved_by=tuple(
                 sorted([name for user, name in approved.items() if await self._trusted(user)])
             ),
-            changes_wanted_by=tuple(sorted(wanting.values())),
+            changes_wanted_by=tuple(sorted(wanting[user] for user in counted)),
+            changes_wanted_by_others=tuple(
+                sorted(name for user, name in wanting.items() if user not in counted)
+            ),
             remarks=tuple(sorted(remarks, key=lambda remark: (remark.at, remark.key))),
         )
 

@@ -18,7 +18,7 @@ from ci.forge_registry import SENDERS, webhooks_of
 from ci.webhook_delivery import KEPT_FOR, DeliveryState, Hint, document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from ci.interface import CIProvider, CIWatch
     from ci.webhook_delivery import Deliveries, Delivery
@@ -85,14 +85,15 @@ class DeliveryDispatcher:
         deliveries: Deliveries,
         provider: CIProvider,
         *,
-        repos: Callable[[str], str],
+        ours: Callable[[str, str], Awaitable[bool]],
         now: Callable[[], float],
         report: Callable[[str], None],
         backoff: Backoff | None = None,
     ) -> None:
+        """`ours` tells whether the repository that a sender names (or none) is ours."""
         self._deliveries = deliveries
         self._provider = provider
-        self._repos = repos
+        self._ours = ours
         self._now = now
         self._report = report
         self._backoff = backoff or Backoff()
@@ -212,7 +213,9 @@ class DeliveryDispatcher:
 
     async def _read(self, delivery: Delivery) -> DeliveryTopic:
         try:
-            topic = _topic_of(delivery, self._repos(delivery.provider))
+            topic = _topic_of(delivery)
+            if topic.hint is not None and not await self._ours(delivery.provider, topic.hint.repo):
+                topic = _elsewhere(delivery.provider, topic.hint)
             if (
                 topic.hint is not None
                 and not topic.elsewhere
@@ -271,9 +274,9 @@ class DeliveryDispatcher:
     async def _answer(self, topic: DeliveryTopic, keys: tuple[str, ...]) -> None:
         hint = topic.hint or Hint()
         async with self._slots:
-            woken = await self._provider.take(hint)
-        if woken:
-            named = f"woke {', '.join(woken)}"
+            checked = await self._provider.take(hint)
+        if checked:
+            named = f"checked at once for {', '.join(checked)}"
             note = f"{named}; it names {topic.elsewhere}, but the commit is ours"
             await self._settle(keys, DeliveryState.MATCHED, note if topic.elsewhere else named)
         elif topic.learned:
@@ -311,8 +314,8 @@ class DeliveryDispatcher:
         await self._deliveries.settle(tuple(keys), state, outcome[:500], at=self._now(), hint=hint)
 
 
-def _topic_of(delivery: Delivery, ours: str) -> DeliveryTopic:
-    """Return what a delivery is about; `ours` is our repository, if known."""
+def _topic_of(delivery: Delivery) -> DeliveryTopic:
+    """Return what a delivery is about, in whatever repository."""
     body = document(delivery.headers, delivery.body)
     if body is None or delivery.provider not in SENDERS:
         return DeliveryTopic(state=DeliveryState.BROKEN, outcome="its body is not a JSON object")
@@ -326,14 +329,19 @@ def _topic_of(delivery: Delivery, ours: str) -> DeliveryTopic:
         event = delivery.event or "it"
         return DeliveryTopic(outcome=f"{event} carries nothing that a lifecycle waits for")
     # Several events about one thing are one question.
-    hint = hint.model_copy(update={"event": ""})
-    if not ours or not hint.repo or hint.repo.casefold() == ours.casefold():
-        return DeliveryTopic(hint=hint)
+    return DeliveryTopic(hint=hint.model_copy(update={"event": ""}))
+
+
+def _elsewhere(sender: str, hint: Hint) -> DeliveryTopic:
+    """Keep of a hint what means the same in another repository.
+
+    Numbers and branches do not, but a commit that somebody here waits for is the same one: there
+    may be a fork of ours, or a copy.
+    """
+    where = hint.repo or f"a repository on {sender}"
     if not hint.sha:
-        return DeliveryTopic(outcome=f"about {hint.repo}, not about {ours}")
-    # Numbers and branches mean something else there, but a commit that somebody here waits for is
-    # the same one: then the repository was renamed, or it is a fork of ours.
-    return DeliveryTopic(hint=Hint(sha=hint.sha), elsewhere=hint.repo)
+        return DeliveryTopic(outcome=f"about {where}, another repository")
+    return DeliveryTopic(hint=Hint(sha=hint.sha), elsewhere=where)
 
 
 def _what(hint: Hint) -> str:

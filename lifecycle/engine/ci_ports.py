@@ -51,6 +51,7 @@ def provider_ports(machine: MachineServices, *, remote: Remote | None) -> Provid
         auto_merge_objection=against,
         comes_along=_Guard(UnacceptedWork(store, machine.branches)).why_not,
         is_needed=partial(_is_needed, store),
+        report=shared.report,
     )
 
 

@@ -36,6 +36,7 @@ HELD = frozenset({
     # What is merged, on whose word, and where to.
     "review_summaries", "auto_merge", "delete_head_branch", "behind_base",
     "merge_method", "required_reviews", "review_authors",
+    "review_authors_only",
     "require_ci", "required_checks", "ignore_checks", "expected_checks", "checks_grace",
     "rerun_red", "rerun_flaky", "providers", "remote",
     "forge_url", "forge_repo", "github_app_id", "github_app_key", "github_app_installation",

@@ -44,12 +44,15 @@ class Diagnosis:
     mend: str = ""
 
 
-def machine(now: float, folder: Path) -> Iterator[Diagnosis]:
-    """Check everything that does not depend on a repository."""
+def machine(now: float, folder: Path, *, named: bool = False) -> Iterator[Diagnosis]:
+    """Check everything that does not depend on a repository.
+
+    `named`: its settings say which program works, so a known one is not needed.
+    """
     yield _python()
     yield from _packages()
     yield from _git(folder)
-    yield _agents()
+    yield _agents(named=named)
     yield _sqlite()
     yield _processes()
     yield from _inotify()
@@ -138,8 +141,10 @@ def _git(folder: Path) -> Iterator[Diagnosis]:
         yield Diagnosis(OK, "git identity", name.text.rpartition(">")[0] + ">")
 
 
-def _agents() -> Diagnosis:
+def _agents(*, named: bool = False) -> Diagnosis:
     found = installed()
+    if not found and named:
+        return Diagnosis(OK, "agents", "no known agent program is on PATH; the settings name one")
     if not found:
         return Diagnosis(
             WARN,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import CIError
 from ci.forge.protocol import BranchRules
+from ci.forge.rest import renamed
 from ci.forge_registry import SENDERS, secret_variable
 from orchestrator.doctor.machine import BAD, OK, WARN, Diagnosis
 from orchestrator.errors import ConfigError
@@ -55,11 +56,14 @@ def _forge(made: Providers, *, auto_merge: bool) -> Iterator[Diagnosis]:
         yield Diagnosis(BAD, "forge", f"{forge.name} at {forge.place}: {what}", mend)
         return
     found = f"{forge.place} as {access.who}, signed in by {made.signed_in_by}"
+    if access.renamed_to:
+        what, _, mend = renamed(forge.place, access.renamed_to).partition(": ")
+        yield Diagnosis(BAD, "forge", what, mend)
     if access.can_write:
         yield Diagnosis(OK, "forge", found)
     else:
-        level = WARN if access.can_read else BAD
-        yield Diagnosis(level, "forge", found, access.problem or "the token may not write there")
+        # Without the right to push nothing that an agent does comes to the forge.
+        yield Diagnosis(BAD, "forge", found, access.problem or "the token may not write there")
     if access.can_read:
         yield _rules(branch, rules, auto_merge=auto_merge)
 

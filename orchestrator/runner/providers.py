@@ -6,12 +6,13 @@ is used, and in `loopwright doctor`.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ci.composite.provider import CompositeProvider
-from ci.errors import ProviderError
+from ci.errors import ForgeError, ProviderError
 from ci.forge.merge_rules import Rules
 from ci.forge.provider import RemoteProvider
 from ci.forge.sign_in import SignInContext
@@ -40,6 +41,32 @@ if TYPE_CHECKING:
 GH_SECONDS = 20.0
 
 
+NAME_HOLDS = 600.0
+"""Seconds for which the name that a forge has for the repository is cached."""
+
+
+@dataclass(slots=True)
+class RepositoryName:
+    """What the repository is called: as it is set up here, and as the forge calls it now."""
+
+    forge: Forge
+    name: str
+    now: Callable[[], float]
+    _called: str = ""
+    _until: float = 0.0
+
+    async def has(self, name: str) -> bool:
+        """Return whether the repository has this name."""
+        if name.casefold() == self.name.casefold():
+            return True
+        if self.now() >= self._until:
+            # Hooks of a whole organisation name many others.
+            self._until = self.now() + NAME_HOLDS
+            with contextlib.suppress(ForgeError):
+                self._called = await self.forge.called()
+        return name.casefold() == self._called.casefold()
+
+
 @dataclass(frozen=True, slots=True)
 class Providers:
     """The CI providers of one repository, and what belongs to them."""
@@ -48,8 +75,8 @@ class Providers:
     local: LocalCIProvider | None = None
     """The one that keeps pull requests on this machine, if it is among them."""
     remote: GitRemote | None = None
-    repos: dict[str, str] = field(default_factory=dict)
-    """owner/name by the name of the provider; a delivery about another repository is not ours."""
+    repository: RepositoryName | None = None
+    """At the forge."""
     forge: Forge | None = None
     signed_in_by: str = ""
     """Where the forge's token comes from, for people."""
@@ -58,6 +85,15 @@ class Providers:
     def budgets(self) -> Mapping[str, int | None]:
         """Return how many requests the forge still allows, as it said last."""
         return {} if self.forge is None else {self.forge.name: self.forge.budget.remaining}
+
+    async def is_ours(self, sender: str, repo: str) -> bool:
+        """Tell whether a webhook about this repository is about ours; empty if it names none."""
+        if sender not in FORGES:
+            # What reports to us without a forge has no names that we know.
+            return True
+        if self.forge is None or self.repository is None or sender != self.forge.name:
+            return False
+        return not repo or await self.repository.has(repo)
 
     def secrets_of(self, name: str) -> tuple[str, ...]:
         """Return the secrets that webhooks of a provider may be signed with."""
@@ -91,6 +127,7 @@ class ProviderInputs:
             merge_method=settings.merge_method,
             required_reviews=settings.required_reviews,
             review_authors=settings.review_authors,
+            review_authors_only=settings.review_authors_only,
             wake_on_comments=settings.wake_on_comments,
             rerun_red=settings.rerun_red,
             rerun_flaky=settings.rerun_flaky,
@@ -147,7 +184,7 @@ def make_providers(inputs: ProviderInputs) -> Providers:
         provider,
         local,
         remote=keeper.remote,
-        repos=keeper.repos,
+        repository=keeper.repository,
         forge=keeper.forge,
         signed_in_by=keeper.signed_in_by,
         environ=inputs.environ,
@@ -209,7 +246,7 @@ def _forge(inputs: ProviderInputs, name: str) -> Providers:
             environ=inputs.environ,
             timeout=settings.push_timeout,
         ),
-        repos={name: repo},
+        repository=RepositoryName(forge, repo, inputs.now),
         forge=forge,
         signed_in_by=signed.source,
     )

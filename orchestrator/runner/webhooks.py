@@ -33,7 +33,7 @@ class WebhookPipeline:
         self._dispatcher = DeliveryDispatcher(
             shared.store.deliveries,
             providers.provider,
-            repos=lambda name: providers.repos.get(name, ""),
+            ours=providers.is_ours,
             now=shared.clock.now,
             report=self._report,
         )

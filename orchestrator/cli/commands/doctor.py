@@ -67,13 +67,23 @@ def run(name: str, args: list[str]) -> int:
 
 def _all(repo: Path | None, outside: str) -> list[Diagnosis]:
     present = now()
-    checks = list(machine(present, repo or Path.cwd()))
+    checks = list(machine(present, repo or Path.cwd(), named=_names_program(repo)))
     if repo is not None:
         checks += repository(repo, environ=os.environ, now=present)
         checks += _outside(repo)
     else:
         checks.append(Diagnosis(WARN, "repository", outside, "change into one, or give --repo DIR"))
     return checks
+
+
+def _names_program(repo: Path | None) -> bool:
+    if repo is None:
+        return False
+    try:
+        settings = load_settings(repo, environ=os.environ)
+    except ConfigError:
+        return False
+    return bool(settings.command or settings.adapter or settings.agents)
 
 
 def _outside(repo: Path) -> list[Diagnosis]:

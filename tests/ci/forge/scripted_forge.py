@@ -129,6 +129,13 @@ class ScriptedForge:
         last = ref.rpartition("/")[2].lstrip("#")
         return int(last) if last.isdigit() else None
 
+    async def called(self) -> str:
+        return "team/app"
+
+    def renamed_to(self, url: str) -> str:
+        del url
+        return ""
+
     async def create_pull(
         self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
     ) -> ForgePull:
@@ -238,6 +245,7 @@ class Scene:
         self.rules = Rules(**rules)
         self.documents = JsonDocuments()
         self.events: list[CIEvent] = []
+        self.reported: list[tuple[str, dict[str, object]]] = []
         self.folder = tmp_path
         self.against = ""
         """Why nobody merges a pull request unasked."""
@@ -258,9 +266,13 @@ class Scene:
                 call_at=self.clock.call_at,
                 remote=self.remote,
                 auto_merge_objection=self._against,
+                report=self._report,
             )
         )
         return provider
+
+    def _report(self, event: str, /, **fields: object) -> None:
+        self.reported.append((event, fields))
 
     async def _against(self, base: str, head: str) -> str:
         assert (base, head) == ("main", sha("1"))

@@ -11,9 +11,9 @@ import hashlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-from tests.ci.forge_server import Reply, answers
+from tests.ci.forge_server import Reply, answers, moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,9 +61,16 @@ class ServedForge(Generic[P]):
     """The name of a page's size in a query, its usual size and its greatest."""
     tags = False
     """Answers carry an ETag."""
+    first_name: str
+    """How the repository is called in addresses, until a test gives `repo` another name."""
+    slash = "/"
+    """What stands unquoted in its name."""
+    moves = 307
+    """How requests under the old name are answered."""
 
     def __init__(self, server: ForgeServer, origin: Origin, now: Callable[[], float]) -> None:
         self.server = server
+        self.repo = self.first_name
         self.url = server.url
         self.origin = origin
         self.now = now
@@ -91,6 +98,10 @@ class ServedForge(Generic[P]):
 
     def _guarded(self, handler: Callable[[Asked], Any]) -> Callable[[Asked], Any]:
         def answer(asked: Asked) -> Reply:
+            old, new = (quote(each, safe=self.slash) for each in (self.first_name, self.repo))
+            if old != new and f"/{old}" in asked.path:
+                tail = f"?{urlencode(asked.query)}" if asked.query else ""
+                return moved(asked.path.replace(f"/{old}", f"/{new}", 1) + tail, status=self.moves)
             try:
                 self.sign_in(asked)
                 self.refresh()

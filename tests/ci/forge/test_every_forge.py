@@ -21,7 +21,7 @@ from ci.events import CheckState
 from ci.forge.bases import Bases
 from ci.forge.rest import Connection
 from ci.forge_registry import forge_kind
-from ci.gitea.reviews import TRUST_LASTS
+from ci.gitea.writers import LASTS
 from ci.interface import PullRequestState
 from tests.ci.forge_server import answers, fails
 from tests.ci.github.github_world import EmulatedWorld
@@ -284,6 +284,15 @@ async def test_who_we_are_is_asked_once(served: Served) -> None:
     assert served.server.count("GET", f"{served.api}/user") == 1
 
 
+async def test_a_renamed_repository_is_told_with_its_new_name(served: Served) -> None:
+    pull = await served.opened()
+    assert (await served.forge.called(), served.forge.renamed_to(pull.url)) == (served.repo, "")
+    served.served.repo = new = served.repo.replace("loops", "renamed")
+    found = await served.pull(pull.number)
+    assert (await served.forge.called(), served.forge.renamed_to(found.url)) == (new, new)
+    assert (await served.forge.access()).renamed_to == new
+
+
 async def test_a_role_is_asked_for_once_in_a_while(served: Served) -> None:
     pull = await served.opened()
     served.say(1, "stranger", "Hello")
@@ -291,7 +300,7 @@ async def test_a_role_is_asked_for_once_in_a_while(served: Served) -> None:
         assert not (await served.forge.reviews(pull)).remarks[0].trusted
     assert served.server.count("GET", served.role_of_stranger) == 1
     served.let_write("stranger")
-    served.clock.by += TRUST_LASTS
+    served.clock.by += LASTS
     assert (await served.forge.reviews(pull)).remarks[0].trusted
 
 

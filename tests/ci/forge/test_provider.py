@@ -15,6 +15,7 @@ from ci.errors import (
 )
 from ci.forge.merge_rules import Rules
 from ci.forge.protocol import Reviews
+from ci.forge.reviewers import is_heard
 from ci.interface import PullRequestState
 from ci.verdict import VerdictStatus
 from ci.webhook_delivery import Hint
@@ -321,14 +322,60 @@ async def test_plain_comments_ride_along_and_wake_only_if_wanted(tmp_path: Path)
         assert scene.told == ["pr_changes_requested"]
 
 
-async def test_only_authors_that_are_named_are_heard(scene: Scene) -> None:
-    scene.rules = Rules(review_authors=("bob",))
+async def test_who_is_named_is_heard_beside_those_who_may_write(scene: Scene) -> None:
+    scene.rules = Rules(review_authors=("Bob", "coderabbit"))
+    bob = remark("2", "from bob", author="bob", trusted=False, wants_changes=True)
+    bot = remark("3", "from a bot", author="coderabbitai[bot]", trusted=False)
+    eve = remark("4", "from eve", author="eve", trusted=False, wants_changes=True)
+    scene.forge.open()
+    scene.forge.said[7] = Reviews(
+        remarks=(remark("1", "from ada"), bob, bot, eve), changes_wanted_by_others=("bob", "eve")
+    )
+    scene.watch()
+    await scene.quiet()
+    (event,) = scene.events
+    assert [each.text for each in event.details] == ["from ada", "from bob", "from a bot"]
+    text = (await scene.stands())["text"]
+    assert "changes are wanted by bob" in text
+    assert "what eve wrote is not heard" in text
+
+
+@pytest.mark.parametrize(
+    ("author", "named", "heard"),
+    [
+        ("Copilot", "copilot", True),
+        ("copilot-pull-request-reviewer[bot]", "Copilot", True),
+        ("coderabbitai[bot]", "coderabbitai", True),
+        ("coderabbitai", "coderabbit", False),  # whoever registers the name at a forge
+        ("claude", "codex", False),
+    ],
+)
+def test_bots_are_heard_by_the_name_that_people_know(
+    author: str, named: str, *, heard: bool
+) -> None:
+    assert is_heard(author, Rules(review_authors=(named,)), trusted=False) is heard
+
+
+async def test_what_is_marked_as_done_at_the_forge_is_not_told(scene: Scene) -> None:
+    scene.rules = Rules(wake_on_comments=True)
+    scene.forge.open()
+    done = remark("1", "rename it", wants_changes=True, resolved=True)
+    scene.forge.said[7] = Reviews(remarks=(done, remark("2", "and this")))
+    scene.watch()
+    await scene.quiet()
+    (event,) = scene.events
+    assert [each.text for each in event.details] == ["and this"]
+
+
+async def test_only_authors_that_are_named_are_heard_where_that_is_set(scene: Scene) -> None:
+    scene.rules = Rules(review_authors=("bob",), review_authors_only=True)
     scene.forge.open()
     scene.forge.said[7] = Reviews(
         remarks=(
             remark("1", "from ada", wants_changes=True),
             remark("2", "from bob", author="bob", trusted=False, wants_changes=True),
-        )
+        ),
+        changes_wanted_by=("ada",),
     )
     scene.watch()
     await scene.quiet()
@@ -368,6 +415,9 @@ async def test_a_forge_that_cannot_be_asked_is_said_so_and_asked_again(
     assert scene.provider.troubles() == ()
     assert (await scene.stands())["trouble"] is False
     assert scene.told == ["pr_checks_passed"]
+    events = [event for event, _ in scene.reported]
+    assert events == ["forge_unusable", "forge_usable"]
+    assert scene.reported[0][1] == {"place": scene.forge.place, "reason": str(error)}
 
 
 async def test_one_wait_that_cannot_be_asked_after_leaves_the_others_alone(scene: Scene) -> None:

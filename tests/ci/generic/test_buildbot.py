@@ -38,6 +38,10 @@ def call_at(at: float, callback: Callable[[], None]) -> Cancellable:
     return asyncio.get_running_loop().call_later(at - NOW(), callback)
 
 
+async def anything(*_: str) -> bool:
+    return True
+
+
 @contextlib.asynccontextmanager
 async def endpoint(receiver: Receiver) -> AsyncIterator[str]:
     """Serve the generic hook over HTTP."""
@@ -120,7 +124,7 @@ async def test_a_real_ci_server_tells_red_with_its_log_and_then_green(tmp_path: 
         stack.push_async_callback(provider.aclose)
         deliveries = await stack.enter_async_context(inbox(tmp_path))
         dispatcher = DeliveryDispatcher(
-            deliveries, provider, repos=lambda _: "", now=NOW, report=lambda _: None
+            deliveries, provider, ours=anything, now=NOW, report=lambda _: None
         )
         await stack.enter_async_context(dispatcher)
         receiver = Receiver(
@@ -154,7 +158,7 @@ async def test_a_real_ci_server_tells_red_with_its_log_and_then_green(tmp_path: 
             DeliveryState.MATCHED,
             DeliveryState.UNMATCHED,
         }
-        assert "woke agent-T1" in {delivery.outcome for delivery in kept}
+        assert "checked at once for agent-T1" in {delivery.outcome for delivery in kept}
     ends = [event for event in events if event.type is not CIEventType.BUILD_STARTED]
     assert [(event.type, event.sha) for event in ends] == [
         (CIEventType.BUILD_FAILURE, red),

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from tests.ci.forge.served_forge import Refusal
 from tests.ci.forge_server import Reply, answers, text
-from tests.ci.gitea.served_gitea_state import REPO, GiteaState, Pull
+from tests.ci.gitea.served_gitea_state import GiteaState, Pull
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,6 +29,8 @@ API = "/api/v1"
 R = f"{API}/repos/{{owner}}/{{name}}"
 PULL = f"{R}/pulls/{{number}}"
 OK = 200
+ASSIGNEES_SINCE = (1, 15)
+PERMISSION_SINCE = (1, 17)
 
 
 async def _at_once() -> None:
@@ -65,7 +67,9 @@ class ServedGitea(GiteaState):
             ("GET", R, self._repository),
             ("GET", f"{R}/branches/{{branch}}", self._branch),
             ("GET", f"{R}/commits/{{sha}}/statuses", self._list_statuses),
+            ("GET", f"{R}/collaborators/{{user}}", self._collaborator),
             ("GET", f"{R}/collaborators/{{user}}/permission", self._permission),
+            ("GET", f"{R}/assignees", self._assignees),
             ("GET", f"{R}/labels", lambda _: self.labels),
             ("POST", f"{R}/labels", self._label),
             ("GET", f"{R}/actions/runs", self._list_runs),
@@ -88,7 +92,7 @@ class ServedGitea(GiteaState):
         if scheme not in {"token", "Bearer"} or token not in self.tokens:
             raise Refusal(401, "user does not exist [uid: 0, name: ]")
         self._me = self.tokens[token]
-        if "name" in asked.names and f"{asked.names['owner']}/{asked.names['name']}" != REPO:
+        if "name" in asked.names and f"{asked.names['owner']}/{asked.names['name']}" != self.repo:
             raise Refusal(404, "The target couldn't be found.")
         if asked.method != "GET" and "write" not in self.scopes:
             raise Refusal(
@@ -99,7 +103,7 @@ class ServedGitea(GiteaState):
     def _repository(self, _: Asked) -> dict[str, Any]:
         role = self.people[self._me]
         may = {"admin": role == "admin", "push": role in {"admin", "write"}, "pull": True}
-        return {"id": 5, "full_name": REPO, "default_branch": "main", "permissions": may}
+        return {"id": 5, "full_name": self.repo, "default_branch": "main", "permissions": may}
 
     def _branch(self, asked: Asked) -> dict[str, Any]:
         name = unquote(asked.names["branch"])
@@ -114,7 +118,21 @@ class ServedGitea(GiteaState):
             raise Refusal(404, f"object does not exist [id: {sha}, rel_path: ]")
         return [row for row in reversed(self.statuses) if row["sha"] == sha]
 
+    def _collaborator(self, asked: Asked) -> Reply:
+        # Also for those who may only read.
+        if unquote(asked.names["user"]) not in self.people:
+            raise Refusal(404, "")
+        return Reply(204)
+
+    def _assignees(self, _: Asked) -> Reply:
+        if self.version < ASSIGNEES_SINCE:
+            raise Refusal(404, "")
+        # Not in pages.
+        return answers([self.user(who) for who in self.people if self.may_write(who)])
+
     def _permission(self, asked: Asked) -> dict[str, Any]:
+        if self.version < PERMISSION_SINCE:
+            raise Refusal(404, "")
         who = unquote(asked.names["user"])
         if self.people[self._me] != "admin" and self._me != who:
             told = (

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 REPO = "team/loops"
 LOG = "2024-01-01T00:00:00.0000000Z go\n2 + 2 = 5\nthe sum is wrong\nexitcode '1': failure\n"
+NEWEST = (1, 27)
+OFFICIAL_SINCE = (1, 21)
+"""Since when a review is marked as official wherever its author may write."""
 STATUS = {"green": "success", "red": "failure", "held": "pending"}
 
 
@@ -37,8 +40,11 @@ class Pull(served_forge.Pull):
 class GiteaState(served_forge.ServedForge[Pull]):
     """One repository; what a test wants otherwise is an attribute here."""
 
+    first_name = REPO
+
     def __init__(self, server: ForgeServer, origin: Origin, now: Callable[[], float]) -> None:
         super().__init__(server, origin, now)
+        self.version = NEWEST
         self.people = {"agent": "admin", "dora": "write", "stranger": "read"}
         self.labels: list[dict[str, Any]] = [{"id": 1, "name": "bug", "color": "ff0000"}]
         self.runs: list[dict[str, Any]] = []
@@ -50,7 +56,7 @@ class GiteaState(served_forge.ServedForge[Pull]):
     def run(self, sha: str, outcome: str, *, name: str = "unit") -> dict[str, Any]:
         """Have the server's own Actions run a job that ends as said: green, red or held."""
         run, job = self.new_id(), self.new_id()
-        page = f"/{REPO}/actions/runs/{run}/jobs/0"
+        page = f"/{self.repo}/actions/runs/{run}/jobs/0"
         state = STATUS.get(outcome, outcome)
         steps = [
             {"name": "Check out", "number": 1, "conclusion": "success"},
@@ -106,7 +112,8 @@ class GiteaState(served_forge.ServedForge[Pull]):
         row = {
             "id": key, "user": self.user(who), "state": state, "body": body, "submitted_at": when,
             "commit_id": pull.head, "stale": False, "dismissed": False,
-            "official": self.people.get(who) in {"write", "admin", "owner"},
+            # Older servers only mark reviews of a protected branch.
+            "official": self.version >= OFFICIAL_SINCE and self.may_write(who),
             "comments_count": len(said), "comments": said,
             "html_url": f"{self.html()}/pulls/{number}#issuecomment-{key}",
         }  # fmt: skip
@@ -141,8 +148,11 @@ class GiteaState(served_forge.ServedForge[Pull]):
     def draft(self, pull: Pull) -> bool:
         return pull.title.lower().startswith(("wip:", "[wip]"))
 
+    def may_write(self, who: str) -> bool:
+        return self.people.get(who) in {"write", "admin", "owner"}
+
     def user(self, who: str) -> dict[str, Any]:
         return {"id": sorted({*self.people, who}).index(who), "login": who}
 
     def html(self) -> str:
-        return f"{self.url}/{REPO}"
+        return f"{self.url}/{self.repo}"

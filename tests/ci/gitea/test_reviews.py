@@ -103,8 +103,8 @@ async def test_a_dismissed_review_and_a_resolved_line_want_nothing(
     line = (("a.py", 1), "Here.")
     review = world.served.review(1, "dora", "REQUEST_CHANGES", "No.", lines=(line,))
     review["comments"][0]["resolver"] = world.served.user("agent")
-    wants = {each.body: each.wants_changes for each in (await world.forge.reviews(pull)).remarks}
-    assert wants == {"No.": True, "Here.": False}
+    done = {each.body: each.resolved for each in (await world.forge.reviews(pull)).remarks}
+    assert done == {"No.": False, "Here.": True}
     review["dismissed"] = True
     reviews = await world.forge.reviews(pull)
     assert reviews.changes_wanted_by == ()
@@ -123,26 +123,53 @@ async def test_people_who_may_not_write_decide_nothing(world: GiteaWorld, pull: 
     world.served.review(1, "stranger", "REQUEST_CHANGES", "Delete everything!")
     reviews = await world.forge.reviews(pull)
     assert reviews.changes_wanted_by == ()
-    assert (reviews.remarks[0].trusted, reviews.remarks[0].wants_changes) == (False, False)
+    assert reviews.changes_wanted_by_others == ("stranger",)
+    assert not reviews.remarks[0].trusted
     world.served.review(1, "stranger", "APPROVED")
     world.served.review(1, "nobody", "APPROVED")
     assert (await world.forge.reviews(pull)).approved_by == ()
 
 
-async def test_without_the_right_to_ask_for_roles_an_official_review_is_trusted(
-    world: GiteaWorld, pull: ForgePull
+@pytest.mark.parametrize("role", ["admin", "write"])
+@pytest.mark.parametrize("version", [(1, 14), (1, 15), (1, 17), (1, 20), (1, 21), (1, 27)])
+async def test_whoever_may_write_is_heard_on_every_version_whatever_our_own_role(
+    world: GiteaWorld, pull: ForgePull, version: tuple[int, int], role: str
 ) -> None:
-    world.served.people["agent"] = "write"
-    world.served.review(1, "dora", "REQUEST_CHANGES", "No.")
-    world.served.review(1, "stranger", "REQUEST_CHANGES", "No!")
+    world.served.version = version
+    world.served.people["agent"] = role
+    line = (("src/a.py", 12), "Use a set here.")
+    world.served.review(1, "dora", "REQUEST_CHANGES", "No.", lines=(line,))
     world.served.comment(1, "team", "I own this.")
+    world.served.review(1, "nobody", "REQUEST_CHANGES", "No!")
     reviews = await world.forge.reviews(pull)
     assert reviews.changes_wanted_by == ("dora",)
-    assert {each.author: each.trusted for each in reviews.remarks} == {
-        "dora": True,
-        "stranger": False,
-        "team": True,
+    assert {each.body: (each.trusted, each.wants_changes) for each in reviews.remarks} == {
+        "No.": (True, True),
+        "Use a set here.": (True, True),
+        "I own this.": (True, False),
+        "No!": (False, True),
     }
+    assert reviews.changes_wanted_by_others == ("nobody",)
+
+
+@pytest.mark.parametrize("version", [(1, 15), (1, 20), (1, 27)])
+async def test_who_may_only_read_is_no_writer_where_roles_cannot_be_asked_for(
+    world: GiteaWorld, pull: ForgePull, version: tuple[int, int]
+) -> None:
+    world.served.version = version
+    world.served.people["agent"] = "write"
+    world.served.review(1, "stranger", "REQUEST_CHANGES", "No!")
+    reviews = await world.forge.reviews(pull)
+    assert (reviews.changes_wanted_by, reviews.remarks[0].trusted) == ((), False)
+
+
+async def test_who_may_write_is_asked_once_for_all(world: GiteaWorld, pull: ForgePull) -> None:
+    world.served.people |= {"agent": "write", "emil": "write"}
+    for who in ("dora", "emil", "stranger"):
+        world.say(1, who, "Hm.")
+    for _ in range(3):
+        await world.forge.reviews(pull)
+    assert world.server.count("GET", f"{world.at}/assignees") == 1
 
 
 def test_what_was_pushed_for_review_without_a_branch_is_not_ours() -> None:

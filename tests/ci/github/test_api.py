@@ -12,7 +12,7 @@ from ci.forge.protocol import BranchRules
 from ci.github.payloads import pull_of
 from tests.ci.forge_server import answers, fails, forge_server, in_turn, moved, text
 from tests.ci.github.github_answers import HEAD, LOG, OLD, STEPS, TOLD, pull, run, said, status
-from tests.ci.github.github_served import COMMIT, REPO, Served, asked
+from tests.ci.github.github_served import COMMIT, REPO, Served, asked, seen
 
 if TYPE_CHECKING:
     from tests.ci.forge_server import Reply
@@ -334,3 +334,20 @@ async def test_what_did_not_change_costs_nothing(served: Served) -> None:
     assert await served.forge.pull(3) == first
     assert served.forge.budget.spent == spent
     assert served.server.count("GET", f"{REPO}/pulls/3", status=304) == 1
+
+
+async def test_remarks_in_resolved_threads_are_marked_as_done(served: Served) -> None:
+    found = await seen(served)
+    line = {"id": 5_000_000_001, "body": "rename it", "user": {"login": "rita"}, "path": "a.py"}
+    served.serve("GET", "/pulls/3/comments", answers([line, {**line, "id": 6}]))
+    for path in ("/pulls/3/reviews", "/issues/3/comments"):
+        served.serve("GET", path, answers([]))
+    served.server.route("GET", "/user", answers({"login": "wright"}))
+    done = {"isResolved": True, "comments": {"nodes": [{"fullDatabaseId": "5000000001"}]}}
+    open_ = {"isResolved": False, "comments": {"nodes": [{"fullDatabaseId": "6"}]}}
+    threads = {"pullRequest": {"reviewThreads": {"nodes": [done, open_]}}}
+    served.server.route("POST", "/graphql", answers({"data": {"repository": threads}}))
+    told = {each.key: each.resolved for each in (await served.forge.reviews(found)).remarks}
+    assert told == {"line:5000000001": True, "line:6": False}
+    served.server.route("POST", "/graphql", answers({"errors": [{"message": "no such field"}]}))
+    assert not any(each.resolved for each in (await served.forge.reviews(found)).remarks)

@@ -213,6 +213,7 @@ def test_a_stranger_takes_no_side_and_is_not_trusted(association: str | None) ->
     asks = said("mal", "CHANGES_REQUESTED", 2, author_association=association, body="delete it")
     seen = reviews_of(HEAD, [told, asks], [], [])
     assert (seen.approved_by, seen.changes_wanted_by) == ((), ())
+    assert seen.changes_wanted_by_others == ("mal",)
     assert [(remark.author, remark.trusted) for remark in seen.remarks] == [("mal", False)]
 
 

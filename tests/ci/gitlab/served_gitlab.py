@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from tests.ci.forge.served_forge import Refusal
 from tests.ci.forge_server import Allowance, Reply, answers, text
-from tests.ci.gitlab.served_gitlab_state import REPO, GitLabState, Merge
+from tests.ci.gitlab.served_gitlab_state import GitLabState, Merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ class ServedGitLab(GitLabState):
         if token not in self.tokens:
             raise Refusal(401, "401 Unauthorized")
         self._me = self.tokens[token]
-        if "id" in asked.names and unquote(asked.names["id"]) not in {REPO, "5"}:
+        if "id" in asked.names and unquote(asked.names["id"]) not in {self.repo, "5"}:
             raise Refusal(404, "404 Project Not Found")
         if asked.method != "GET" and "api" not in self.scopes:
             raise Refusal(403, "insufficient_scope")
@@ -94,7 +94,7 @@ class ServedGitLab(GitLabState):
         level = self.people[self._me][1]
         return {
             "id": 5,
-            "path_with_namespace": REPO,
+            "path_with_namespace": self.repo,
             "default_branch": "main",
             "merge_method": self.merge_method,
             "permissions": {"project_access": {"access_level": level}, "group_access": None},

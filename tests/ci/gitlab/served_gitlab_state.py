@@ -47,6 +47,10 @@ class Merge(Pull):
 class GitLabState(ServedForge[Merge]):
     """One project; what a test wants otherwise is an attribute here."""
 
+    first_name = REPO
+    slash = ""
+    moves = 301
+
     def __init__(self, server: ForgeServer, origin: Origin, now: Callable[[], float]) -> None:
         super().__init__(server, origin, now)
         self.people = {1: ("agent", 40), 2: ("dora", 30), 3: ("stranger", 0), 4: ("guest", 10)}
@@ -173,4 +177,4 @@ class GitLabState(ServedForge[Merge]):
         return {"id": who, "username": self.people[who][0]}
 
     def html(self) -> str:
-        return f"{self.url}/{REPO}"
+        return f"{self.url}/{self.repo}"

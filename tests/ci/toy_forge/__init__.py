@@ -75,6 +75,13 @@ class ToyForge:
         last = ref.rpartition("/")[2].lstrip("#")
         return int(last) if last.isdigit() else None
 
+    async def called(self) -> str:
+        return "toy/toy"
+
+    def renamed_to(self, url: str) -> str:
+        del url
+        return ""
+
     async def create_pull(
         self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
     ) -> ForgePull:

@@ -107,20 +107,25 @@ class Desk:
         self.provider = provider
         self.clock = SteppedClock()
         self.reported: list[str] = []
+        self.also: set[str] = {""}
+        """Other names of our repository at GitHub."""
         self.dispatcher = DeliveryDispatcher(
             deliveries,
             provider,  # type: ignore[arg-type]  # as much of a provider as is asked
-            repos=lambda provider: REPO if provider == "github" else "",
+            ours=self.is_ours,
             now=self.clock.now,
             report=self.reported.append,
             backoff=QUICK,
         )
         self.receiver = Receiver(
             deliveries,
-            secrets=dict.fromkeys(("github", "generic"), lambda: (SECRET,)),
+            secrets=dict.fromkeys(("github", "gitea", "generic"), lambda: (SECRET,)),
             now=self.clock.now,
             wake=self.dispatcher.wake,
         )
+
+    async def is_ours(self, sender: str, repo: str) -> bool:
+        return repo.casefold() in {REPO, *self.also} if sender == "github" else sender == "generic"
 
     async def send(self, request: tuple[dict[str, str], bytes], provider: str = "github") -> str:
         receipt = await self.receiver.take(provider, *request)

@@ -53,7 +53,7 @@ async def deliveries(tmp_path: Path) -> AsyncIterator[Deliveries]:
 async def test_a_delivery_wakes_who_waits_for_it(deliveries: Deliveries) -> None:
     async with working(deliveries, Asked(watch())) as desk:
         found = await desk.settled(await desk.send(github(check_run())))
-    assert (found.state, found.outcome) == (DeliveryState.MATCHED, "woke agent-T1")
+    assert (found.state, found.outcome) == (DeliveryState.MATCHED, "checked at once for agent-T1")
     assert found.settled_at == desk.clock.now()
     assert [hint.sha for hint in desk.provider.hints] == [SHA]
 
@@ -146,12 +146,34 @@ async def test_another_repository_is_ignored_also_with_the_same_branch_and_numbe
 async def test_the_repository_may_be_spelt_otherwise_or_be_renamed(
     deliveries: Deliveries,
 ) -> None:
-    async with working(deliveries, Asked(watch())) as desk:
+    merged = {"action": "closed", "pull_request": {"number": 7, "head": {"ref": "x"}}}
+    async with working(deliveries, Asked(watch(number=7))) as desk:
+        desk.also.add("acme/gadgets")
         spelt = await desk.send(github(check_run(repo=REPO.upper())))
-        renamed = await desk.send(github(check_run(repo="acme/gadgets")))
-        found = await desk.all_settled([spelt, renamed])
+        repository = {"full_name": "acme/gadgets"}
+        renamed = await desk.send(github({**merged, "repository": repository}, "pull_request"))
+        forked = await desk.send(github(check_run(repo="else/fork")))
+        found = await desk.all_settled([spelt, renamed, forked])
     assert {each.state for each in found} == {DeliveryState.MATCHED}
-    assert "acme/gadgets" in found[1].outcome
+    assert "else/fork" in found[2].outcome
+
+
+async def test_of_a_forge_that_keeps_nothing_of_ours_only_our_commits_matter(
+    deliveries: Deliveries,
+) -> None:
+    pull = {"number": 7, "head": {"ref": BRANCH, "sha": OTHER}}
+    body = {"pull_request": pull, "repository": {"full_name": REPO}}
+
+    def gitea(told: dict[str, Any], event: str) -> tuple[dict[str, str], bytes]:
+        headers, raw = github(told, event)
+        return {**headers, "X-Gitea-Event": event}, raw
+
+    async with working(deliveries, Asked(watch(number=7))) as desk:
+        other = await desk.send(gitea(body, "pull_request"), "gitea")
+        ours = await desk.send(gitea({"sha": SHA, "repository": {}}, "status"), "gitea")
+        found = await desk.all_settled([other, ours])
+    assert [each.state for each in found] == [DeliveryState.IGNORED, DeliveryState.MATCHED]
+    assert found[0].outcome == f"about {REPO}, another repository"
 
 
 async def test_an_unreachable_forge_loses_nothing_and_holds_up_nothing_else(
@@ -355,4 +377,5 @@ async def test_a_form_is_worked_on_like_any_other(deliveries: Deliveries) -> Non
         "X-Hub-Signature-256": signature(raw),
     }
     async with working(deliveries, Asked(watch())) as desk:
-        assert (await desk.settled(await desk.send((headers, raw)))).outcome == "woke agent-T1"
+        found = await desk.settled(await desk.send((headers, raw)))
+    assert found.outcome == "checked at once for agent-T1"

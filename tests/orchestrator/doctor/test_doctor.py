@@ -131,6 +131,7 @@ def test_a_git_without_an_identity_is_told(
 def test_agent_programs_on_path_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert machine._agents().level == "warn"
+    assert machine._agents(named=True).level == "ok"
     (tmp_path / "codex").write_text("#!/bin/sh\n")
     (tmp_path / "codex").chmod(0o755)
     assert machine._agents() == machine.Diagnosis("ok", "agents", f"codex at {tmp_path / 'codex'}")

@@ -54,7 +54,8 @@ def test_a_forge_is_found_from_the_remote(
     assert isinstance(there.provider, RemoteProvider)
     assert there.forge is not None
     assert there.forge.place == place
-    assert there.repos == {name: place.partition("/")[2]}
+    assert there.repository is not None
+    assert there.repository.name == place.partition("/")[2]
     assert there.remote is not None
 
 

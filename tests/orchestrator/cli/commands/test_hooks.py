@@ -37,7 +37,7 @@ def delivery(key: str, state: DeliveryState = DeliveryState.MATCHED, **fields: A
             "headers": {"x-github-event": "pull_request", "content-type": "application/json"},
             "body": json.dumps(PULL).encode(),
             "state": state,
-            "outcome": "woke agent-T001" if state is DeliveryState.MATCHED else "",
+            "outcome": "checked at once for agent-T001" if state is DeliveryState.MATCHED else "",
             "settled_at": None if state is DeliveryState.RECEIVED else NOW + 1,
             **fields,
         }
@@ -112,7 +112,7 @@ def test_the_newest_come_first_and_what_needs_a_look_stands_out(told: Hooks) -> 
     assert [row.split()[0] for row in rows] == ["5", "4", "3", "2", "1"]
     assert rows[0].endswith("! broken     its body is not a JSON object")
     assert rows[2].endswith("! unmatched  nothing waits for it")
-    assert rows[3].endswith("pull_request.closed  matched      woke agent-T001")
+    assert rows[3].endswith("pull_request.closed  matched      checked at once for agent-T001")
     assert sum("!" in row for row in rows) == 2
 
 
@@ -186,7 +186,7 @@ def test_all_of_a_delivery_is_shown(told: Hooks) -> None:
     shown = dict(line.split(maxsplit=1) for line in lines[: lines.index("")])
     assert shown["key"] == "github:dd"
     assert shown["state"].startswith("matched since ")
-    assert shown["outcome"] == "woke agent-T001"
+    assert shown["outcome"] == "checked at once for agent-T001"
     assert shown["about"] == "o/r, branch topic, abc, pull request 7"
     assert shown["x-github-event"] == "pull_request"
     assert json.loads("\n".join(lines[lines.index("") :])) == PULL

@@ -1,0 +1,54 @@
+"""Whose remarks agents are told: those of people who may write, and of who is named. Pure.
+
+Owns the short names of review bots. Must not know what a remark says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ci.forge.merge_rules import Rules
+
+_BOT = "[bot]"
+"""Ends the login of a GitHub App; no person can have such a login."""
+BOTS = {
+    "claude": ("claude[bot]",),
+    "codex": ("chatgpt-codex-connector[bot]",),
+    "coderabbit": ("coderabbitai[bot]",),
+    # GitHub shows the remarks of one review under both, and lets nobody else have the second.
+    "copilot": ("copilot-pull-request-reviewer[bot]", "copilot"),
+    "cursor": ("cursor[bot]",),
+    "gemini": ("gemini-code-assist[bot]",),
+    "greptile": ("greptile-apps[bot]",),
+    "qodo": ("qodo-merge-pro[bot]", "qodo-code-review[bot]"),
+    "sourcery": ("sourcery-ai[bot]",),
+}
+"""The logins of well-known reviewers at GitHub, by the name that people know."""
+
+
+def is_heard(author: str, rules: Rules, *, trusted: bool) -> bool:
+    """Return whether agents are told what this author writes; `trusted`: who may write."""
+    if trusted and not (rules.review_authors and rules.review_authors_only):
+        return True
+    login = author.lower()
+    return any(login in _logins(name) for name in rules.review_authors)
+
+
+def unheard(authors: Iterable[str], most: int = 3) -> str:
+    """Return for people whose remarks agents are not told, and what to do; empty if nobody's."""
+    names = tuple(dict.fromkeys(authors))
+    if not names:
+        return ""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (
+        f"what {', '.join(names[:most])}{more} wrote is not heard, as they neither may write nor "
+        "are in review_authors"
+    )
+
+
+def _logins(name: str) -> tuple[str, ...]:
+    plain = name.strip().lower()
+    return (plain, f"{plain.removesuffix(_BOT)}{_BOT}", *BOTS.get(plain, ()))
