@@ -20,7 +20,7 @@ from orchestrator.web.routes.plans import Name, found
 if TYPE_CHECKING:
     from orchestrator.web.pages.looks import Look
     from orchestrator.web.reading.board import BoardRowForm
-    from orchestrator.web.reading.plans import PlanForm
+    from orchestrator.web.reading.plans import PlanForm, PlanRowForm
     from orchestrator.web.services import ServerServices
 
 WIDEST = 30
@@ -41,13 +41,23 @@ def router(services: ServerServices) -> APIRouter:
     """Return the pages."""
     made = APIRouter(include_in_schema=False)
     watched("plan", _watched, decided=True)
+    watched("plans", _watched_all, decided=True)
 
     @made.get("/plans")
     async def listed(request: Request) -> Response:
         plans = (await reading.plans(services.board))["items"]
         if len(plans) == 1:
             return see(f"/plans/{quote(plans[0]['name'], safe='')}")
-        return page(request, "plans.html", title="Plans", here="plan", plans=plans, looks=OF_STATE)
+        live = live_of("plans", _counts(plans))
+        return page(
+            request,
+            "plans.html",
+            title="Plans",
+            here="plan",
+            live=live,
+            plans=plans,
+            looks=OF_STATE,
+        )
 
     @made.get("/plans/{name:path}")
     async def plan(request: Request, name: Name) -> Response:
@@ -62,6 +72,15 @@ def router(services: ServerServices) -> APIRouter:
 
 async def _watched(services: ServerServices, name: str) -> Any:
     return _signs(await found(services, name))
+
+
+async def _watched_all(services: ServerServices, about: str) -> Any:
+    del about
+    return _counts((await reading.plans(services.board))["items"])
+
+
+def _counts(plans: list[PlanRowForm]) -> Any:
+    return [(each["name"], each["tasks"], each["needs_you"], each["by_state"]) for each in plans]
 
 
 def _signs(told: PlanForm) -> Any:

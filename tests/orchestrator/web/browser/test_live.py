@@ -81,7 +81,7 @@ async def test_a_page_made_as_a_whole_is_made_anew_or_says_that_it_changed(
     browser: Browser, busy: Scene
 ) -> None:
     async with visit(browser, busy) as found:
-        await found.goto("/plans")
+        await found.goto("/plans/november")
         main, again = found.page.locator("#main"), found.page.locator("#reload")
         await expect(found.page.locator("#live")).to_contain_text("live")
         await found.page.mouse.move(5, 5)

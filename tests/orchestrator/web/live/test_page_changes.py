@@ -83,3 +83,9 @@ async def test_a_page_that_still_shows_what_is_hears_nothing(tmp_path: Path) -> 
         for path in ("/hooks", "/settings"):
             told = await told_of(visit, path, nothing)
             assert set(told) == {"hello", "beat"}, path
+
+
+async def test_the_list_of_plans_is_told_of_the_first_task(tmp_path: Path) -> None:
+    async with site(tmp_path) as found, browser(found) as visit:
+        told = await told_of(visit, "/plans", lambda: found.add("asks", [ASK]))
+        assert told == ["hello", "changed"]
