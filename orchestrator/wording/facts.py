@@ -276,7 +276,7 @@ FACTS: dict[type[Event], FactWords] = {
     on.BlockersLooked: FactWords(_looked),
     on.CiReported: FactWords(_ci, lambda event: f"CI says {event.type}{_with(event.text)}"),
     on.PullRequestOpened: _same(lambda event: f"pull request {event.number} is open ({event.url})"),
-    on.PullRequestUnknown: _same(lambda event: f"its pull request cannot be read: {event.text}"),
+    on.PullRequestUnknown: _same(lambda event: f"it has no pull request yet: {event.text}"),
     on.PullRequestMoved: _same(_moved),
     on.Reviewed: _same(lambda event: event.text or f"pull request {event.number} was reviewed"),
     on.DeadlinePassed: FactWords(lambda _: "its deadline passed"),

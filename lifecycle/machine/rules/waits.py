@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import circuit_breaker, programs
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lifecycle.machine import events as on
     from lifecycle.machine.policy import Policy
 
+_NUMBERS = re.compile(r"\d+")
 OF_A_HEAD = (PrFate.CHECKS_FAILED, PrFate.CONFLICT)
 """Fates that are about one commit."""
 OVER_A_PULL_REQUEST = (About.PR_TIMEOUT, About.CI_LIMIT, About.CONFLICT)
@@ -75,7 +77,9 @@ def unknown(state: PrPending, event: on.PullRequestUnknown, policy: Policy) -> S
     """Charge a pull request that does not exist; wait out a provider that does not answer."""
     if event.fault is Fault.USER:
         return fail(state, event.at, policy, "pr_unknown", event.text)
-    return Step(state if state.problem == event.text else changed(state, problem=event.text))
+    # One that only counts the seconds down is no news.
+    same = _NUMBERS.sub("", state.problem) == _NUMBERS.sub("", event.text)
+    return Step(state if same else changed(state, problem=event.text))
 
 
 def moved(state: PrPending, event: on.PullRequestMoved, policy: Policy) -> Step:

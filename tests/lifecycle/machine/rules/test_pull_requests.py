@@ -97,6 +97,21 @@ def test_a_provider_that_does_not_answer_is_waited_for_and_its_answer_kept() -> 
     )
 
 
+def test_a_problem_that_only_counts_down_changes_nothing() -> None:
+    def refused(seconds: int) -> on.PullRequestUnknown:
+        text = f"forge.test is not asked for another {seconds} s"
+        return on.PullRequestUnknown(at=20, text=text, fault=on.Fault.ENVIRONMENT)
+
+    first = "forge.test is not asked for another 30 s"
+    (
+        play(pr_pending(number=None))
+        .on(refused(30))
+        .to(PrPending, problem=first)
+        .on(refused(12))
+        .to(PrPending, problem=first)
+    )
+
+
 def test_a_person_is_reminded_of_a_pull_request_again_and_again_if_that_is_wanted() -> None:
     (
         play(pr_pending(), pr_reminder=50)
