@@ -53,7 +53,7 @@ class GiteaReviews:
                 trusted=await self._trusted(author_of(row), given),
                 own=author_of(row).lower() == me,
             )
-            for row in await self._all(f"{self._at}/issues/{pull.number}/comments")
+            for row in await self._whole(f"{self._at}/issues/{pull.number}/comments")
         ]
         for review in given:
             remarks += await self._remarks(path, review, given, wanting)
@@ -87,7 +87,7 @@ class GiteaReviews:
             said.append(remark_of_review(review, trusted=trusted, wants=wants, own=own))
         # An old server does not say how many there are.
         if number(review, "comments_count") != 0:
-            lines = await self._all(f"{path}/{number(review, 'id')}/comments")
+            lines = await self._whole(f"{path}/{number(review, 'id')}/comments")
             said += [remark_of_line(row, trusted=trusted, wants=wants, own=own) for row in lines]
         return said
 
@@ -103,6 +103,10 @@ class GiteaReviews:
 
     async def _all(self, path: str) -> list[dict[str, Any]]:
         return rows({"rows": await self._http.get_all(path, params=_PAGE)}, "rows")
+
+    async def _whole(self, path: str) -> list[dict[str, Any]]:
+        """Return a list that has no pages; a server may have learned to make some."""
+        return rows({"rows": await self._http.get_all(path)}, "rows")
 
 
 def _of_head(review: object, pull: ForgePull) -> bool:

@@ -247,11 +247,14 @@ class _Story:
             self._kind, self._evidence = "merge_red", event.excerpt
         red = event.fate is on.PrFate.CHECKS_FAILED
         state = {"merged": "merged", "closed": "closed"}.get(event.fate, "open")
+        before_it = self._pull_request()
+        # Who only judges commits knows no address.
+        known = before_it.url if before_it and before_it.number == event.number else ""
         self.ci = CIFacts(
             status="red" if red else "green" if event.fate is on.PrFate.MERGED else "none",
             sha=event.sha,
             failed=_failed(event) if red else (),
-            pr=PullRequestFact(url=event.url, number=event.number, state=state),
+            pr=PullRequestFact(url=event.url or known, number=event.number, state=state),
         )
 
     def _unmerged(self, event: on.MergeFailed, _before: str, after: str) -> None:

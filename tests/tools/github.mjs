@@ -8,6 +8,7 @@
 //   node github.mjs FOLDER_WITH_node_modules     prints {"url", "app": {"id", "key"}}; ends with its stdin
 //   PUT  /_git/{owner}/{name} {"path", "people": {login: permission or null}}  -> {"tokens": {login}}
 //   POST /_git/{owner}/{name}                    take over what was pushed, at once
+//   GET  /_requests                              what Loopwright asked so far, and forget it
 
 import { execFileSync } from "node:child_process";
 import { createHmac, generateKeyPairSync, randomUUID } from "node:crypto";
@@ -231,6 +232,20 @@ githubPlugin.register = (app, store, webhooks, baseUrl, tokens) => {
     const issue = pull && { ...payload.issue, pull_request: { url: `${baseUrl}/repos/${owner}/${name}/pulls/${pull.number}` } };
     return dispatch(event, action, issue ? { ...payload, issue } : payload, owner, name);
   };
+  let asked = [];
+  app.use("*", async (c, next) => {
+    if ((c.req.header("user-agent") ?? "").startsWith("loopwright")) {
+      const query = Object.fromEntries(new URL(c.req.url).searchParams);
+      const body = await c.req.raw.clone().json().catch(() => null);
+      asked.push({ method: c.req.method, path: c.req.path, query, body });
+    }
+    return next();
+  });
+  app.get("/_requests", (c) => {
+    const told = asked;
+    asked = [];
+    return c.json(told);
+  });
   app.use("*", async (c, next) => {
     const token = (c.req.header("authorization") ?? "").replace(/^(bearer|token)\s+/i, "");
     // emulate takes an unknown token for its first user's; "eyJ" begins the proof of an App.

@@ -69,6 +69,9 @@ def dependency_settled(state: Queued, event: on.DependencySettled, policy: Polic
 def opened(state: PrPending, event: on.PullRequestOpened, policy: Policy) -> Step:
     """Know its number; ask at once what became of it, it may be merged already."""
     del policy
+    if (state.number, state.url) == (event.number, event.url):
+        # Two looks may find the same one.
+        return Step(state, late=True)
     known = changed(state, number=event.number, url=event.url, problem="")
     return Step(known, (do.LookAtPullRequest(number=event.number),))
 

@@ -209,3 +209,4 @@ class ServedWorld(ForgeWorld, Generic[S]):
                 yield world
             finally:
                 await world.forge.aclose()
+            assert not world.served.faults

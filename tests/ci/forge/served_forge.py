@@ -73,6 +73,8 @@ class ServedForge(Generic[P]):
         self.repo = self.first_name
         self.url = server.url
         self.origin = origin
+        self.faults: list[str] = []
+        """What was asked otherwise than the forge's own description says."""
         self.now = now
         self.tokens: dict[str, Any] = {}
         self.scopes: set[str] = set()
@@ -88,6 +90,11 @@ class ServedForge(Generic[P]):
         """Return what is answered: a reply, or JSON."""
         raise NotImplementedError
 
+    def fault_of(self, asked: Asked) -> str:
+        """Return what the description of the forge's API has against a request."""
+        del asked
+        return ""
+
     def sign_in(self, asked: Asked) -> None:
         """Refuse a request that this token may not make; set who asks."""
         raise NotImplementedError
@@ -102,6 +109,8 @@ class ServedForge(Generic[P]):
             if old != new and f"/{old}" in asked.path:
                 tail = f"?{urlencode(asked.query)}" if asked.query else ""
                 return moved(asked.path.replace(f"/{old}", f"/{new}", 1) + tail, status=self.moves)
+            if fault := self.fault_of(asked):
+                self.faults.append(fault)
             try:
                 self.sign_in(asked)
                 self.refresh()

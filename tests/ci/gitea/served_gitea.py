@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from tests.ci.forge.served_forge import Refusal
 from tests.ci.forge_server import Reply, answers, text
+from tests.ci.gitea.gitea_api import fault_of
 from tests.ci.gitea.served_gitea_state import GiteaState, Pull
 
 if TYPE_CHECKING:
@@ -83,9 +84,17 @@ class ServedGitea(GiteaState):
             ("POST", f"{PULL}/update", self._update),
             ("GET", f"{PULL}/reviews", lambda asked: self._pull(asked).reviews),
             ("GET", f"{PULL}/reviews/{{review}}/comments", self._lines),
-            ("GET", f"{R}/issues/{{number}}/comments", lambda asked: self._pull(asked).comments),
+            (
+                "GET",
+                f"{R}/issues/{{number}}/comments",
+                lambda asked: answers(self._pull(asked).comments),
+            ),
             ("POST", f"{R}/issues/{{number}}/comments", self._comment),
         ]
+
+    def fault_of(self, asked: Asked) -> str:
+        path = asked.path.removeprefix(API)
+        return fault_of(asked.method, path, asked.query, asked.json() if asked.body else None)
 
     def sign_in(self, asked: Asked) -> None:
         scheme, _, token = asked.headers.get("authorization", "").partition(" ")
@@ -261,10 +270,10 @@ class ServedGitea(GiteaState):
         self.origin.merge(pull.branch, pull.base_sha, message)
         return Reply(OK)
 
-    def _lines(self, asked: Asked) -> list[dict[str, Any]]:
+    def _lines(self, asked: Asked) -> Reply:
         for review in self._pull(asked).reviews:
             if str(review["id"]) == asked.names["review"]:
-                return list(review["comments"])
+                return answers(review["comments"])
         raise Refusal(404, "review does not exist")
 
     def _comment(self, asked: Asked) -> Reply:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 
 from tests.ci.forge_server import forge_server
 from tests.ci.github.github_served import Served
 from tests.ci.github.github_world import EmulatedWorld
+from tests.tools.github_api import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tests.ci.forge_server import Asked
     from tests.ci.github.emulated import Emulated
+
+
+def told(asked: Asked) -> tuple[str, str, dict[str, str], Any]:
+    # GitHub Enterprise has the same API below a path of its own.
+    path = re.sub("^/api(/v3)?(?=/)", "", unquote(asked.path))
+    return asked.method, path, asked.query, asked.json() if asked.body else None
 
 
 @pytest.fixture
@@ -29,3 +39,5 @@ async def served() -> AsyncIterator[Served]:
         served = Served(server)
         yield served
         await served.forge.aclose()
+        faults = {fault_of(*told(each)) for each in server.requests}
+        assert not faults - {""}, "\n".join(sorted(faults))

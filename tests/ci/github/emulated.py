@@ -9,9 +9,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
+from urllib.request import urlopen
 
 import pytest
 
+from tests.tools.github_api import fault_of
 from tests.tools.npm_tools import installed, node
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ def emulated_github() -> Iterator[Emulated]:
                 pytest.fail(f"emulate did not start: {errors.read().decode()}", pytrace=False)
             told = json.loads(line)
             yield Emulated(told["url"], told["app"]["id"], told["app"]["key"])
+            check_requests(told["url"])
         finally:
             process.stdin.close()
             process.stdout.close()
@@ -61,6 +65,17 @@ def emulated_github() -> Iterator[Emulated]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def check_requests(url: str) -> None:
+    """Hold every request that came from Loopwright against GitHub's description of its API."""
+    with urlopen(f"{url}/_requests", timeout=PATIENCE) as answer:  # noqa: S310  # our own server
+        asked = json.load(answer)
+    faults = {
+        fault_of(each["method"], unquote(each["path"]), each["query"], each["body"])
+        for each in asked
+    }
+    assert not faults - {""}, "\n".join(sorted(faults))
 
 
 @pytest.fixture(scope="session")

@@ -123,3 +123,14 @@ def test_a_late_word_of_a_spawn_forgets_nothing(local: LocalCopy) -> None:
     remember(local, guided("be brief"), "Working")
     remember(local, SPAWNED, "Capturing", late=True)
     assert said(local) == ["be brief"]
+
+
+def test_a_report_without_an_address_keeps_that_of_the_pull_request(local: LocalCopy) -> None:
+    opened = on.PullRequestOpened(at=4.0, number=7, url="https://forge.test/pull/7")
+    remember(local, opened, "PrPending")
+    red = on.PullRequestMoved(at=5.0, fate=on.PrFate.CHECKS_FAILED, number=7, text="red")
+    remember(local, red, "PrPending", "BackingOff")
+    told = summary(local).ci
+    assert told is not None
+    assert told.pr is not None
+    assert (told.pr.url, told.pr.state) == ("https://forge.test/pull/7", "open")

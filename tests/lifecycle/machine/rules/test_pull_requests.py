@@ -30,6 +30,11 @@ def test_a_known_pull_request_is_asked_about_at_once() -> None:
     )
 
 
+def test_a_pull_request_that_is_known_is_not_noted_twice() -> None:
+    known = on.PullRequestOpened(at=20, number=7, url="local://pr/7")
+    play(pr_pending(number=7, url="local://pr/7")).changes_nothing(known)
+
+
 def test_a_merge_wakes_it_and_costs_nothing() -> None:
     (
         play(pr_pending())

@@ -1,0 +1,73 @@
+"""The routes of Gitea's API that are used here, with the parameters and fields that each takes.
+
+As the descriptions of Gitea 1.15, 1.21 and 1.27 have them. `Do`, `MergeTitleField` and
+`MergeMessageField` are names of old that newer servers take as well; 1.15 ignores `head_commit_id`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PAGES = "page limit"
+EDIT = "title body assignee assignees milestone labels due_date allow_maintainer_edit"
+MERGE = (
+    "Do MergeTitleField MergeMessageField MergeCommitID head_commit_id force_merge "
+    "delete_branch_after_merge merge_when_checks_succeed"
+)
+ROUTES: Mapping[str, tuple[str, str]] = {
+    "GET /user": ("", ""),
+    "GET /repos/_/_": ("", ""),
+    "GET /repos/_/_/assignees": ("", ""),
+    "GET /repos/_/_/branches/_": ("", ""),
+    "DELETE /repos/_/_/branches/_": ("", ""),
+    "GET /repos/_/_/collaborators/_": ("", ""),
+    "GET /repos/_/_/collaborators/_/permission": ("", ""),
+    "GET /repos/_/_/commits/_/statuses": (f"sort state {PAGES}", ""),
+    "GET /repos/_/_/hooks": (PAGES, ""),
+    "GET /repos/_/_/labels": (PAGES, ""),
+    "POST /repos/_/_/labels": ("", "name color description exclusive is_archived"),
+    "GET /repos/_/_/actions/runs": (f"event branch status actor head_sha {PAGES}", ""),
+    "GET /repos/_/_/actions/runs/_/jobs": (f"status {PAGES}", ""),
+    "POST /repos/_/_/actions/runs/_/rerun-failed-jobs": ("", ""),
+    "GET /repos/_/_/actions/jobs/_/logs": ("", ""),
+    "GET /repos/_/_/pulls": (f"state sort milestone labels poster base_branch {PAGES}", ""),
+    "POST /repos/_/_/pulls": ("", f"head base reviewers team_reviewers {EDIT}"),
+    "GET /repos/_/_/pulls/_": ("", ""),
+    "PATCH /repos/_/_/pulls/_": ("", f"base state unset_due_date {EDIT}"),
+    "POST /repos/_/_/pulls/_/merge": (
+        "",
+        MERGE,
+    ),
+    "POST /repos/_/_/pulls/_/update": ("style", ""),
+    "POST /repos/_/_/pulls/_/requested_reviewers": ("", "reviewers team_reviewers"),
+    "GET /repos/_/_/pulls/_/reviews": (PAGES, ""),
+    "GET /repos/_/_/pulls/_/reviews/_/comments": ("", ""),
+    "GET /repos/_/_/issues/_/comments": ("since before", ""),
+    "POST /repos/_/_/issues/_/comments": ("", "body updated_at"),
+    "POST /repos/_/_/issues/_/labels": ("", "labels updated_at"),
+    "PATCH /repos/_/_/issues/_": ("", f"state ref unset_due_date content_version {EDIT}"),
+}
+"""By method and path (`_` for a name): parameters of the query, and fields of the body."""
+_PATTERNS = {
+    re.compile(route.replace("_/_", "[^/]+/[^/]+", 1).replace("/_", "/[^/]+")): known
+    for route, known in ROUTES.items()
+}
+
+
+def fault_of(
+    method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None
+) -> str:
+    """Return what these descriptions have against a request; nothing if all is well."""
+    asked = f"{method} {path}"
+    found = next((each for route, each in _PATTERNS.items() if route.fullmatch(asked)), None)
+    if found is None:
+        return f"{asked}: there is no such route"
+    odd = [
+        *(f"parameter {name}" for name in query if name not in found[0].split()),
+        *(f"field {name}" for name in body or {} if name not in found[1].split()),
+    ]
+    return f"{asked}: unknown {', '.join(odd)}" if odd else ""
