@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ForgeError, GarbledError, MissingError, RefusedError
 from ci.forge.auto_merge import AutoMerge
-from ci.forge.bases import Bases
 from ci.forge.events import JudgedCommit
 from ci.forge.poller import RECONCILE, PollResult
 from ci.forge.rest import renamed
 from ci.forge.reviews import ReviewTracker
-from ci.forge.watch_state import WatchState
+from ci.forge.watch_state import Bases, WatchState
 from ci.interface import PullRequestState
 from ci.verdict import VerdictStatus
 

@@ -93,7 +93,8 @@ def listing(
     more = found[options.limit - 1]["cursor"] if len(found) > options.limit else None
     found = found[: options.limit]
     present = now()
-    troubles = _troubles(database) if runs else {}
+    waits = any(each["work_kind"] in {"Blocked", "PrPending"} for each in found)
+    troubles = _troubles(database) if runs and waits else {}
     rows = [
         row_of(
             each,
@@ -109,7 +110,10 @@ def listing(
 
 def _troubles(database: Path) -> dict[str, str]:
     """Return by agent why the forge that it waits for cannot be asked, as its runner noted it."""
-    noted = read_documents(database, "ci.waits")
+    try:
+        noted = read_documents(database, "ci.waits")
+    except ValueError:
+        return {}  # a damaged note; doctor and the runner say so
     return {key: str(body.get("text", "")) for key, body in noted.items() if body.get("trouble")}
 
 

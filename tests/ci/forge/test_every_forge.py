@@ -18,8 +18,8 @@ from ci.errors import (
     UnreachableError,
 )
 from ci.events import CheckState
-from ci.forge.bases import Bases
 from ci.forge.rest import Connection
+from ci.forge.watch_state import Bases
 from ci.forge_registry import forge_kind
 from ci.gitea.writers import LASTS
 from ci.interface import PullRequestState
