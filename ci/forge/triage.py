@@ -165,12 +165,14 @@ class CheckTriage:
         told = await asyncio.gather(*(self._explained(sha, each) for each in failed[:EXPLAINED]))
         return (*told, *failed[EXPLAINED:])
 
-    async def understand(self, sha: str, checks: Sequence[Check], *, base: str) -> TriageResult:
+    async def understand(
+        self, verdict: Verdict, checks: Sequence[Check], *, base: str
+    ) -> TriageResult:
         """Find out why it is red and whether the base is the cause."""
-        failed = failed_of(checks)
+        sha, failed = verdict.sha, failed_of(checks)
         explained = (await self.explained(sha, failed))[:EXPLAINED]
         on_base, base_text = await self._base_red({check.name for check in failed}, sha, base)
-        said = [judge_checks(sha, checks).summary + "."]
+        said = [verdict.summary + "."]
         if self.ran_again(sha):
             said.append("They failed again when they were rerun.")
         if flaky := self._flaky(failed):

@@ -251,7 +251,7 @@ class ForgeWatcher:
         if second is not None:
             return second.summary
         base = judged.pull.base if judged.pull else ""
-        finding = await self.triage.understand(judged.sha, judged.checks, base=base)
+        finding = await self.triage.understand(verdict, judged.checks, base=base)
         if finding.of_the_base and not self.rules().wake_on_base_red:
             return f"{finding.text} Nobody is woken for it (wake_on_base_red = false)."
         if judged.of_others and await self.git_sync.foreign(judged.branch):

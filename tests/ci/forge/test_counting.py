@@ -71,6 +71,16 @@ async def test_an_optional_red_check_neither_wakes_nor_blocks(tmp_path: Path) ->
         assert scene.forge.merged_with
 
 
+async def test_who_is_woken_for_a_required_check_is_told_of_the_others(scene: Scene) -> None:
+    scene.forge.rules["main"] = BranchRules(required_checks=("unit",))
+    scene.wait_for_pull(check("unit", "failed"), check("lint", "failed", how="failure"))
+    await scene.quiet()
+    (event,) = scene.events
+    assert event.type == "pr_checks_failed"
+    assert "1 failed: unit; not required: lint (failure)." in event.summary
+    assert [each.title for each in event.details] == ["unit"]
+
+
 async def test_a_required_check_that_has_not_begun_is_waited_for_by_name(scene: Scene) -> None:
     scene.forge.rules["main"] = BranchRules(required_checks=("unit", "e2e"))
     scene.wait_for_pull(check("unit"))
