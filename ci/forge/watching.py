@@ -41,8 +41,10 @@ OF_ONE = (MissingError, RefusedError, GarbledError)
 """Errors that concern one wait only."""
 CATCHES_UP_WITHIN = 120.0
 """Seconds in which a forge registers a push; later, somebody has reset the branch."""
-UNSURE_LOOKS = 3
+UNSURE_LOOKS = 6
 """Consecutive polls for which a forge may compute whether a pull request merges."""
+QUICK_LOOKS = 3
+"""How many of them come soon after one another."""
 COMPUTES_WITHIN = 5.5
 """Seconds in which a forge usually computes that; then it is asked again."""
 YOUNG_FOR = 300.0
@@ -346,7 +348,7 @@ class ForgeWatcher:
     def _again_at(self, verdict: Verdict, known: WatchState, *, merged: bool) -> float | None:
         if merged:
             return self.now()
-        if 0 < known.unsure <= UNSURE_LOOKS:
+        if 0 < known.unsure <= QUICK_LOOKS:
             return self.now() + COMPUTES_WITHIN
         return self._grace_end(verdict)
 

@@ -127,6 +127,19 @@ async def test_what_the_forge_still_computes_is_asked_for_again_within_seconds(
     assert conflicts(scene) == [2]
 
 
+async def test_a_forge_that_computes_for_long_is_asked_on_though_less_often(scene: Scene) -> None:
+    await four(scene)
+    moves(scene)
+    scene.forge.change(2, mergeable=None, updated_at=1.0)
+    await scene.provider.take(Hint(branch="main"))
+    await scene.later(35)
+    asked = scene.forge.asked["pull"]
+    scene.forge.change(2, mergeable=False, updated_at=1.0)
+    await scene.later(100)
+    assert conflicts(scene) == [2]
+    assert scene.forge.asked["pull"] <= asked + 2
+
+
 async def test_a_conflict_that_a_merge_unasked_meets_is_told_at_once(scene: Scene) -> None:
     scene.wait_for_pull(check("unit"))
     await scene.later(400)
