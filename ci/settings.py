@@ -82,6 +82,16 @@ class CISettings(BaseModel):
     """Approvals without which Loopwright merges nothing at a forge."""
     pull_request_labels: tuple[str, ...] = ()
     """Labels of new pull requests at a forge."""
+    pull_request_reviewers: tuple[str, ...] = ()
+    """Users, at GitHub also `organisation/team`, whom a pull request asks for a review."""
+    pull_request_assignees: tuple[str, ...] = ()
+    """Users to whom a pull request is assigned."""
+    pull_request_template: str = ""
+    """File of the base branch with the text of pull requests, such as
+    `.github/pull_request_template.md`, in which {summary}, {title}, {task} and {issue} are
+    replaced."""
+    draft_first: bool = False
+    """Open pull requests as drafts; once green they are marked as ready and reviewers are asked."""
     github_app_id: str = ""
     """Sign in as this GitHub App instead of with a token."""
     github_app_key: str = ""

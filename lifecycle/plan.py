@@ -108,6 +108,8 @@ class Task(BaseModel):
     """Name of the plan's agent that works on it; the plan's default if not given."""
     type: str | None = None
     """Type of the agent that works on it, instead of what the agent says."""
+    issue: str = ""
+    """Number or address of the issue that its merge closes."""
     base: str | None = None
     """Branch to start from and to merge into; the repository's current branch if not given."""
     budget: Allowance | None = None
@@ -130,6 +132,7 @@ class Task(BaseModel):
             tags: Sequence[str] = (),
             agent: str | None = None,
             type: str | None = None,  # noqa: A002  # as above
+            issue: str = "",
             base: str | None = None,
             budget: Allowance | None = None,
             max_retries: int | None = None,

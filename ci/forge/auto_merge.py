@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ForbiddenError, RefusedError
 from ci.forge.merge_rules import objection, squash_message
+from ci.verdict import VerdictStatus
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull, Reviews
+    from ci.forge.pull_upkeep import PullUpkeep
     from ci.forge.triage import CheckTriage
     from ci.ports import MergeObjection
     from ci.verdict import Verdict
@@ -36,6 +38,7 @@ class AutoMerge:
     comes_along: MergeObjection
     queue: MergeQueue
     behind: BehindBase
+    upkeep: PullUpkeep
     against: Callable[[str, str], Awaitable[str]] | None = None
     """Returns why a head must not be merged into a base automatically, or nothing."""
 
@@ -51,6 +54,8 @@ class AutoMerge:
 
         Return whether it was merged, why not, and the pull request as it was seen last.
         """
+        if verdict.status is VerdictStatus.GREEN and await self.upkeep.ready(pull):
+            return False, "; it was a draft and is marked as ready, as it is green", pull
         looked = await self.queue.look(judged, pull)
         if not (looked.may_enter and self.rules().auto_merge):
             return False, looked.note, pull

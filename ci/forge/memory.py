@@ -30,10 +30,10 @@ class Memory:
     async def open(self, documents: Documents) -> None:
         """Read the documents, and delete old ones."""
         self._documents = documents
-        for kind in ("heads", "seen", "told", "flaky", "queue", "waits"):
+        for kind in ("heads", "seen", "told", "flaky", "queue", "written", "waits"):
             self._collections[kind] = dict(await documents.all(self._collection(kind)))
         oldest = self._now() - FORGOTTEN_AFTER
-        for kind in ("heads", "seen", "told", "flaky", "queue"):
+        for kind in ("heads", "seen", "told", "flaky", "queue", "written"):
             for key, body in tuple(self._collections[kind].items()):
                 if float(body.get("at", 0.0)) < oldest:
                     await self._forget(kind, key)
@@ -108,6 +108,15 @@ class Memory:
     async def made_one(self, branch: str, number: int) -> None:
         """Record a pull request that we opened."""
         await self._change_head(branch, made=sorted({*self.made(branch), number}))
+
+    def written(self, number: int) -> tuple[str, str] | None:
+        """Return the fingerprints of the title and text that we wrote last; None if we did not."""
+        found = self._body("written", str(number)).get("prints")
+        return None if found is None else (str(found[0]), str(found[1]))
+
+    async def wrote(self, number: int, title: str, body: str) -> None:
+        """Record the fingerprints of what we wrote."""
+        await self._keep("written", str(number), {"prints": [title, body]})
 
     async def asked(self, branch: str) -> None:
         """Record that the outcome is known."""

@@ -38,6 +38,10 @@ class Rules:
     rerun_flaky: bool = True
     wake_on_base_red: bool = True
     labels: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
+    assignees: tuple[str, ...] = ()
+    draft_first: bool = False
+    """Pull requests are opened as drafts, and marked as ready once they are green."""
     delete_head_branch: bool = True
     behind_base: str = "update"
     """How a branch that must contain its base is brought up to date: update, merge or ask."""

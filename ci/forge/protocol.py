@@ -161,8 +161,15 @@ class Forge(Protocol):
         """Return what the repository is called in the url of a pull request, if otherwise."""
         ...
 
-    async def create_pull(
-        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
+    async def create_pull(  # noqa: PLR0913  # what makes a pull request
+        self,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str,
+        labels: Sequence[str] = (),
+        draft: bool = False,
     ) -> ForgePull:
         """Open a pull request; RefusedError where the forge knows that one is open."""
         ...
@@ -183,6 +190,22 @@ class Forge(Protocol):
 
         Return whether the forge does so, at once or soon.
         """
+        ...
+
+    async def edit_pull(self, pull: ForgePull, *, title: str, body: str) -> None:
+        """Write another title and text; a draft stays a draft."""
+        ...
+
+    async def mark_ready(self, pull: ForgePull) -> None:
+        """Make a draft ready for review."""
+        ...
+
+    async def ask_for_review(self, number: int, who: Sequence[str]) -> None:
+        """Ask these people to review it."""
+        ...
+
+    async def assign(self, number: int, who: Sequence[str]) -> None:
+        """Assign it to these people."""
         ...
 
     async def left_queue(self, pull: ForgePull) -> LeftQueue:

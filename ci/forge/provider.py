@@ -22,6 +22,7 @@ from ci.forge.merge_queue import MergeQueue
 from ci.forge.outage import Outage
 from ci.forge.poller import Poller
 from ci.forge.pull_requests import PullRequests
+from ci.forge.pull_upkeep import PullUpkeep
 from ci.forge.triage import CheckTriage
 from ci.forge.watching import ForgeWatcher
 from ci.interface import USUAL_TERMS, MergeTerms
@@ -254,6 +255,7 @@ class RemoteProvider(BaseProvider[_Work]):
             outage=Outage(forge.place, now, ports.report),
         )
         pulls = PullRequests(
+            upkeep=PullUpkeep(forge, memory, self._rules),
             queue=queue,
             head_branches=head_branches,
             forge=forge,

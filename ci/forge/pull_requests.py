@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull
+    from ci.forge.pull_upkeep import PullUpkeep
     from ci.forge.triage import CheckTriage
     from ci.ports import MergeObjection, Repository
 
@@ -47,6 +48,7 @@ class PullRequests:
     memory: Memory
     now: Callable[[], float]
     queue: MergeQueue
+    upkeep: PullUpkeep
     head_branches: HeadBranches
     git_sync: GitSync
     repository: Repository
@@ -85,6 +87,7 @@ class PullRequests:
                 self._wait_for_lost_answer(branch)
                 found = await self._open(branch, base, title, body)
             found = await self._only_one(branch, found)
+        found = await self.upkeep.reword(found, title, body)
         await self.publish(self.events.created(found))
         return await self._shown(found)
 
@@ -102,7 +105,12 @@ class PullRequests:
         await self.memory.ask_for(branch)
         try:
             made = await self.forge.create_pull(
-                branch=branch, base=base, title=title, body=body, labels=self.rules().labels
+                branch=branch,
+                base=base,
+                title=title,
+                body=body,
+                labels=self.rules().labels,
+                draft=self.rules().draft_first,
             )
         except (UnreachableError, GarbledError):
             raise  # it may be open nevertheless
@@ -117,6 +125,7 @@ class PullRequests:
             await self.memory.asked(branch)
             raise
         await self.memory.made_one(branch, made.number)
+        await self.upkeep.opened(made, title, body)
         return made
 
     async def _only_one(self, branch: str, found: ForgePull) -> ForgePull:

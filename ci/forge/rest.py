@@ -148,8 +148,15 @@ class RestForge:
         """Return the newest open pull request of a branch of this repository, else its newest."""
         raise NotImplementedError
 
-    async def create_pull(
-        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
+    async def create_pull(  # noqa: PLR0913  # what makes a pull request
+        self,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str,
+        labels: Sequence[str] = (),
+        draft: bool = False,
     ) -> ForgePull:
         """Open a pull request."""
         raise NotImplementedError

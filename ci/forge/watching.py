@@ -13,6 +13,7 @@ from ci.errors import ForgeError, GarbledError, MissingError, RefusedError
 from ci.forge.auto_merge import AutoMerge
 from ci.forge.events import JudgedCommit
 from ci.forge.poller import RECONCILE, PollResult
+from ci.forge.pull_upkeep import PullUpkeep
 from ci.forge.rest import renamed
 from ci.forge.reviews import ReviewTracker
 from ci.forge.watch_state import Bases, WatchState
@@ -89,6 +90,7 @@ class ForgeWatcher:
             self.comes_along,
             self.queue,
             self.behind,
+            PullUpkeep(self.forge, self.memory, self.rules),
             self.against,
         )
         self._bases = Bases(self.forge)

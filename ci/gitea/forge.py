@@ -12,6 +12,7 @@ from urllib.parse import quote
 from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
 from ci.forge.json_fields import flag, needed_text, number, text
 from ci.forge.protocol import Access, BranchRules
+from ci.forge.pull_upkeep import plain
 from ci.forge.rest import RestForge
 from ci.gitea.actions import explained, rerun
 from ci.gitea.merging import GiteaMerging
@@ -41,6 +42,8 @@ SETTLES = 5.0
 """Seconds in which a server computes whether something merges; until then it says no."""
 CLOSED_LOOKED_AT = 200
 """Closed pull requests that are searched for that of a branch."""
+DRAFT = "WIP:"
+"""How the title of a draft begins."""
 LABEL_COLOUR = "#ededed"
 _PAGE: Mapping[str, str | int] = {"limit": 50}
 
@@ -120,10 +123,18 @@ class GiteaForge(RestForge):
                 return await self.pull(max(numbers))
         return None
 
-    async def create_pull(
-        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
+    async def create_pull(  # noqa: PLR0913  # what makes a pull request
+        self,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str,
+        labels: Sequence[str] = (),
+        draft: bool = False,
     ) -> ForgePull:
         """Open a pull request; two requests at the same time may make two."""
+        title = f"{DRAFT} {title}" if draft else title
         order: dict[str, Any] = {"head": branch, "base": base, "title": title, "body": body}
         if labels:
             order["labels"] = await self._label_ids(labels)
@@ -138,13 +149,33 @@ class GiteaForge(RestForge):
         """Merge exactly this commit, or return why not."""
         return await self._merging.merge(pull, sha=sha, method=method, message=message)
 
+    async def edit_pull(self, pull: ForgePull, *, title: str, body: str) -> None:
+        """Write another title and text; a draft stays a draft."""
+        await self._edit(pull.number, title=f"{DRAFT} {title}" if pull.draft else title, body=body)
+
+    async def mark_ready(self, pull: ForgePull) -> None:
+        """Make a draft ready for review: its title says what it is."""
+        await self._edit(pull.number, title=plain(pull.title))
+
+    async def ask_for_review(self, number: int, who: Sequence[str]) -> None:
+        """Ask these people to review it."""
+        path = f"{self._at}/pulls/{number}/requested_reviewers"
+        await self._http.send("POST", path, json={"reviewers": list(who)})
+
+    async def assign(self, number: int, who: Sequence[str]) -> None:
+        """Assign it to these people."""
+        await self._edit(number, assignees=list(who))
+
+    async def _edit(self, number: int, **fields: object) -> None:
+        await self._http.send("PATCH", f"{self._at}/pulls/{number}", json=fields)
+
     async def update_pull(self, pull: ForgePull) -> bool:
         """Have the server merge the base into the branch."""
         await self._http.send("POST", f"{self._at}/pulls/{pull.number}/update?style=merge")
         return True
 
     async def _close(self, number: int) -> None:
-        await self._http.send("PATCH", f"{self._at}/pulls/{number}", json={"state": "closed"})
+        await self._edit(number, state="closed")
 
     async def comment(self, number: int, text: str) -> None:
         """Write a comment under the pull request."""

@@ -32,6 +32,9 @@ UNKNOWN_COMMIT = 422
 """What GitHub answers when there is no such commit, or no head of that name."""
 EMPTY_REPOSITORY = 409
 
+READY = """mutation($pull: ID!) {
+  markPullRequestReadyForReview(input: {pullRequestId: $pull}) { pullRequest { isDraft } }
+}"""
 _APP = "a GitHub App"
 _PAGE: Mapping[str, str | int] = {"per_page": 100}
 
@@ -146,14 +149,27 @@ class GitHubForge(RestForge):
         number = newest(map(pull_of, bodies), branch)
         return None if number is None else await self.pull(number)
 
-    async def create_pull(
-        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
+    async def create_pull(  # noqa: PLR0913  # what makes a pull request
+        self,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str,
+        labels: Sequence[str] = (),
+        draft: bool = False,
     ) -> ForgePull:
         """Open a pull request; GitHub itself nearly always refuses a second one."""
         answer = await self._api.send(
             "POST",
             f"{self._at}/pulls",
-            json={"title": title, "head": branch, "base": base, "body": body},
+            json={
+                "title": title,
+                "head": branch,
+                "base": base,
+                "body": body,
+                **({"draft": True} if draft else {}),
+            },
         )
         pull = pull_of(answer.body)
         await self._label(pull.number, labels)
@@ -181,6 +197,28 @@ class GitHubForge(RestForge):
         address = f"{self._at}/pulls/{pull.number}/update-branch"
         await self._api.send("PUT", address, json={"expected_head_sha": pull.head_sha})
         return True
+
+    async def edit_pull(self, pull: ForgePull, *, title: str, body: str) -> None:
+        """Write another title and text."""
+        words = {"title": title, "body": body}
+        await self._api.send("PATCH", f"{self._at}/pulls/{pull.number}", json=words)
+
+    async def mark_ready(self, pull: ForgePull) -> None:
+        """Make a draft ready for review."""
+        body = (await self._api.get(f"{self._at}/pulls/{pull.number}")).body
+        await self._api.graphql(READY, pull=text(body, "node_id"))
+
+    async def ask_for_review(self, number: int, who: Sequence[str]) -> None:
+        """Ask people, and teams written as organisation/team."""
+        teams = [each.partition("/")[2] for each in who if "/" in each]
+        people = [each for each in who if "/" not in each]
+        asked = {"reviewers": people, **({"team_reviewers": teams} if teams else {})}
+        await self._api.send("POST", f"{self._at}/pulls/{number}/requested_reviewers", json=asked)
+
+    async def assign(self, number: int, who: Sequence[str]) -> None:
+        """Assign it to these people."""
+        path = f"{self._at}/issues/{number}/assignees"
+        await self._api.send("POST", path, json={"assignees": list(who)})
 
     async def left_queue(self, pull: ForgePull) -> LeftQueue:
         """Return how it left the merge queue the last time."""

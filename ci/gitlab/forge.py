@@ -11,7 +11,9 @@ from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
 from ci.forge.json_fields import at, needed_text, text
+from ci.forge.json_fields import number as number_of
 from ci.forge.protocol import Access, BranchRules
+from ci.forge.pull_upkeep import plain
 from ci.forge.rest import RestForge, newest
 from ci.gitlab.checks import GitLabChecks
 from ci.gitlab.merging import LINEAR, GitLabMerging
@@ -30,6 +32,8 @@ ADVICE = (
     "set LOOPWRIGHT_GITLAB_TOKEN to a personal, group or project access token with the scope api, "
     "of a user with the role Developer or more"
 )
+DRAFT = "Draft:"
+"""How the title of a draft begins."""
 _PAGE: Mapping[str, str | int] = {"per_page": 100}
 
 
@@ -102,8 +106,15 @@ class GitLabForge(RestForge):
         number = newest(found, branch)
         return None if number is None else await self.pull(number)
 
-    async def create_pull(
-        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
+    async def create_pull(  # noqa: PLR0913  # what makes a pull request
+        self,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str,
+        labels: Sequence[str] = (),
+        draft: bool = False,
     ) -> ForgePull:
         """Open a merge request."""
         answer = await self._http.send(
@@ -112,7 +123,7 @@ class GitLabForge(RestForge):
             json={
                 "source_branch": branch,
                 "target_branch": base,
-                "title": title,
+                "title": f"{DRAFT} {title}" if draft else title,
                 "description": body,
                 **({"labels": ",".join(labels)} if labels else {}),
             },
@@ -127,9 +138,35 @@ class GitLabForge(RestForge):
         """Merge exactly this commit, or return why not."""
         return await self._merging.merge(pull, sha=sha, method=method, message=message)
 
+    async def edit_pull(self, pull: ForgePull, *, title: str, body: str) -> None:
+        """Write another title and text; a draft stays a draft."""
+        title = f"{DRAFT} {title}" if pull.draft else title
+        await self._edit(pull.number, title=title, description=body)
+
+    async def mark_ready(self, pull: ForgePull) -> None:
+        """Make a draft ready for review: its title says what it is."""
+        await self._edit(pull.number, title=plain(pull.title))
+
+    async def ask_for_review(self, number: int, who: Sequence[str]) -> None:
+        """Ask these people to review it."""
+        await self._edit(number, reviewer_ids=await self._ids(who))
+
+    async def assign(self, number: int, who: Sequence[str]) -> None:
+        """Assign it to these people."""
+        await self._edit(number, assignee_ids=await self._ids(who))
+
+    async def _ids(self, who: Sequence[str]) -> list[int]:
+        found: list[int] = []
+        for name in who:
+            rows = await self._http.get_all("/users", params={"username": name})
+            found += [each for row in rows if (each := number_of(row, "id")) is not None]
+        return found
+
     async def _close(self, number: int) -> None:
-        path = f"{self._at}/merge_requests/{number}"
-        await self._http.send("PUT", path, json={"state_event": "close"})
+        await self._edit(number, state_event="close")
+
+    async def _edit(self, number: int, **fields: object) -> None:
+        await self._http.send("PUT", f"{self._at}/merge_requests/{number}", json=fields)
 
     async def comment(self, number: int, text: str) -> None:
         """Write a comment under the merge request."""

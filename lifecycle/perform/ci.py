@@ -18,6 +18,7 @@ from lifecycle.machine.rules.blocks import waits_for_ci
 from lifecycle.machine.rules.waits import OF_A_HEAD
 from lifecycle.machine.states import About, AwaitingHuman, Blocked, PrPending, Suspended
 from lifecycle.perform.blockers import look
+from lifecycle.perform.pull_request_text import LONGEST_TEMPLATE, body_of, title_of
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -180,7 +181,8 @@ async def _open_pull_request(
             # It would count as merged at once, and the next attempt could say the same again.
             text = f"{branch} has no commit that is not in {base}: there is nothing to merge"
             return on.PullRequestUnknown(at=now, text=text, fault=Fault.USER)
-        if found is None:
+        if found is None or (summary and _is_open_between(found, branch, base)):
+            # One that is open stays, with the words of this attempt.
             found = await _create(machine, machine.shared.ci, local, branch, base, summary)
     except (ProviderError, RuntimeFault) as error:
         return on.PullRequestUnknown(at=now, text=str(error), fault=Fault.ENVIRONMENT)
@@ -201,12 +203,22 @@ async def _adoptable(ci: CIProvider, local: LocalCopy, branch: str) -> PullReque
 async def _create(  # noqa: PLR0913, PLR0917  # all that a pull request is made of
     machine: MachineServices, ci: CIProvider, local: LocalCopy, branch: str, base: str, summary: str
 ) -> PullRequest:
-    title = (
-        machine.shared.masker.mask(local.task.title)
-        or summary.split("\n", 1)[0][:120]
-        or local.task.id
+    template, path = "", machine.shared.settings().pull_request_template
+    if path and base:
+        history = machine.branches.history
+        template = await history.text_of(base, path, LONGEST_TEMPLATE) or ""
+    mask = machine.shared.masker.mask
+    title = mask(title_of(local.task, summary))
+    body = mask(body_of(local.task, summary, template))
+    return await ci.create_pull_request(branch=branch, base=base, title=title, body=body)
+
+
+def _is_open_between(found: PullRequest, branch: str, base: str) -> bool:
+    return (
+        found.state is PullRequestState.OPEN
+        and found.branch == branch
+        and (not base or found.base == base)
     )
-    return await ci.create_pull_request(branch=branch, base=base, title=title, body=summary)
 
 
 def _is_ours(found: PullRequest, local: LocalCopy) -> bool:

@@ -11,7 +11,8 @@ FREE = frozenset({
     "retry_interval", "retry_interval_cap", "breakpoint_check_interval", "blocked_timeout",
     "pr_merge_timeout", "pr_reminder", "limit_interval", "limit_margin", "trouble_interval",
     "stop_grace", "log_cap_bytes", "push_timeout", "wake_on_comments", "wake_on_base_red",
-    "pull_request_labels", "tool_server", "save_limit_mb", "stay_for_people",
+    "pull_request_labels", "pull_request_reviewers", "pull_request_assignees",
+    "pull_request_template", "draft_first", "tool_server", "save_limit_mb", "stay_for_people",
 })  # fmt: skip
 """Waits and words: whatever they say, an agent is held, judged and paid for as before."""
 

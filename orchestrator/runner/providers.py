@@ -133,6 +133,9 @@ class ProviderInputs:
             rerun_flaky=settings.rerun_flaky,
             wake_on_base_red=settings.wake_on_base_red,
             labels=settings.pull_request_labels,
+            reviewers=settings.pull_request_reviewers,
+            assignees=settings.pull_request_assignees,
+            draft_first=settings.draft_first,
             delete_head_branch=settings.delete_head_branch,
             behind_base=settings.behind_base,
         )

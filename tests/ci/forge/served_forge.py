@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -44,6 +44,9 @@ class Pull:
     updated: float = 0.0
     head_repo: int | None = 5
     """The repository of its branch; ours is 5."""
+    asked: list[Any] = field(default_factory=list)
+    """Who is asked for a review."""
+    assignees: list[Any] = field(default_factory=list)
     looked: tuple[str, str] = ("", "")
     """The head and the base that the server has compared, to know whether it merges."""
 

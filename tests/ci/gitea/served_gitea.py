@@ -82,6 +82,7 @@ class ServedGitea(GiteaState):
             ("PATCH", PULL, self._change),
             ("POST", f"{PULL}/merge", self._merge),
             ("POST", f"{PULL}/update", self._update),
+            ("POST", f"{PULL}/requested_reviewers", self._ask_for_review),
             ("GET", f"{PULL}/reviews", lambda asked: self._pull(asked).reviews),
             ("GET", f"{PULL}/reviews/{{review}}/comments", self._lines),
             (
@@ -224,8 +225,10 @@ class ServedGitea(GiteaState):
         return answers(self.shown(self.pulls[number], looks=True), status=201)
 
     def _change(self, asked: Asked) -> Reply:
-        pull = self._pull(asked)
-        if asked.json().get("state") == "closed":
+        pull, body = self._pull(asked), asked.json()
+        pull.title, pull.body = body.get("title", pull.title), body.get("body", pull.body)
+        pull.assignees = body.get("assignees", pull.assignees)
+        if body.get("state") == "closed":
             if pull.merged:
                 raise Refusal(
                     412, "cannot change state of this pull request, it was already merged"
@@ -262,6 +265,13 @@ class ServedGitea(GiteaState):
         pull.merged = self.origin.merge(pull.base, pull.head, message, method=body["Do"])
         pull.state, pull.ended = "closed", self.now()
         return Reply(200)
+
+    def _ask_for_review(self, asked: Asked) -> Reply:
+        names = asked.json()["reviewers"]
+        if unknown := [each for each in names if each not in self.people]:
+            raise Refusal(404, f"user does not exist [uid: 0, name: {unknown[0]}]")
+        self._pull(asked).asked = names
+        return answers([], status=201)
 
     def _update(self, asked: Asked) -> Reply:
         pull = self._pull(asked)

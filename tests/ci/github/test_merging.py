@@ -188,3 +188,34 @@ async def test_github_is_asked_to_bring_exactly_this_head_up_to_date(served: Ser
     assert await served.forge.update_pull(found)
     (order,) = asked(served, "PUT", f"{REPO}/pulls/3/update-branch")
     assert order.json() == {"expected_head_sha": HEAD}
+
+
+async def test_text_people_and_the_end_of_a_draft_are_told_to_github(served: Served) -> None:
+    found = await seen(served, node_id="PR_1", draft=True)
+    for method, path in (
+        ("PATCH", "/pulls/3"),
+        ("POST", "/pulls/3/requested_reviewers"),
+        ("POST", "/issues/3/assignees"),
+    ):
+        served.serve(method, path, answers({}))
+    served.server.route("POST", "/graphql", answers({"data": {}}))
+    await served.forge.edit_pull(found, title="New", body="Words")
+    await served.forge.ask_for_review(3, ("rita", "acme/core"))
+    await served.forge.assign(3, ("rita",))
+    await served.forge.mark_ready(found)
+    sent = {
+        (each.method, each.path.removeprefix(REPO)): each.json()
+        for each in served.server.requests
+        if each.method != "GET"
+    }
+    ready = sent.pop(("POST", "/graphql"))
+    assert sent == {
+        ("PATCH", "/pulls/3"): {"title": "New", "body": "Words"},
+        ("POST", "/pulls/3/requested_reviewers"): {
+            "reviewers": ["rita"],
+            "team_reviewers": ["core"],
+        },
+        ("POST", "/issues/3/assignees"): {"assignees": ["rita"]},
+    }
+    assert "markPullRequestReadyForReview" in ready["query"]
+    assert ready["variables"] == {"pull": "PR_1"}

@@ -54,6 +54,7 @@ class ServedGitLab(GitLabState):
                 f"{API}/personal_access_tokens/self",
                 lambda _: {"scopes": sorted(self.scopes)},
             ),
+            ("GET", f"{API}/users", self._users),
             ("GET", P, self._project),
             ("GET", f"{P}/members/all/{{user}}", self._member),
             ("GET", f"{P}/repository/branches/{{branch}}", self._branch),
@@ -99,6 +100,11 @@ class ServedGitLab(GitLabState):
             "merge_method": self.merge_method,
             "permissions": {"project_access": {"access_level": level}, "group_access": None},
         }
+
+    def _users(self, asked: Asked) -> list[dict[str, Any]]:
+        wanted = asked.query["username"]
+        return [{"id": key, "username": name} for key, (name, _) in self.people.items()
+                if name == wanted]  # fmt: skip
 
     def _member(self, asked: Asked) -> dict[str, Any]:
         name, level = self.people.get(int(asked.names["user"]), ("", 0))
@@ -203,8 +209,11 @@ class ServedGitLab(GitLabState):
         return answers(self.shown(self.pulls[iid], single=True), status=201)
 
     def _change(self, asked: Asked) -> dict[str, Any]:
-        mr = self._merge(asked)
-        if asked.json().get("state_event") == "close" and mr.state == "opened":
+        mr, body = self._merge(asked), asked.json()
+        mr.title, mr.body = body.get("title", mr.title), body.get("description", mr.body)
+        for key, people in (("reviewer_ids", mr.asked), ("assignee_ids", mr.assignees)):
+            people += [self.people[each][0] for each in body.get(key, ())]
+        if body.get("state_event") == "close" and mr.state == "opened":
             mr.state, mr.closed = "closed", self.now()
             mr.updated = mr.closed
         return self.shown(mr, single=True)

@@ -82,10 +82,17 @@ class ToyForge:
         del url
         return ""
 
-    async def create_pull(
-        self, *, branch: str, base: str, title: str, body: str, labels: Sequence[str] = ()
+    async def create_pull(  # noqa: PLR0913  # what makes a pull request
+        self,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str,
+        labels: Sequence[str] = (),
+        draft: bool = False,
     ) -> ForgePull:
-        del body, labels
+        del body, labels, draft
         if (await self._sign()) != bearer("toy-token"):
             raise RefusedError("who are you?")
         number = len(self._pulls()) + 1
@@ -111,6 +118,18 @@ class ToyForge:
     async def update_pull(self, pull: ForgePull) -> bool:
         del pull
         return False
+
+    async def edit_pull(self, pull: ForgePull, *, title: str, body: str) -> None:
+        raise NotImplementedError(f"{pull.number} {title} {body}")
+
+    async def mark_ready(self, pull: ForgePull) -> None:
+        raise NotImplementedError(pull.number)
+
+    async def ask_for_review(self, number: int, who: Sequence[str]) -> None:
+        raise NotImplementedError(f"{number} {who}")
+
+    async def assign(self, number: int, who: Sequence[str]) -> None:
+        raise NotImplementedError(f"{number} {who}")
 
     async def left_queue(self, pull: ForgePull) -> LeftQueue:
         del pull

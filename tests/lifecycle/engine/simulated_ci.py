@@ -157,6 +157,9 @@ class Provider:
     ) -> PullRequest:
         self._life.checkpoint("before create_pull_request")
         forge = self._forge
+        for known in forge.pulls:
+            if known.branch == branch and known.state is PullRequestState.OPEN:
+                return known
         number = len(forge.pulls) + 1
         head = next(
             each.head for each in self._world.spaces.values() if each.workspace.branch == branch
