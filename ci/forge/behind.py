@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ci.errors import RefusedError
+from ci.errors import ForbiddenError, MissingError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ci.forge.memory import Memory
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull
-    from ci.interface import CIWatch
 
 HINDRANCES = frozenset({"behind", "need_rebase"})
 """Words of forges for a branch that lacks commits of its base."""
@@ -39,18 +38,16 @@ class BehindBase:
         """Return whether that is what stands against a merge."""
         return pull.hindrance in HINDRANCES or "behind" in reason.lower()
 
-    async def current(self, watch: CIWatch, pull: ForgePull) -> str:
+    async def current(self, branch: str, ours: str, pull: ForgePull) -> str:
         """Return the commit that stands for ours: our own, or ours brought up to date."""
-        sha = self.memory.updated(watch.branch, watch.sha)
-        if pull.head_sha in {sha, watch.sha} or self.memory.ours(watch.branch, pull.head_sha):
+        sha, head = self.memory.updated(branch, ours), pull.head_sha
+        if head in {sha, ours, self._of_others.get(branch)} or self.memory.ours(branch, head):
             return sha
-        if self._of_others.get(watch.branch) == pull.head_sha:
+        if not await self.git_sync.is_update(branch, ours, pull):
+            self._of_others[branch] = head
             return sha
-        if not await self.git_sync.is_update(watch.branch, watch.sha, pull):
-            self._of_others[watch.branch] = pull.head_sha
-            return sha
-        await self.memory.brought_up(watch.branch, watch.sha, pull.head_sha)
-        return pull.head_sha
+        await self.memory.brought_up(branch, ours, head)
+        return head
 
     async def bring_up(self, pull: ForgePull) -> str:
         """Bring it up to date, or return why not; its checks then begin anew."""
@@ -61,7 +58,9 @@ class BehindBase:
             try:
                 if await self.forge.update_pull(pull):
                     return f"it is being brought up to date with {pull.base}"
-            except RefusedError as refusal:
+            except MissingError:
+                pass  # too old a server: it is done as where a forge has no update
+            except (RefusedError, ForbiddenError) as refusal:
                 return f"it is behind its base, and the forge refused to update it: {refusal}"
         owed = await self.git_sync.merge_base_into(pull)
         return owed or f"it was brought up to date with {pull.base}, and is checked anew"

@@ -73,6 +73,11 @@ class Memory:
         ours, newer = self._body("heads", branch).get("updated") or ("", "")
         return str(newer) if ours == sha else sha
 
+    def earlier(self, branch: str, newer: str) -> str:
+        """Return our commit that this one brought up to date; itself if it did not."""
+        ours, known = self._body("heads", branch).get("updated") or ("", "")
+        return str(ours) if known == newer else newer
+
     def is_there(self, branch: str, sha: str) -> bool:
         """Return whether the remote branch is at our commit, or at one that brought it up.
 

@@ -235,12 +235,13 @@ class RemoteProvider(BaseProvider[_Work]):
             header=self._header,
             place=forge.place,
         )
+        behind = BehindBase(forge, memory, git_sync, self._rules)
         head_branches = HeadBranches(forge, memory, git_sync, self._rules, ports.is_needed)
         queue = MergeQueue(forge, triage, memory, events, now, self._publish)
         watcher = ForgeWatcher(
             queue=queue,
             head_branches=head_branches,
-            behind=BehindBase(forge, memory, git_sync, self._rules),
+            behind=behind,
             forge=forge,
             triage=triage,
             memory=memory,
@@ -255,6 +256,7 @@ class RemoteProvider(BaseProvider[_Work]):
             outage=Outage(forge.place, now, ports.report),
         )
         pulls = PullRequests(
+            behind=behind,
             upkeep=PullUpkeep(forge, memory, self._rules),
             queue=queue,
             head_branches=head_branches,

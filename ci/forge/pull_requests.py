@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ci.events import CIEvent
+    from ci.forge.behind import BehindBase
     from ci.forge.events import ForgeEvents
     from ci.forge.git_sync import GitSync
     from ci.forge.head_branch import HeadBranches
@@ -49,6 +50,7 @@ class PullRequests:
     now: Callable[[], float]
     queue: MergeQueue
     upkeep: PullUpkeep
+    behind: BehindBase
     head_branches: HeadBranches
     git_sync: GitSync
     repository: Repository
@@ -156,25 +158,35 @@ class PullRequests:
     ) -> MergeResult:
         """Merge exactly the reviewed commit, if nothing speaks against it."""
         pull = await self._known(number)
-        if pull.state is PullRequestState.MERGED and expected_sha in {None, pull.head_sha}:
+        if pull.state is PullRequestState.MERGED and expected_sha in {
+            None,
+            pull.head_sha,
+            self.memory.earlier(pull.branch, pull.head_sha),
+        }:
             return await self._merged(pull)
         # A push that failed earlier is made now.
         await self.git_sync.push_missing(pull.branch)
         pull = await self._known(number)
         if expected_sha is not None:
-            # The forge's merge of our commit with its base stands for it.
-            expected_sha = self.memory.updated(pull.branch, expected_sha)
+            expected_sha = await self.behind.current(pull.branch, expected_sha, pull)
+        behind = self.behind.is_meant(pull)
+        ready = pull.model_copy(update={"hindrance": ""}) if behind else pull
         verdict, _ = await self.triage.of_pull(pull)
         reviews, rules = await self.forge.reviews(pull), self.rules()
         against = (
             _of_fork(pull)
             or await self._unpushed(pull)
-            or objection(pull, verdict, reviews, rules, sha=expected_sha)
+            or objection(ready, verdict, reviews, rules, sha=expected_sha)
         )
         if not against and not terms.along:
             against = await self.comes_along(pull.branch, pull.head_sha, pull.base)
+        if not against and behind:
+            against = await self.behind.bring_up(pull)
         if against:
             return await self._refused(pull, against)
+        return await self._order(pull, rules)
+
+    async def _order(self, pull: ForgePull, rules: Rules) -> MergeResult:
         words = squash_message(pull, rules, self.forge.mark)
         try:
             result = await self.forge.merge(
@@ -186,8 +198,11 @@ class PullRequests:
             await self.queue.entered(pull)
             return result
         if not result.merged:
-            return await self._refused(pull, result.reason)
-        await self._merged(await self._known(number))
+            reason = result.reason
+            if self.behind.is_meant(pull, reason):
+                reason = await self.behind.bring_up(pull)
+            return await self._refused(pull, reason)
+        await self._merged(await self._known(pull.number))
         return result
 
     async def _merged(self, pull: ForgePull) -> MergeResult:

@@ -313,7 +313,7 @@ class ForgeWatcher:
         self, watch: CIWatch, known: WatchState, pull: ForgePull, *, uncached: bool
     ) -> PollResult:
         foreign = pull.head_sha != watch.sha
-        current = await self.behind.current(watch, pull) if foreign else watch.sha
+        current = await self.behind.current(watch.branch, watch.sha, pull) if foreign else watch.sha
         if pull.head_sha != current and self.memory.ours(watch.branch, pull.head_sha):
             return await self._wait_for_push(watch, known)
         known.behind_since = None

@@ -26,10 +26,10 @@ BRANCH = "agent/a"
 
 @contextlib.asynccontextmanager
 async def behind(
-    kind: type[ServedWorld[Any]], folder: Path, how: str
+    kind: type[ServedWorld[Any]], folder: Path, how: str, *, auto_merge: bool = True
 ) -> AsyncIterator[tuple[RemoteWorld, ServedWorld[Any], CIWatch]]:
     """Have a green pull request whose base has a commit that it lacks."""
-    rules = Rules(auto_merge=True, checks_grace=0, behind_base=how)
+    rules = Rules(auto_merge=auto_merge, checks_grace=0, behind_base=how)
     async with kind.running(folder / "forge", pushes=False) as forge:
         forge.demand_newest()
         world = RemoteWorld(forge, folder / "state", rules=rules)
@@ -92,3 +92,26 @@ async def test_what_somebody_else_pushed_is_no_update(tmp_path: Path) -> None:
 
         await until(stands, "the reason")
         assert forge.origin.head(BRANCH) == theirs
+
+
+@pytest.mark.parametrize("kind", [GiteaWorld, GitLabWorld])
+async def test_a_merge_that_a_person_asks_for_brings_it_up_to_date_too(
+    kind: type[ServedWorld[Any]], tmp_path: Path
+) -> None:
+    async with behind(kind, tmp_path, "update", auto_merge=False) as (world, forge, watch):
+        number = watch.number or 0
+
+        async def asked() -> str:
+            return (await world.provider.merge(number, expected_sha=watch.sha)).reason
+
+        async def says_so() -> bool:
+            return "brought up to date" in await asked()
+
+        await until(says_so, "the update")
+        newer = forge.origin.head(BRANCH) or ""
+        assert newer != watch.sha
+        assert "not green" in await asked()
+        forge.run(BRANCH, newer, "green")
+        result = await world.provider.merge(number, expected_sha=watch.sha)
+        assert result.merged
+        assert await world.provider.merge(number, expected_sha=watch.sha) == result
