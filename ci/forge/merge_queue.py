@@ -119,7 +119,8 @@ class MergeQueue:
             text += f": {failed.text}"
         said = reason.lower()
         by_person = any(word in said for word in BY_PERSON)
-        if failed.details or not (by_person or any(word in said for word in NO_FAULT)):
+        at_fault = reason and not by_person and not any(word in said for word in NO_FAULT)
+        if failed.details or at_fault:
             finding = TriageResult(text, failed.details, of_the_base=False)
             ident = group or f"entry-{known.entries}"
             await self.publish(self.events.thrown_out(judged, finding, ident, at=self.now()))

@@ -194,7 +194,11 @@ class ForgeWatcher:
         known.pull = pull
         if pull.state is not PullRequestState.OPEN:
             known.over = True
-            return await self._tell_end(watch, pull)
+            try:
+                return await self._tell_end(watch, pull)
+            except ForgeError:
+                known.over = False  # it is still to be told
+                raise
         if owed:
             return await self._tell_owed(watch, pull, owed)
         return await self._look_at_pull(watch, known, pull, uncached=anew)

@@ -319,3 +319,21 @@ async def test_accepting_what_was_merged_there_lets_the_base_follow(scene: Scene
     scene.forge.change(state=PullRequestState.MERGED, merge_commit=sha("9"))
     assert (await scene.provider.merge(7, expected_sha=sha("1"))).merged
     assert scene.remote.followed == [("main", sha("9"))]
+
+
+async def test_a_merge_is_told_after_all_when_git_could_not_be_asked_at_first(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.forge.open()
+    scene.forge.change(state=PullRequestState.MERGED, merge_commit=sha("9"))
+
+    async def fetch(branch: str, **_: object) -> str:
+        raise UnreachableError(f"{branch} cannot be fetched now", retry_at=None)
+
+    with monkeypatch.context() as down:
+        down.setattr(scene.remote, "fetch", fetch)
+        scene.watch()
+        await scene.later(30)
+        assert scene.told == []
+    await scene.later(300)
+    assert scene.told == ["pr_merged"]
