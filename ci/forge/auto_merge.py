@@ -16,13 +16,13 @@ from ci.verdict import VerdictStatus
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ci.forge.behind import BehindBase
     from ci.forge.events import JudgedCommit
-    from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull, Reviews
-    from ci.forge.pull_upkeep import PullUpkeep
     from ci.forge.triage import CheckTriage
+    from ci.forge.upkeep.behind import BehindBase
+    from ci.forge.upkeep.merge_queue import MergeQueue
+    from ci.forge.upkeep.words_and_people import PullUpkeep
     from ci.ports import MergeObjection
     from ci.verdict import Verdict
 

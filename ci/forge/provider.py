@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ci.errors import ForgeError, ProviderError
-from ci.forge.behind import BehindBase
 from ci.forge.events import ForgeEvents
 from ci.forge.git_sync import GitSync
-from ci.forge.head_branch import HeadBranches
 from ci.forge.memory import Memory
-from ci.forge.merge_queue import MergeQueue
 from ci.forge.outage import Outage
 from ci.forge.poller import Poller
 from ci.forge.pull_requests import PullRequests
-from ci.forge.pull_upkeep import PullUpkeep
 from ci.forge.triage import CheckTriage
+from ci.forge.upkeep.behind import BehindBase
+from ci.forge.upkeep.head_branch import HeadBranches
+from ci.forge.upkeep.merge_queue import MergeQueue
+from ci.forge.upkeep.words_and_people import PullUpkeep
 from ci.forge.watching import ForgeWatcher
 from ci.interface import USUAL_TERMS, MergeTerms
 from ci.provider import BaseProvider

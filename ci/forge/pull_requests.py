@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ci.events import CIEvent
-    from ci.forge.behind import BehindBase
     from ci.forge.events import ForgeEvents
     from ci.forge.git_sync import GitSync
-    from ci.forge.head_branch import HeadBranches
     from ci.forge.memory import Memory
-    from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull
-    from ci.forge.pull_upkeep import PullUpkeep
     from ci.forge.triage import CheckTriage
+    from ci.forge.upkeep.behind import BehindBase
+    from ci.forge.upkeep.head_branch import HeadBranches
+    from ci.forge.upkeep.merge_queue import MergeQueue
+    from ci.forge.upkeep.words_and_people import PullUpkeep
     from ci.ports import MergeObjection, Repository
 
 UNHEARD_FOR = 60.0

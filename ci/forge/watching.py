@@ -13,10 +13,10 @@ from ci.errors import ForgeError, GarbledError, MissingError, RefusedError
 from ci.forge.auto_merge import AutoMerge
 from ci.forge.events import JudgedCommit
 from ci.forge.poller import RECONCILE, PollResult
-from ci.forge.pull_upkeep import PullUpkeep
 from ci.forge.rest import renamed
 from ci.forge.reviews import ReviewTracker
 from ci.forge.watch_state import Bases, WatchState
+from ci.forge.upkeep.words_and_people import PullUpkeep
 from ci.interface import PullRequestState
 from ci.verdict import VerdictStatus
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ci.events import Check, CIEvent
-    from ci.forge.behind import BehindBase
     from ci.forge.events import ForgeEvents
     from ci.forge.git_sync import GitSync
-    from ci.forge.head_branch import HeadBranches
     from ci.forge.memory import Memory
-    from ci.forge.merge_queue import MergeQueue
     from ci.forge.merge_rules import Rules
     from ci.forge.outage import Outage
     from ci.forge.protocol import Forge, ForgePull
     from ci.forge.triage import CheckTriage
+    from ci.forge.upkeep.behind import BehindBase
+    from ci.forge.upkeep.head_branch import HeadBranches
+    from ci.forge.upkeep.merge_queue import MergeQueue
     from ci.interface import CIWatch
     from ci.ports import MergeObjection
     from ci.verdict import Verdict

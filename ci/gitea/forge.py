@@ -12,8 +12,8 @@ from urllib.parse import quote
 from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
 from ci.forge.json_fields import flag, needed_text, number, text
 from ci.forge.protocol import Access, BranchRules
-from ci.forge.pull_upkeep import plain
 from ci.forge.rest import RestForge
+from ci.forge.upkeep.words_and_people import plain
 from ci.gitea.actions import explained, rerun
 from ci.gitea.merging import GiteaMerging
 from ci.gitea.payloads import (

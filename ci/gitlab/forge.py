@@ -13,8 +13,8 @@ from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedEr
 from ci.forge.json_fields import at, needed_text, text
 from ci.forge.json_fields import number as number_of
 from ci.forge.protocol import Access, BranchRules
-from ci.forge.pull_upkeep import plain
 from ci.forge.rest import RestForge, newest
+from ci.forge.upkeep.words_and_people import plain
 from ci.gitlab.checks import GitLabChecks
 from ci.gitlab.merging import LINEAR, GitLabMerging
 from ci.gitlab.payloads import may_write, of_this_project, pull_of

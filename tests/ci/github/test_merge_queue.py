@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci.events import CIEvent, CIEventType
-from ci.forge.merge_queue import MOST_ENTRIES
 from ci.forge.merge_rules import Rules
+from ci.forge.upkeep.merge_queue import MOST_ENTRIES
 from ci.interface import CIWatch
 from tests.ci.contract import BASE, until
 from tests.ci.forge.remote_world import RemoteWorld
