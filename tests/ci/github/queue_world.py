@@ -40,6 +40,7 @@ class QueueForge(ServedForge[Pull]):
     """One repository whose base takes commits from its merge queue only."""
 
     pages = ("per_page", 30, 100)
+    first_name = REPO
 
     def __init__(self, server: ForgeServer, origin: Origin, now: Callable[[], float]) -> None:
         super().__init__(server, origin, now)
