@@ -15,8 +15,8 @@ from ci.forge.events import JudgedCommit
 from ci.forge.poller import RECONCILE, PollResult
 from ci.forge.rest import renamed
 from ci.forge.reviews import ReviewTracker
-from ci.forge.watch_state import Bases, WatchState
 from ci.forge.upkeep.words_and_people import PullUpkeep
+from ci.forge.watch_state import Bases, WatchState
 from ci.interface import PullRequestState
 from ci.verdict import VerdictStatus
 
