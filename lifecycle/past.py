@@ -91,7 +91,9 @@ def alike(one: object, other: object) -> bool:
 
 
 def _begins(cut: str, whole: str) -> bool:
-    return bool(noted(cut)) and whole.startswith(cut.partition(_NOTE)[0])
+    # Where nothing of its start was kept, the note is the first line.
+    start = f"\n{cut}".partition(_NOTE)[0].removeprefix("\n")
+    return bool(noted(cut)) and whole.startswith(start)
 
 
 @cache

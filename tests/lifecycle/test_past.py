@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from lifecycle.context.collect import snapshot_of
@@ -141,6 +141,7 @@ def test_what_is_kept_has_the_size_and_is_the_newest(texts: list[str], most: int
 
 
 @settings(max_examples=60, deadline=None, database=None)
+@example("\U00010000" * 16, 60)  # of whose start nothing is left
 @given(some.text(max_size=3000), some.integers(60, 2000))
 def test_a_fact_is_known_again_after_it_was_cut(text: str, most: int) -> None:
     fact = on.CiReported(

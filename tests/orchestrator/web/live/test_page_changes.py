@@ -33,8 +33,9 @@ async def told_of(
         visit.client.stream("GET", html.unescape(address)) as answer,
     ):
         async for line in answer.aiter_lines():
-            names += re.findall(r'"name": ?"(\w+)"', line)
-            if names[-1:] == ["hello"] and line and not late:
+            told = re.findall(r'"name": ?"(\w+)"', line)
+            names += told
+            if told == ["hello"] and not late:
                 await change()
             if "changed" in names or names.count("beat") > 1:
                 break
