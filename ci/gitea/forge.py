@@ -15,6 +15,7 @@ from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge
 from ci.forge.upkeep.words_and_people import plain
 from ci.gitea.actions import explained, rerun
+from ci.gitea.hooks import hooks_of
 from ci.gitea.merging import GiteaMerging
 from ci.gitea.payloads import (
     branch_of,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci.events import Check
+    from ci.forge.hooks import ForgeHook
     from ci.forge.protocol import ForgePull, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
@@ -181,6 +183,10 @@ class GiteaForge(RestForge):
         """Write a comment under the pull request."""
         path = f"{self._at}/issues/{number}/comments"
         await self._http.send("POST", path, json={"body": text})
+
+    async def hooks(self) -> tuple[ForgeHook, ...]:
+        """Return the webhooks that are sent to us, also those of the organisation."""
+        return await hooks_of(self._http, self._at, self._repo)
 
     async def access(self) -> Access:
         """Return who we are and what we may do."""

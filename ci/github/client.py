@@ -51,11 +51,16 @@ class GitHubClient:
         return await self._tried(lambda: self._http.get(path, params=params, headers=ACCEPT))
 
     async def get_all(
-        self, path: str, *, params: Mapping[str, str | int] | None = None, key: str | None = None
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        key: str | None = None,
+        most: int = 1000,
     ) -> list[Mapping[str, Any]]:
         """Get all pages of a list of objects."""
         found = await self._tried(
-            lambda: self._http.get_all(path, params=params, headers=ACCEPT, key=key)
+            lambda: self._http.get_all(path, params=params, headers=ACCEPT, key=key, most=most)
         )
         return [each for each in found if isinstance(each, dict)]
 

@@ -15,6 +15,7 @@ from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge, newest
 from ci.github.client import GitHubClient, Identity
 from ci.github.failures import explained
+from ci.github.hooks import hooks_of
 from ci.github.merging import GitHubMerging
 from ci.github.payloads import branch_rules_of, checks_of, pull_of
 from ci.github.reviews import reviews_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci.events import Check
+    from ci.forge.hooks import ForgeHook
     from ci.forge.protocol import ForgePull, LeftQueue, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
@@ -230,6 +232,10 @@ class GitHubForge(RestForge):
     async def comment(self, number: int, text: str) -> None:
         """Write a comment under the pull request."""
         await self._api.send("POST", f"{self._at}/issues/{number}/comments", json={"body": text})
+
+    async def hooks(self) -> tuple[ForgeHook, ...]:
+        """Return the webhooks that are sent to us, also those of the organisation."""
+        return await hooks_of(self._api, self._repo)
 
     async def access(self) -> Access:
         """Return who we are and what we may do."""

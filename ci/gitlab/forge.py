@@ -16,6 +16,7 @@ from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge, newest
 from ci.forge.upkeep.words_and_people import plain
 from ci.gitlab.checks import GitLabChecks
+from ci.gitlab.hooks import hooks_of
 from ci.gitlab.merging import LINEAR, GitLabMerging
 from ci.gitlab.payloads import may_write, of_this_project, pull_of
 from ci.gitlab.reviews import GitLabReviews
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci.events import Check
+    from ci.forge.hooks import ForgeHook
     from ci.forge.protocol import ForgePull, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
@@ -172,6 +174,10 @@ class GitLabForge(RestForge):
         """Write a comment under the merge request."""
         path = f"{self._at}/merge_requests/{number}/notes"
         await self._http.send("POST", path, json={"body": text})
+
+    async def hooks(self) -> tuple[ForgeHook, ...]:
+        """Return the webhooks that are sent to us."""
+        return await hooks_of(self._http, self._at, self._repo)
 
     async def access(self) -> Access:
         """Return who we are and what we may do."""

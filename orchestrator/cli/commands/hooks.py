@@ -15,6 +15,7 @@ from orchestrator.config.settings import load_settings
 from orchestrator.control import webhooks
 from orchestrator.control.people_only import require_person
 from orchestrator.control.webhook_listener import LOOPBACK, WebhookListener, pass_on
+from orchestrator.terminal import exits
 from orchestrator.terminal.options import (
     CommandLineParser,
     UsageError,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from ci.webhook_delivery import Delivery
 
-ACTIONS = ("list", "show", "replay", "listen")
+ACTIONS = ("list", "show", "replay", "check", "listen")
 STATES = tuple(map(str, DeliveryState))
 HEADS = ("NO", "WHEN", "PROVIDER", "EVENT", "STATE", "OUTCOME")
 _COLOURS = {"unmatched": "yellow", "broken": "red"}
@@ -53,6 +54,7 @@ _ALLOWED = {
     "list": ("state", "provider", "limit", "before", "json"),
     "show": ("json",),
     "replay": ("provider", "event", "by"),
+    "check": ("json",),
     "listen": ("provider", "port", "smee"),
 }
 _MORE = f"""\
@@ -62,6 +64,8 @@ actions:
   replay KEY      have the runner process it again, now or when one starts
   replay FILE --provider P [--event E]
                   process a saved body as if it had just arrived; needs no signature, is audited
+  check           ask the forge for its hooks and their last deliveries, and say what did not
+                  come here; the exit code is 2 if something is wrong
   listen          show what arrives at --port, and whether its signature is right; for development,
                   in place of `loopwright serve`. Set {secret_variable(SENDERS[0])} (or
                   {", ".join(SENDERS[1:]).upper()}) to the secret that the sender has
@@ -74,12 +78,13 @@ def parser(name: str) -> CommandLineParser:
     """Return the options."""
     made = CommandLineParser(
         name,
-        "List webhook deliveries, show one, process one again, or listen for new ones.",
+        "List webhook deliveries, show one, process one again, check the hooks, or listen.",
         example=(
             f"loopwright {name} list --state unmatched\n"
             f"loopwright {name} show 12\n"
             f"loopwright {name} replay github:72d3162e\n"
             f"loopwright {name} replay saved.json --provider github --event check_run\n"
+            f"loopwright {name} check\n"
             f"loopwright {name} listen --smee https://smee.io/your-channel"
         ),
         more=_MORE,
@@ -94,7 +99,7 @@ def parser(name: str) -> CommandLineParser:
     made.with_by("who replays; by default you")
     made.add_argument("--port", type=count, metavar="P", help="by default that of the server")
     made.add_argument("--smee", metavar="URL", help="the channel to forward")
-    return made.with_json("print JSON instead of text, for list and show").with_repo()
+    return made.with_json("print JSON instead of text, for list, show and check").with_repo()
 
 
 def run(name: str, args: list[str]) -> int:
@@ -110,9 +115,14 @@ def run(name: str, args: list[str]) -> int:
         if given is not None and given is not False:
             made.error(f"`{name} {options.action}` takes no --{option}")
     repo = find_repo(options.repo)
-    return {"list": _list, "show": _show, "replay": _replay, "listen": _listen}[options.action](
-        repo, options
-    )
+    actions = {
+        "list": _list,
+        "show": _show,
+        "replay": _replay,
+        "check": _check,
+        "listen": _listen,
+    }
+    return actions[options.action](repo, options)
 
 
 def _list(repo: Path, options: Namespace) -> int:
@@ -187,6 +197,20 @@ def _show(repo: Path, options: Namespace) -> int:
         say(f"{safe(name):<{width}}  {one_line(value)}".rstrip())
     say(f"\n{safe(webhooks.body_text(found), lines=True)}")
     return 0
+
+
+def _check(repo: Path, options: Namespace) -> int:
+    # Only this action asks a forge, and loads what that needs.
+    from orchestrator.control import hooks_check  # noqa: PLC0415
+
+    found = asyncio.run(hooks_check.check(repo, environ=os.environ, now=now))
+    if options.json:
+        say(to_json(hooks_check.form(found)))
+    else:
+        present = now()
+        for line in hooks_check.lines(found, when=lambda at: instant(at, present)):
+            say(one_line(line))
+    return exits.COMPLETE if hooks_check.is_well(found) else exits.USAGE
 
 
 def _about(found: Delivery) -> str:

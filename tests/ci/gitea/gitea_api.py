@@ -28,6 +28,7 @@ ROUTES: Mapping[str, tuple[str, str]] = {
     "GET /repos/_/_/collaborators/_/permission": ("", ""),
     "GET /repos/_/_/commits/_/statuses": (f"sort state {PAGES}", ""),
     "GET /repos/_/_/hooks": (PAGES, ""),
+    "GET /orgs/_/hooks": (PAGES, ""),
     "GET /repos/_/_/labels": (PAGES, ""),
     "POST /repos/_/_/labels": ("", "name color description exclusive is_archived"),
     "GET /repos/_/_/actions/runs": (f"event branch status actor head_sha {PAGES}", ""),
