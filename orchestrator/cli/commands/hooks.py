@@ -201,7 +201,7 @@ def _show(repo: Path, options: Namespace) -> int:
 
 def _check(repo: Path, options: Namespace) -> int:
     # Only this action asks a forge, and loads what that needs.
-    from orchestrator.control import hooks_check  # noqa: PLC0415
+    from orchestrator.doctor import hooks_check  # noqa: PLC0415
 
     found = asyncio.run(hooks_check.check(repo, environ=os.environ, now=now))
     if options.json:

@@ -10,8 +10,8 @@ from ci.webhook_delivery import Delivery
 from lifecycle.clock import SystemClock
 from lifecycle.paths import Paths
 from lifecycle.store.sqlite.store import SqliteStore
-from orchestrator.control import hooks_check
 from orchestrator.control.webhooks import HooksError
+from orchestrator.doctor import hooks_check
 from tests.ci.forge_server import answers, fails, forge_server
 from tests.ci.ports import git
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from orchestrator.control.hooks_check import HooksReport
+    from orchestrator.doctor.hooks_check import HooksReport
     from tests.ci.forge_server import ForgeServer
 
 ENVIRON = {"LOOPWRIGHT_GITHUB_TOKEN": "t", "LOOPWRIGHT_GITHUB_HOOK_SECRET": "s"}
