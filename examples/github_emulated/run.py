@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 SECRET = "said-only-to-this-example"  # noqa: S105  # of a GitHub that lives for seconds
 AGENT = "agent-T001"
 PATIENCE = 60.0
+POLL = 0.05
 LOG = "step Run pytest\nE       assert add(2, 2) == 4\nE        +  where 0 = add(2, 2)"
 
 
@@ -98,7 +99,7 @@ class Runner:
                     known = now.get("number", 0) is not None
                     if now["kind"] == work and now["tally"]["spawn_count"] >= attempt and known:
                         return seen
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(POLL)
         except TimeoutError:
             text = f"waited too long for {work} after {attempt} attempts: {seen.get('why')}"
             raise RuntimeError(text) from None
@@ -138,17 +139,17 @@ async def story(world: EmulatedWorld, runner: Runner) -> dict[str, Any]:
     branch = f"agent/{AGENT}"
     await runner.call("add", "Write calc.add, which adds two numbers", "--name", AGENT)
     tell("attempt 1 writes add() and blocks on CI")
-    await runner.until("Blocked", 1)
-    await world.red(await head(world, branch), "unit", LOG)
+    blocked = await runner.until("Blocked", 1)
+    await world.red(await pushed(world, branch, blocked), "unit", LOG)
     tell("CI is red; a fresh attempt reads the failing step, fixes it and asks for a merge")
-    pull = (await runner.until("PrPending", 2))["lifecycle"]["work"]
-    number = int(pull["number"])
-    await world.check(await head(world, branch), "unit", conclusion="success")
+    opened = await runner.until("PrPending", 2)
+    number = int(opened["lifecycle"]["work"]["number"])
+    await world.check(await pushed(world, branch, opened), "unit", conclusion="success")
     remark = ("calc.py", 1, "please add a docstring")
     await world.review(number, body="Nearly there.", lines=(remark,))
     tell(f"pull request {number} is reviewed: changes requested")
-    await runner.until("PrPending", 3)
-    await world.check(await head(world, branch), "unit", conclusion="success")
+    mended = await runner.until("PrPending", 3)
+    await world.check(await pushed(world, branch, mended), "unit", conclusion="success")
     await world.review(number, event="APPROVE", body="Thank you.")
     await world.merge(number)
     tell("approved and merged; a last attempt compares and says that the task is complete")
@@ -158,10 +159,16 @@ async def story(world: EmulatedWorld, runner: Runner) -> dict[str, Any]:
     return await runner.shown()
 
 
-async def head(world: EmulatedWorld, branch: str) -> str:
-    """Return the branch's newest commit on GitHub."""
-    await world.sync()
-    return str((await world.call("GET", f"/git/ref/heads/{branch}"))["object"]["sha"])
+async def pushed(world: EmulatedWorld, branch: str, told: dict[str, Any]) -> str:
+    """Return the commit that is waited for, once it is the branch's newest on GitHub."""
+    sha = str(told["lifecycle"]["work"]["head"])
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            _, tips = await asyncio.to_thread(git, world.root, "ls-remote", "origin", branch)
+            if sha.encode() in tips:
+                await world.sync()
+                return sha
+            await asyncio.sleep(POLL)
 
 
 def tell(text: str) -> None:

@@ -168,7 +168,10 @@ def test_what_another_person_decided_meanwhile_is_passed_over(world: World) -> N
         "A1": [*_writes("a.txt"), DONE],
         "B1": [*_writes("b.txt"), DONE],
     }
-    world.call("up", "--no-stay", world.plan_of(scripts), code=None)
+    # The older decision is asked for first.
+    for name, script in scripts.items():
+        plan = world.plan_of({name: script}, name=f"plan-{name}")
+        world.call("up", "--no-stay", plan, code=None)
     with Terminal(world.repo, "review") as person:
         person.shows("1 of 2 A1")
         world.call("reject", "A1", "--why", "no")
