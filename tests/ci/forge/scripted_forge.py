@@ -55,6 +55,8 @@ class ScriptedForge:
         self.reruns: list[tuple[str, ...]] = []
         self.may_rerun = True
         self.failing: ForgeError | None = None
+        self.new_name = ""
+        """How the repository is called since it was renamed."""
         self.budget = RateBudget()
         self.heads = {"main": BASE_SHA}
         self.rules: dict[str, BranchRules] = {}
@@ -134,7 +136,7 @@ class ScriptedForge:
 
     def renamed_to(self, url: str) -> str:
         del url
-        return ""
+        return self.new_name
 
     async def create_pull(  # noqa: PLR0913  # what makes a pull request
         self,

@@ -328,6 +328,19 @@ async def test_a_forge_that_cannot_be_asked_is_said_so_and_asked_again(
     assert scene.reported[0][1] == {"place": scene.forge.place, "reason": str(error)}
 
 
+async def test_a_renamed_repository_is_said_before_anything_must_be_pushed(scene: Scene) -> None:
+    scene.wait_for_pull(check("unit"))
+    await scene.quiet()
+    assert (await scene.stands())["trouble"] is False
+    scene.forge.new_name = "team/renamed"
+    scene.forge.change()
+    await scene.later(300)
+    stands = await scene.stands()
+    assert stands["trouble"] is True
+    assert "is called team/renamed now" in stands["text"]
+    assert "git remote set-url" in stands["text"]
+
+
 async def test_one_wait_that_cannot_be_asked_after_leaves_the_others_alone(scene: Scene) -> None:
     scene.forge.by_sha[sha("2")] = (check("unit"),)
     scene.forge.open(8, head=sha("2"), branch="agent/b")
