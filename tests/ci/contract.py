@@ -165,7 +165,8 @@ class ProviderContract:
     async def test_an_open_pull_request_is_adopted(self, world: World) -> None:
         pull = await opened(world, "agent/a")
         same = await world.provider.create_pull_request(branch="agent/a", base=BASE, title="Other")
-        assert same == pull
+        # Its title may be written anew by the provider.
+        assert (same.number, same.branch, same.state) == (pull.number, pull.branch, pull.state)
         assert types(world).count(CIEventType.PR_CREATED) == 1
 
     async def test_red_checks_refuse_the_merge(self, world: World) -> None:
