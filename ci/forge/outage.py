@@ -40,3 +40,12 @@ class Outage:
         if self.present is not None:
             self.report("forge_usable", place=self.place, since=self.present.since)
         self.present, self._kind = None, None
+
+
+def renamed(place: str, name: str) -> str:
+    """Say that a repository has another name now, and what to do."""
+    return (
+        f"{place} is called {name} now, and nothing is pushed to a repository under its old name: "
+        "give the git remote the new address (git remote set-url), set forge_repo if it is set, "
+        "and start again"
+    )

@@ -193,15 +193,6 @@ class RestForge:
         await self._client.get(self._at)
 
 
-def renamed(place: str, name: str) -> str:
-    """Say that a repository has another name now, and what to do."""
-    return (
-        f"{place} is called {name} now, and nothing is pushed to a repository under its old name: "
-        "give the git remote the new address (git remote set-url), set forge_repo if it is set, "
-        "and start again"
-    )
-
-
 def newest(pulls: Iterable[ForgePull], branch: str) -> int | None:
     """Return the number of the newest open pull request of a branch, else of its newest."""
     return max(

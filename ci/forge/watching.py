@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ci.errors import ForgeError, GarbledError, MissingError, RefusedError
 from ci.forge.auto_merge import AutoMerge
 from ci.forge.events import JudgedCommit
+from ci.forge.outage import renamed
 from ci.forge.poller import RECONCILE, PollResult
-from ci.forge.rest import renamed
 from ci.forge.reviews import ReviewTracker
 from ci.forge.upkeep.words_and_people import PullUpkeep
 from ci.forge.watch_state import Bases, WatchState

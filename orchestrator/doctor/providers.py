@@ -9,8 +9,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ci.errors import CIError
+from ci.forge.outage import renamed
 from ci.forge.protocol import BranchRules
-from ci.forge.rest import renamed
 from ci.forge_registry import SENDERS, secret_variable
 from orchestrator.doctor.machine import BAD, OK, WARN, Diagnosis
 from orchestrator.errors import ConfigError

@@ -15,6 +15,7 @@ from orchestrator.config.settings import load_settings
 from orchestrator.control import webhooks
 from orchestrator.control.people_only import require_person
 from orchestrator.control.webhook_listener import LOOPBACK, WebhookListener, pass_on
+from orchestrator.doctor import hooks_check
 from orchestrator.terminal import exits
 from orchestrator.terminal.options import (
     CommandLineParser,
@@ -200,9 +201,6 @@ def _show(repo: Path, options: Namespace) -> int:
 
 
 def _check(repo: Path, options: Namespace) -> int:
-    # Only this action asks a forge, and loads what that needs.
-    from orchestrator.doctor import hooks_check  # noqa: PLC0415
-
     found = asyncio.run(hooks_check.check(repo, environ=os.environ, now=now))
     if options.json:
         say(to_json(hooks_check.form(found)))
