@@ -18,7 +18,7 @@ from bench.world import world
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-PAGES, AGENTS, ASKING = 20, 8, 30
+PAGES, AGENTS, ASKING = 20, 8, 15
 SPEAKER = """\
 import json, sys, time
 for number in range(10**9):
@@ -189,6 +189,7 @@ async def measure(options: Options) -> list[Row]:
                     )
 
                 second = await best(loads)
+            server.connection.close()  # idle for so long that the server has ended it
             for name in names:
                 server.post(f"/api/v1/lifecycles/{name}/stop", {})
         return [first, second]
