@@ -29,8 +29,8 @@ from tests.orchestrator.loopkit import ASK
 from tests.orchestrator.web.edge.test_webhooks import receiver
 from tests.orchestrator.web.webkit import TOKEN, Options, Site, site
 
-DEEP = "LOOPWRIGHT_HYPOTHESIS"
-"""Set to `deep`, many more requests are made."""
+DEEP = os.environ.get("LOOPWRIGHT_HYPOTHESIS") == "deep"
+"""Whether many more requests are made; a test itself has none of our variables."""
 ACTIONS = ("pause", "resume", "stop", "guide", "unblock", "answer", "accept", "reject")
 API = "/api/v1"
 SPELLED = {"{agent_id}": "{id}", "{attempt}": "{n}", "{number}": "{n}"}
@@ -96,11 +96,10 @@ async def test_the_page_about_the_api_names_each_endpoint_and_no_other(tmp_path:
 
 def profile(examples: int) -> settings:
     """Return how many requests of a kind are made: few, and the same each time, or many."""
-    deep = os.environ.get(DEEP) == "deep"
     return settings(
-        max_examples=examples * 50 if deep else examples,
+        max_examples=examples * 50 if DEEP else examples,
         deadline=None,
-        derandomize=not deep,
+        derandomize=not DEEP,
         database=None,
         phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
