@@ -97,8 +97,8 @@ class Repository(Protocol):
     async def is_merged(self, commit: str, into: str) -> bool:
         """Return whether a commit is in another one, also squashed or rebased.
 
-        Then it is among its ancestors, or merging it would change no file. A commit that is not
-        here at all is nobody's work that could be lost.
+        Then it is among its ancestors, or merging it would change no file. What it should be in has
+        to be here; a commit that is not here at all is nobody's work that could be lost.
         """
         ...
 

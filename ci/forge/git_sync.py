@@ -151,7 +151,7 @@ class GitSync:
         if merge_commit is None or not await self._remote.holds(merge_commit, merge_commit):
             head = await self._remote.fetch(base, header=await self._header())
             merge_commit = merge_commit or head
-        return merge_commit is None or await self._repository.is_merged(sha, merge_commit)
+        return merge_commit is not None and await self._repository.is_merged(sha, merge_commit)
 
     async def is_behind(self, branch: str, here: str, there: str) -> bool:
         """Return whether the remote branch contains all local commits."""

@@ -123,7 +123,7 @@ class Memory:
         """Record the fingerprints of what we wrote."""
         await self._keep("written", str(number), {"prints": [title, body]})
 
-    async def asked(self, branch: str) -> None:
+    async def answered(self, branch: str) -> None:
         """Record that the outcome is known."""
         await self._change_head(branch, asked_for=None)
 

@@ -130,7 +130,10 @@ class Forge(Protocol):
         ...
 
     async def branch_rules(self, branch: str) -> BranchRules:
-        """Return what must be so before something is merged into the branch; never fails for us."""
+        """Return what must be so before something is merged into the branch.
+
+        Rules that we may not read count as none.
+        """
         ...
 
     async def default_branch(self) -> str:

@@ -117,14 +117,14 @@ class PullRequests:
         except (UnreachableError, GarbledError):
             raise  # it may be open nevertheless
         except RefusedError:
-            await self.memory.asked(branch)
+            await self.memory.answered(branch)
             # Somebody may have opened one in between.
             found = await self.forge.find_pull(branch)
             if found is None or found.state is not PullRequestState.OPEN:
                 raise
             return found
         except ForgeError:
-            await self.memory.asked(branch)
+            await self.memory.answered(branch)
             raise
         await self.memory.made_one(branch, made.number)
         await self.upkeep.opened(made, title, body)
@@ -145,7 +145,7 @@ class PullRequests:
                 await self._close_double(pull, oldest)
         if oldest != found.number:
             found = await self._known(oldest)
-        await self.memory.asked(branch)
+        await self.memory.answered(branch)
         return found
 
     async def _close_double(self, pull: ForgePull, oldest: int) -> None:

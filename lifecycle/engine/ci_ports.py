@@ -98,8 +98,9 @@ class _Repository:
         return await tree_of(one) == await tree_of(other)
 
     async def is_merged(self, commit: str, into: str) -> bool:
-        branches = self.branches
-        if not (await branches.commit_exists(commit) and await branches.commit_exists(into)):
+        if not await self.branches.commit_exists(into):
+            return False
+        if not await self.branches.commit_exists(commit):
             return True
         joined = await self.joined(into, commit, message="would it change anything?")
         return joined is not None and await self.same_files(joined, into)

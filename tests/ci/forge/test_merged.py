@@ -12,6 +12,7 @@ from ci.interface import CIWatch, PullRequestState
 from tests.ci.contract import BASE, until
 from tests.ci.forge.remote_world import RemoteWorld
 from tests.ci.gitea.gitea_world import GiteaWorld
+from tests.ci.ports import git
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -124,6 +125,22 @@ async def test_a_branch_with_commits_that_are_not_merged_stays(world: RemoteWorl
     await until(lambda: CIEventType.PR_MERGED in [event.type for event in world.events])
     assert world.served.origin.head(BRANCH) == theirs
     assert "it has commits that are not merged" in world.events[-1].summary
+
+
+async def test_a_merge_that_was_taken_back_is_believed_no_more_and_its_branch_stays(
+    world: RemoteWorld,
+) -> None:
+    pull = await opened(world)
+    origin = world.served.origin
+    before = origin.head(BASE)
+    await world.served.merge(pull.number)
+    # Nobody can be given the commit of the merge any more.
+    git(origin.bare, "update-ref", f"refs/heads/{BASE}", str(before))
+    git(origin.bare, "gc", "--quiet", "--prune=now")
+    world.provider.watch(CIWatch(key="a", branch=BRANCH, sha=pull.head_sha, number=pull.number))
+    await until(lambda: CIEventType.PR_MERGED in [event.type for event in world.events])
+    assert "is not in it: it takes another pull request" in world.events[-1].summary
+    assert origin.head(BRANCH) == pull.head_sha
 
 
 @pytest.mark.parametrize("change", [{"delete_head_branch": False}, {"merge_method": "squash"}])
