@@ -10,6 +10,7 @@ import difflib
 import hashlib
 import json
 import re
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ from lifecycle.mask_values import masked
 from lifecycle.paths import Paths
 from lifecycle.setup.agent_workspace import COMM_FILE, look_up
 from lifecycle.working_copy import load
+from orchestrator.config.known_secrets import masker_of
+from orchestrator.config.settings import load_settings
+from orchestrator.control.open_store import known, store_of
 from orchestrator.errors import OrchestratorError
 from runtime.private_files import make_private
 from runtime.workspace import WorkspaceManager
@@ -30,6 +34,7 @@ from templates.fence import unmarked
 from templates.renderer import Renderer
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
     from lifecycle.audit import Audit
@@ -104,7 +109,7 @@ class Summaries:
         masker: Masker,
     ) -> None:
         self._repo, self._store, self._record, self._settings = repo, store, record, settings
-        self._masker = masker
+        self.masker = masker
         self._paths = Paths.of(repo)
 
     @property
@@ -204,7 +209,7 @@ class Summaries:
                     "the summary changed meanwhile; look at it as it is now, and edit that"
                 )
         path = self.edit(text)
-        told = self._masker.mask(text)
+        told = self.masker.mask(text)
         details = {"attempt": self.next_attempt, "bytes": _size(told), "text": told}
         outcome = "done" if path else "taken back"
         await audit.record(EDIT, by, self._record.agent_id, outcome, details=details)
@@ -262,7 +267,7 @@ class Summaries:
         if not text.strip():
             path.unlink(missing_ok=True)
             return None
-        text = self._masker.mask(text)
+        text = self.masker.mask(text)
         size = _size(text)
         if size > MAX_SUMMARY_BYTES:
             raise SummaryError(
@@ -293,7 +298,7 @@ class Summaries:
         return self._builder().render(await self._captured(attempt, at))
 
     def _builder(self) -> ContextBuilder:
-        return ContextBuilder(Renderer(self._paths.templates, mask=self._masker.mask))
+        return ContextBuilder(Renderer(self._paths.templates, mask=self.masker.mask))
 
     async def _captured(self, attempt: int, at: float) -> ContextSnapshot:
         local = await load(self._store, self._record)
@@ -308,7 +313,7 @@ class Summaries:
             mail=mailbox.load() if mailbox is not None else None,
             person_summary=edited.read_text("utf-8") if edited.exists() else None,
         )
-        return masked(snapshot, self._masker)
+        return masked(snapshot, self.masker)
 
     async def _look(self, local: LocalCopy) -> Mailbox | None:
         """Read from the workspace what the runner would read; without one there is nothing yet."""
@@ -351,3 +356,15 @@ def _is_quoted(text: str, place: int) -> bool:
 
 def _size(text: str) -> int:
     return len(text.encode(errors="replace"))
+
+
+@asynccontextmanager
+async def opened_summaries(
+    repo: Path, agent: str, environ: Mapping[str, str]
+) -> AsyncIterator[tuple[SqliteStore, AgentLifecycle, Summaries]]:
+    """Open the records for one agent, which may be named by its task."""
+    settings = load_settings(repo, environ=environ)
+    masker = masker_of(environ, settings.pass_env)
+    async with store_of(repo) as store:
+        record = await known(store, agent, repo)
+        yield store, record, Summaries(repo, store, record, settings, masker)

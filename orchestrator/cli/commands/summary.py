@@ -7,20 +7,17 @@ import os
 import shlex
 import subprocess
 import sys
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifecycle.audit import Audit
 from lifecycle.machine import events as on
 from lifecycle.machine.states import About, AwaitingHuman, Suspended
-from orchestrator.config.known_secrets import masker_of
-from orchestrator.config.settings import load_settings
 from orchestrator.control.commands import OperatorCommand, steer
 from orchestrator.control.open_store import known, store_of
 from orchestrator.control.people_only import require_person
 from orchestrator.control.requests import send
-from orchestrator.control.summaries import HELD, Summaries
+from orchestrator.control.summaries import HELD, opened_summaries
 from orchestrator.terminal.options import (
     CommandLineParser,
     UsageError,
@@ -34,10 +31,7 @@ from runtime.temp_folders import scratch
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import AsyncIterator
 
-    from lifecycle.record import AgentLifecycle
-    from lifecycle.store.sqlite.store import SqliteStore
 
 WORDS = ("edit", "approve", "hold")
 
@@ -78,21 +72,9 @@ def run(name: str, args: list[str]) -> int:
     return 0
 
 
-@asynccontextmanager
-async def _summaries(
-    repo: Path, options: Namespace
-) -> AsyncIterator[tuple[SqliteStore, AgentLifecycle, Summaries]]:
-    """Open the records for one agent; a task id in the options becomes the agent's."""
-    settings = load_settings(repo, environ=os.environ)
-    async with store_of(repo) as store:
-        record = await known(store, options.agent, repo)
-        options.agent = record.agent_id
-        masker = masker_of(os.environ, settings.pass_env)
-        yield store, record, Summaries(repo, store, record, settings, masker)
-
-
 async def _show(repo: Path, options: Namespace) -> None:
-    async with _summaries(repo, options) as (_, _, summaries):
+    async with opened_summaries(repo, options.agent, os.environ) as (_, record, summaries):
+        options.agent = record.agent_id
         shown = await summaries.show(options.attempt, at=now())
         against, diff = summaries.compare(shown) if options.diff else (None, "")
     if options.json:
@@ -125,13 +107,14 @@ def _edit(args: list[str]) -> int:
 
 
 async def _replace(repo: Path, options: Namespace) -> str:
-    async with _summaries(repo, options) as (store, record, summaries):
+    async with opened_summaries(repo, options.agent, os.environ) as (store, record, summaries):
+        options.agent = record.agent_id
         attempt = summaries.next_attempt
         before = await summaries.to_edit(at=now())
         text = _given(options.file) if options.file is not None else _edited(before)
         if text == before:
             return "Nothing was changed."
-        audit = Audit(store.trail, now=now, masker=masker_of(os.environ))
+        audit = Audit(store.trail, now=now, masker=summaries.masker)
         path = await summaries.replace(text, audit, by=user(), at=now())
         seen = await store.get(options.agent)
     if path is None:
