@@ -6,6 +6,7 @@ verdicts, polling and events belong to `ci.forge.provider`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ci.events import ReviewComment  # noqa: TC001  # pydantic reads the annotation at run time
@@ -48,6 +49,18 @@ class ForgePull(JsonModel):
     """Its branch belongs to this repository, not to a fork."""
     created_at: float
     updated_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPull:
+    """A pull request to be opened."""
+
+    branch: str
+    base: str
+    title: str
+    body: str = ""
+    labels: tuple[str, ...] = ()
+    draft: bool = False
 
 
 class LeftQueue(JsonModel):
@@ -164,16 +177,7 @@ class Forge(Protocol):
         """Return what the repository is called in the url of a pull request, if otherwise."""
         ...
 
-    async def create_pull(  # noqa: PLR0913  # what makes a pull request
-        self,
-        *,
-        branch: str,
-        base: str,
-        title: str,
-        body: str,
-        labels: Sequence[str] = (),
-        draft: bool = False,
-    ) -> ForgePull:
+    async def create_pull(self, new: NewPull) -> ForgePull:
         """Open a pull request; RefusedError where the forge knows that one is open."""
         ...
 

@@ -18,6 +18,7 @@ from ci.errors import (
     UnreachableError,
 )
 from ci.forge.merge_rules import objection, squash_message
+from ci.forge.protocol import NewPull
 from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequest, PullRequestState
 
 if TYPE_CHECKING:
@@ -82,12 +83,20 @@ class PullRequests:
 
     async def create(self, *, branch: str, base: str, title: str, body: str) -> PullRequest:
         """Open one for a branch that is pushed, or return the one that is open."""
-        base = base or await self.forge.default_branch()
+        rules = self.rules()
+        new = NewPull(
+            branch=branch,
+            base=base or await self.forge.default_branch(),
+            title=title,
+            body=body,
+            labels=rules.labels,
+            draft=rules.draft_first,
+        )
         async with self._opening.setdefault(branch, asyncio.Lock()):
             found = await self.forge.find_pull(branch)
             if found is None or found.state is not PullRequestState.OPEN:
                 self._wait_for_lost_answer(branch)
-                found = await self._open(branch, base, title, body)
+                found = await self._open(new)
             found = await self._only_one(branch, found)
         found = await self.upkeep.reword(found, title, body)
         await self.publish(self.events.created(found))
@@ -103,17 +112,11 @@ class PullRequests:
                 retry_at=asked + UNHEARD_FOR,
             )
 
-    async def _open(self, branch: str, base: str, title: str, body: str) -> ForgePull:
+    async def _open(self, new: NewPull) -> ForgePull:
+        branch = new.branch
         await self.memory.ask_for(branch)
         try:
-            made = await self.forge.create_pull(
-                branch=branch,
-                base=base,
-                title=title,
-                body=body,
-                labels=self.rules().labels,
-                draft=self.rules().draft_first,
-            )
+            made = await self.forge.create_pull(new)
         except (UnreachableError, GarbledError):
             raise  # it may be open nevertheless
         except RefusedError:
@@ -127,7 +130,7 @@ class PullRequests:
             await self.memory.answered(branch)
             raise
         await self.memory.made_one(branch, made.number)
-        await self.upkeep.opened(made, title, body)
+        await self.upkeep.opened(made, new.title, new.body)
         return made
 
     async def _only_one(self, branch: str, found: ForgePull) -> ForgePull:

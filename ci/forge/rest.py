@@ -20,7 +20,7 @@ from ci.interface import PullRequestState
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from ci.forge.protocol import ForgePull
+    from ci.forge.protocol import ForgePull, NewPull
     from ci.http.circuit_breaker import CircuitBreakers
     from ci.http.client import RateBudget, Response
 
@@ -148,16 +148,7 @@ class RestForge:
         """Return the newest open pull request of a branch of this repository, else its newest."""
         raise NotImplementedError
 
-    async def create_pull(  # noqa: PLR0913  # what makes a pull request
-        self,
-        *,
-        branch: str,
-        base: str,
-        title: str,
-        body: str,
-        labels: Sequence[str] = (),
-        draft: bool = False,
-    ) -> ForgePull:
+    async def create_pull(self, new: NewPull) -> ForgePull:
         """Open a pull request."""
         raise NotImplementedError
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ci.events import Check
     from ci.forge.hooks import ForgeHook
-    from ci.forge.protocol import ForgePull, Reviews
+    from ci.forge.protocol import ForgePull, NewPull, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
 
@@ -125,21 +125,13 @@ class GiteaForge(RestForge):
                 return await self.pull(max(numbers))
         return None
 
-    async def create_pull(  # noqa: PLR0913  # what makes a pull request
-        self,
-        *,
-        branch: str,
-        base: str,
-        title: str,
-        body: str,
-        labels: Sequence[str] = (),
-        draft: bool = False,
-    ) -> ForgePull:
+    async def create_pull(self, new: NewPull) -> ForgePull:
         """Open a pull request; two requests at the same time may make two."""
-        title = f"{DRAFT} {title}" if draft else title
-        order: dict[str, Any] = {"head": branch, "base": base, "title": title, "body": body}
-        if labels:
-            order["labels"] = await self._label_ids(labels)
+        title = f"{DRAFT} {new.title}" if new.draft else new.title
+        order: dict[str, Any] = {"head": new.branch, "base": new.base, "title": title}
+        order["body"] = new.body
+        if new.labels:
+            order["labels"] = await self._label_ids(new.labels)
         answer = await self._http.send("POST", f"{self._at}/pulls", json=order)
         return self._judged(pull_of(answer.body))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ci.events import Check
     from ci.forge.hooks import ForgeHook
-    from ci.forge.protocol import ForgePull, LeftQueue, Reviews
+    from ci.forge.protocol import ForgePull, LeftQueue, NewPull, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
 
@@ -151,30 +151,21 @@ class GitHubForge(RestForge):
         number = newest(map(pull_of, bodies), branch)
         return None if number is None else await self.pull(number)
 
-    async def create_pull(  # noqa: PLR0913  # what makes a pull request
-        self,
-        *,
-        branch: str,
-        base: str,
-        title: str,
-        body: str,
-        labels: Sequence[str] = (),
-        draft: bool = False,
-    ) -> ForgePull:
+    async def create_pull(self, new: NewPull) -> ForgePull:
         """Open a pull request; GitHub itself nearly always refuses a second one."""
         answer = await self._api.send(
             "POST",
             f"{self._at}/pulls",
             json={
-                "title": title,
-                "head": branch,
-                "base": base,
-                "body": body,
-                **({"draft": True} if draft else {}),
+                "title": new.title,
+                "head": new.branch,
+                "base": new.base,
+                "body": new.body,
+                **({"draft": True} if new.draft else {}),
             },
         )
         pull = pull_of(answer.body)
-        await self._label(pull.number, labels)
+        await self._label(pull.number, new.labels)
         return pull
 
     async def reviews(self, pull: ForgePull) -> Reviews:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ci.events import Check
     from ci.forge.hooks import ForgeHook
-    from ci.forge.protocol import ForgePull, Reviews
+    from ci.forge.protocol import ForgePull, NewPull, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
 
@@ -108,26 +108,17 @@ class GitLabForge(RestForge):
         number = newest(found, branch)
         return None if number is None else await self.pull(number)
 
-    async def create_pull(  # noqa: PLR0913  # what makes a pull request
-        self,
-        *,
-        branch: str,
-        base: str,
-        title: str,
-        body: str,
-        labels: Sequence[str] = (),
-        draft: bool = False,
-    ) -> ForgePull:
+    async def create_pull(self, new: NewPull) -> ForgePull:
         """Open a merge request."""
         answer = await self._http.send(
             "POST",
             f"{self._at}/merge_requests",
             json={
-                "source_branch": branch,
-                "target_branch": base,
-                "title": f"{DRAFT} {title}" if draft else title,
-                "description": body,
-                **({"labels": ",".join(labels)} if labels else {}),
+                "source_branch": new.branch,
+                "target_branch": new.base,
+                "title": f"{DRAFT} {new.title}" if new.draft else new.title,
+                "description": new.body,
+                **({"labels": ",".join(new.labels)} if new.labels else {}),
             },
         )
         return pull_of(answer.body)

@@ -7,6 +7,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
+from ci.forge.protocol import NewPull
 from ci.forge.rest import Connection
 from ci.forge.sign_in import SignInContext
 from tests.ci.forge.served_forge import ServedForge
@@ -94,7 +95,9 @@ class ForgeWorld:
     ) -> ForgePull:
         """Commit, and open a pull request."""
         await self.commit(branch, shared=shared)
-        return await self.forge.create_pull(branch=branch, base=BASE, title=title, body="Why.")
+        return await self.forge.create_pull(
+            NewPull(branch=branch, base=BASE, title=title, body="Why.")
+        )
 
     async def try_merge(
         self, pull: ForgePull, method: str = "merge", *, message: str = ""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ci.errors import ForgeError
     from ci.events import CIEvent
+    from ci.forge.protocol import NewPull
     from ci.ports import Repository
 
 BASE_SHA = "b" * 40
@@ -138,19 +139,9 @@ class ScriptedForge:
         del url
         return self.new_name
 
-    async def create_pull(  # noqa: PLR0913  # what makes a pull request
-        self,
-        *,
-        branch: str,
-        base: str,
-        title: str,
-        body: str,
-        labels: Sequence[str] = (),
-        draft: bool = False,
-    ) -> ForgePull:
-        del body, labels, draft
+    async def create_pull(self, new: NewPull) -> ForgePull:
         self._ask("create_pull")
-        return self.open(len(self.pulls) + 7, branch=branch, base=base, title=title)
+        return self.open(len(self.pulls) + 7, branch=new.branch, base=new.base, title=new.title)
 
     async def reviews(self, pull: ForgePull) -> Reviews:
         self._ask("reviews")

@@ -18,6 +18,7 @@ from ci.errors import (
     UnreachableError,
 )
 from ci.events import CheckState
+from ci.forge.protocol import NewPull
 from ci.forge.rest import Connection
 from ci.forge.watch_state import Bases
 from ci.forge_registry import forge_kind
@@ -46,7 +47,7 @@ class ForgeContract:
     ) -> None:
         sha = await world.commit("agent/a")
         pull = await world.forge.create_pull(
-            branch="agent/a", base=BASE, title="Do it", body="Why."
+            NewPull(branch="agent/a", base=BASE, title="Do it", body="Why.")
         )
         assert (pull.branch, pull.base, pull.head_sha) == ("agent/a", BASE, sha)
         assert (pull.title, pull.body, pull.state) == ("Do it", "Why.", PullRequestState.OPEN)
@@ -66,7 +67,7 @@ class ForgeContract:
         closed = await world.forge.find_pull("agent/a")
         assert closed is not None
         assert (closed.number, closed.state) == (old.number, PullRequestState.CLOSED)
-        new = await world.forge.create_pull(branch="agent/a", base=BASE, title="Again", body="")
+        new = await world.forge.create_pull(NewPull(branch="agent/a", base=BASE, title="Again"))
         found = await world.forge.find_pull("agent/a")
         assert found is not None
         assert found.number == new.number > old.number
@@ -222,7 +223,7 @@ async def test_a_refusal_to_create_is_told_with_the_forges_reason(served: Served
     await served.commit("agent/a")
     served.server.route("POST", served.pulls, fails(422, "title is of no form that we like"))
     with pytest.raises(RefusedError, match="no form that we like"):
-        await served.forge.create_pull(branch="agent/a", base=BASE, title="T", body="")
+        await served.forge.create_pull(NewPull(branch="agent/a", base=BASE, title="T"))
 
 
 async def test_branches_of_forks_are_nobodys_pull_request_here(served: Served) -> None:

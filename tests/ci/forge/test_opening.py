@@ -9,6 +9,7 @@ import pytest
 
 from ci.errors import RefusedError, UnreachableError
 from ci.forge import pull_requests
+from ci.forge.protocol import NewPull
 from tests.ci.forge.remote_world import RemoteWorld
 from tests.ci.forge_server import fails, raw
 from tests.ci.gitea.gitea_world import GiteaWorld
@@ -101,7 +102,7 @@ async def test_of_two_the_older_is_adopted_and_ours_is_closed_with_a_word(
 ) -> None:
     async def somebody_is_quicker() -> None:
         gitea.served.while_creating = lambda: asyncio.sleep(0)
-        await gitea.forge.create_pull(branch=BRANCH, base=BASE, title="Quicker", body="")
+        await gitea.forge.create_pull(NewPull(branch=BRANCH, base=BASE, title="Quicker"))
 
     gitea.served.while_creating = somebody_is_quicker
     assert (await opened(world)).number == 1
@@ -122,7 +123,7 @@ async def test_one_that_somebody_opened_in_between_is_adopted(
 
     async def refuses(_: Asked) -> Reply:
         heal()
-        await gitea.forge.create_pull(branch=BRANCH, base=BASE, title="Theirs", body="")
+        await gitea.forge.create_pull(NewPull(branch=BRANCH, base=BASE, title="Theirs"))
         return fails(409, "pull request already exists for these targets")
 
     gitea.server.route("POST", gitea.pulls, refuses)

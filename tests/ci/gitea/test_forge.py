@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci.events import Check, CheckState
+from ci.forge.protocol import NewPull
 from ci.gitea.forge import SETTLES
 from ci.interface import PullRequestState
 from tests.ci.forge_server import answers, fails
@@ -20,7 +21,7 @@ PASSED, FAILED, PENDING = CheckState.PASSED, CheckState.FAILED, CheckState.PENDI
 async def test_labels_are_put_on_and_made_where_there_are_none(world: GiteaWorld) -> None:
     await world.commit("agent/a")
     pull = await world.forge.create_pull(
-        branch="agent/a", base=BASE, title="T", body="", labels=("bug", "loop", "loop")
+        NewPull(branch="agent/a", base=BASE, title="T", body="", labels=("bug", "loop", "loop"))
     )
     assert pull.url == f"{world.server.url}/{REPO}/pulls/1"
     assert pull.mergeable is None
@@ -32,7 +33,7 @@ async def test_labels_that_may_not_be_made_hold_nothing_up(world: GiteaWorld) ->
     await world.commit("agent/a")
     world.server.route("POST", f"{world.at}/labels", fails(403))
     pull = await world.forge.create_pull(
-        branch="agent/a", base=BASE, title="T", body="", labels=("new",)
+        NewPull(branch="agent/a", base=BASE, title="T", body="", labels=("new",))
     )
     assert (pull.number, world.served.pulls[1].labels) == (1, [])
 

@@ -8,7 +8,7 @@ import pytest
 
 from ci.errors import ForbiddenError, GarbledError, LimitedError, MissingError, UnreachableError
 from ci.events import Check, CheckState
-from ci.forge.protocol import BranchRules
+from ci.forge.protocol import BranchRules, NewPull
 from ci.github.payloads import pull_of
 from tests.ci.forge_server import answers, fails, forge_server, in_turn, moved, text
 from tests.ci.github.github_answers import HEAD, LOG, OLD, STEPS, TOLD, pull, run, said, status
@@ -283,7 +283,7 @@ async def test_a_label_that_may_not_be_set_is_no_failure(served: Served) -> None
     served.serve("POST", "/pulls", answers(pull(), status=201))
     served.serve("POST", "/issues/3/labels", fails(403))
     made = await served.forge.create_pull(
-        branch="agent/a", base="main", title="t", body="b", labels=["agent"]
+        NewPull(branch="agent/a", base="main", title="t", body="b", labels=("agent",))
     )
     assert made.number == 3
     assert served.server.count("POST", f"{REPO}/issues/3/labels", status=403) == 1

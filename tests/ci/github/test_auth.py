@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci.errors import ForgeError, ProviderError, UnauthorizedError
+from ci.forge.protocol import NewPull
 from ci.github.app import GitHubAppSignIn
 from ci.github.auth import GitHubSignIn
 from lifecycle.clock import SystemClock
@@ -145,7 +146,7 @@ async def test_an_app_works_with_its_repository(
     sign_in = apps.make(world.repo, installation=installation)
     forge = world.new_forge(sign=sign_in.sign, renew=sign_in.renew)
     await world.commit("agent/a")
-    pull = await forge.create_pull(branch="agent/a", base="main", title="t", body="")
+    pull = await forge.create_pull(NewPull(branch="agent/a", base="main", title="t"))
     assert await forge.pull(pull.number) == pull
     assert (await forge.access()).can_write
 

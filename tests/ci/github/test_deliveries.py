@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci.forge.protocol import NewPull
 from ci.github.webhooks import event, hint, identity, signed
 from tests.ci.contract import until
 from tests.ci.forge_server import answers, forge_server
@@ -58,7 +59,7 @@ async def test_the_life_of_a_pull_request_is_delivered(heard: Heard) -> None:
     pushed, checked = await heard.hint("push"), await heard.hint("check_run.created")
     assert (pushed.branch, pushed.sha) == ("agent/a", first)
     assert checked.sha == first
-    pull = await world.forge.create_pull(branch="agent/a", base="main", title="t", body="")
+    pull = await world.forge.create_pull(NewPull(branch="agent/a", base="main", title="t"))
     opened = await heard.hint("pull_request.opened")
     assert (opened.branch, opened.sha, opened.numbers) == ("agent/a", first, (pull.number,))
     second = await world.commit("agent/a")

@@ -8,6 +8,7 @@ import pytest
 
 from ci.errors import MissingError, RefusedError, UnauthorizedError
 from ci.events import CheckState
+from ci.forge.protocol import NewPull
 
 if TYPE_CHECKING:
     from tests.ci.github.github_world import EmulatedWorld
@@ -17,7 +18,7 @@ PENDING, PASSED, FAILED = CheckState.PENDING, CheckState.PASSED, CheckState.FAIL
 
 async def test_a_refusal_that_is_about_something_else_is_told(world: EmulatedWorld) -> None:
     with pytest.raises(RefusedError, match="422"):
-        await world.forge.create_pull(branch="never/pushed", base="main", title="x", body="")
+        await world.forge.create_pull(NewPull(branch="never/pushed", base="main", title="x"))
 
 
 async def test_labels_are_put_on_and_an_impossible_one_is_no_failure(world: EmulatedWorld) -> None:
@@ -25,13 +26,13 @@ async def test_labels_are_put_on_and_an_impossible_one_is_no_failure(world: Emul
     await world.commit("agent/a")
     forge = world.forge
     made = await forge.create_pull(
-        branch="agent/a", base="main", title="t", body="", labels=["agent"]
+        NewPull(branch="agent/a", base="main", title="t", body="", labels=("agent",))
     )
     shown = await world.call("GET", f"/pulls/{made.number}")
     assert [label["name"] for label in shown["labels"]] == ["agent"]
     await world.commit("agent/b")
     bare = await forge.create_pull(
-        branch="agent/b", base="main", title="t", body="", labels=["there is none such"]
+        NewPull(branch="agent/b", base="main", title="t", body="", labels=("there is none such",))
     )
     assert bare.number > made.number
 

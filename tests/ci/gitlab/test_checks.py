@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.events import Check, CheckState
+from ci.forge.protocol import NewPull
 from ci.gitlab.checks import STATES, check_of, checks_of, clean_trace, current_pipelines
 from tests.ci.forge_server import answers, fails
 from tests.ci.served_git import BASE
@@ -132,7 +133,7 @@ async def test_a_pipeline_on_the_merged_result_is_about_the_head_it_tests(
     world: GitLabWorld,
 ) -> None:
     sha = await world.commit("agent/a", outcome="", shared="a")
-    await world.forge.create_pull(branch="agent/a", base=BASE, title="T", body="")
+    await world.forge.create_pull(NewPull(branch="agent/a", base=BASE, title="T"))
     made = world.origin.test_merge(BASE, sha)
     ref = "refs/merge-requests/1/merge"
     world.served.run(made, ref, "red", source="merge_request_event")
@@ -146,7 +147,7 @@ async def test_a_pipeline_on_the_merged_result_is_about_the_head_it_tests(
 
 async def test_a_child_of_the_commit_is_no_merge_of_it(world: GitLabWorld) -> None:
     sha = await world.commit("agent/a", outcome="", shared="a")
-    await world.forge.create_pull(branch="agent/a", base=BASE, title="T", body="")
+    await world.forge.create_pull(NewPull(branch="agent/a", base=BASE, title="T"))
     world.served.parents["c" * 40] = [sha]
     world.served.run("c" * 40, "refs/merge-requests/1/merge", "green")
     assert await states(world, sha) == {}

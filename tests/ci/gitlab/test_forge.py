@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ci.events import CheckState
-from ci.forge.protocol import BranchRules
+from ci.forge.protocol import BranchRules, NewPull
 from tests.ci.forge_server import fails
 from tests.ci.gitlab.served_gitlab_state import REPO
 from tests.ci.served_git import BASE
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def test_labels_are_put_on(world: GitLabWorld) -> None:
     await world.commit("agent/a")
     pull = await world.forge.create_pull(
-        branch="agent/a", base=BASE, title="T", body="", labels=("loop", "ready")
+        NewPull(branch="agent/a", base=BASE, title="T", body="", labels=("loop", "ready"))
     )
     assert pull.url == f"{world.server.url}/{REPO}/-/merge_requests/1"
     assert pull.mergeable is None

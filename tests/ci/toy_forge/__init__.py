@@ -21,6 +21,7 @@ from ci.interface import MergeResult, PullRequestState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ci.forge.protocol import NewPull
     from ci.forge.rest import Connection
     from ci.forge.sign_in import SignInContext
 
@@ -82,23 +83,14 @@ class ToyForge:
         del url
         return ""
 
-    async def create_pull(  # noqa: PLR0913  # what makes a pull request
-        self,
-        *,
-        branch: str,
-        base: str,
-        title: str,
-        body: str,
-        labels: Sequence[str] = (),
-        draft: bool = False,
-    ) -> ForgePull:
-        del body, labels, draft
+    async def create_pull(self, new: NewPull) -> ForgePull:
         if (await self._sign()) != bearer("toy-token"):
             raise RefusedError("who are you?")
         number = len(self._pulls()) + 1
         made = ForgePull(
-            number=number, url=f"toy://pulls/{number}", branch=branch, base=base, title=title,
-            head_sha=await self.head(branch) or "", base_sha=await self.head(base) or "",
+            number=number, url=f"toy://pulls/{number}", branch=new.branch, base=new.base,
+            title=new.title, head_sha=await self.head(new.branch) or "",
+            base_sha=await self.head(new.base) or "",
             state=PullRequestState.OPEN, mergeable=True, created_at=1.0, updated_at=1.0,
         )  # fmt: skip
         self._keep(made)
