@@ -73,6 +73,9 @@ class ForgeKind:
     """Environment variables that may hold a token, ours first."""
     api: Callable[[str], str]
     """Returns the address of the API for that of the pages."""
+    answers_with: tuple[str, str]
+    """A path of the API that anybody may ask for, and a field or header that only this forge's
+    answer has."""
     sign_in: Callable[[SignInContext], SignIn | None]
     """Returns how to sign in; None if no variable holds a token, ProviderError for anything else
     that is missing."""

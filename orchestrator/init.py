@@ -6,11 +6,14 @@ is there already.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ci.forge_registry import FORGES
+from ci.host_forge import forge_at
 from ci.remote_url import kind_of, parse
 from lifecycle.launch.programs import installed
 from lifecycle.settings import Settings
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from ci.remote_url import RemoteUrl
     from orchestrator.proposals.committed_files import SetupProposal
 
 _HEAD = """\
@@ -59,6 +63,10 @@ _EXAMPLES: dict[str, Any] = {
     "github_app_installation": 12345678,
     "ci_poll_command": "./ci-status.sh",
 }
+_UNKNOWN_HOST = (
+    "the remote is at {}, where no forge that we know answers: branches are not pushed there; "
+    "for pull requests name what it runs in providers: {}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +99,15 @@ def prepare(repo: Path) -> Iterator[Done]:
         yield Done(changed=False, text=f"the settings are in {pyproject.path}")
     else:
         proposed = propose(repo)
-        guesses, limits = guess(repo, proposed), budgets()
+        remote, forge = _forge(repo)
+        guesses, limits = guess(forge, proposed), budgets()
         with path.open("x", encoding="utf-8") as stream:
             stream.write(fresh_file({**guesses, **limits}))
         yield Done(changed=True, text=f"{path} is written, with every setting explained")
         for name, value in guesses.items():
             yield Done(changed=True, text=f"{name} = {_toml(value)} is a guess; check it there")
+        if remote is not None and forge is None:
+            yield Done(changed=False, text=_UNKNOWN_HOST.format(remote.host, " or ".join(FORGES)))
         held = ", ".join(f"{name} = {_toml(value)}" for name, value in limits.items())
         yield Done(changed=True, text=f"each task is limited: {held}; change the limits there")
         if proposed.makes:
@@ -110,12 +121,17 @@ def prepare(repo: Path) -> Iterator[Done]:
             yield Done(changed=False, text=found.text)
 
 
-def guess(repo: Path, proposed: SetupProposal) -> dict[str, Any]:
+def _forge(repo: Path) -> tuple[RemoteUrl | None, str | None]:
+    """Return where the remote is, and which forge it is by its name or by what it answers."""
+    remote = parse(url_of(repo, Settings().remote) or "")
+    if remote is None:
+        return None, None
+    return remote, kind_of(remote.host) or asyncio.run(forge_at(remote.web))
+
+
+def guess(forge: str | None, proposed: SetupProposal) -> dict[str, Any]:
     """Return what repository and machine suggest: the agent program, the tests and the forge."""
     guesses: dict[str, Any] = {}
-    url = url_of(repo, Settings().remote)
-    address = parse(url) if url else None
-    forge = kind_of(address.host) if address else None
     if forge is not None:
         guesses["providers"] = (forge,)
     here = tuple(installed())

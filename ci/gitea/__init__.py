@@ -41,6 +41,7 @@ DESCRIPTION = ForgeKind(
     words=("gitea", "forgejo", "codeberg"),
     token_variables=VARIABLES,
     api="{}/api/v1".format,
+    answers_with=("/version", "version"),
     sign_in=sign_in,
     make=_make,
 )

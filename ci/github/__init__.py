@@ -69,6 +69,7 @@ DESCRIPTION = ForgeKind(
     words=("github", OWN_CLOUD),
     token_variables=tuple(dict.fromkeys((*VARIABLES, *ENTERPRISE_VARIABLES))),
     api=api_of,
+    answers_with=("/meta", "verifiable_password_authentication"),
     sign_in=sign_in,
     make=_make,
 )

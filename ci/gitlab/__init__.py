@@ -65,6 +65,7 @@ DESCRIPTION = ForgeKind(
     words=("gitlab",),
     token_variables=VARIABLES,
     api="{}/api/v4".format,
+    answers_with=("/version", "x-gitlab-meta"),
     sign_in=sign_in,
     make=_make,
 )

@@ -166,6 +166,7 @@ DESCRIPTION = ForgeKind(
     words=("toy",),
     token_variables=VARIABLES,
     api="{}/api".format,
+    answers_with=("/version", "toy"),
     sign_in=sign_in,
     make=ToyForge,
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import tomllib
-from typing import TYPE_CHECKING
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -151,3 +153,46 @@ def test_settings_in_pyproject_stay_the_place_of_settings(empty: Cli) -> None:
     (empty.repo / "pyproject.toml").write_text("[tool.loopwright]\nmax_retries = 3\n")
     assert "the settings are in" in empty("init")
     assert not (empty.repo / "loopwright.toml").exists()
+
+
+class _Host(BaseHTTPRequestHandler):
+    """Answers as a forge does whom nobody has signed in to."""
+
+    answer: ClassVar[tuple[str, int, dict[str, str], dict[str, object]]]
+
+    def do_GET(self) -> None:
+        path, status, headers, body = self.answer
+        self.send_response(status if self.path == path else 404)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize(
+    ("forge", "answer"),
+    [
+        ("gitea", ("/api/v1/version", 200, {}, {"version": "1.15.11"})),
+        ("gitlab", ("/api/v4/version", 401, {"X-Gitlab-Meta": "{}"}, {"message": "401"})),
+        ("github", ("/api/v3/meta", 200, {}, {"verifiable_password_authentication": True})),
+        (None, ("/", 200, {}, {})),
+    ],
+)
+def test_a_host_whose_name_tells_no_forge_is_asked_which_it_runs(
+    empty: Cli, forge: str | None, answer: tuple[str, int, dict[str, str], dict[str, object]]
+) -> None:
+    handler = type("Answers", (_Host,), {"answer": answer})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        host = f"127.0.0.1:{server.server_port}"
+        git(empty.repo, "remote", "add", "origin", f"http://{host}/us/thing.git")
+        text = empty("init")
+        server.shutdown()
+    written = tomllib.loads((empty.repo / "loopwright.toml").read_text())
+    assert written.get("providers") == ([forge] if forge else None)
+    if forge is None:
+        assert "no forge that we know answers" in text
+        assert "github or gitlab or gitea" in text
