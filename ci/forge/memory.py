@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ci.json_model import JsonModel
     from ci.ports import Documents
 
 FORGOTTEN_AFTER = 30 * 86_400.0
@@ -166,13 +167,14 @@ class Memory:
 
     # --- merge queues -------------------------------------------------------------------------
 
-    def queue(self, number: int) -> dict[str, Any]:
-        """Return what is known of a pull request in a merge queue; empty if it was in none."""
-        return self._body("queue", str(number))
+    def queue(self, number: int) -> list[dict[str, Any]]:
+        """Return the entries of a pull request into merge queues, the newest last."""
+        return list(self._body("queue", str(number)).get("known") or ())
 
-    async def keep_queue(self, number: int, body: dict[str, Any]) -> None:
-        """Record what is known of it."""
-        await self._keep("queue", str(number), body)
+    async def keep_queue(self, number: int, entries: Sequence[JsonModel]) -> None:
+        """Record its entries."""
+        told = [entry.model_dump() for entry in entries]
+        await self._keep("queue", str(number), {"known": told})
 
     # --- remarks ------------------------------------------------------------------------------
 

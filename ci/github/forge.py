@@ -54,7 +54,7 @@ class GitHubForge(RestForge):
         self._listed: ParseCache[ForgePull] = ParseCache(pull_of)
         self._identity = Identity(self._api)
         self._merging = GitHubMerging(
-            self._api, repo=repo, now=connection.now, sleep=connection.sleep, look=self.pull
+            self._api, connection, look=self.pull, rules=self.branch_rules
         )
 
     async def checks(self, sha: str) -> tuple[Check, ...]:
@@ -125,7 +125,9 @@ class GitHubForge(RestForge):
             except (ForbiddenError, MissingError, RefusedError):
                 # Older Enterprise servers know no rules.
                 told.append(None)
-        return branch_rules_of(*told)
+        found = branch_rules_of(*told)
+        self._merging.learned(branch, found)
+        return found
 
     async def open_pulls(self) -> tuple[ForgePull, ...]:
         """Return the open pull requests, the newest first; those of forks as well."""

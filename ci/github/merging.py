@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ci.errors import ForgeError
-    from ci.forge.protocol import ForgePull
+    from ci.forge.protocol import BranchRules, ForgePull
+    from ci.forge.rest import Connection
     from ci.github.client import GitHubClient
     from ci.http.client import Response
 
 PATIENCE = (1.0, 2.0, 3.0, 4.0, 5.0)
 """Seconds before each retry while GitHub computes whether it merges."""
-RULES_HOLD = 600.0
-"""Seconds for which the answer whether a branch has a merge queue is cached."""
+RULES_HOLD = 900.0
+"""Seconds for which it is known whether a branch has a merge queue: until its rules are asked."""
 
 _REFUSALS = (RefusedError, ForbiddenError, MissingError)
 """Errors that concern this merge only: GitHub forbids changes of workflows this way."""
@@ -61,17 +62,18 @@ class GitHubMerging:
     def __init__(
         self,
         api: GitHubClient,
+        connection: Connection,
         *,
-        repo: str,
-        now: Callable[[], float],
-        sleep: Callable[[float], Awaitable[object]],
         look: Callable[[int], Awaitable[ForgePull | None]],
+        rules: Callable[[str], Awaitable[BranchRules]],
     ) -> None:
+        """`rules` asks GitHub for the rules of a branch, and has `learned` called with them."""
         self._api = api
-        self._repo = repo
-        self._now = now
-        self._sleep = sleep
+        self._repo = quote(connection.repo)
+        self._now = connection.now
+        self._sleep = connection.sleep
         self._look = look
+        self._rules = rules
         self._queues: dict[str, tuple[bool, float]] = {}
         """By base branch: whether it has a merge queue, and until when that is cached."""
 
@@ -150,20 +152,13 @@ class GitHubMerging:
                 return MergeResult(merged=False, reason=str(error))
         return MergeResult(merged=False, reason=_IN_QUEUE, queued=True)
 
+    def learned(self, base: str, rules: BranchRules) -> None:
+        """Remember what the newest answer about a branch says."""
+        self._queues[base] = rules.queue, self._now() + RULES_HOLD
+
     async def _has_queue(self, base: str) -> bool:
         known, until = self._queues.get(base, (False, 0.0))
-        if self._now() >= until:
-            known = await self._ask_for_queue(base)
-            self._queues[base] = known, self._now() + RULES_HOLD
-        return known
-
-    async def _ask_for_queue(self, base: str) -> bool:
-        try:
-            answer = await self._api.get(f"/repos/{self._repo}/rules/branches/{quote(base)}")
-        except (ForbiddenError, MissingError, RefusedError):
-            # Older Enterprise servers know neither rules nor queues.
-            return False
-        return any(text(rule, "type") == "merge_queue" for rule in rows({"": answer.body}, ""))
+        return known if self._now() < until else (await self._rules(base)).queue
 
 
 def _done(answer: Response) -> MergeResult:

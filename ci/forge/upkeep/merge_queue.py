@@ -1,7 +1,7 @@
 """Merge queues: what was put into one is remembered, and what is thrown out of it is told.
 
-Owns how often a commit is put into a queue again, and that a person's removal is respected. How a
-forge's queue is asked is in that forge's folder.
+Owns how often a commit is put into the queue of a branch again, and that a person's removal is
+respected. How a forge's queue is asked is in that forge's folder.
 """
 
 from __future__ import annotations
@@ -32,15 +32,19 @@ NO_FAULT = ("queue_cleared", "queue cleared", "roll_back", "rolled back", "alrea
 """Words in the reasons for a removal that nobody's commit is the cause of."""
 
 
+ENTRIES_KEPT = 50
+"""Heads and bases of one pull request that are remembered."""
+
+
 class QueueEntry(JsonModel):
-    """What is remembered of a pull request in a merge queue."""
+    """What is remembered of one head of a pull request in the merge queue of one base."""
 
     head: str
     base: str
-    """The commit of the base when it was put in."""
+    """The name of the branch: one that moves on is the same base."""
     at: float
     entries: int = 1
-    """How often this head was put in."""
+    """How often this head was put into this queue."""
     seen: bool = False
     """The forge showed it in the queue."""
     group: str = ""
@@ -49,6 +53,10 @@ class QueueEntry(JsonModel):
     """Why it was thrown out; empty while it is in."""
     stays_out: bool = False
     """A person took it out."""
+
+    def is_of(self, pull: ForgePull) -> bool:
+        """Return whether it is about the head and the base that the pull request has now."""
+        return (self.head, self.base) == (pull.head_sha, pull.base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +82,13 @@ class MergeQueue:
 
     async def look(self, judged: JudgedCommit, pull: ForgePull) -> QueueLook:
         """Notice an entry and a removal; publish why it was thrown out, once."""
-        known = self._known(pull.number)
+        known, is_newest = self._known(pull)
         if pull.queued:
-            await self._is_in(pull, known)
+            await self._is_in(pull, known if is_newest else None)
             return QueueLook("; it is in the merge queue")
-        if known is None or known.head != pull.head_sha:
+        if known is None:
             return QueueLook(may_enter=True)
-        if not known.out:
+        if not known.out and is_newest:
             if not known.seen and self.now() < known.at + SHOWS_WITHIN:
                 return QueueLook("; it is being put into the merge queue")
             left = await self.forge.left_queue(pull)
@@ -90,21 +98,18 @@ class MergeQueue:
 
     async def entered(self, pull: ForgePull) -> None:
         """Record that we put it in."""
-        known = self._known(pull.number)
-        same = known is not None and known.head == pull.head_sha
-        entries = known.entries + 1 if known is not None and same else 1
-        await self._keep(
-            pull.number,
-            QueueEntry(head=pull.head_sha, base=pull.base_sha, at=self.now(), entries=entries),
-        )
+        known, _ = self._known(pull)
+        times = known.entries + 1 if known else 1
+        entry = QueueEntry(head=pull.head_sha, base=pull.base, at=self.now(), entries=times)
+        await self._keep(pull, entry)
 
     async def _is_in(self, pull: ForgePull, known: QueueEntry | None) -> None:
-        if known is None or known.head != pull.head_sha or known.out:
+        if known is None or known.out:
             await self.entered(pull)
-            known = self._known(pull.number)
+            known, _ = self._known(pull)
         group = pull.group_sha or (known.group if known else "")
         if known is not None and (not known.seen or group != known.group):
-            await self._keep(pull.number, known.model_copy(update={"seen": True, "group": group}))
+            await self._keep(pull, known.model_copy(update={"seen": True, "group": group}))
 
     async def _thrown_out(
         self, judged: JudgedCommit, pull: ForgePull, known: QueueEntry, reason: str, group: str
@@ -126,7 +131,7 @@ class MergeQueue:
             await self.publish(self.events.thrown_out(judged, finding, ident, at=self.now()))
         update = {"out": text, "group": group, "stays_out": by_person}
         known = known.model_copy(update=update)
-        await self._keep(pull.number, known)
+        await self._keep(pull, known)
         return known
 
     async def _failed(self, group: str) -> TriageResult:
@@ -146,12 +151,18 @@ class MergeQueue:
             of_the_base=False,
         )
 
-    def _known(self, number: int) -> QueueEntry | None:
-        body = self.memory.queue(number)
-        return QueueEntry.model_validate(body) if body else None
+    def _known(self, pull: ForgePull) -> tuple[QueueEntry | None, bool]:
+        """Return what is known of its head and base, and whether nothing was put in after it."""
+        entries = self._entries(pull)
+        found = next((entry for entry in entries if entry.is_of(pull)), None)
+        return found, bool(entries) and entries[-1] is found
 
-    async def _keep(self, number: int, entry: QueueEntry) -> None:
-        await self.memory.keep_queue(number, entry.model_dump())
+    async def _keep(self, pull: ForgePull, entry: QueueEntry) -> None:
+        others = [known for known in self._entries(pull) if not known.is_of(pull)]
+        await self.memory.keep_queue(pull.number, [*others, entry][-ENTRIES_KEPT:])
+
+    def _entries(self, pull: ForgePull) -> list[QueueEntry]:
+        return [QueueEntry.model_validate(entry) for entry in self.memory.queue(pull.number)]
 
 
 def _again(known: QueueEntry) -> QueueLook:

@@ -56,8 +56,8 @@ class QueueForge(ServedForge[Pull]):
         return [
             ("GET", "/user", lambda _: {"login": "agent"}),
             ("GET", R, lambda _: {"full_name": REPO, "default_branch": "main"}),
-            ("GET", f"{R}/rules/branches/main", lambda _: [{"type": "merge_queue"}]),
-            ("GET", f"{R}/git/ref/heads/main", lambda _: {"object": {"sha": self._main()}}),
+            ("GET", f"{R}/rules/branches/{{base}}", lambda _: [{"type": "merge_queue"}]),
+            ("GET", f"{R}/git/ref/heads/{{base}}", self._ref),
             ("GET", f"{R}/pulls", self._list),
             ("POST", f"{R}/pulls", self._create),
             ("GET", pull, lambda asked: self.shown(self._pull(asked))),
@@ -81,7 +81,7 @@ class QueueForge(ServedForge[Pull]):
         for pull in self.pulls.values():
             if pull.state != "open":
                 continue
-            pull.base_sha, head = heads["main"], heads.get(pull.branch, pull.head)
+            pull.base_sha, head = heads[pull.base], heads.get(pull.branch, pull.head)
             if head != pull.head:
                 pull.head, pull.updated = head, self.now()
                 self.check(head, "success")
@@ -112,6 +112,13 @@ class QueueForge(ServedForge[Pull]):
         pull.removals.append({"reason": reason})
         pull.group, pull.updated = "", self.now()
 
+    def retarget(self, number: int, base: str) -> None:
+        """Have a person choose another base, which takes it out of the queue of the old one."""
+        pull = self.pulls[number]
+        if pull.group:
+            self.remove(pull, "invalidated")
+        pull.base, pull.updated = base, self.now()
+
     def check(self, sha: str, conclusion: str) -> None:
         job = self.new_id()
         at = f"https://github.com/{REPO}/actions/runs/7/job/{job}"
@@ -122,8 +129,8 @@ class QueueForge(ServedForge[Pull]):
 
     # --- answers --------------------------------------------------------------------------------
 
-    def _main(self) -> str | None:
-        return self.origin.head("main")
+    def _ref(self, asked: Asked) -> dict[str, Any]:
+        return {"object": {"sha": self.origin.head(asked.names["base"])}}
 
     def _check_runs(self, asked: Asked) -> dict[str, Any]:
         return {"check_runs": self.checks.get(asked.names["sha"], [])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,6 +69,13 @@ class Waiting:
     def red(self) -> list[CIEvent]:
         return [each for each in self.world.events if each.type is CIEventType.PR_CHECKS_FAILED]
 
+    async def goes_round(self, entry: int) -> CIEvent:
+        """Have it enter the queue and be thrown out, for the so-and-so-many-th time."""
+        await self.begin()
+        await self.until_in()
+        await asyncio.to_thread(self.github.served.ends, self.number, green=False)
+        return await self.until_red(entry)
+
     async def until_red(self, times: int) -> CIEvent:
         await until(lambda: len(self.red()) == times, "the news of the removal")
         return self.red()[-1]
@@ -92,6 +100,41 @@ async def test_what_is_thrown_out_is_told_with_the_groups_log_and_put_in_twice_a
     await waiting.begin()
     assert "it is not put in again" in await waiting.stands()
     assert len(github.served.entries) == MOST_ENTRIES
+
+
+async def test_entries_are_counted_for_each_head_and_the_branch_that_it_goes_into(
+    world: RemoteWorld, github: QueueWorld
+) -> None:
+    waiting, origin = Waiting(world, github), github.origin
+    await asyncio.to_thread(origin.commit, "release", "begun")
+    for entry in range(1, MOST_ENTRIES + 1):
+        await waiting.goes_round(entry)
+    # A branch that moves on is the same branch.
+    await asyncio.to_thread(origin.commit, BASE, "newer")
+    await waiting.begin()
+    assert "it is not put in again" in await waiting.stands()
+    github.served.retarget(1, "release")
+    told = await waiting.goes_round(MOST_ENTRIES + 1)
+    assert "thrown out of the merge queue of release (failed_checks)" in told.summary
+    github.served.retarget(1, BASE)
+    await waiting.begin()
+    assert "it is not put in again, it was put in 3 times" in await waiting.stands()
+    assert len(github.served.entries) == MOST_ENTRIES + 1
+
+
+async def test_what_left_the_queue_for_another_branch_wakes_nobody(
+    world: RemoteWorld, github: QueueWorld
+) -> None:
+    waiting = Waiting(world, github)
+    await asyncio.to_thread(github.origin.commit, "release", "begun")
+    await waiting.begin()
+    await waiting.until_in()
+    github.served.retarget(1, "release")
+    await waiting.until_in()
+    github.served.retarget(1, BASE)
+    await waiting.until_in()
+    assert waiting.red() == []
+    assert len(github.served.entries) == 3
 
 
 async def test_what_a_person_takes_out_stays_out_and_wakes_nobody(

@@ -161,9 +161,15 @@ async def test_whether_a_base_has_a_queue_is_asked_now_and_then_only(served: Ser
     for _ in range(3):
         await seen(served)
     assert served.server.count("GET", rules) == 1
-    served.now += 601
+    served.now += 901
     await seen(served)
     assert served.server.count("GET", rules) == 2
+    # What is known of the rules of a branch is not asked for once more.
+    served.now += 800
+    await served.forge.branch_rules("main")
+    served.now += 800
+    await seen(served)
+    assert served.server.count("GET", rules) == 3
 
 
 async def test_enterprise_has_its_graphql_beside_its_rest(served: Served) -> None:
