@@ -152,7 +152,8 @@ def api(services: ServerServices) -> FastAPI:
     app = FastAPI(
         title="Loopwright",
         version=__version__,
-        description="The lifecycles of one repository, its agents and its webhooks.",
+        description="The lifecycles of one repository, its agents and its webhooks. A path of "
+        "/api/v1 refuses query parameters that it does not declare.",
         openapi_url=None,
         docs_url=None,
         redoc_url=None,

@@ -26,7 +26,7 @@ _WHY = {
     415: "it is not JSON",
     416: "the range does not exist",
     421: "it names a host that this server does not serve",
-    422: "it does not have the right form",
+    422: "it does not have the right form, or has a query parameter that this path does not take",
     429: "too many wrong tokens",
     500: "an internal error",
     503: "busy, or the store cannot be read or written",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
 
-from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import json_answer
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.reading import board as reading
 from orchestrator.web.reading.attempts import MOST, AttemptSpansForm, attempts
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from orchestrator.web.services import ServerServices
 
 Word = Annotated[str, Query(max_length=200)]
@@ -20,7 +23,7 @@ Word = Annotated[str, Query(max_length=200)]
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 422))
+    made = api_router()
 
     @made.get(
         "/board",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter
 from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
 
 from orchestrator.control import approve_settings
 from orchestrator.web import models  # noqa: TC001  # as above
 from orchestrator.web.actor import actor_of
-from orchestrator.web.edge.answers import CHANGING, EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import CHANGING, json_answer, says_no
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.edge.problems import refused
 from orchestrator.web.reading import configuration as reading
 from orchestrator.web.reading.configuration import ConfigurationForm, Doctor, FindingsForm
@@ -20,6 +20,8 @@ from orchestrator.wording.json_schemas import model_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fastapi import APIRouter
+
     from orchestrator.approval.approvals import HeldValue
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.services import ServerServices
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX)
+    made = api_router()
     _reading(made, services.runner, services.doctor)
     _changing(made, services.runner)
     return made
@@ -37,7 +39,7 @@ def _reading(made: APIRouter, runner: RunnerPort, doctor: Doctor) -> None:
     @made.get(
         "/settings",
         response_model=model_of(ConfigurationForm),
-        responses=says_no(*EVERYWHERE, 409),
+        responses=says_no(409),
         summary="Every setting with its origin, and the changes by agents that wait",
     )
     async def settings() -> Response:
@@ -46,7 +48,6 @@ def _reading(made: APIRouter, runner: RunnerPort, doctor: Doctor) -> None:
     @made.get(
         "/doctor",
         response_model=model_of(FindingsForm),
-        responses=says_no(*EVERYWHERE),
         summary="What `loopwright doctor` finds; looked for at most every 30 seconds",
     )
     async def findings() -> Response:

@@ -8,17 +8,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response  # noqa: TC002  # hints are read at run time
 
 from orchestrator.control.costs import NIGHT, SinceError, instant_of
 from orchestrator.control.spent import BudgetsForm, CostsForm, costs_form
-from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import json_answer
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.edge.problems import invalid
 from orchestrator.web.reading.spending import budgets_now
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from orchestrator.web.services import ServerServices
 
 By = Literal["task", "program", "plan", "hour", "day", "agent", "model"]
@@ -26,7 +29,7 @@ By = Literal["task", "program", "plan", "hour", "day", "agent", "model"]
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 422))
+    made = api_router()
     runner = services.runner
 
     @made.get(

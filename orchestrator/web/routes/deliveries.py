@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
 
 from ci.webhook_delivery import DeliveryState
@@ -14,7 +14,8 @@ from lifecycle.mask_values import masked
 from orchestrator.control.webhooks import put_back
 from orchestrator.web import models
 from orchestrator.web.actor import actor_of
-from orchestrator.web.edge.answers import CHANGING, EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import CHANGING, json_answer, says_no
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.edge.problems import unknown
 from orchestrator.web.reading import deliveries as reading
 from orchestrator.web.reading.deliveries import DeliveryFilter, WebhooksForm, WholeDeliveryForm
@@ -22,6 +23,8 @@ from orchestrator.web.routes.lifecycle_actions import Actor  # noqa: TC001  # Fa
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.services import ServerServices
 
@@ -32,19 +35,16 @@ Number = Annotated[int, Path(ge=0, le=_LARGEST, description="its `cursor` in the
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX)
+    made = api_router()
     _reading(made, services.runner)
     _changing(made, services.runner)
     return made
 
 
 def _reading(made: APIRouter, runner: RunnerPort) -> None:
-    refusals = says_no(*EVERYWHERE, 422)
-
     @made.get(
         "/deliveries",
         response_model=model_of(models.DeliveriesForm),
-        responses=refusals,
         summary="Webhook requests that were received, newest first",
     )
     async def deliveries(
@@ -59,7 +59,7 @@ def _reading(made: APIRouter, runner: RunnerPort) -> None:
     @made.get(
         "/deliveries/{number}",
         response_model=model_of(WholeDeliveryForm),
-        responses={**refusals, **says_no(404)},
+        responses=says_no(404),
         summary="One webhook request: headers, body, and why it matched nothing",
     )
     async def delivery(number: Number) -> Response:
@@ -68,7 +68,6 @@ def _reading(made: APIRouter, runner: RunnerPort) -> None:
     @made.get(
         "/webhooks",
         response_model=model_of(WebhooksForm),
-        responses=refusals,
         summary="How many webhook requests are in each state, and the last one of each sender",
     )
     async def webhooks() -> Response:

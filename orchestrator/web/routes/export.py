@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from lifecycle.record import AgentLifecycle, Filter
 from orchestrator.control.costs import SinceError, instant_of
 from orchestrator.review.work_diff import WorkReader
-from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, as_text, says_no
+from orchestrator.web.edge.answers import as_text, says_no
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.edge.problems import invalid
 from orchestrator.web.export.static_page import ExportSource, static_page, title_of_page
 from orchestrator.web.operator import found
 from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from orchestrator.web.services import ServerServices
 
 MOST = 1000
@@ -25,7 +28,7 @@ MOST = 1000
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoint."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 422))
+    made = api_router()
     runner = services.runner
     masker = runner.engine.shared.masker
     reader = WorkReader(

@@ -9,7 +9,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response  # noqa: TC002  # hints are read at run time
 
 from lifecycle.store.search.index import SearchQuestion
@@ -17,10 +17,13 @@ from orchestrator.control.audit import AuditForm, VerdictForm, audit_page, check
 from orchestrator.control.history import HistoryForm, history_form
 from orchestrator.control.search import SearchForm, states_meant
 from orchestrator.web import models  # noqa: TC001  # as above
-from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import json_answer
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from orchestrator.web.services import ServerServices
 
 _LARGEST = 2**53 - 1
@@ -34,7 +37,7 @@ Cursor = Annotated[int | None, Query(ge=0, le=_LARGEST, description="`next` of t
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 422))
+    made = api_router()
     _search(made, services)
     _nights(made, services)
     _audit(made, services)

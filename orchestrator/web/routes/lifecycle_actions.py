@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Header, Path
+from fastapi import Header, Path
 from pydantic import AfterValidator
 from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
 
@@ -18,7 +18,8 @@ from orchestrator.runner.add_task import Addition
 from orchestrator.web import models
 from orchestrator.web import operator as people
 from orchestrator.web.actor import actor_of, header_text
-from orchestrator.web.edge.answers import CHANGING, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import CHANGING, json_answer, says_no
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.edge.problems import invalid
 from orchestrator.web.operator import found
 from orchestrator.wording.json_forms import record_form
@@ -26,6 +27,8 @@ from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
+
+    from fastapi import APIRouter
 
     from orchestrator.control.outcomes import OperatorOutcome
     from orchestrator.runner.server_interface import RunnerPort
@@ -47,7 +50,7 @@ Actor = Annotated[
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*CHANGING))
+    made = api_router(*CHANGING)
     _adding(made, services.runner)
     _holding(made, services.runner)
     _speaking(made, services)

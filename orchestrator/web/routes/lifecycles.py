@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import Header, Path, Query
 from starlette.responses import Response
 
 from lifecycle.machine.states import TERMINAL, AgentState
@@ -16,7 +16,8 @@ from lifecycle.record import AgentLifecycle, Filter
 from lifecycle.state_words import NEEDS_YOU, RECORD_STATES, meant, word_on
 from lifecycle.store.damaged_records import Damaged, Listed
 from orchestrator.web import models
-from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, as_text, json_answer, says_no
+from orchestrator.web.edge.answers import as_text, json_answer, says_no
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.live.streams import is_number
 from orchestrator.web.log_files import log_answer
 from orchestrator.web.operator import found
@@ -31,6 +32,8 @@ from orchestrator.wording.lifecycle_row import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from fastapi import APIRouter
 
     from orchestrator.web.services import ServerServices
 
@@ -52,7 +55,7 @@ Tag = Annotated[list[str], Query(max_length=16, description="only with all of th
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 422))
+    made = api_router()
     _lists(made, services)
     _journals(made, services)
     _texts(made, services)

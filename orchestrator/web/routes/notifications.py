@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
 
 from orchestrator.control.notifications import page_of
 from orchestrator.notify.forms import NotificationsForm
 from orchestrator.notify.outbox import address_of
-from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import json_answer
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from orchestrator.web.services import ServerServices
 
 _LARGEST = 2**53 - 1
@@ -21,7 +24,7 @@ _LARGEST = 2**53 - 1
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoint."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 422))
+    made = api_router()
 
     @made.get(
         "/notifications",

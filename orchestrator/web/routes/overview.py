@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.responses import Response
 
 from lifecycle.fleet.api.instances import AgentHealthStatus, HealthState, InstanceState
 from lifecycle.fleet.api.queries import GetInstancesFilter
 from orchestrator.control.instances import in_use, left_alone
 from orchestrator.web import models
-from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import json_answer, says_no
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.edge.problems import Problem
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from orchestrator.web.services import ServerServices
 
 _LOST = "its process and its runner are gone"
@@ -25,7 +28,7 @@ Tag = Annotated[str | None, Query(pattern=r"^[A-Za-z0-9-]+$", max_length=50)]
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 422))
+    made = api_router()
     _instances(made, services)
     _news(made, services)
     return made

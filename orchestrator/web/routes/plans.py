@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
 
-from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import json_answer, says_no
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.edge.problems import unknown
 from orchestrator.web.reading import plans as reading
 from orchestrator.web.reading.plans import PlanForm, PlansForm
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from orchestrator.web.services import ServerServices
 
 Name = Annotated[str, Path(min_length=1, max_length=200, description="the name of the plan")]
@@ -21,12 +24,11 @@ Name = Annotated[str, Path(min_length=1, max_length=200, description="the name o
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX)
+    made = api_router()
 
     @made.get(
         "/plans",
         response_model=model_of(PlansForm),
-        responses=says_no(*EVERYWHERE),
         summary="Plans with their tasks by state; `run` are the tasks that came with none",
     )
     async def plans() -> Response:
@@ -35,7 +37,7 @@ def router(services: ServerServices) -> APIRouter:
     @made.get(
         "/plans/{name:path}",
         response_model=model_of(PlanForm),
-        responses=says_no(*EVERYWHERE, 404, 422),
+        responses=says_no(404),
         summary="A plan: tasks, what waits for what, totals, the longest chain of open tasks",
     )
     async def plan(name: Name) -> Response:

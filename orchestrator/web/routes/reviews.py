@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
 
 from orchestrator.review.evidence import EvidenceForm
@@ -16,13 +16,16 @@ from orchestrator.review.queue import WaitingListForm
 from orchestrator.review.work_diff import DiffForm, DiffWish
 from orchestrator.web import models  # noqa: TC001  # FastAPI reads them at run time
 from orchestrator.web.actor import actor_of
-from orchestrator.web.edge.answers import CHANGING, EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import CHANGING, json_answer, says_no
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.edge.problems import Problem, unknown
 from orchestrator.web.routes.lifecycle_actions import Actor, Id  # noqa: TC001  # FastAPI reads them at run time
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from fastapi import APIRouter
 
     from orchestrator.web.services import ServerServices
 
@@ -47,7 +50,7 @@ File = Annotated[
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX)
+    made = api_router()
     _reading(made, services)
     _marking(made, services)
     return made
@@ -65,12 +68,11 @@ def telling() -> Iterator[None]:
 
 
 def _reading(made: APIRouter, services: ServerServices) -> None:
-    refused = says_no(*EVERYWHERE, 404, 422)
+    refused = says_no(404)
 
     @made.get(
         "/review",
         response_model=model_of(WaitingListForm),
-        responses=says_no(*EVERYWHERE),
         summary="What waits for a person's decision, the first to take first",
     )
     async def queue() -> Response:
@@ -112,7 +114,7 @@ def _marking(made: APIRouter, services: ServerServices) -> None:
     @made.get(
         f"{ONE}/marks",
         response_model=model_of(AllMarksForm),
-        responses=says_no(*EVERYWHERE, 404, 422),
+        responses=says_no(404),
         summary="Files that reviewers marked as seen, and their comments on lines",
     )
     async def marks(agent_id: Id, actor: Actor = "") -> Response:

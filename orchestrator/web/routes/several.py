@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response  # noqa: TC002  # FastAPI reads it at run time
 
 from orchestrator.web.actor import actor_of
-from orchestrator.web.edge.answers import CHANGING, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import CHANGING, json_answer
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.models import Line, Wait  # noqa: TC001  # as above
 from orchestrator.web.routes.lifecycle_actions import Actor  # noqa: TC001  # as above
 from orchestrator.web.several import AcceptedForm, accept_several
 from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from orchestrator.web.services import ServerServices
 
 
@@ -39,7 +41,7 @@ class AcceptedSeveralForm(TypedDict):
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*CHANGING, 404))
+    made = api_router(*CHANGING, 404)
 
     @made.post(
         "/accept",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import Header, Path, Query
 
-from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, json_answer, says_no
+from orchestrator.web.edge.answers import json_answer
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.live.streams import ALIVE, event, is_number
 from orchestrator.web.operator import found
 from orchestrator.web.reading.attempt_logs import following, log_window
@@ -17,6 +18,7 @@ from orchestrator.wording.json_schemas import model_of
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from fastapi import APIRouter
     from starlette.responses import Response
 
     from orchestrator.web.reading.log_window import LogWindowForm as Window
@@ -29,7 +31,7 @@ Place = Annotated[int | None, Query(ge=0, le=_LARGEST)]
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX, responses=says_no(*EVERYWHERE, 404, 422))
+    made = api_router(404)
     runner = services.runner
 
     @made.get(

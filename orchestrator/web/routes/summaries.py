@@ -6,21 +6,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.responses import Response
 
 from orchestrator.control.commands import OperatorCommand
 from orchestrator.control.summaries import HELD, SummaryError, SummaryMovedError
 from orchestrator.web import models
 from orchestrator.web.actor import actor_of
-from orchestrator.web.edge.answers import (
-    CHANGING,
-    EVERYWHERE,
-    PREFIX,
-    as_text,
-    json_answer,
-    says_no,
-)
+from orchestrator.web.edge.answers import CHANGING, as_text, json_answer, says_no
+from orchestrator.web.edge.api_router import api_router
 from orchestrator.web.edge.problems import invalid, refused, unknown
 from orchestrator.web.operator import found, steer
 from orchestrator.web.reading import summaries as reading
@@ -32,6 +26,8 @@ from orchestrator.wording.json_schemas import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from fastapi import APIRouter
 
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.web.services import ServerServices
@@ -47,7 +43,7 @@ IfMatch = Annotated[
 
 def router(services: ServerServices) -> APIRouter:
     """Return the endpoints."""
-    made = APIRouter(prefix=PREFIX)
+    made = api_router()
     _texts(made, services.runner)
     _sources(made, services.runner)
     _changing(made, services.runner)
@@ -66,7 +62,7 @@ def telling() -> Iterator[None]:
 
 
 def _texts(made: APIRouter, runner: RunnerPort) -> None:
-    refusals = says_no(*EVERYWHERE, 404, 422)
+    refusals = says_no(404)
 
     @made.get(
         f"{PLACE}/summaries",
@@ -106,7 +102,7 @@ def _texts(made: APIRouter, runner: RunnerPort) -> None:
 
 
 def _sources(made: APIRouter, runner: RunnerPort) -> None:
-    refusals = says_no(*EVERYWHERE, 404, 422)
+    refusals = says_no(404)
 
     @made.get(
         f"{PLACE}/snapshots/{{attempt}}",
