@@ -61,7 +61,7 @@ class BoardState:
     def news(self, news: Committed) -> None:
         """Take what was decided."""
         self.newest = max(self.newest, news.at)
-        if self._read_at is None or EARLIER in news.agent_id:
+        if EARLIER in news.agent_id:
             return
         was = self.records.get(news.agent_id)
         if isinstance(news.record.work, Accepted) and not (
@@ -140,6 +140,7 @@ class BoardState:
             if each.agent_id in found:
                 tokens, usd = used.get(each.agent_id, (0, 0.0))
                 used[each.agent_id] = tokens + each.tokens, usd + each.cost_usd
+        accepted = {each.agent_id for each in await store.outlines((AgentState.ACCEPTED,))}
         self.used = used
         if self.version == before:
             self.records = found
@@ -150,11 +151,14 @@ class BoardState:
                 for key, each in self.records.items()
                 if key not in found or each.version > found[key].version
             }
+            accepted |= {
+                key for key, each in self.records.items() if isinstance(each.work, Accepted)
+            }
         over = [each for each in self.records.values() if isinstance(each.work, TERMINAL)]
         over.sort(key=lambda each: each.updated_at)
         self._ended = dict.fromkeys(each.agent_id for each in over)
         self.damaged = damaged
-        self.accepted = len(await store.outlines((AgentState.ACCEPTED,)))
+        self.accepted = len(accepted)
         self.newest = max([self.newest, *(each.updated_at for each in self.records.values())])
         self.version += 1
 

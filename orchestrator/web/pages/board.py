@@ -72,7 +72,7 @@ def router(services: ServerServices) -> APIRouter:
             "board.html",
             title=pieces.title(),
             here="board",
-            live=f"/ui/events?{urlencode({'view': 'board', **fields_of(asked)})}",
+            live=live_address("board", services.board.version, **fields_of(asked)),
             board=await pieces.whole(request, asked),
         )
 
@@ -94,6 +94,11 @@ def filter_of(request: Request) -> BoardFilter:
         given.get("q", "")[:200],
         everything=group in GROUPS,
     )
+
+
+def live_address(view: str, version: int, **fields: str) -> str:
+    """Return the address of the stream of a page that was made of this version."""
+    return f"/ui/events?{urlencode({'view': view, 'version': version, **fields})}"
 
 
 def fields_of(asked: BoardFilter, **other: str) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 `/ui/events?view=board&...` gives `row:T05`, `counts`, `headline` and `words:T05`; a module with a
 view of its own adds its maker to `VIEWS`. A page that is not swapped piece by piece is `watched`:
-it is told `changed` once what it shows is not what it was made of any more.
+it is told `changed` once what it shows is not what it was made of any more. One that is swapped
+names the version that it was made of, and is told `reset` if that is not the present one.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 
 VIEWS: dict[str, ViewOf] = {}
 SEEN = "seen"
+VERSION = "version"
+"""Of what a page was made of whose pieces come one by one: the board's, or its lifecycle's."""
+OUTDATED = "-"
+"""Stands for the last piece of a page that missed some: it is told to read everything again."""
 
 
 def watched(view: str, shown: Shown, *, decided: bool = False) -> None:
@@ -118,10 +123,23 @@ def router(services: ServerServices) -> APIRouter:
         operate = bool(visitor and visitor.may("operator"))
         name, make = VIEWS[view](services, request, operate)
         last = request.headers.get("last-event-id", "") or last
+        if not last and _is_outdated(services, request):
+            last = OUTDATED
         guard = visitor.guard if visitor else ""
         return Stream(_own(services.pages.stream(name, make, last), guard))
 
     return made
+
+
+def _is_outdated(services: ServerServices, request: Request) -> bool:
+    """Tell whether something was decided after a page was made and before it listens."""
+    made_of, task = request.query_params.get(VERSION, ""), request.query_params.get("task", "")
+    if not made_of:
+        return False
+    if not task:
+        return made_of != str(services.board.version)
+    record = services.board.records.get(task)
+    return record is not None and made_of != str(record.version)
 
 
 async def _own(pieces: AsyncGenerator[bytes], guard: str) -> AsyncGenerator[bytes]:

@@ -22,7 +22,7 @@ from lifecycle.state_words import is_under_way
 from orchestrator.web.edge.problems import Problem
 from orchestrator.web.formats import place, plain_why, short
 from orchestrator.web.operator import found
-from orchestrator.web.pages.board import GUARD
+from orchestrator.web.pages.board import GUARD, live_address
 from orchestrator.web.pages.events import VIEWS
 from orchestrator.web.pages.looks import Look, look_of, look_of_end
 from orchestrator.web.pages.site import agent_of, page, piece, see, task_url
@@ -94,7 +94,7 @@ def router(services: ServerServices) -> APIRouter:
             "task.html",
             title=f"{short(agent_id)} {told['look'].word}",
             here="board",
-            live=f"/ui/events?{urlencode({'view': 'task', 'task': agent_id})}",
+            live=live_address("task", record.version, task=agent_id),
             **(told | ({"attempts": told["story"]["attempts"]} if every else {})),
             words=_words(record),
             question=_question(record),

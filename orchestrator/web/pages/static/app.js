@@ -194,7 +194,8 @@ function take(e) {
 }
 
 function again_all() {
-  if (board) { if (frozen()) { moved.add("all"); offer(); } else sortAnew(); }
+  if (!board) anew();
+  else if (frozen()) { moved.add("all"); offer(); } else sortAnew();
   document.body.dispatchEvent(new CustomEvent("live", { detail: { name: "reset" } }));
 }
 

@@ -1,4 +1,4 @@
-"""Pages that are made as a whole are told when what they show has changed."""
+"""Pages are told when what they show has changed, also before they listened."""
 
 from __future__ import annotations
 
@@ -90,3 +90,29 @@ async def test_the_list_of_plans_is_told_of_the_first_task(tmp_path: Path) -> No
     async with site(tmp_path) as found, browser(found) as visit:
         told = await told_of(visit, "/plans", lambda: found.add("asks", [ASK]))
         assert told == ["hello", "changed"]
+
+
+async def test_the_board_and_a_task_are_told_what_they_missed_before_they_listened(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path) as found, browser(found) as visit:
+        agent = await found.add("asks", {"attempts": {"default": [{"say": "hm"}, ASK]}})
+        await found.comes_to("AwaitingHuman", agent)
+        verbs = itertools.cycle(("pause", "resume"))
+        for path in ("/", f"/t/{agent}"):
+            [address] = re.findall(r'data-live="([^"]+)"', await visit.page(path))
+            assert await first_of(visit, address) == "hello", path
+            await found.post(f"/lifecycles/{agent}/{next(verbs)}")
+            assert await first_of(visit, address) == "reset", path
+
+
+async def first_of(visit: Browser, address: str) -> str:
+    """Return the name of the first that a stream tells."""
+    async with (
+        asyncio.timeout(PATIENCE),
+        visit.client.stream("GET", html.unescape(address)) as answer,
+    ):
+        async for line in answer.aiter_lines():
+            for name in re.findall(r'"name": ?"(\w+)"', line):
+                return str(name)
+    return ""

@@ -126,7 +126,11 @@ async def test_what_happened_is_counted(tmp_path: Path) -> None:
         assert before['loopwright_forge_requests_remaining{forge="github"}'] == 4321
         assert 'loopwright_forge_requests_remaining{forge="gitea"}' not in before
         await found.post(f"/lifecycles/{agent}/answer", {"text": "x"})
-        await found.comes_to("BackingOff", agent)
+
+        async def failed() -> bool:
+            return (await numbers(found)).get('loopwright_attempts_total{outcome="error"}', 0) > 0
+
+        await until(failed, "the attempt after the answer failed")
         await found.post(f"/lifecycles/{agent}/reject")
         await found.client.get("/api/v1/lifecycles", headers={"authorization": "x"})
         await found.client.post("/hooks/github")
