@@ -91,7 +91,7 @@ class AutoMerge:
             return False, f"; not merged yet: {refusal}"
         if result.queued:
             await self.queue.entered(pull)
-            return False, "; it was put into the merge queue"
+            return False, f"; it was put into the {self.forge.queue}"
         if result.merged:
             return True, ""
         reason = result.reason

@@ -70,6 +70,8 @@ class LeftQueue(JsonModel):
     """In the forge's own words."""
     group: str = ""
     """The commit on which the queue tested it."""
+    by_person: bool = False
+    """A person took it out."""
 
 
 class Reviews(JsonModel):
@@ -96,6 +98,8 @@ class BranchRules(JsonModel):
     """Whether we may merge into it; None where that is not told."""
     queue: bool = False
     """Merges go through a merge queue."""
+    demands: tuple[str, ...] = ()
+    """What else it demands, in words for people."""
 
 
 class Access(JsonModel):
@@ -118,6 +122,8 @@ class Forge(Protocol):
     """As in the registry, `ci.forge_registry.FORGES`."""
     mark: str
     """What stands before the number of a pull request in texts: `#` or `!`."""
+    queue: str
+    """What it calls a merge queue."""
     place: str
     """The repository for people: `github.com/owner/name`."""
 

@@ -88,6 +88,7 @@ class RestForge:
     """One repository; subclasses add the requests that differ between forges."""
 
     mark = "#"
+    queue = "merge queue"
 
     def __init__(
         self, connection: Connection, client: Client, *, at: str, pages: Sequence[str]

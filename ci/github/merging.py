@@ -47,6 +47,7 @@ _REMOVED = """query($owner: String!, $name: String!, $number: Int!) {
     }
   } }
 }"""
+_BY_PERSON = "manual"
 _GROUPS_LISTED = 50
 """Runs of merge groups that are searched for that of a pull request."""
 _ENQUEUE = """mutation($pull: ID!, $sha: GitObjectID!) {
@@ -111,7 +112,12 @@ class GitHubMerging:
         told = await self._asked(_REMOVED, pull.number)
         nodes = at(told, "timelineItems", "nodes")
         last = nodes[-1] if isinstance(nodes, list) and nodes else {}
-        return LeftQueue(reason=text(last, "reason"), group=await self._newest_group(pull))
+        reason = text(last, "reason")
+        return LeftQueue(
+            reason=reason,
+            group=await self._newest_group(pull),
+            by_person=_BY_PERSON in reason.lower(),
+        )
 
     async def _asked(self, query: str, number: int) -> object:
         """Return what GraphQL says of a pull request; nothing where it is not told."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci.errors import ForbiddenError, MissingError, RefusedError
 from ci.events import Check, CheckState, clean_tail
-from ci.forge.json_fields import at, flag, number, text, worst_of_each_name
+from ci.forge.json_fields import at, flag, number, rows, text, worst_of_each_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -38,6 +38,8 @@ STATES: dict[str, CheckState | None] = {
 }
 """None: it says nothing, and a commit with nothing else has no check at all."""
 
+_MERGED_RESULT = "/merge"
+"""How the ref of a pipeline on a merged result ends."""
 _SECTION = re.compile(r"section_(?:start|end):\d+:[^\r\n\x1b]*(?:\r?\x1b\[0K)?")
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z \d\d[OE][ +]?", re.MULTILINE)
 
@@ -118,11 +120,17 @@ class GitLabChecks:
             iid = number(row, "iid")
             if iid is None or text(row, "state") != "opened" or text(row, "sha") != sha:
                 continue
-            pull = (await self._http.get(f"{self._project}/merge_requests/{iid}")).body
-            head = at(pull, "head_pipeline")
-            if isinstance(head, dict) and _id(head) not in ids and await self._tests(head, sha):
-                found.append(head)
+            newest = await self._newest_merged_result(iid)
+            if newest is not None and _id(newest) not in ids and await self._tests(newest, sha):
+                found.append(newest)
         return found
+
+    async def _newest_merged_result(self, iid: int) -> dict[str, Any] | None:
+        """Return the newest pipeline of that kind; those of merge trains test other merges too."""
+        path = f"{self._project}/merge_requests/{iid}/pipelines"
+        told = rows({"": (await self._http.get(path, params={"per_page": 100})).body}, "")
+        made = [row for row in told if text(row, "ref").endswith(_MERGED_RESULT)]
+        return max(made, key=_id, default=None)
 
     async def _tests(self, pipeline: dict[str, Any], sha: str) -> bool:
         """Return whether a pipeline is about the commit; an older head's is never taken for it."""

@@ -12,21 +12,23 @@ from urllib.parse import quote
 from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
 from ci.forge.json_fields import at, needed_text, text
 from ci.forge.json_fields import number as number_of
-from ci.forge.protocol import Access, BranchRules
+from ci.forge.protocol import Access
 from ci.forge.rest import RestForge, newest
 from ci.forge.upkeep.words_and_people import plain
 from ci.gitlab.checks import GitLabChecks
 from ci.gitlab.hooks import hooks_of
-from ci.gitlab.merging import LINEAR, GitLabMerging
+from ci.gitlab.merging import GitLabMerging
 from ci.gitlab.payloads import may_write, of_this_project, pull_of
+from ci.gitlab.project import GitLabProject
 from ci.gitlab.reviews import GitLabReviews
+from ci.gitlab.trains import GitLabTrains
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci.events import Check
     from ci.forge.hooks import ForgeHook
-    from ci.forge.protocol import ForgePull, NewPull, Reviews
+    from ci.forge.protocol import BranchRules, ForgePull, LeftQueue, NewPull, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
 
@@ -44,6 +46,7 @@ class GitLabForge(RestForge):
 
     name = "gitlab"
     mark = "!"
+    queue = "merge train"
 
     def __init__(self, connection: Connection) -> None:
         self._http = connection.client(ADVICE)
@@ -54,7 +57,11 @@ class GitLabForge(RestForge):
         )
         self._checks = GitLabChecks(self._http, at)
         self._reviews = GitLabReviews(self._http, at, now=connection.now)
-        self._merging = GitLabMerging(self._http, at, look=self.pull, sleep=connection.sleep)
+        self._project = GitLabProject(self._http, at, now=connection.now)
+        self._trains = GitLabTrains(self._http, at, self._project)
+        self._merging = GitLabMerging(
+            self._http, at, look=self.pull, sleep=connection.sleep, trains=self._trains
+        )
 
     async def checks(self, sha: str) -> tuple[Check, ...]:
         """Return jobs of the current pipelines and outside statuses of exactly this commit."""
@@ -83,11 +90,7 @@ class GitLabForge(RestForge):
     async def branch_rules(self, branch: str) -> BranchRules:
         """Return what the project's settings demand of a merge; they name no single jobs."""
         del branch
-        try:
-            project = (await self._http.get(self._at)).body
-        except (MissingError, ForbiddenError):
-            return BranchRules()
-        return BranchRules(up_to_date=text(project, "merge_method") in LINEAR)
+        return (await self._project.settings(anew=True)).rules
 
     async def open_pulls(self) -> tuple[ForgePull, ...]:
         """Return the open merge requests of branches of this project, the newest first."""
@@ -100,7 +103,10 @@ class GitLabForge(RestForge):
         except MissingError:
             await self._there()
             return None
-        return pull_of(answer.body)
+        pull = pull_of(answer.body)
+        if pull.queued:
+            pull = pull.model_copy(update={"group_sha": await self._trains.group(number)})
+        return pull
 
     async def find_pull(self, branch: str) -> ForgePull | None:
         """Return the newest open merge request of a branch of this project, else its newest."""
@@ -128,8 +134,12 @@ class GitLabForge(RestForge):
         return await self._reviews.reviews(pull)
 
     async def merge(self, pull: ForgePull, *, sha: str, method: str, message: str) -> MergeResult:
-        """Merge exactly this commit, or return why not."""
+        """Merge exactly this commit, or put it on the merge train, or return why not."""
         return await self._merging.merge(pull, sha=sha, method=method, message=message)
+
+    async def left_queue(self, pull: ForgePull) -> LeftQueue:
+        """Return how it left the merge train the last time."""
+        return await self._trains.left(pull)
 
     async def edit_pull(self, pull: ForgePull, *, title: str, body: str) -> None:
         """Write another title and text; a draft stays a draft."""

@@ -1,4 +1,4 @@
-"""Merging a merge request in GitLab, or returning why not.
+"""Merging a merge request in GitLab, by a merge train where there is one, or returning why not.
 
 Owns GitLab's refusals and what they mean for people. Must not decide whether merging is wanted.
 """
@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 from ci.errors import ForbiddenError, ForgeError, LimitedError, UnauthorizedError
 from ci.forge.json_fields import text
 from ci.gitlab.payloads import pull_of
+from ci.gitlab.trains import ON_TRAIN
 from ci.interface import MergeResult, PullRequestState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ci.forge.protocol import ForgePull
+    from ci.gitlab.project import MergeSettings
+    from ci.gitlab.trains import GitLabTrains
     from ci.http.client import HttpClient
 
 PATIENCE = (0.5, 1.0, 2.0, 3.0)
 """Seconds between polls while GitLab computes whether it merges."""
-LINEAR = frozenset({"ff", "rebase_merge"})
-"""Merge methods of a project that keep its history as a rebase does."""
 
 HINTS: Mapping[str, str] = {
     "conflict": "it conflicts with its target: merge the target into the branch and push",
@@ -50,10 +51,11 @@ HINTS: Mapping[str, str] = {
 }
 """Texts for the reasons of GitLab; an unknown one is passed on unchanged."""
 
-REFUSALS = frozenset({401, 403, 404, 405, 406, 409, 422})
+REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 422})
 """Status codes that concern this merge only."""
 WRONG_HEAD = 409
 """What GitLab answers when the head is another commit than the reviewed one."""
+_STILL_RUNS = "ci_still_running"
 
 
 class GitLabMerging:
@@ -62,13 +64,15 @@ class GitLabMerging:
     def __init__(
         self,
         http: HttpClient,
-        project: str,
+        at: str,
         *,
         look: Callable[[int], Awaitable[ForgePull | None]],
         sleep: Callable[[float], Awaitable[object]],
+        trains: GitLabTrains,
     ) -> None:
         self._http = http
-        self._project = project
+        self._at = at
+        self._trains = trains
         self._look = look
         self._sleep = sleep
 
@@ -78,24 +82,39 @@ class GitLabMerging:
         seen = await self._computed(pull.number)
         if seen is None:
             return _not_merged(f"{name} no longer exists")
-        objection = _objection(seen, sha) or await self._wrong_method(method)
         if seen.state is PullRequestState.MERGED and seen.head_sha == sha:
             return MergeResult(merged=True, commit=seen.merge_commit)
+        settings = await self._trains.settings()
+        if settings.trains and seen.queued and seen.head_sha == sha:
+            return ON_TRAIN
+        # A train waits for the rest of the pipeline by itself.
+        waits = settings.trains and seen.hindrance == _STILL_RUNS
+        ready = seen.model_copy(update={"hindrance": ""}) if waits else seen
+        objection = _objection(ready, sha) or _wrong_method(method, settings)
         if objection:
             return _not_merged(f"{name}: {objection}")
+        if settings.trains:
+            squash = method == "squash"
+            order = self._trains.enter(pull.number, sha=sha, squash=squash, waits=waits)
+        else:
+            order = self._at_once(pull.number, sha=sha, method=method, message=message)
         try:
-            answer = await self._http.send(
-                "PUT",
-                f"{self._project}/merge_requests/{pull.number}/merge",
-                json={"sha": sha, "squash": method == "squash", **_worded(method, message)},
-            )
+            return await order
         except ForgeError as error:
             if error.status not in REFUSALS or isinstance(error, LimitedError):
                 raise
             return await self._refused(pull.number, sha, error)
+
+    async def _at_once(self, number: int, *, sha: str, method: str, message: str) -> MergeResult:
+        answer = await self._http.send(
+            "PUT",
+            f"{self._at}/merge_requests/{number}/merge",
+            json={"sha": sha, "squash": method == "squash", **_worded(method, message)},
+        )
         if text(answer.body, "state") == PullRequestState.MERGED:
             return MergeResult(merged=True, commit=pull_of(answer.body).merge_commit)
-        return await self._outcome(pull.number, sha, f"{name}: GitLab has not merged it yet")
+        otherwise = f"merge request {number}: GitLab has not merged it yet"
+        return await self._outcome(number, sha, otherwise)
 
     async def _computed(self, number: int) -> ForgePull | None:
         """Poll until GitLab knows whether it merges, or the time is over."""
@@ -110,18 +129,6 @@ class GitLabMerging:
             await self._sleep(pause)
             seen = await self._look(number)
         return seen
-
-    async def _wrong_method(self, method: str) -> str:
-        if method != "rebase":
-            return ""
-        # A rebase there would merge a commit that nobody reviewed.
-        project = (await self._http.get(self._project)).body
-        if text(project, "merge_method") in LINEAR:
-            return ""
-        return (
-            "the project merges with merge commits: set its merge method to fast-forward or to "
-            "merge commit with semi-linear history, or use the merge method merge or squash"
-        )
 
     async def _refused(self, number: int, sha: str, error: ForgeError) -> MergeResult:
         name = f"merge request {number}"
@@ -159,6 +166,16 @@ def _objection(pull: ForgePull, sha: str) -> str:
         (bool(pull.hindrance), known),
     )
     return next((text for holds, text in against if holds), "")
+
+
+def _wrong_method(method: str, settings: MergeSettings) -> str:
+    if method != "rebase" or settings.linear:
+        return ""
+    # A rebase there would merge a commit that nobody reviewed.
+    return (
+        "the project merges with merge commits: set its merge method to fast-forward or to "
+        "merge commit with semi-linear history, or use the merge method merge or squash"
+    )
 
 
 def _worded(method: str, message: str) -> dict[str, str]:

@@ -65,17 +65,18 @@ def _forge(made: Providers, *, auto_merge: bool) -> Iterator[Diagnosis]:
         # Without the right to push nothing that an agent does comes to the forge.
         yield Diagnosis(BAD, "forge", found, access.problem or "the token may not write there")
     if access.can_read:
-        yield _rules(branch, rules, auto_merge=auto_merge)
+        yield _rules(branch, rules, queue=forge.queue, auto_merge=auto_merge)
 
 
-def _rules(branch: str, rules: BranchRules, *, auto_merge: bool) -> Diagnosis:
+def _rules(branch: str, rules: BranchRules, *, queue: str, auto_merge: bool) -> Diagnosis:
     """Say what the branch demands before a merge, which otherwise shows at the first one."""
     approvals = rules.required_approvals
     demands = [
         f"the checks {', '.join(rules.required_checks)}" if rules.required_checks else "",
         f"{approvals} approval{'s' * (approvals > 1)}" if approvals else "",
         "the newest commit of the branch" if rules.up_to_date else "",
-        "its merge queue" if rules.queue else "",
+        f"its {queue}" if rules.queue else "",
+        *rules.demands,
     ]
     told = ", ".join(filter(None, demands)) or "nothing that we are told of"
     found = f"to be merged into {branch} needs {told}"

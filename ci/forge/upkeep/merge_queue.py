@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from ci.events import CIEvent
     from ci.forge.events import ForgeEvents, JudgedCommit
     from ci.forge.memory import Memory
-    from ci.forge.protocol import Forge, ForgePull
+    from ci.forge.protocol import Forge, ForgePull, LeftQueue
     from ci.forge.triage import CheckTriage
 
 MOST_ENTRIES = 3
 """How often one commit is put into a queue: each entry tests all that is behind it anew."""
 SHOWS_WITHIN = 60.0
 """Seconds in which a forge shows an entry that it has accepted."""
-BY_PERSON = ("manual",)
-NO_FAULT = ("queue_cleared", "queue cleared", "roll_back", "rolled back", "already_merged")
+NO_FAULT = (
+    *("queue_cleared", "queue cleared", "roll_back", "rolled back", "already_merged"),
+    *("not enabled", "disabled", "target branch was"),
+)
 """Words in the reasons for a removal that nobody's commit is the cause of."""
 
 
@@ -85,14 +87,14 @@ class MergeQueue:
         known, is_newest = self._known(pull)
         if pull.queued:
             await self._is_in(pull, known if is_newest else None)
-            return QueueLook("; it is in the merge queue")
+            return QueueLook(f"; it is in the {self.forge.queue}")
         if known is None:
             return QueueLook(may_enter=True)
         if not known.out and is_newest:
             if not known.seen and self.now() < known.at + SHOWS_WITHIN:
-                return QueueLook("; it is being put into the merge queue")
+                return QueueLook(f"; it is being put into the {self.forge.queue}")
             left = await self.forge.left_queue(pull)
-            known = await self._thrown_out(judged, pull, known, left.reason, left.group)
+            known = await self._thrown_out(judged, pull, known, left)
             return QueueLook(f"; {known.out}")
         return _again(known)
 
@@ -112,24 +114,23 @@ class MergeQueue:
             await self._keep(pull, known.model_copy(update={"seen": True, "group": group}))
 
     async def _thrown_out(
-        self, judged: JudgedCommit, pull: ForgePull, known: QueueEntry, reason: str, group: str
+        self, judged: JudgedCommit, pull: ForgePull, known: QueueEntry, left: LeftQueue
     ) -> QueueEntry:
         """Publish it like red checks, unless no commit is the cause."""
-        group = group or known.group
+        group = left.group or known.group
         failed = await self._failed(group)
-        text = f"pull request {pull.number} was thrown out of the merge queue of {pull.base}"
-        if reason:
-            text += f" ({reason})"
+        text = f"pull request {pull.number} was thrown out of the {self.forge.queue} of {pull.base}"
+        if left.reason:
+            text += f" ({left.reason})"
         if failed.details:
             text += f": {failed.text}"
-        said = reason.lower()
-        by_person = any(word in said for word in BY_PERSON)
-        at_fault = reason and not by_person and not any(word in said for word in NO_FAULT)
+        said = left.reason.lower()
+        at_fault = said and not left.by_person and not any(word in said for word in NO_FAULT)
         if failed.details or at_fault:
             finding = TriageResult(text, failed.details, of_the_base=False)
             ident = group or f"entry-{known.entries}"
             await self.publish(self.events.thrown_out(judged, finding, ident, at=self.now()))
-        update = {"out": text, "group": group, "stays_out": by_person}
+        update = {"out": text, "group": group, "stays_out": left.by_person}
         known = known.model_copy(update=update)
         await self._keep(pull, known)
         return known

@@ -44,6 +44,7 @@ class ScriptedForge:
 
     name = "scripted"
     mark = "#"
+    queue = "merge queue"
     place = "forge.test/team/app"
 
     def __init__(self) -> None:

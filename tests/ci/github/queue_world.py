@@ -108,6 +108,14 @@ class QueueForge(ServedForge[Pull]):
         pull.merged = self.origin.merge(pull.base, pull.head, f"Merge {pull.branch}")
         pull.state, pull.group, pull.updated = "closed", "", self.now()
 
+    def group(self, number: int) -> str:
+        """Return the commit on which it is tested, while it is in the queue."""
+        return self.pulls[number].group
+
+    def take_out(self, number: int) -> None:
+        """Have a person take it out."""
+        self.remove(self.pulls[number], "manual")
+
     def remove(self, pull: Pull, reason: str) -> None:
         pull.removals.append({"reason": reason})
         pull.group, pull.updated = "", self.now()

@@ -75,6 +75,7 @@ class ServedGitLab(GitLabState):
             ("PUT", f"{MR}/merge", self._accept),
             ("POST", f"{MR}/notes", self._note),
             ("GET", f"{MR}/discussions", lambda asked: self._merge(asked).discussions),
+            ("GET", f"{MR}/pipelines", lambda asked: self.pipelines_of(self._merge(asked))[::-1]),
             ("GET", f"{MR}/versions", lambda asked: self._merge(asked).versions),
             ("GET", f"{MR}/approvals", self._approvals),
             ("GET", f"{MR}/reviewers", self._reviewers),
@@ -98,6 +99,8 @@ class ServedGitLab(GitLabState):
             "path_with_namespace": self.repo,
             "default_branch": "main",
             "merge_method": self.merge_method,
+            "only_allow_merge_if_pipeline_succeeds": self.pipelines_must_pass,
+            **self.settings,
             "permissions": {"project_access": {"access_level": level}, "group_access": None},
         }
 
@@ -144,8 +147,12 @@ class ServedGitLab(GitLabState):
         return sha
 
     def _list_pipelines(self, asked: Asked) -> list[dict[str, Any]]:
-        sha = asked.query.get("sha")
-        return [row for row in reversed(self.pipelines) if sha in {None, row["sha"]}]
+        sha, ref = asked.query.get("sha"), asked.query.get("ref")
+        return [
+            row
+            for row in reversed(self.pipelines)
+            if sha in {None, row["sha"]} and ref in {None, row["ref"]}
+        ]
 
     def _pipeline(self, asked: Asked) -> dict[str, Any]:
         return self._row(self.pipelines, asked.names["pipeline"])
@@ -274,12 +281,15 @@ class ServedGitLab(GitLabState):
                 "head_sha": mr.head,
                 "start_sha": base.get("start_commit_sha"),
             }
-            refs = {mr.branch, f"refs/merge-requests/{mr.number}/head"}
-            tests = f"refs/merge-requests/{mr.number}/merge"
-            ours = [
-                row
-                for row in self.pipelines
-                if row["ref"] == tests or (row["ref"] in refs and row["sha"] == mr.head)
-            ]
+            ours = self.pipelines_of(mr)
             shown["head_pipeline"] = ours[-1] if ours else None
         return shown
+
+    def pipelines_of(self, mr: Merge) -> list[dict[str, Any]]:
+        """Return those of its branch at its head, and all that ran for it, the oldest first."""
+        ref = f"refs/merge-requests/{mr.number}"
+        return [
+            row
+            for row in self.pipelines
+            if row["ref"].startswith(f"{ref}/") or (row["ref"], row["sha"]) == (mr.branch, mr.head)
+        ]

@@ -57,6 +57,8 @@ class GitLabState(ServedForge[Merge]):
         """Names and roles in the project by id."""
         self.merge_method = "merge"
         self.pipelines_must_pass = False
+        self.settings: dict[str, Any] = {}
+        """Of the project, beside those two."""
         self.pipelines: list[dict[str, Any]] = []
         self.jobs: list[dict[str, Any]] = []
         self.traces: dict[int, str] = {}

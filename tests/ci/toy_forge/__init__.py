@@ -33,6 +33,7 @@ class ToyForge:
 
     name = "toy"
     mark = "#"
+    queue = "merge queue"
 
     def __init__(self, connection: Connection) -> None:
         self.place, self.budget = connection.place, RateBudget()

@@ -10,6 +10,7 @@ from lifecycle.settings import Settings
 from orchestrator.doctor.providers import providers
 from orchestrator.runner.providers import ProviderInputs
 from tests.ci.gitea.gitea_world import GiteaWorld
+from tests.ci.gitlab.served_trains import TrainWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,10 +21,10 @@ RULES: dict[str, Any] = {
 }  # fmt: skip
 
 
-async def said(world: GiteaWorld, **settings: Any) -> tuple[str, str, str]:
+async def said(world: GiteaWorld | TrainWorld, **settings: Any) -> tuple[str, str, str]:
     """Return level, text and advice of what doctor says about the branch."""
     found = Settings(
-        providers=("gitea",), forge_url=f"{world.server.url}/api/v1", forge_repo=world.repo,
+        providers=(world.kind.name,), forge_url=world.server.url + world.api, forge_repo=world.repo,
         **settings,
     )  # fmt: skip
     inputs = ProviderInputs(
@@ -52,3 +53,11 @@ async def test_what_a_protected_branch_demands_is_said_before_the_first_merge(
         level, text, advice = await said(world, auto_merge=True)
         assert (level, text.endswith("; the token may not merge")) == ("warn", True)
         assert "let the token's user merge into main" in advice
+
+
+async def test_a_merge_train_and_what_a_project_demands_are_named(tmp_path: Path) -> None:
+    async with TrainWorld.running(tmp_path / "served") as world:
+        world.served.pipelines_must_pass = True
+        level, text, _ = await said(world)
+        needs = "to be merged into main needs its merge train, a pipeline that passed"
+        assert (level, text) == ("ok", needs)

@@ -1,4 +1,4 @@
-"""A merge queue of GitHub: entered once, told of when it throws out, and entered again rarely."""
+"""A merge queue or train: entered once, told of when it throws out, and entered again rarely."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from ci.interface import CIWatch
 from tests.ci.contract import BASE, until
 from tests.ci.forge.remote_world import RemoteWorld
 from tests.ci.github.queue_world import QueueWorld
+from tests.ci.gitlab.served_trains import TrainWorld
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 BRANCH = "agent/a"
+Queued = QueueWorld | TrainWorld
+
+
+@pytest.fixture(params=[QueueWorld, TrainWorld], ids=["github", "gitlab"])
+async def forge(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Queued]:
+    async with request.param.running(tmp_path / "forge", pushes=False) as forge:
+        yield forge
 
 
 @pytest.fixture
-async def github(tmp_path: Path) -> AsyncIterator[QueueWorld]:
-    async with QueueWorld.running(tmp_path / "forge", pushes=False) as github:
-        yield github
-
-
-@pytest.fixture
-async def world(github: QueueWorld, tmp_path: Path) -> AsyncIterator[RemoteWorld]:
-    world = RemoteWorld(github, tmp_path / "state", rules=Rules(auto_merge=True, checks_grace=0))
+async def world(forge: Queued, tmp_path: Path) -> AsyncIterator[RemoteWorld]:
+    world = RemoteWorld(forge, tmp_path / "state", rules=Rules(auto_merge=True, checks_grace=0))
     await world.start()
     yield world
     await world.aclose()
@@ -39,13 +41,13 @@ async def world(github: QueueWorld, tmp_path: Path) -> AsyncIterator[RemoteWorld
 class Waiting:
     """A wait for the one pull request, begun anew by each attempt."""
 
-    def __init__(self, world: RemoteWorld, github: QueueWorld) -> None:
-        self.world, self.github, self.number, self.sha, self.times = world, github, 0, "", 0
+    def __init__(self, world: RemoteWorld, forge: Queued) -> None:
+        self.world, self.forge, self.number, self.sha, self.times = world, forge, 0, "", 0
         self.over: Callable[[], None] = lambda: None
 
     async def begin(self) -> None:
         if not self.number:
-            self.sha = await self.world.commit(BRANCH, shared="a", outcome="")
+            self.sha = await self.world.commit(BRANCH, shared="a", outcome="green")
             pull = await self.world.provider.create_pull_request(
                 branch=BRANCH, base=BASE, title="Do it"
             )
@@ -63,7 +65,7 @@ class Waiting:
         return str((await self.world.documents.all("ci.waits"))["a"]["text"])
 
     async def until_in(self) -> None:
-        await until(lambda: self.github.served.pulls[self.number].group, "an entry in the queue")
+        await until(lambda: self.forge.served.group(self.number), "an entry in the queue")
         await self.stands()
 
     def red(self) -> list[CIEvent]:
@@ -73,7 +75,7 @@ class Waiting:
         """Have it enter the queue and be thrown out, for the so-and-so-many-th time."""
         await self.begin()
         await self.until_in()
-        await asyncio.to_thread(self.github.served.ends, self.number, green=False)
+        await asyncio.to_thread(self.forge.served.ends, self.number, green=False)
         return await self.until_red(entry)
 
     async def until_red(self, times: int) -> CIEvent:
@@ -82,30 +84,30 @@ class Waiting:
 
 
 async def test_what_is_thrown_out_is_told_with_the_groups_log_and_put_in_twice_again(
-    world: RemoteWorld, github: QueueWorld
+    world: RemoteWorld, forge: Queued
 ) -> None:
-    waiting = Waiting(world, github)
+    waiting = Waiting(world, forge)
     for entry in range(1, MOST_ENTRIES + 1):
         await waiting.begin()
         await waiting.until_in()
-        assert "it is in the merge queue" in await waiting.stands()
-        group = github.served.pulls[1].group
-        github.served.ends(1, green=False)
+        assert f"it is in the {forge.forge.queue}" in await waiting.stands()
+        group = forge.served.group(1)
+        forge.served.ends(1, green=False)
         event = await waiting.until_red(entry)
         assert f"failed on {group[:12]}" in event.summary
-        assert "FAILED test_sum: the sum is wrong" in event.excerpt
+        assert "the sum is wrong" in event.excerpt
     await waiting.begin()
     assert "it is not put in again" in await waiting.stands()
     await world.restart()
     await waiting.begin()
     assert "it is not put in again" in await waiting.stands()
-    assert len(github.served.entries) == MOST_ENTRIES
+    assert len(forge.served.entries) == MOST_ENTRIES
 
 
 async def test_entries_are_counted_for_each_head_and_the_branch_that_it_goes_into(
-    world: RemoteWorld, github: QueueWorld
+    world: RemoteWorld, forge: Queued
 ) -> None:
-    waiting, origin = Waiting(world, github), github.origin
+    waiting, origin = Waiting(world, forge), forge.origin
     await asyncio.to_thread(origin.commit, "release", "begun")
     for entry in range(1, MOST_ENTRIES + 1):
         await waiting.goes_round(entry)
@@ -113,47 +115,47 @@ async def test_entries_are_counted_for_each_head_and_the_branch_that_it_goes_int
     await asyncio.to_thread(origin.commit, BASE, "newer")
     await waiting.begin()
     assert "it is not put in again" in await waiting.stands()
-    github.served.retarget(1, "release")
+    forge.served.retarget(1, "release")
     told = await waiting.goes_round(MOST_ENTRIES + 1)
-    assert "thrown out of the merge queue of release (failed_checks)" in told.summary
-    github.served.retarget(1, BASE)
+    assert f"thrown out of the {forge.forge.queue} of release (" in told.summary
+    forge.served.retarget(1, BASE)
     await waiting.begin()
     assert "it is not put in again, it was put in 3 times" in await waiting.stands()
-    assert len(github.served.entries) == MOST_ENTRIES + 1
+    assert len(forge.served.entries) == MOST_ENTRIES + 1
 
 
 async def test_what_left_the_queue_for_another_branch_wakes_nobody(
-    world: RemoteWorld, github: QueueWorld
+    world: RemoteWorld, forge: Queued
 ) -> None:
-    waiting = Waiting(world, github)
-    await asyncio.to_thread(github.origin.commit, "release", "begun")
+    waiting = Waiting(world, forge)
+    await asyncio.to_thread(forge.origin.commit, "release", "begun")
     await waiting.begin()
     await waiting.until_in()
-    github.served.retarget(1, "release")
+    forge.served.retarget(1, "release")
     await waiting.until_in()
-    github.served.retarget(1, BASE)
+    forge.served.retarget(1, BASE)
     await waiting.until_in()
     assert waiting.red() == []
-    assert len(github.served.entries) == 3
+    assert len(forge.served.entries) == 3
 
 
 async def test_what_a_person_takes_out_stays_out_and_wakes_nobody(
-    world: RemoteWorld, github: QueueWorld
+    world: RemoteWorld, forge: Queued
 ) -> None:
-    waiting = Waiting(world, github)
+    waiting = Waiting(world, forge)
     await waiting.begin()
     await waiting.until_in()
-    github.served.remove(github.served.pulls[1], "manual")
-    assert "thrown out of the merge queue of main (manual)" in await waiting.stands()
+    forge.served.take_out(1)
+    assert f"thrown out of the {forge.forge.queue} of main (" in await waiting.stands()
     assert "a person took it out" in await waiting.stands()
     assert waiting.red() == []
-    assert len(github.served.entries) == 1
+    assert len(forge.served.entries) == 1
 
 
-async def test_what_the_queue_merges_is_merged(world: RemoteWorld, github: QueueWorld) -> None:
-    waiting = Waiting(world, github)
+async def test_what_the_queue_merges_is_merged(world: RemoteWorld, forge: Queued) -> None:
+    waiting = Waiting(world, forge)
     await waiting.begin()
     await waiting.until_in()
-    github.served.ends(1, green=True)
+    forge.served.ends(1, green=True)
     await until(lambda: CIEventType.PR_MERGED in [each.type for each in world.events])
-    assert len(github.served.entries) == 1
+    assert len(forge.served.entries) == 1
