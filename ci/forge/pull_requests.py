@@ -94,6 +94,8 @@ class PullRequests:
         )
         async with self._opening.setdefault(branch, asyncio.Lock()):
             found = await self.forge.find_pull(branch)
+            if found is not None and await self._has_it_all(found, new):
+                return await self._shown(found)
             if found is None or found.state is not PullRequestState.OPEN:
                 self._wait_for_lost_answer(branch)
                 found = await self._open(new)
@@ -101,6 +103,13 @@ class PullRequests:
         found = await self.upkeep.reword(found, title, body)
         await self.publish(self.events.created(found))
         return await self._shown(found)
+
+    async def _has_it_all(self, pull: ForgePull, new: NewPull) -> bool:
+        """Return whether all that is here was merged by it: a person may be faster than we are."""
+        if pull.state is not PullRequestState.MERGED or pull.base != new.base:
+            return False
+        merged = await self._as_merged(pull)
+        return merged.head_sha == await self.repository.head(new.branch)
 
     def _wait_for_lost_answer(self, branch: str) -> None:
         """Refuse to ask twice while the forge may still carry out what it was asked."""

@@ -10,6 +10,7 @@ import pytest
 from ci.errors import RefusedError, UnreachableError
 from ci.forge import pull_requests
 from ci.forge.protocol import NewPull
+from ci.interface import PullRequestState
 from tests.ci.forge.remote_world import RemoteWorld
 from tests.ci.forge_server import fails, raw
 from tests.ci.gitea.gitea_world import GiteaWorld
@@ -128,6 +129,20 @@ async def test_one_that_somebody_opened_in_between_is_adopted(
 
     gitea.server.route("POST", gitea.pulls, refuses)
     assert (await opened(world)).title == "Theirs"
+
+
+async def test_what_a_person_merged_before_it_was_asked_for_takes_no_other(
+    gitea: GiteaWorld, world: RemoteWorld
+) -> None:
+    first = await opened(world)
+    await world.provider.pushed(BRANCH, await world.commit(BRANCH, shared="more"))
+    await gitea.pull(first.number)
+    await gitea.merge(first.number)
+    again = await opened(world)
+    assert (again.number, again.state) == (first.number, PullRequestState.MERGED)
+    assert posts(gitea) == 1
+    await world.commit(BRANCH, shared="the rest")
+    assert (await opened(world)).number == first.number + 1
 
 
 async def test_a_refusal_is_told_and_nothing_is_waited_for(
