@@ -107,9 +107,26 @@ class Memory:
         """Return the numbers of the pull requests that we opened for the branch."""
         return frozenset(self._body("heads", branch).get("made", ()))
 
-    async def ask_for(self, branch: str) -> None:
-        """Record that a pull request is asked for, before it is."""
-        await self._change_head(branch, asked_for=self._now())
+    async def ask_for(self, branch: str, words: str) -> None:
+        """Record that a pull request of these words is asked for, before it is."""
+        unheard = [*self._unheard(branch), (words, self._now())]
+        await self._change_head(branch, asked_for=self._now(), unheard=unheard)
+
+    def unheard(self, branch: str, *, since: float) -> tuple[str, ...]:
+        """Return the words of what was asked for since then, and whose outcome is not known."""
+        return tuple(words for words, at in self._unheard(branch) if at >= since)
+
+    async def heard_of(self, branch: str, words: str) -> None:
+        """Record that the outcome of the newest order in these words is known."""
+        left = self._unheard(branch)
+        times = [at for said, at in left if said == words]
+        if times:
+            left.remove((words, times[-1]))
+            await self._change_head(branch, unheard=left)
+
+    def _unheard(self, branch: str) -> list[tuple[str, float]]:
+        told = self._body("heads", branch).get("unheard") or ()
+        return [(str(words), float(at)) for words, at in told]
 
     async def made_one(self, branch: str, number: int) -> None:
         """Record a pull request that we opened."""

@@ -23,6 +23,7 @@ from ci.forge.triage import CheckTriage
 from ci.forge.upkeep.behind import BehindBase
 from ci.forge.upkeep.head_branch import HeadBranches
 from ci.forge.upkeep.merge_queue import MergeQueue
+from ci.forge.upkeep.one_per_branch import OnePerBranch
 from ci.forge.upkeep.words_and_people import PullUpkeep
 from ci.forge.watching import ForgeWatcher
 from ci.interface import USUAL_TERMS, MergeTerms
@@ -237,10 +238,12 @@ class RemoteProvider(BaseProvider[_Work]):
         )
         behind = BehindBase(forge, memory, git_sync, self._rules)
         head_branches = HeadBranches(forge, memory, git_sync, self._rules, ports.is_needed)
+        one_per_branch = OnePerBranch(forge, memory, now)
         queue = MergeQueue(forge, triage, memory, events, now, self._publish)
         watcher = ForgeWatcher(
             queue=queue,
             head_branches=head_branches,
+            one_per_branch=one_per_branch,
             behind=behind,
             forge=forge,
             triage=triage,
@@ -260,6 +263,7 @@ class RemoteProvider(BaseProvider[_Work]):
             upkeep=PullUpkeep(forge, memory, self._rules),
             queue=queue,
             head_branches=head_branches,
+            one_per_branch=one_per_branch,
             forge=forge,
             triage=triage,
             memory=memory,

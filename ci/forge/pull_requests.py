@@ -34,11 +34,9 @@ if TYPE_CHECKING:
     from ci.forge.upkeep.behind import BehindBase
     from ci.forge.upkeep.head_branch import HeadBranches
     from ci.forge.upkeep.merge_queue import MergeQueue
+    from ci.forge.upkeep.one_per_branch import OnePerBranch
     from ci.forge.upkeep.words_and_people import PullUpkeep
     from ci.ports import MergeObjection, Repository
-
-UNHEARD_FOR = 60.0
-"""Seconds for which a pull request is only looked for after the answer to opening it was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,7 @@ class PullRequests:
     now: Callable[[], float]
     queue: MergeQueue
     upkeep: PullUpkeep
+    one_per_branch: OnePerBranch
     behind: BehindBase
     head_branches: HeadBranches
     git_sync: GitSync
@@ -78,7 +77,7 @@ class PullRequests:
         async with self._opening.setdefault(branch, asyncio.Lock()):
             found = await self.forge.find_pull(branch)
             if found is not None:
-                found = await self._as_merged(await self._only_one(branch, found))
+                found = await self._as_merged(await self._only_one(found))
         return None if found is None else await self._shown(found)
 
     async def create(self, *, branch: str, base: str, title: str, body: str) -> PullRequest:
@@ -97,9 +96,8 @@ class PullRequests:
             if found is not None and await self._has_it_all(found, new):
                 return await self._shown(found)
             if found is None or found.state is not PullRequestState.OPEN:
-                self._wait_for_lost_answer(branch)
                 found = await self._open(new)
-            found = await self._only_one(branch, found)
+            found = await self._only_one(found)
         found = await self.upkeep.reword(found, title, body)
         await self.publish(self.events.created(found))
         return await self._shown(found)
@@ -111,59 +109,34 @@ class PullRequests:
         merged = await self._as_merged(pull)
         return merged.head_sha == await self.repository.head(new.branch)
 
-    def _wait_for_lost_answer(self, branch: str) -> None:
-        """Refuse to ask twice while the forge may still carry out what it was asked."""
-        asked = self.memory.asked_for(branch)
-        if asked is not None and self.now() < asked + UNHEARD_FOR:
-            raise UnreachableError(
-                f"{self.forge.place} was asked to open a pull request for {branch} and gave no "
-                "answer: it is looked for before it is asked for again",
-                retry_at=asked + UNHEARD_FOR,
-            )
-
     async def _open(self, new: NewPull) -> ForgePull:
-        branch = new.branch
-        await self.memory.ask_for(branch)
+        await self.one_per_branch.ask(new)
         try:
             made = await self.forge.create_pull(new)
         except (UnreachableError, GarbledError):
             raise  # it may be open nevertheless
         except RefusedError:
-            await self.memory.answered(branch)
+            await self.one_per_branch.refused(new)
             # Somebody may have opened one in between.
-            found = await self.forge.find_pull(branch)
+            found = await self.forge.find_pull(new.branch)
             if found is None or found.state is not PullRequestState.OPEN:
                 raise
             return found
         except ForgeError:
-            await self.memory.answered(branch)
+            await self.one_per_branch.refused(new)
             raise
-        await self.memory.made_one(branch, made.number)
+        await self.one_per_branch.opened(made, new.title, new.body)
         await self.upkeep.opened(made, new.title, new.body)
         return made
 
-    async def _only_one(self, branch: str, found: ForgePull) -> ForgePull:
-        """Return the oldest that is open; close a newer one of ours, made by two requests."""
-        if self.memory.asked_for(branch) is None or found.state is not PullRequestState.OPEN:
-            return found
-        same = [
-            pull
-            for pull in await self.forge.open_pulls()
-            if pull.ours and (pull.branch, pull.base) == (branch, found.base)
-        ]
-        oldest = min((pull.number for pull in same), default=found.number)
-        for pull in same:
-            if pull.number != oldest and pull.number in self.memory.made(branch):
-                await self._close_double(pull, oldest)
+    async def _only_one(self, found: ForgePull) -> ForgePull:
+        """Return the oldest that is open; one whose opening was not answered is ours as well."""
+        oldest = await self.one_per_branch.oldest(found)
         if oldest != found.number:
             found = await self._known(oldest)
-        await self.memory.answered(branch)
+        if found.state is PullRequestState.OPEN and await self.one_per_branch.is_late(found):
+            await self.upkeep.opened(found, found.title, found.body)
         return found
-
-    async def _close_double(self, pull: ForgePull, oldest: int) -> None:
-        text = f"Closed: pull request {oldest} is open for the same branch."
-        await self.forge.comment(pull.number, text)
-        await self.forge.close_pull(pull.number)
 
     async def merge(
         self, number: int, *, expected_sha: str | None, terms: MergeTerms = USUAL_TERMS

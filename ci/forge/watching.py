@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ci.forge.upkeep.behind import BehindBase
     from ci.forge.upkeep.head_branch import HeadBranches
     from ci.forge.upkeep.merge_queue import MergeQueue
+    from ci.forge.upkeep.one_per_branch import OnePerBranch
     from ci.interface import CIWatch
     from ci.ports import MergeObjection
     from ci.verdict import Verdict
@@ -70,6 +71,7 @@ class ForgeWatcher:
     queue: MergeQueue
     behind: BehindBase
     head_branches: HeadBranches
+    one_per_branch: OnePerBranch
     soon: Callable[[str], None]
     """Has a watch polled now; cached facts may be used."""
     outage: Outage
@@ -162,6 +164,8 @@ class ForgeWatcher:
             self._list = {pull.number: pull for pull in await self.forge.open_pulls()}
             self._listed_at = now
             await self._look_at_bases(now)
+            waited_for = {watch.number for watch in self.watches.values()}
+            await self.one_per_branch.close_late(tuple(self._list.values()), waited_for)
 
     async def _look_at_bases(self, now: float) -> None:
         """Notice pushes to bases; where the rate budget is low, hints and reconciling do that."""

@@ -83,6 +83,11 @@ def plain(title: str) -> str:
     return _DRAFT.sub("", title)
 
 
+def fingerprint(title: str, body: str) -> str:
+    """Return what tells a pull request by its words; a draft has those that it is to have."""
+    return f"{_print(title)}-{_print(body)}"
+
+
 def _print(text: str) -> str:
     lines = "\n".join(line.rstrip() for line in plain(text).strip().splitlines())
     return sha256(lines.encode()).hexdigest()[:16]

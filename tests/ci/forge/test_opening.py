@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci.errors import RefusedError, UnreachableError
-from ci.forge import pull_requests
+from ci.events import CIEventType
+from ci.forge.merge_rules import Rules
 from ci.forge.protocol import NewPull
-from ci.interface import PullRequestState
+from ci.forge.upkeep import one_per_branch
+from ci.interface import CIWatch, PullRequestState
 from tests.ci.forge.remote_world import RemoteWorld
 from tests.ci.forge_server import fails, raw
 from tests.ci.gitea.gitea_world import GiteaWorld
@@ -18,7 +21,7 @@ from tests.ci.served_git import BASE
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from ci.interface import PullRequest
@@ -57,26 +60,94 @@ async def test_two_who_ask_at_once_get_the_same(gitea: GiteaWorld, world: Remote
     assert posts(gitea) == 1
 
 
-async def test_an_answer_that_is_lost_is_looked_for_also_by_the_next_runner(
-    gitea: GiteaWorld, world: RemoteWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pull_requests, "UNHEARD_FOR", 1e6)
+async def opening_is_lost(world: RemoteWorld, gitea: GiteaWorld) -> Callable[[], Awaitable[object]]:
+    """Ask for a pull request, and return what carries that out."""
     heal = gitea.server.overlay()
-    late: list[Asked] = []
+    asked: list[Asked] = []
 
-    def lost(asked: Asked) -> Reply:
-        late.append(asked)
+    def lost(request: Asked) -> Reply:
+        asked.append(request)
         return raw(b"")
 
     gitea.server.route("POST", gitea.pulls, lost)
     with pytest.raises(UnreachableError):
         await opened(world)
     heal()
+    return lambda: gitea.served._creates(asked[0])
+
+
+async def when_asked_again(world: RemoteWorld) -> PullRequest:
+    """Ask until it is no longer only looked for."""
+
+    async def found() -> PullRequest | None:
+        try:
+            return await opened(world)
+        except UnreachableError:
+            return None
+
+    pull: PullRequest = await until(found, "a pull request")
+    return pull
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_what_is_carried_out_long_after_it_was_lost_is_closed_with_a_word(
+    gitea: GiteaWorld, world: RemoteWorld, *, restarts: bool
+) -> None:
+    carry_out = await opening_is_lost(world, gitea)
+    before = world.now()
+    pull = await when_asked_again(world)
+    assert world.now() > before + 30
+    if restarts:
+        await world.restart()
+    sha = await world.commit(BRANCH, outcome="held")
+    world.provider.watch(CIWatch(key="a", branch=BRANCH, sha=sha, number=pull.number))
+    await carry_out()
+    await until(lambda: gitea.served.pulls[2].comments, "the word")
+    one, two = gitea.served.pulls.values()
+    assert (one.state, two.state) == ("open", "closed")
+    assert [said["body"] for said in two.comments] == [
+        "Closed: pull request 1 is open for the same branch."
+    ]
+    assert (await opened(world)).number == 1
+    assert CIEventType.PR_CLOSED not in [each.type for each in world.events]
+
+
+async def test_what_somebody_else_opens_after_a_lost_answer_stays(
+    gitea: GiteaWorld, world: RemoteWorld
+) -> None:
+    await opening_is_lost(world, gitea)
+    pull = await when_asked_again(world)
+    sha = await world.commit(BRANCH, outcome="held")
+    world.provider.watch(CIWatch(key="a", branch=BRANCH, sha=sha, number=pull.number))
+    one = gitea.served.pulls[1]
+    gitea.served.pulls[2] = replace(one, number=2, title="Theirs", comments=[])
+    listed = gitea.server.count("GET", gitea.pulls)
+    await until(lambda: gitea.server.count("GET", gitea.pulls) > listed + 2, "lists")
+    assert [each.state for each in gitea.served.pulls.values()] == ["open", "open"]
+
+
+async def test_a_draft_whose_answer_was_lost_is_ours_when_it_is_found(
+    gitea: GiteaWorld, world: RemoteWorld
+) -> None:
+    world.rules = Rules(draft_first=True, reviewers=("dora",), checks_grace=0)
+    await (await opening_is_lost(world, gitea))()
+    pull = await opened(world)
+    head = gitea.served.pulls[1].head
+    world.provider.watch(CIWatch(key="a", branch=BRANCH, sha=head, number=pull.number))
+    await until(lambda: gitea.served.pulls[1].asked, "the question to the reviewer")
+    assert gitea.served.pulls[1].title == "Do it"
+
+
+async def test_an_answer_that_is_lost_is_looked_for_also_by_the_next_runner(
+    gitea: GiteaWorld, world: RemoteWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_per_branch, "UNHEARD_FOR", 1e6)
+    carry_out = await opening_is_lost(world, gitea)
     await world.restart()
     with pytest.raises(UnreachableError, match="looked for before it is asked for again"):
         await opened(world)
     # Now the server does what it was asked.
-    await gitea.served._creates(late[0])
+    await carry_out()
     assert (await opened(world)).number == 1
     assert list(gitea.served.pulls) == [1]
 
@@ -87,14 +158,7 @@ async def test_what_never_arrived_is_asked_for_again(gitea: GiteaWorld, world: R
     with pytest.raises(UnreachableError):
         await opened(world)
     heal()
-
-    async def found() -> PullRequest | None:
-        try:
-            return await opened(world)
-        except UnreachableError:
-            return None
-
-    assert (await until(found, "a pull request")).number == 1
+    assert (await when_asked_again(world)).number == 1
     assert posts(gitea) == 2
 
 
