@@ -67,6 +67,8 @@ class MergeResult(JsonModel):
     """The result of the merge is being checked; a later try may succeed."""
     queued: bool = False
     """It was put into the forge's merge queue, which merges it."""
+    behind: bool = False
+    """It was refused as the branch must contain the newest commit of its base."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class AutoMerge:
         return merged, note, pull
 
     async def _order(self, sha: str, pull: ForgePull) -> tuple[bool, str]:
-        if self.behind.is_meant(pull):
+        if pull.behind:
             return False, f"; not merged yet: {await self.behind.bring_up(pull)}"
         try:
             rules = self.rules()
@@ -95,7 +95,7 @@ class AutoMerge:
         if result.merged:
             return True, ""
         reason = result.reason
-        if self.behind.is_meant(pull, reason):
+        if result.behind:
             reason = await self.behind.bring_up(pull)
         return False, f"; not merged yet: {reason}"
 
@@ -107,7 +107,7 @@ class AutoMerge:
             return "the forge has not computed yet whether it can be merged"
         if self.now() < self.triage.grace_end(pull.head_sha):
             return "more checks may still begin"
-        if self.behind.is_meant(pull):
+        if pull.behind:
             # That is mended where nothing else speaks against the merge.
             pull = pull.model_copy(update={"hindrance": ""})
         return objection(pull, verdict, reviews, self.rules(), sha=sha)

@@ -40,6 +40,8 @@ class ForgePull(JsonModel):
     """Whether it merges without conflict; None while the forge has not computed it."""
     hindrance: str = ""
     """Why the forge would refuse to merge now, in its own word: blocked, behind, draft."""
+    behind: bool = False
+    """It lacks commits of its base, and the forge merges nothing that does."""
     queued: bool = False
     """It is in the forge's merge queue."""
     group_sha: str = ""

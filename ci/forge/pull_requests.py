@@ -154,8 +154,7 @@ class PullRequests:
         pull = await self._known(number)
         if expected_sha is not None:
             expected_sha = await self.behind.current(pull.branch, expected_sha, pull)
-        behind = self.behind.is_meant(pull)
-        ready = pull.model_copy(update={"hindrance": ""}) if behind else pull
+        ready = pull.model_copy(update={"hindrance": ""}) if pull.behind else pull
         verdict, _ = await self.triage.of_pull(pull)
         reviews, rules = await self.forge.reviews(pull), self.rules()
         against = (
@@ -165,7 +164,7 @@ class PullRequests:
         )
         if not against and not terms.along:
             against = await self.comes_along(pull.branch, pull.head_sha, pull.base)
-        if not against and behind:
+        if not against and pull.behind:
             against = await self.behind.bring_up(pull)
         if against:
             return await self._refused(pull, against)
@@ -184,7 +183,7 @@ class PullRequests:
             return result
         if not result.merged:
             reason = result.reason
-            if self.behind.is_meant(pull, reason):
+            if result.behind:
                 reason = await self.behind.bring_up(pull)
             return await self._refused(pull, reason)
         await self._merged(await self._known(pull.number))

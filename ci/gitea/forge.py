@@ -17,6 +17,7 @@ from ci.forge.upkeep.words_and_people import plain
 from ci.gitea.actions import explained, rerun
 from ci.gitea.hooks import hooks_of
 from ci.gitea.merging import GiteaMerging
+from ci.gitea.outdated import OutdatedBranches
 from ci.gitea.payloads import (
     branch_of,
     branch_rules_of,
@@ -63,7 +64,10 @@ class GiteaForge(RestForge):
         super().__init__(connection, self._http, at=at, pages=("pulls",))
         owner = connection.repo.partition("/")[0]
         self._reviews = GiteaReviews(self._http, at, owner=owner, now=connection.now)
-        self._merging = GiteaMerging(self._http, at, look=self.pull, sleep=connection.sleep)
+        self._outdated = OutdatedBranches(self._http, at, now=connection.now)
+        self._merging = GiteaMerging(
+            self._http, at, look=self.pull, sleep=connection.sleep, outdated=self._outdated
+        )
         self._refusing: dict[int, tuple[tuple[str, str], float]] = {}
         """Since when the server says that a pull request with this head and base does not merge."""
 
@@ -95,12 +99,24 @@ class GiteaForge(RestForge):
         return text(answer.body, "commit", "id") or None
 
     async def branch_rules(self, branch: str) -> BranchRules:
-        """Return the protection of a branch, as far as anybody who may read is told."""
+        """Return the protection of a branch: readers are told a part, administrators all."""
         try:
             answer = await self._http.get(f"{self._at}/branches/{quote(branch, safe='')}")
         except (MissingError, ForbiddenError):
             return BranchRules()
-        return branch_rules_of(answer.body)
+        name = text(answer.body, "effective_branch_protection_name")
+        if not name:
+            return branch_rules_of(answer.body)
+        rules = branch_rules_of(answer.body, await self._protection(name))
+        self._outdated.learned(branch, demands_newest=rules.up_to_date)
+        return rules
+
+    async def _protection(self, name: str) -> object:
+        try:
+            path = f"{self._at}/branch_protections/{quote(name, safe='')}"
+            return (await self._http.get(path)).body
+        except (MissingError, ForbiddenError):
+            return None
 
     async def open_pulls(self) -> tuple[ForgePull, ...]:
         """Return the open pull requests of branches of this repository, the newest first."""
@@ -113,7 +129,7 @@ class GiteaForge(RestForge):
         except MissingError:
             await self._there()
             return None
-        return self._judged(pull_of(answer.body))
+        return await self._outdated.judged(self._judged(pull_of(answer.body)))
 
     async def find_pull(self, branch: str) -> ForgePull | None:
         """Return the newest open pull request of a branch of this repository, else its newest."""

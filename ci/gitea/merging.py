@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ci.errors import ForgeError
     from ci.forge.protocol import ForgePull
+    from ci.gitea.outdated import OutdatedBranches
     from ci.http.client import HttpClient
 
 PATIENCE = (0.5, 1.0, 2.0, 3.0)
@@ -25,6 +26,8 @@ NOT_NOW = 405
 WRONG = 409
 """A conflict, or the head is another commit than the reviewed one."""
 _SOON = "try again later"
+_OUTDATED = "head branch is behind"
+"""By this refusal those learn of the rule who are not told the protection of the branch."""
 _RULE = re.compile(r"\[reason: ([^\]]+)\]")
 _WRONG_HEAD = ("out of date", "does not match")
 
@@ -39,11 +42,13 @@ class GiteaMerging:
         *,
         look: Callable[[int], Awaitable[ForgePull | None]],
         sleep: Callable[[float], Awaitable[object]],
+        outdated: OutdatedBranches,
     ) -> None:
         self._http = http
         self._at = at
         self._look = look
         self._sleep = sleep
+        self._outdated = outdated
 
     async def merge(self, pull: ForgePull, *, sha: str, method: str, message: str) -> MergeResult:
         """Merge exactly this commit."""
@@ -65,7 +70,7 @@ class GiteaMerging:
                 await self._http.send("POST", f"{self._at}/pulls/{pull.number}/merge", json=order)
             except (RefusedError, MissingError, ForbiddenError) as error:
                 if not pause or not _passes(error):
-                    return await self._refused(pull.number, sha, error)
+                    return await self._refused(pull, sha, error)
             else:
                 break
             await self._sleep(pause)
@@ -77,15 +82,18 @@ class GiteaMerging:
             return MergeResult(merged=True, commit=seen.merge_commit)
         return _not_merged(f"pull request {number}: the server has not merged it yet")
 
-    async def _refused(self, number: int, sha: str, error: ForgeError) -> MergeResult:
-        name = f"pull request {number}"
+    async def _refused(self, pull: ForgePull, sha: str, error: ForgeError) -> MergeResult:
+        number = pull.number
+        if _OUTDATED in str(error).lower():
+            self._outdated.learned(pull.base, demands_newest=True)
         seen = await self._look(number)
         if seen is not None and _is_merged(seen, sha):
             return MergeResult(merged=True, commit=seen.merge_commit)
         objection = _objection(seen, number, sha)
         if objection:
             return _not_merged(objection)
-        return _not_merged(f"{name}: {_meaning(error, sha)}")
+        reason = f"pull request {number}: {_meaning(error, sha)}"
+        return MergeResult(merged=False, reason=reason, behind=seen is not None and seen.behind)
 
 
 def _meaning(error: ForgeError, sha: str) -> str:

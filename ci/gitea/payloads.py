@@ -64,14 +64,15 @@ def checks_of(statuses: Iterable[object], *, web_url: str) -> tuple[Check, ...]:
     return newest_of_each_name(row for row in newest if row[0] > silent.get(row[1].name, -1))
 
 
-def branch_rules_of(row: object) -> BranchRules:
-    """Read the protection of a branch; contexts may be patterns, and none means all of them."""
+def branch_rules_of(row: object, protection: object = None) -> BranchRules:
+    """Read a branch and its protection; contexts may be patterns, and none means all of them."""
     contexts = at(row, "status_check_contexts")
     named = contexts if flag(row, "enable_status_check") and isinstance(contexts, list) else []
     may = at(row, "user_can_merge")
     return BranchRules(
         required_checks=tuple(str(each) for each in named),
         required_approvals=number(row, "required_approvals") or 0,
+        up_to_date=flag(protection, "block_on_outdated_branch"),
         may_merge=may if isinstance(may, bool) else None,
     )
 

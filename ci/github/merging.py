@@ -196,7 +196,7 @@ def _is_merged(seen: ForgePull, sha: str) -> bool:
 def _refused(seen: ForgePull | None, sha: str, said: str) -> MergeResult:
     if seen is not None and _is_merged(seen, sha):
         return MergeResult(merged=True, commit=seen.merge_commit)
-    reason = said
+    reason, behind = said, False
     if seen is None or seen.state is PullRequestState.CLOSED:
         reason = "the pull request is closed"
     elif seen.head_sha != sha:
@@ -204,5 +204,5 @@ def _refused(seen: ForgePull | None, sha: str, said: str) -> MergeResult:
     elif seen.mergeable is False:
         reason = f"it conflicts with {seen.base}"
     elif seen.hindrance:
-        reason = f"{said} ({seen.hindrance})"
-    return MergeResult(merged=False, reason=reason)
+        reason, behind = f"{said} ({seen.hindrance})", seen.behind
+    return MergeResult(merged=False, reason=reason, behind=behind)

@@ -149,6 +149,7 @@ def pull_of(body: object, *, queued: bool = False, group: str = "") -> ForgePull
         draft=draft,
         mergeable=_mergeable(at(body, "mergeable"), how),
         hindrance="draft" if draft else how if how not in _QUIET else "",
+        behind=how == "behind",
         queued=queued,
         group_sha=group,
         # Before the merge it is only GitHub's trial merge.

@@ -92,7 +92,7 @@ class GitLabMerging:
         ready = seen.model_copy(update={"hindrance": ""}) if waits else seen
         objection = _objection(ready, sha) or _wrong_method(method, settings)
         if objection:
-            return _not_merged(f"{name}: {objection}")
+            return _not_merged(f"{name}: {objection}", behind=_is_behind(seen, sha))
         if settings.trains:
             squash = method == "squash"
             order = self._trains.enter(pull.number, sha=sha, squash=squash, waits=waits)
@@ -152,7 +152,8 @@ class GitLabMerging:
         if seen.state is PullRequestState.MERGED and seen.head_sha == sha:
             return MergeResult(merged=True, commit=seen.merge_commit)
         objection = _objection(seen, sha)
-        return _not_merged(f"merge request {number}: {objection}" if objection else otherwise)
+        reason = f"merge request {number}: {objection}" if objection else otherwise
+        return _not_merged(reason, behind=_is_behind(seen, sha))
 
 
 def _objection(pull: ForgePull, sha: str) -> str:
@@ -184,5 +185,9 @@ def _worded(method: str, message: str) -> dict[str, str]:
     return {"squash_commit_message" if method == "squash" else "merge_commit_message": message}
 
 
-def _not_merged(reason: str) -> MergeResult:
-    return MergeResult(merged=False, reason=reason)
+def _is_behind(pull: ForgePull, sha: str) -> bool:
+    return pull.behind and pull.head_sha == sha and pull.mergeable is not False
+
+
+def _not_merged(reason: str, *, behind: bool = False) -> MergeResult:
+    return MergeResult(merged=False, reason=reason, behind=behind)

@@ -50,6 +50,7 @@ def pull_of(row: object) -> ForgePull:
         draft=flag(row, "draft") or flag(row, "work_in_progress"),
         mergeable=_mergeable(row, detailed),
         hindrance=_hindrance(word, detailed) if state is PullRequestState.OPEN else "",
+        behind=detailed == "need_rebase",
         queued=flag(row, "merge_when_pipeline_succeeds"),
         merge_commit=result if merged else None,
         ours=of_this_project(row),

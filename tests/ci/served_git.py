@@ -94,6 +94,10 @@ class Origin:
         """Return the paths on which two commits conflict."""
         return self._compared(base, head)[1]
 
+    def count(self, left: str, right: str) -> int:
+        """Return how many commits the right one has that the left one lacks."""
+        return int(self._bare("rev-list", "--count", f"{left}..{right}"))
+
     def behind(self, base: str, head: str) -> bool:
         """Tell whether the head does not contain the base."""
         return self.merge_base(base, head) != base

@@ -1,7 +1,7 @@
 """Bringing the branch of a pull request up to date where its base demands that.
 
-Owns by which means, and that only a merge of our commit with its base is taken for ours. When this
-is wanted is decided in `ci.forge.auto_merge`.
+Owns by which means, and that only a merge of our commit with its base is taken for ours. Whether
+that is demanded is told by each forge, when it is wanted is decided in `ci.forge.auto_merge`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge, ForgePull
 
-HINDRANCES = frozenset({"behind", "need_rebase"})
-"""Words of forges for a branch that lacks commits of its base."""
-
 
 @dataclass(frozen=True, slots=True)
 class BehindBase:
@@ -33,10 +30,6 @@ class BehindBase:
     rules: Callable[[], Rules]
     _of_others: dict[str, str] = field(default_factory=dict)
     """By branch: the head that was found to be somebody else's work."""
-
-    def is_meant(self, pull: ForgePull, reason: str = "") -> bool:
-        """Return whether that is what stands against a merge."""
-        return pull.hindrance in HINDRANCES or "behind" in reason.lower()
 
     async def current(self, branch: str, ours: str, pull: ForgePull) -> str:
         """Return the commit that stands for ours: our own, or ours brought up to date."""

@@ -16,22 +16,29 @@ from tests.ci.gitea.gitea_world import GiteaWorld
 from tests.ci.gitlab.gitlab_world import GitLabWorld
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from tests.ci.forge.forge_world import ServedWorld
+    from tests.ci.gitea.served_gitea import ServedGitea
 
 BRANCH = "agent/a"
 
 
 @contextlib.asynccontextmanager
 async def behind(
-    kind: type[ServedWorld[Any]], folder: Path, how: str, *, auto_merge: bool = True
+    kind: type[ServedWorld[Any]],
+    folder: Path,
+    how: str,
+    *,
+    auto_merge: bool = True,
+    but: Callable[[Any], object] = lambda _: None,
 ) -> AsyncIterator[tuple[RemoteWorld, ServedWorld[Any], CIWatch]]:
-    """Have a green pull request whose base has a commit that it lacks."""
+    """Have a green pull request whose base has a commit that it lacks; `but` changes the forge."""
     rules = Rules(auto_merge=auto_merge, checks_grace=0, behind_base=how)
     async with kind.running(folder / "forge", pushes=False) as forge:
         forge.demand_newest()
+        but(forge.served)
         world = RemoteWorld(forge, folder / "state", rules=rules)
         await world.start()
         sha = await world.commit(BRANCH, shared="a")
@@ -65,6 +72,39 @@ async def test_it_is_brought_up_to_date_and_merged_once_that_is_green(
         await until(lambda: CIEventType.PR_MERGED in [each.type for each in world.events])
         assert "is not in it" not in world.events[-1].summary
         assert await world.merged_text() == "a"
+
+
+@pytest.mark.parametrize("version", [(1, 21), (1, 27)])
+@pytest.mark.parametrize("role", ["admin", "write"])
+async def test_gitea_tells_administrators_the_rule_and_others_by_a_refusal(
+    role: str, version: tuple[int, int], tmp_path: Path
+) -> None:
+    def but(served: ServedGitea) -> None:
+        served.people["agent"], served.version = role, version
+
+    async with behind(GiteaWorld, tmp_path, "update", but=but) as (_, forge, watch):
+        await until(lambda: forge.origin.head(BRANCH) not in {None, watch.sha}, "the update")
+        refused = forge.server.count("POST", f"{forge.pulls}/1/merge", status=405)
+        assert refused == (0 if role == "admin" else 1)
+
+
+async def test_a_word_in_another_refusal_brings_nothing_up_to_date(tmp_path: Path) -> None:
+    def but(served: ServedGitea) -> None:
+        served.demands_newest = False
+        served.refuses_merges = (
+            "User not allowed to merge PR [reason: Not all required status checks successful: "
+            "behind-the-scenes]"
+        )
+
+    async with behind(GiteaWorld, tmp_path, "update", but=but) as (world, forge, watch):
+
+        async def stands() -> bool:
+            await world.polled(watch.number or 0)
+            text = (await world.documents.all("ci.waits"))["a"]["text"]
+            return "behind-the-scenes" in text
+
+        await until(stands, "the refusal")
+        assert forge.origin.head(BRANCH) == watch.sha
 
 
 async def test_it_is_left_to_a_person_where_the_settings_say_so(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ PULL = f"{R}/pulls/{{number}}"
 OK = 200
 ASSIGNEES_SINCE = (1, 15)
 PERMISSION_SINCE = (1, 17)
+COMPARE_SINCE = (1, 22)
 
 
 async def _at_once() -> None:
@@ -67,6 +68,8 @@ class ServedGitea(GiteaState):
             ("GET", f"{API}/user", lambda _: self.user(self._me)),
             ("GET", R, self._repository),
             ("GET", f"{R}/branches/{{branch}}", self._branch),
+            ("GET", f"{R}/branch_protections/{{rule}}", self._protection),
+            ("GET", f"{R}/compare/{{commits}}", self._compare),
             ("GET", f"{R}/commits/{{sha}}/statuses", self._list_statuses),
             ("GET", f"{R}/collaborators/{{user}}", self._collaborator),
             ("GET", f"{R}/collaborators/{{user}}/permission", self._permission),
@@ -120,7 +123,23 @@ class ServedGitea(GiteaState):
         head = self.origin.head(name)
         if head is None:
             raise Refusal(404, f"branch does not exist [name: {name}]")
-        return {"name": name, "commit": {"id": head}, **self.protection.get(name, {})}
+        told = {"name": name, "commit": {"id": head}, **self.protection.get(name, {})}
+        # The rule, which may be a pattern, is named to administrators only.
+        rule = "m*" if self.demands_newest and self.people[self._me] == "admin" else ""
+        return {**told, "effective_branch_protection_name": rule}
+
+    def _protection(self, asked: Asked) -> dict[str, Any]:
+        if self.people[self._me] != "admin":
+            raise Refusal(403, "user should be an owner or a collaborator with admin write")
+        if unquote(asked.names["rule"]) != "m*":
+            raise Refusal(404, "The target couldn't be found.")
+        return {"rule_name": "m*", "block_on_outdated_branch": self.demands_newest}
+
+    def _compare(self, asked: Asked) -> dict[str, Any]:
+        if self.version < COMPARE_SINCE:
+            raise Refusal(404, "")
+        left, _, right = unquote(asked.names["commits"]).partition("...")
+        return {"total_commits": self.origin.count(left, right)}
 
     def _list_statuses(self, asked: Asked) -> list[dict[str, Any]]:
         sha = asked.names["sha"]
