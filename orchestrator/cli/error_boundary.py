@@ -15,12 +15,26 @@ if TYPE_CHECKING:
 
 RUNNERS = ("run", "up", "serve")
 """Commands that retry while the machine is short of resources."""
+LOOPING = (*RUNNERS, "demo")
+"""Commands that run loops: whoever takes their output late must not hold these up."""
 FIRST, LONGEST = 1.0, 30.0
 """Seconds between retries; they double."""
 
 
 def guarded(run: Callable[[str, list[str]], int], name: str, args: list[str]) -> int:
     """Run a command; an error is reported in one line that says what to do."""
+    if name not in LOOPING:
+        return _guarded(run, name, args)
+    from orchestrator.terminal.background_output import background_output  # noqa: PLC0415  # others start without
+
+    try:
+        with background_output():
+            return _guarded(run, name, args)
+    except KeyboardInterrupt:  # while the rest of the output was waited for
+        return exits.INTERRUPTED
+
+
+def _guarded(run: Callable[[str, list[str]], int], name: str, args: list[str]) -> int:
     try:
         code = _run_with_retries(run, name, args) if name in RUNNERS else run(name, args)
         sys.stdout.flush()

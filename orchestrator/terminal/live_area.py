@@ -1,7 +1,7 @@
 """The last lines of a terminal, drawn in place again and again; other lines are told above them.
 
 Owns cursor, sizes and what stands on the screen. Must not know what the lines say: they come in
-their colours, safe for a terminal.
+their colours, safe for a terminal. While a terminal takes nothing, only the newest of it waits.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import contextlib
 import os
 from collections import deque
 from typing import TYPE_CHECKING, TextIO
+
+from orchestrator.terminal.background_output import BackgroundStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,6 +36,9 @@ class LiveArea:
         self._stream = stream
         self._shown: list[str] = []
         self._above: deque[Wrapped] = deque(maxlen=REMEMBERED)
+        self._held: deque[Wrapped] = deque(maxlen=REMEMBERED)
+        """Lines above that are still to be told."""
+        self._left_out = 0
         self._size = self._measured()
         self._open = False
 
@@ -55,21 +60,27 @@ class LiveArea:
     def print(self, wrapped: Wrapped) -> None:
         """Tell lines above."""
         self._above.append(wrapped)
-        self._write(self._erased() + _lines(wrapped(self.width)) + _lines(self._shown))
+        self._left_out += len(self._held) == self._held.maxlen
+        self._held.append(wrapped)
+        if not self._behind:
+            self._write(self._erased() + self._told() + _lines(self._shown))
 
     def show(self, lines: Callable[[], list[str]]) -> None:
         """Draw the lines that it returns instead of those there are, unless they are the same.
 
         What no longer fits a terminal of another size is begun anew: each terminal makes something
-        else of lines that are longer than it is wide.
+        else of lines that are longer than it is wide. One that takes nothing is drawn on later.
         """
+        if self._behind:
+            return
         size = self._measured()
         if size != self._size:
             self._size = size
             self._shown = lines()
+            self._held.clear()
             self._write(_AGAIN + self._fitting() + _lines(self._shown))
-        elif (new := lines()) != self._shown:
-            start = self._erased()
+        elif (new := lines()) != self._shown or self._held:
+            start = self._erased() + self._told()
             self._shown = new
             self._write(start + _lines(self._shown))
 
@@ -85,7 +96,21 @@ class LiveArea:
             return
         self._open = False
         start, self._shown = self._erased(), []
-        self._write(start + _SHOW)
+        self._write(start + self._told() + _SHOW)
+
+    @property
+    def _behind(self) -> bool:
+        """Whether the terminal takes nothing at the moment."""
+        return isinstance(self._stream, BackgroundStream) and self._stream.behind
+
+    def _told(self) -> str:
+        """Return the lines that are to be told above, and tell them no more."""
+        made = [line for wrapped in self._held for line in wrapped(self.width)]
+        if self._left_out:
+            made.insert(0, f"({self._left_out} lines before these were left out)")
+        self._held.clear()
+        self._left_out = 0
+        return _lines(made)
 
     def _fitting(self) -> str:
         """Return the lines above that there is room for."""
