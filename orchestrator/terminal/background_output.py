@@ -31,7 +31,7 @@ _PIECE = 4096
 """Bytes of one write: a pipe takes so many as one."""
 
 
-class BackgroundWriter:
+class OutputThread:
     """Writes to one file in a thread of its own, in the order given."""
 
     def __init__(self, fd: int) -> None:
@@ -124,7 +124,7 @@ class BackgroundWriter:
 class BackgroundStream(io.TextIOBase):
     """A stream of text whose `write` never waits."""
 
-    def __init__(self, stream: TextIO, writer: BackgroundWriter, *, must: bool) -> None:
+    def __init__(self, stream: TextIO, writer: OutputThread, *, must: bool) -> None:
         super().__init__()
         self._stream, self._writer, self._must = stream, writer, must
 
@@ -164,12 +164,12 @@ def background_output() -> Generator[None, None, None]:
     At the end all is taken, or nobody takes anything. Only a pipe of results is waited for without
     limit: its reader may take its time.
     """
-    writers: dict[str, BackgroundWriter] = {}
+    writers: dict[str, OutputThread] = {}
     streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
     for name, stream in streams.items():
         if (fd := _may_wait(stream)) is not None:
             stream.flush()
-            writers[name] = _shared(writers, fd, streams) or BackgroundWriter(fd)
+            writers[name] = _shared(writers, fd, streams) or OutputThread(fd)
             must = name == "stdout"
             setattr(sys, name, BackgroundStream(stream, writers[name], must=must))
     try:
@@ -194,8 +194,8 @@ def _may_wait(stream: TextIO) -> int | None:
 
 
 def _shared(
-    writers: Mapping[str, BackgroundWriter], fd: int, streams: Mapping[str, TextIO]
-) -> BackgroundWriter | None:
+    writers: Mapping[str, OutputThread], fd: int, streams: Mapping[str, TextIO]
+) -> OutputThread | None:
     """Return the writer of the same file, so that both streams keep their order."""
     for name, writer in writers.items():
         if os.path.sameopenfile(fd, streams[name].fileno()):

@@ -16,7 +16,7 @@ import pytest
 from orchestrator.terminal.background_output import (
     MOST_WAITING,
     BackgroundStream,
-    BackgroundWriter,
+    OutputThread,
     background_output,
 )
 from orchestrator.terminal.live_area import REMEMBERED, LiveArea
@@ -133,7 +133,7 @@ def test_while_a_terminal_takes_nothing_the_newest_frame_and_bounded_lines_are_k
     mode = termios.tcgetattr(theirs)
     mode[1] &= ~termios.OPOST
     termios.tcsetattr(theirs, termios.TCSANOW, mode)
-    writer = BackgroundWriter(theirs)
+    writer = OutputThread(theirs)
     with os.fdopen(os.dup(theirs), "w") as file:
         stream = BackgroundStream(file, writer, must=False)
         area = LiveArea(stream)  # type: ignore[arg-type]  # as standard error is replaced
@@ -156,7 +156,7 @@ def test_while_a_terminal_takes_nothing_the_newest_frame_and_bounded_lines_are_k
 
 def test_lines_into_a_full_pipe_are_bounded_and_results_are_not() -> None:
     ours, theirs = _full_pipe()
-    writer = BackgroundWriter(theirs)
+    writer = OutputThread(theirs)
     writer.write(b"x" * MOST_WAITING, must=False)
     writer.write(b"y", must=False)
     for _ in range(3):
@@ -182,7 +182,7 @@ def test_lines_into_a_full_pipe_are_bounded_and_results_are_not() -> None:
 
 def test_a_reader_that_is_gone_ends_no_waiting_and_raises_nothing() -> None:
     ours, theirs = os.pipe()
-    writer = BackgroundWriter(theirs)
+    writer = OutputThread(theirs)
     os.close(ours)
     writer.write(b"a\n", must=True)
     writer.close(None)
