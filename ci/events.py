@@ -5,6 +5,7 @@ Owns truncating and cleaning text that comes from builds. Must not know any prov
 
 from __future__ import annotations
 
+import hashlib
 import re
 from enum import StrEnum
 from typing import Annotated
@@ -19,6 +20,9 @@ EXCERPT_LIMIT = 4096
 LINE_LIMIT = 300
 """Characters of a title from outside."""
 
+ID_LENGTH = 5
+"""Of a remark's id, after its `r`: among a hundred remarks, two are alike once in 6,000 times."""
+_ID_SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"
 _CUT = "[earlier output cut]\n"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
@@ -104,6 +108,8 @@ class ReviewComment(JsonModel):
 
     key: str
     """Stable: the same comment always has the same key."""
+    ref: str = ""
+    """The forge's reference to where a reply belongs, if it has threads."""
     author: str
     trusted: bool
     """The forge says that the author may write to the repository."""
@@ -120,6 +126,12 @@ class ReviewComment(JsonModel):
     """It was marked as done at the forge."""
     own: bool = False
     """Written by the account of our token; never counts as a change request."""
+
+    @property
+    def id(self) -> str:
+        """A short name of the key, by which an agent replies; the same as long as the key is."""
+        digest = hashlib.sha256(self.key.encode()).digest()
+        return "r" + "".join(_ID_SIGNS[byte % len(_ID_SIGNS)] for byte in digest[:ID_LENGTH])
 
     @property
     def title(self) -> str:

@@ -26,6 +26,10 @@ def _blank_if_null(value: Any) -> Any:
     return "" if value is None else value
 
 
+def _none_if_null(value: Any) -> Any:
+    return {} if value is None else value
+
+
 Text = Annotated[str, BeforeValidator(_blank_if_null, json_schema_input_type=str | None)]
 Identity = Annotated[str | None, BeforeValidator(_nothing_if_blank)]
 Words = Annotated[
@@ -42,6 +46,10 @@ Requests = Annotated[
     BeforeValidator(
         words.requests, json_schema_input_type=list[tuple[str, str] | str] | str | None
     ),
+]
+Replies = Annotated[
+    dict[str, str],
+    BeforeValidator(_none_if_null, json_schema_input_type=dict[str, str] | None),
 ]
 Deliveries = Annotated[
     tuple[tuple[str, str, str], ...],
@@ -63,6 +71,10 @@ class Breakpoint(BaseModel):
     reason: Text = Field("", description="Why it is blocked.")
     pr_url: Identity = Field(None, description="The pull request that was created.")
     question: Text = Field("", description="What a person must answer.")
+    replies: Replies = Field(
+        default_factory=dict,
+        description="Answers to reviewers: by the id of a remark, as the summary names it.",
+    )
     spawn_id: Identity = Field(None, description="LOOPWRIGHT_SPAWN_ID; must match if given.")
     seq: int | None = Field(None, description="Counts the breakpoints of one attempt.")
 
@@ -71,6 +83,7 @@ class Breakpoint(BaseModel):
         lacking = words.shortfall(
             self.type, blocked_on=self.blocked_on, reason=self.reason, question=self.question
         )
+        lacking = lacking or words.bad_replies(self.type, self.replies)
         if lacking:
             raise ValueError(lacking)
         return self

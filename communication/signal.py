@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from communication.errors import SignalError
 from communication.locked_edit import edit_entry
-from communication.words import STATE_FOR, BreakpointType, on_itself, one_or_many, shortfall, shown
+from communication.words import (
+    STATE_FOR,
+    BreakpointType,
+    bad_replies,
+    on_itself,
+    one_or_many,
+    shortfall,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+REMARKS = "LOOPWRIGHT_REMARKS"
+"""Holds the ids of the remarks that the agent was told, with blanks between them."""
 _NEEDED = (
     "LOOPWRIGHT_COMM_FILE",
     "LOOPWRIGHT_AGENT_ID",
@@ -33,6 +43,7 @@ def signal(  # noqa: PLR0913  # one keyword per field of a breakpoint
     reason: str = "",
     pr_url: str | None = None,
     question: str = "",
+    replies: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the agent's breakpoint into its mailbox and return the mailbox's path."""
     missing = [name for name in _NEEDED if not env.get(name)]
@@ -48,6 +59,8 @@ def signal(  # noqa: PLR0913  # one keyword per field of a breakpoint
     lacking = lacking or on_itself(
         kind, blockers, (env["LOOPWRIGHT_TASK_ID"], env["LOOPWRIGHT_AGENT_ID"])
     )
+    answers = {_clean(remark).strip(): _clean(text) for remark, text in (replies or {}).items()}
+    lacking = lacking or bad_replies(kind, answers) or _unknown(answers, env.get(REMARKS, ""))
     if lacking:
         raise SignalError(lacking)
     said = {
@@ -56,6 +69,7 @@ def signal(  # noqa: PLR0913  # one keyword per field of a breakpoint
         "reason": _clean(reason),
         "pr_url": _clean(pr_url or ""),
         "question": _clean(question),
+        "replies": answers,
     }
     word = {
         "type": str(kind),
@@ -80,6 +94,16 @@ def _kind(name: str) -> BreakpointType:
     except ValueError as error:
         known = ", ".join(BreakpointType)
         raise SignalError(f"unknown breakpoint type {shown(name)}; use one of: {known}") from error
+
+
+def _unknown(replies: Mapping[str, str], remarks: str) -> str:
+    """Say which remark is none that the agent was told; empty if all are."""
+    known = remarks.split()
+    strange = [remark for remark in replies if remark not in known]
+    if not strange:
+        return ""
+    those = f"the summary names {', '.join(known)}" if known else "the summary names no remark"
+    return f"there is no remark {shown(strange[0])} to reply to: {those}"
 
 
 def _clean(text: str) -> str:

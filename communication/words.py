@@ -10,10 +10,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 SHOWN = 80
 EVERYONE = "*"
+MOST_REPLIES = 50
+LONGEST_REPLY = 4000
+"""Characters of a reply to a remark."""
 
 
 class BreakpointType(StrEnum):
@@ -32,6 +35,9 @@ STATE_FOR = {
     BreakpointType.QUESTION: "question",
 }
 """The lifecycle_state we write ourselves; the first of the accepted words."""
+
+DELIVERS = (BreakpointType.TASK_COMPLETE, BreakpointType.PR_CREATED)
+"""Breakpoints that hand over the agent's branch; reviewers are answered with these."""
 
 _WORDS_FOR = {
     BreakpointType.TASK_COMPLETE: ("complete", "completed", "task_complete", "done"),
@@ -71,6 +77,26 @@ def shortfall(
         return "a question needs its text: set 'question'"
     if kind is BreakpointType.BLOCKED and not blocked_on and not reason.strip():
         return "blocked by what? set 'blocked_on' (task ids or free words) or 'reason'"
+    return ""
+
+
+def bad_replies(kind: BreakpointType, replies: Mapping[str, str]) -> str:
+    """Say what is wrong with replies to reviewers' remarks; empty if nothing."""
+    if not replies:
+        return ""
+    if kind not in DELIVERS:
+        known = " or ".join(DELIVERS)
+        return f"replies are posted beside the work: give them with {known}, not with {kind}"
+    if len(replies) > MOST_REPLIES:
+        return f"{len(replies)} replies are too many: give at most {MOST_REPLIES}"
+    for remark, said in replies.items():
+        if not remark.strip() or not said.strip():
+            return f"reply {shown(remark)} is empty: name the remark's id and say something"
+        if len(said) > LONGEST_REPLY:
+            return (
+                f"the reply to {shown(remark)} has {len(said):,} characters, at most "
+                f"{LONGEST_REPLY:,}: say less"
+            )
     return ""
 
 

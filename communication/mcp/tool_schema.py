@@ -28,6 +28,7 @@ class ArgumentKind(StrEnum):
     TEXTS = "a list of texts"
     TYPE = "one of the types"
     REQUESTS = "a list of objects with `to` and `text`"
+    REPLIES = "a list of objects with `id` and `text`"
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
@@ -43,6 +44,10 @@ _FORMS: Mapping[ArgumentKind, dict[str, Any]] = {
     ArgumentKind.REQUESTS: {
         "type": "array",
         "items": _object({"to": _TEXT, "text": _TEXT}, ["to", "text"]),
+    },
+    ArgumentKind.REPLIES: {
+        "type": "array",
+        "items": _object({"id": _TEXT, "text": _TEXT}, ["id", "text"]),
     },
 }
 
@@ -99,6 +104,10 @@ _ALL = (
             "reason": Argument(ArgumentKind.TEXT, "For blocked: why."),
             "pr_url": Argument(ArgumentKind.TEXT, "For pr_created: the pull request."),
             "question": Argument(ArgumentKind.TEXT, "For question: what a person must answer."),
+            "replies": Argument(
+                ArgumentKind.REPLIES,
+                "For pr_created and task_complete: your answers to reviewers' remarks, by id.",
+            ),
         },
     ),
     Tool(
@@ -157,7 +166,9 @@ def _checked(name: str, kind: ArgumentKind, value: object) -> Any:
             items = _items(name, kind, [value] if isinstance(value, str) else value)
             return _bounded(name, [_text(name, item) for item in items])
         case ArgumentKind.REQUESTS:
-            return _bounded(name, [_row(name, item) for item in _items(name, kind, value)])
+            return _bounded(name, _rows(name, kind, value, ("to", "text")))
+        case ArgumentKind.REPLIES:
+            return _bounded(name, _rows(name, kind, value, ("id", "text")))
 
 
 def _items(name: str, kind: ArgumentKind, value: object) -> list[object]:
@@ -168,10 +179,13 @@ def _items(name: str, kind: ArgumentKind, value: object) -> list[object]:
     return value
 
 
-def _row(name: str, item: object) -> list[str]:
-    if not isinstance(item, dict) or set(item) != {"to", "text"}:
-        raise _wrong(name, str(ArgumentKind.REQUESTS), item)
-    return [_text(f"{name}.to", item["to"]), _text(f"{name}.text", item["text"])]
+def _rows(name: str, kind: ArgumentKind, value: object, keys: tuple[str, ...]) -> list[list[str]]:
+    rows = []
+    for item in _items(name, kind, value):
+        if not isinstance(item, dict) or set(item) != set(keys):
+            raise _wrong(name, str(kind), item)
+        rows.append([_text(f"{name}.{key}", item[key]) for key in keys])
+    return rows
 
 
 def _text(name: str, value: object) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from communication.errors import CommunicationError, SignalError
 from communication.locked_edit import edit_entry
 from communication.mcp.tool_schema import PROGRESS, TOOLS, given
-from communication.signal import signal
+from communication.signal import REMARKS, signal
 from communication.words import shown
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ NEEDED = (
     "LOOPWRIGHT_SPAWN_ID",
     "LOOPWRIGHT_TASK_ID",
 )
-VARIABLES = (*NEEDED, "LOOPWRIGHT_ATTEMPT", "LOOPWRIGHT_SUMMARY_FILE")
+VARIABLES = (*NEEDED, "LOOPWRIGHT_ATTEMPT", "LOOPWRIGHT_SUMMARY_FILE", REMARKS)
 """All that the server reads. Some programs pass none of theirs: these must be set for it."""
 INSTRUCTIONS = (
     "Tells the runner how your attempt goes. End it with report_breakpoint or ask_question, then "
@@ -121,6 +121,7 @@ class Toolbox:
             reason=told.get("reason", ""),
             pr_url=told.get("pr_url"),
             question=told.get("question", ""),
+            replies=dict(told.get("replies", ())),
         )
         return ToolAnswer((f"{told['type']} is reported. {_STOP}",))
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from communication.errors import MailboxError
+from communication.signal import REMARKS
 from lifecycle.attempt.handout import save_for_people, snapshot_for, texts_for
 from lifecycle.attempt.output_monitor import Caps, Monitor
 from lifecycle.attempt.watch import AttemptWatch, process_of
@@ -99,7 +100,10 @@ class Starter:
             ways = _ways_to_signal(program, settings, machine.host)
             texts = texts_for(machine, local, mailbox, snapshot, effect_id, ways)
             with readable(texts.prompt, machine.paths.prompt(local.agent_id, attempt)) as stdin:
-                order = await self._order(local, workspace, mailbox, effect_id, stdin, program)
+                remarks = tuple(each.id for each in snapshot.remarks if each.id)
+                order = await self._order(
+                    local, workspace, mailbox, effect_id, stdin, program, remarks
+                )
                 log_start = size(order.log)
                 monitor = Monitor(
                     program.adapter,
@@ -161,6 +165,7 @@ class Starter:
         spawn_id: str,
         stdin: Path | int,
         program: Program,
+        remarks: tuple[str, ...],
     ) -> SpawnOrder:
         machine, settings, attempt = self._machine, self._shared.settings(), local.attempt
         summary = machine.paths.summary(local.agent_id, attempt)
@@ -172,6 +177,7 @@ class Starter:
             "LOOPWRIGHT_SPAWN_ID": spawn_id,
             "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
             "LOOPWRIGHT_SUMMARY_FILE": str(summary),
+            **({REMARKS: " ".join(remarks)} if remarks else {}),
         }
         start = launch(
             program, local.agent, settings, machine.host, config=config, identity=identity

@@ -13,7 +13,7 @@ from communication.mailbox import MailboxReading, ReadingKind
 from lifecycle.attempt.output_monitor import EndNow
 from lifecycle.machine import events as on
 from lifecycle.machine.budget import Spent
-from lifecycle.machine.states import Process, Signal
+from lifecycle.machine.states import Process, RemarkReply, Signal
 from lifecycle.reporting import silent
 from lifecycle.shortage_retry import patiently
 from runtime.agents.outcome import Ending
@@ -75,6 +75,7 @@ def signal_from(reading: MailboxReading) -> Signal | None:
         reason=said.reason,
         pr_url=said.pr_url or "",
         question=said.question,
+        replies=tuple(RemarkReply(remark=each, text=text) for each, text in said.replies.items()),
     )
 
 

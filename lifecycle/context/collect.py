@@ -269,7 +269,8 @@ class _Story:
         if before in ("PrPending", "AwaitingHuman"):
             self._kind, self._text = "reviewed", event.text
         self.remarks += [
-            RemarkFact(where=told.title, excerpt=told.text, url=told.url) for told in event.details
+            RemarkFact(where=told.title, excerpt=told.text, url=told.url, id=told.id)
+            for told in event.details
         ]
 
     def _unblocked(self, event: on.Unblocked, before: str, _after: str) -> None:

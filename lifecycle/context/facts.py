@@ -147,6 +147,8 @@ class RemarkFact(Fact):
     where: Text
     excerpt: Excerpt = ""
     url: Text = ""
+    id: Text = ""
+    """By which the agent replies to it."""
 
 
 class CIFacts(Fact):

@@ -78,6 +78,8 @@ class Detail:
     title: str
     text: str = ""
     url: str = ""
+    id: str = ""
+    """By which an agent replies to a remark."""
 
 
 @frozen

@@ -65,6 +65,15 @@ class About(StrEnum):
 
 
 @frozen
+class RemarkReply:
+    """What the agent answers to a reviewer."""
+
+    remark: str
+    """The id of the remark."""
+    text: str
+
+
+@frozen
 class Signal:
     """A breakpoint as the agent signalled it."""
 
@@ -75,6 +84,7 @@ class Signal:
     reason: str = ""
     pr_url: str = ""
     question: str = ""
+    replies: tuple[RemarkReply, ...] = ()
 
 
 @frozen

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
-from ci.events import CIEvent, CIEventType
+from ci.events import CIEvent, CIEventType, ReviewComment
 from ci.interface import CIWatch, PullRequestState
 from ci.verdict import VerdictStatus
 from lifecycle.machine import effects as do
@@ -24,7 +24,7 @@ from runtime.errors import RuntimeFault
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ci.events import Check, ReviewComment
+    from ci.events import Check
     from ci.interface import CIProvider, PullRequest
     from lifecycle.machine.effects import Effect
     from lifecycle.machine.events import Event
@@ -125,7 +125,8 @@ def _details(told: Iterable[Check | ReviewComment]) -> tuple[on.Detail, ...]:
     for each in told:
         left -= len(each.text.encode())
         text = each.text if left >= 0 else "(left out here, there is too much of it)"
-        details.append(on.Detail(title=each.title, text=text, url=each.url))
+        key = each.id if isinstance(each, ReviewComment) else ""
+        details.append(on.Detail(title=each.title, text=text, url=each.url, id=key))
     return tuple(details)
 
 

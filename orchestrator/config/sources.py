@@ -20,7 +20,7 @@ PREFIX = "LOOPWRIGHT_"
 NOT_SETTINGS = frozenset(
     PREFIX + name
     for name in (
-        *("AGENT_ID", "TASK_ID", "ATTEMPT", "SPAWN_ID", "COMM_FILE", "SUMMARY_FILE"),
+        *("AGENT_ID", "TASK_ID", "ATTEMPT", "SPAWN_ID", "COMM_FILE", "SUMMARY_FILE", "REMARKS"),
         *("DEBUG", "CRASH_AT", "AGENT_SCRIPT", "HYPOTHESIS", "MACHINE_ID"),
         "TOKEN",
     )

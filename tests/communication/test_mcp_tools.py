@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from communication.errors import SignalError
 from communication.mailbox import ReadingKind
 from communication.mcp.tool_schema import MAX_ITEMS, MAX_TEXT, TOOLS
-from communication.mcp.tools import MAX_REQUESTS, MAX_SUMMARY, Toolbox, passed_on
+from communication.mcp.tools import MAX_REQUESTS, MAX_SUMMARY, ToolAnswer, Toolbox, passed_on
 from communication.safe_json import read_object
 from tests.communication.hearing import AGENT, mail, read
 
@@ -221,3 +221,20 @@ def test_any_call_is_answered_and_leaves_a_mailbox_that_can_be_read(
     reading = read(tmp_path / "communications.json", spawn_id="spawn-7", task_id="T001")
     assert reading.kind in (ReadingKind.ABSENT, ReadingKind.QUIET, ReadingKind.SIGNAL)
     assert set(read_object(env["LOOPWRIGHT_COMM_FILE"]) or {}) <= {AGENT}
+
+
+def test_replies_to_remarks_go_with_the_breakpoint(env: dict[str, str], tmp_path: Path) -> None:
+    tools = Toolbox({**env, "LOOPWRIGHT_REMARKS": "r1abc"})
+
+    def report(*replies: object) -> ToolAnswer:
+        told = {"type": "pr_created", "replies": list(replies)}
+        return tools.call("report_breakpoint", told)
+
+    answer = report({"id": "r2", "text": "Done."})
+    assert answer.failed
+    assert "the summary names r1abc" in answer.texts[0]
+    for wrong in ("r1abc", {"to": "r1abc", "text": "Done."}):
+        assert "list of objects with `id` and `text`" in report(wrong).texts[0]
+    assert list(tmp_path.iterdir()) == []
+    assert not report({"id": "r1abc", "text": "Done."}).failed
+    assert mailbox(tmp_path)[AGENT]["breakpoint"]["replies"] == {"r1abc": "Done."}

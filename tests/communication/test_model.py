@@ -86,3 +86,14 @@ def test_what_agents_start_often_does_not_load_what_it_does_not_need() -> None:
     code = f"import sys, communication.signal; sys.exit(str({heavy} & set(sys.modules) or ''))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
+
+
+def test_replies_written_by_hand_are_held_to_the_same_limits() -> None:
+    assert Breakpoint.model_validate({"type": "pr_created", "replies": None}).replies == {}
+    told = Breakpoint.model_validate({"type": "task_complete", "replies": {"r1": "Done."}})
+    assert told.replies == {"r1": "Done."}
+    for wrong in ({"r1": ""}, {"r1": 5}, ["r1"], {f"r{n}": "x" for n in range(51)}):
+        with pytest.raises(ValueError, match=r"repl(y|ies)|string|dictionary"):
+            Breakpoint.model_validate({"type": "pr_created", "replies": wrong})
+    with pytest.raises(ValueError, match="not with blocked"):
+        Breakpoint.model_validate({"type": "blocked", "reason": "x", "replies": {"r1": "x"}})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from communication.signal import signal
-from orchestrator.terminal.options import CommandLineParser
+from communication.words import shown
+from orchestrator.terminal.options import CommandLineParser, UsageError
 from orchestrator.terminal.text import safe, tell
 
 TYPES = ("task_complete", "blocked", "pr_created", "question")
@@ -20,6 +21,7 @@ def parser(name: str) -> CommandLineParser:
             f'loopwright {name} task_complete --summary "What was done and how it was checked"\n'
             f'loopwright {name} blocked --blocked-on T002 --reason "Why"\n'
             f'loopwright {name} pr_created --pr-url URL --summary "What it contains"\n'
+            f'loopwright {name} pr_created --reply r3k7m="Done: it is called add now"\n'
             f'loopwright {name} question --question "What must be decided"'
         ),
         more="Needs the LOOPWRIGHT_* variables that Loopwright sets for the agents it starts.",
@@ -36,8 +38,28 @@ def parser(name: str) -> CommandLineParser:
     )
     made.add_argument("--reason", default="", metavar="TEXT", help="why it is blocked")
     made.add_argument("--pr-url", metavar="URL", help="the pull request that was opened")
+    made.add_argument(
+        "--reply",
+        action="append",
+        default=[],
+        metavar="ID=TEXT",
+        help="an answer to a reviewer's remark, by the id in the summary; may be repeated",
+    )
     made.add_argument("--question", default="", metavar="TEXT", help="what a person must answer")
     return made
+
+
+def _replies(given: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in given:
+        remark, equals, text = each.partition("=")
+        remark = remark.strip()
+        if not equals:
+            raise UsageError(f"--reply {shown(each)} names no remark: write --reply ID=TEXT")
+        if remark in found:
+            raise UsageError(f"--reply answers {shown(remark)} twice: say all in one reply")
+        found[remark] = text
+    return found
 
 
 def run(name: str, args: list[str]) -> int:
@@ -51,6 +73,7 @@ def run(name: str, args: list[str]) -> int:
         reason=options.reason,
         pr_url=options.pr_url,
         question=options.question,
+        replies=_replies(options.reply),
     )
     agent, task = os.environ["LOOPWRIGHT_AGENT_ID"], os.environ["LOOPWRIGHT_TASK_ID"]
     tell(safe(f"{options.type} of {agent} on {task} is written to {path}; stop now."))

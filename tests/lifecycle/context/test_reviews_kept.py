@@ -30,6 +30,24 @@ SPOKE = on.AgentExited(
 FAILED = on.SpawnFailed(at=4.0, attempt=1, text="no such program", fault=on.Fault.ENVIRONMENT)
 
 
+def test_a_remark_is_told_with_the_id_by_which_it_is_answered(local: LocalCopy) -> None:
+    told = tuple(
+        on.Detail(title=f"{name}.py:3 by ada", text=f"name it {name}", id=key)
+        for name, key in (("add", "r1abc"), ("sub", ""), ("mul", "r2def"))
+    )
+    remember(local, SPAWNED, "Spawning", "Working")
+    event = on.Reviewed(at=4.0, number=7, text="was reviewed", details=told)
+    remember(local, event, "PrPending", "BackingOff")
+    builder, snapshot = ContextBuilder(Renderer()), summary(local)
+    assert [each.id for each in snapshot.remarks] == ["r1abc", "", "r2def"]
+    page = builder.render(snapshot)
+    assert "- **r1abc** `add.py:3 by ada`" in page
+    assert "- `sub.py:3 by ada`" in page
+    assert 'loopwright signal pr_created --reply r1abc="Done: ..."' in page
+    prompt = builder.prompt(snapshot, comm_file="c.json", summary_file="s.md")
+    assert "`replies` (an object:" in prompt
+
+
 def guided(text: str) -> on.Guided:
     return on.Guided(at=4.0, text=text, by="ada")
 

@@ -212,6 +212,9 @@ def test_a_signal_outside_of_an_agent_is_refused(empty: Cli) -> None:
         ("nonsense", "use one of: task_complete, blocked"),
         ("blocked", "blocked"),
         ("question", "question"),
+        ("pr_created --reply r1abc", "'r1abc' names no remark: write --reply ID=TEXT"),
+        ("pr_created --reply r1=x --reply r1=y", "answers 'r1' twice"),
+        ("pr_created --reply r1=Done.", "the summary names no remark"),
     ],
 )
 def test_a_signal_that_says_too_little_is_refused_and_nothing_is_written(
@@ -232,6 +235,10 @@ def test_a_signal_with_all_its_words_is_written_for_the_runner(
     assert empty.err.count("\n") == 1
     word = json.loads(mailbox.read_text())["agent-T001"]["breakpoint"]
     assert (word["blocked_on"], word["reason"]) == (["T002", "T003"], "no API")
+    monkeypatch.setenv("LOOPWRIGHT_REMARKS", "r1abc r2def")
+    empty.bare("signal", "pr_created", "--reply", "r1abc=a=b", "--reply", "r2def=Left as it is")
+    word = json.loads(mailbox.read_text())["agent-T001"]["breakpoint"]
+    assert word["replies"] == {"r1abc": "a=b", "r2def": "Left as it is"}
 
 
 def in_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
