@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ci.events import CIEvent  # noqa: TC001  # pydantic reads the annotation at run time
 from ci.json_model import JsonModel
 from ci.verdict import VerdictStatus  # noqa: TC001  # as above
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ci.ports import ProviderPorts
     from ci.verdict import Verdict
@@ -98,6 +98,19 @@ class EventBatch(JsonModel):
 
     events: tuple[CIEvent, ...]
     cursor: int
+
+
+@runtime_checkable
+class TakesReplies(Protocol):
+    """A provider whose pull requests have remarks that agents can answer."""
+
+    async def reply(self, agent_id: str, branch: str, sha: str, replies: Mapping[str, str]) -> None:
+        """Post replies, by the id of a remark, once the branch is pushed at this commit.
+
+        The same again posts nothing. ProviderError if they could not be posted yet: then they are
+        once the provider can; one that cannot be posted at all is logged.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ LEVELS: dict[str, str] = {
             "notify_failed",
             "observer_failed",
             "page_news_failed",
+            "reply_refused",
             "retention_failed",
             "runner_order_failed",
             "search_failed",

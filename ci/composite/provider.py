@@ -12,13 +12,19 @@ import random
 from typing import TYPE_CHECKING, TypeVar
 
 from ci.composite.events import EVENTS, CompositeEvents
-from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequestState
+from ci.interface import (
+    USUAL_TERMS,
+    MergeResult,
+    MergeTerms,
+    PullRequestState,
+    TakesReplies,
+)
 from ci.provider import BaseProvider
 from ci.verdict import VerdictStatus, judge
 from ci.webhooks.dispatcher import TakesReports
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from ci.interface import CIProvider, CIWatch, PullRequest, Trouble
     from ci.ports import ProviderPorts
@@ -167,6 +173,11 @@ class CompositeProvider(BaseProvider[CompositeEvents]):
         # Merge what was judged here, whatever is pushed meanwhile.
         sha = expected_sha or pull.head_sha
         return await self.forge.merge(number, expected_sha=sha, terms=terms)
+
+    async def reply(self, agent_id: str, branch: str, sha: str, replies: Mapping[str, str]) -> None:
+        """Post replies to remarks at the forge."""
+        if isinstance(self.forge, TakesReplies):
+            await self.forge.reply(agent_id, branch, sha, replies)
 
     async def close(self, number: int) -> PullRequest:
         """Close at the forge without merging."""

@@ -6,7 +6,7 @@ repeated request or event, never data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,8 +15,25 @@ if TYPE_CHECKING:
     from ci.ports import Documents
 
 FORGOTTEN_AFTER = 30 * 86_400.0
+_FORGOTTEN = ("heads", "seen", "told", "flaky", "queue", "written", "replies")
 HEADS_KEPT = 50
 """Earlier heads of a branch that are remembered as ours."""
+
+
+class OwedReply(NamedTuple):
+    """What an agent answered to a reviewer, and is not known to be posted yet."""
+
+    mark: str
+    """Stands in the posted text, so that it is found again."""
+    agent_id: str
+    branch: str
+    sha: str
+    """The commit that has to be at the forge before."""
+    remark: str
+    """Its id, as the agent was told."""
+    text: str
+    asked_at: float | None
+    """When the forge was asked to post it, while the outcome is unknown."""
 
 
 class Memory:
@@ -31,10 +48,10 @@ class Memory:
     async def open(self, documents: Documents) -> None:
         """Read the documents, and delete old ones."""
         self._documents = documents
-        for kind in ("heads", "seen", "told", "flaky", "queue", "written", "waits"):
+        for kind in (*_FORGOTTEN, "waits"):
             self._collections[kind] = dict(await documents.all(self._collection(kind)))
         oldest = self._now() - FORGOTTEN_AFTER
-        for kind in ("heads", "seen", "told", "flaky", "queue", "written"):
+        for kind in _FORGOTTEN:
             for key, body in tuple(self._collections[kind].items()):
                 if float(body.get("at", 0.0)) < oldest:
                     await self._forget(kind, key)
@@ -208,6 +225,19 @@ class Memory:
         """Remove these from the published ones, so that they count as new again."""
         left = sorted(self.told(number) - set(keys))
         await self._keep("told", str(number), {"remarks": left})
+
+    def owed_replies(self) -> tuple[OwedReply, ...]:
+        """Return the replies that are not known to be posted."""
+        owed = self._collections.get("replies", {}).values()
+        return tuple(OwedReply(*body["reply"]) for body in owed)
+
+    async def owe_reply(self, reply: OwedReply) -> None:
+        """Record a reply that is to be posted."""
+        await self._keep("replies", reply.mark, {"reply": list(reply)})
+
+    async def reply_settled(self, mark: str) -> None:
+        """Forget a reply that is posted, or never will be."""
+        await self._forget("replies", mark)
 
     # --- the status of each wait, for people --------------------------------------------------
 

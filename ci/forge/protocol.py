@@ -235,6 +235,10 @@ class Forge(Protocol):
         """Write a comment."""
         ...
 
+    async def reply(self, number: int, ref: str, text: str) -> None:
+        """Write below a remark that has a `ref`."""
+        ...
+
     async def access(self) -> Access:
         """Return what the token allows."""
         ...

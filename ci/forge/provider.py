@@ -19,6 +19,7 @@ from ci.forge.memory import Memory
 from ci.forge.outage import Outage
 from ci.forge.poller import Poller
 from ci.forge.pull_requests import PullRequests
+from ci.forge.replies import AgentReplies
 from ci.forge.triage import CheckTriage
 from ci.forge.upkeep.behind import BehindBase
 from ci.forge.upkeep.head_branch import HeadBranches
@@ -52,6 +53,7 @@ class _Work:
     triage: CheckTriage
     git_sync: GitSync
     pulls: PullRequests
+    replies: AgentReplies
     watcher: ForgeWatcher
     poller: Poller
     forgetting: set[asyncio.Task[None]] = field(default_factory=set)
@@ -214,6 +216,12 @@ class RemoteProvider(BaseProvider[_Work]):
         """Close without merging; one that is closed or merged stays as it is."""
         return await self._started().pulls.close(number)
 
+    async def reply(self, agent_id: str, branch: str, sha: str, replies: Mapping[str, str]) -> None:
+        """Post replies to remarks once this commit is at the forge; what fails is tried again."""
+        work = self._started()
+        await work.replies.take(agent_id, branch, sha, replies)
+        await work.replies.post_owed()
+
     # --- how ----------------------------------------------------------------------------------
 
     def _set_up(self, ports: ProviderPorts) -> _Work:
@@ -240,8 +248,10 @@ class RemoteProvider(BaseProvider[_Work]):
         head_branches = HeadBranches(forge, memory, git_sync, self._rules, ports.is_needed)
         one_per_branch = OnePerBranch(forge, memory, now)
         queue = MergeQueue(forge, triage, memory, events, now, self._publish)
+        replies = AgentReplies(forge, memory, git_sync, now, ports.report)
         watcher = ForgeWatcher(
             queue=queue,
+            replies=replies,
             head_branches=head_branches,
             one_per_branch=one_per_branch,
             behind=behind,
@@ -284,7 +294,7 @@ class RemoteProvider(BaseProvider[_Work]):
             chance=self._chance,
             budget=lambda: forge.budget,
         )
-        return _Work(memory, triage, git_sync, pulls, watcher, poller)
+        return _Work(memory, triage, git_sync, pulls, replies, watcher, poller)
 
     async def _beside(self, sha: str) -> tuple[Check, ...]:
         verdicts = [await judge.verdict(sha) for judge in self.judges]

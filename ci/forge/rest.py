@@ -163,6 +163,15 @@ class RestForge:
         del pull
         return LeftQueue()
 
+    async def comment(self, number: int, text: str) -> None:
+        """Write a comment."""
+        raise NotImplementedError
+
+    async def reply(self, number: int, ref: str, text: str) -> None:
+        """Write a comment: not every forge has threads."""
+        del ref
+        await self.comment(number, text)
+
     async def close_pull(self, number: int) -> None:
         """Close without merging; one that is closed or merged stays so."""
         try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ci.forge.poller import RECONCILE
+from ci.forge.replies import is_reply
 from ci.forge.reviewers import is_heard, unheard
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class ReviewTracker:
         silent = {
             remark.author
             for remark in reviews.remarks
-            if not remark.own and not self._hears(remark.author, trusted=remark.trusted)
+            if not is_ours(remark) and not self._hears(remark.author, trusted=remark.trusted)
         }
         self.unheard = unheard(sorted({*silent, *reviews.changes_wanted_by_others} - {*named}))
         wanted = {*reviews.changes_wanted_by, *named}
@@ -103,12 +104,17 @@ class ReviewTracker:
         return self._reviews
 
     def _heard(self, remark: ReviewComment) -> bool:
-        if remark.own:
+        if is_ours(remark):
             return False  # an agent must not wake itself by its own comments
         return self._hears(remark.author, trusted=remark.trusted)
 
     def _hears(self, who: str, *, trusted: bool = False) -> bool:
         return is_heard(who, self.rules(), trusted=trusted)
+
+
+def is_ours(remark: ReviewComment) -> bool:
+    """Return whether we wrote it; a token without a user is not known by its name."""
+    return remark.own or is_reply(remark)
 
 
 def _wants(who: str) -> str:

@@ -226,6 +226,11 @@ class GitHubForge(RestForge):
         """Write a comment under the pull request."""
         await self._api.send("POST", f"{self._at}/issues/{number}/comments", json={"body": text})
 
+    async def reply(self, number: int, ref: str, text: str) -> None:
+        """Write below a remark on a line."""
+        path = f"{self._at}/pulls/{number}/comments/{quote(ref)}/replies"
+        await self._api.send("POST", path, json={"body": text})
+
     async def hooks(self) -> tuple[ForgeHook, ...]:
         """Return the webhooks that are sent to us, also those of the organisation."""
         return await hooks_of(self._api, self._repo)

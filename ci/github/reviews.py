@@ -99,7 +99,11 @@ def _of_lines(
         state = states.get(number(comment, "pull_request_review_id") or 0, "")
         if state != "DISMISSED":
             said = _remark("line", comment, wants_changes=state == "CHANGES_REQUESTED")
-            yield said.model_copy(update={"resolved": flag(comment, RESOLVED)})
+            # Only the first of a thread takes replies.
+            first = number(comment, "in_reply_to_id") or number(comment, "id")
+            yield said.model_copy(
+                update={"resolved": flag(comment, RESOLVED), "ref": str(first or "")}
+            )
 
 
 def _remark(kind: str, body: Mapping[str, Any], *, wants_changes: bool = False) -> ReviewComment:

@@ -176,6 +176,11 @@ class GitLabForge(RestForge):
         path = f"{self._at}/merge_requests/{number}/notes"
         await self._http.send("POST", path, json={"body": text})
 
+    async def reply(self, number: int, ref: str, text: str) -> None:
+        """Write below a remark: `ref` is its discussion."""
+        path = f"{self._at}/merge_requests/{number}/discussions/{quote(ref)}/notes"
+        await self._http.send("POST", path, json={"body": text})
+
     async def hooks(self) -> tuple[ForgeHook, ...]:
         """Return the webhooks that are sent to us."""
         return await hooks_of(self._http, self._at, self._repo)

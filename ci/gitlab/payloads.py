@@ -101,14 +101,15 @@ def open_threads(discussions: Iterable[dict[str, Any]]) -> set[str]:
     }
 
 
-def remark_of(
-    note: dict[str, Any], *, url: str, trusted: bool, wants: bool, own: bool
+def remark_of(  # noqa: PLR0913  # what the note itself does not tell
+    note: dict[str, Any], *, url: str, thread: str, trusted: bool, wants: bool, own: bool
 ) -> ReviewComment:
     """Read what a person wrote."""
     place = at(note, "position")
     line = number(place, "new_line")
     return ReviewComment(
         key=f"note-{needed_number('a note', note, 'id')}",
+        ref=thread,
         author=text(note, "author", "username"),
         trusted=trusted,
         body=text(note, "body"),

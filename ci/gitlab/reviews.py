@@ -64,6 +64,10 @@ class GitLabReviews:
                     remark_of(
                         note,
                         url=pull.url,
+                        # A reply makes a thread of a plain comment, which waits to be resolved.
+                        thread=""
+                        if flag(discussion, "individual_note")
+                        else text(discussion, "id"),
                         trusted=await self._trusted(author),
                         wants=asks and author == opener,
                         own=author is not None and author == me,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,9 @@ def main() -> None:
         signal("task_complete", "--summary", "add() is merged, tested and explained")
     elif "## Review remarks" in prompt and "docstring" in prompt:
         commit(EXPLAINED, "Explain add() as the reviewer asked")
-        signal("pr_created", "--summary", "add() has a docstring now")
+        remark = re.search(r"\*\*(r\w+)\*\* `calc\.py:", prompt)
+        answer = ("--reply", f"{remark[1]}=Done: it says what it returns") if remark else ()
+        signal("pr_created", "--summary", "add() has a docstring now", *answer)
     elif "step Run pytest" in prompt and "assert add(2, 2) == 4" in prompt:
         commit(RIGHT, "Add instead of subtracting: the step Run pytest failed")
         signal("pr_created", "--summary", "add() adds two numbers")

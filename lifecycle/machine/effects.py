@@ -6,7 +6,7 @@ Performing one twice must be harmless: after a crash an order is carried out aga
 from __future__ import annotations
 
 from lifecycle.machine.frozen import frozen
-from lifecycle.machine.states import Process  # noqa: TC001  # the codec resolves it at run time
+from lifecycle.machine.states import Process, RemarkReply  # noqa: TC001  # the codec resolves them at run time
 
 
 @frozen
@@ -92,6 +92,14 @@ class OpenPullRequest(Effect):
 
     url: str
     summary: str
+
+
+@frozen
+class PostReplies(Effect):
+    """Post the agent's answers to reviewers, once its branch is pushed at this commit."""
+
+    head: str
+    replies: tuple[RemarkReply, ...]
 
 
 @frozen

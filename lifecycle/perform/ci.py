@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
 from ci.events import CIEvent, CIEventType, ReviewComment
-from ci.interface import CIWatch, PullRequestState
+from ci.interface import CIWatch, PullRequestState, TakesReplies
 from ci.verdict import VerdictStatus
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -140,6 +140,9 @@ async def perform(machine: MachineServices, local: LocalCopy, effect: Effect) ->
             return await look(machine.shared, local, order)
         case do.OpenPullRequest(url=url, summary=summary):
             return await _open_pull_request(machine, local, url, summary)
+        case do.PostReplies() as order:
+            await _post_replies(machine, local, order)
+            return None
         case do.LookAtPullRequest(number=number):
             return await _look_at_pull_request(machine, local, number)
         case _:
@@ -163,6 +166,26 @@ async def _publish(machine: MachineServices, local: LocalCopy, head: str) -> Non
         except ProviderError:
             # The looks that follow will find out by themselves.
             return
+
+
+async def _post_replies(machine: MachineServices, local: LocalCopy, order: do.PostReplies) -> None:
+    ci: object = machine.shared.ci
+    mask = machine.shared.masker.mask
+    replies = {each.remark: mask(each.text) for each in order.replies}
+    if not isinstance(ci, TakesReplies):
+        machine.shared.report(
+            "reply_refused",
+            agent_id=local.agent_id,
+            remark=", ".join(replies),
+            reason="this CI provider has no remarks to reply to",
+        )
+        return
+    branch = str(local.record.facts.get("branch", ""))
+    try:
+        await ci.reply(local.agent_id, branch, order.head, replies)
+    except (ProviderError, RuntimeFault):
+        # The provider posts them as soon as it can.
+        return
 
 
 async def _open_pull_request(

@@ -40,6 +40,9 @@ async def test_red_ci_a_fix_a_review_another_fix_the_merge_and_the_acceptance(
         mail = json.loads(await runner.call("hooks", "list", "--json", "--limit", "200"))
         second = await runner.call("summary", story.AGENT, "2")
         third = await runner.call("summary", story.AGENT, "3")
+        pull = await world.forge.find_pull(f"agent/{story.AGENT}")
+        assert pull is not None
+        remarks = (await world.forge.reviews(pull)).remarks
         code = await runner.stop()
     assert end["lifecycle"]["state"] == "accepted"
     assert [row["outcome"] for row in end["attempts"]] == [
@@ -53,6 +56,13 @@ async def test_red_ci_a_fix_a_review_another_fix_the_merge_and_the_acceptance(
     assert "assert add(2, 2) == 4" in second
     assert "calc.py:1 by rita" in third
     assert "please add a docstring" in third
+    # The reviewer has an answer below the remark, by the id that the agent read.
+    (asked,) = [each for each in remarks if each.path and not each.own]
+    (answer,) = [each for each in remarks if each.path and each.own]
+    assert f"**{asked.id}** `calc.py:1 by rita`" in third
+    assert answer.ref == asked.ref
+    assert "*Answer of agent-T001, posted by Loopwright:*" in answer.body
+    assert "Done: it says what it returns" in answer.body
     states = {each["state"] for each in mail["deliveries"]}
     assert "matched" in states
     assert "received" not in states

@@ -84,7 +84,16 @@ def test_variables_that_a_page_names_are_the_adapters_or_ours(page: str) -> None
         for variable in (*adapter.passes, *adapter.keys, *adapter.env, *adapter.root_env)
     }
     named = {word for word in quoted(page) if VARIABLE.match(word)}
-    ours = {"AGENT_ID", "TASK_ID", "ATTEMPT", "SPAWN_ID", "COMM_FILE", "SUMMARY_FILE", "PORT"}
+    ours = {
+        "AGENT_ID",
+        "TASK_ID",
+        "ATTEMPT",
+        "SPAWN_ID",
+        "COMM_FILE",
+        "SUMMARY_FILE",
+        "REMARKS",
+        "PORT",
+    }
     assert named <= known | {f"LOOPWRIGHT_{name}" for name in ours}
 
 

@@ -182,6 +182,18 @@ class Joined {
     });
   }
 
+  async reply(c, number, id) {
+    const first = this.gh.comments.get(Number(id));
+    if (first?.repo_id !== this.repo.id || first.pull_number !== Number(number)) return c.json({ message: "Not Found" }, 404);
+    if (first.in_reply_to_id) return c.json({ message: "Validation Failed" }, 422);
+    const { body } = await c.req.raw.clone().json();
+    return this.app.request(`/repos/${this.full}/pulls/${number}/comments`, {
+      method: "POST",
+      headers: { authorization: c.req.header("authorization"), "x-inside": "1" },
+      body: JSON.stringify({ body, in_reply_to_id: first.id, path: first.path, line: first.line, commit_id: first.commit_sha }),
+    });
+  }
+
   async merge(c, next, number) {
     const pull = this.pulls().find((each) => each.number === number);
     if (!pull) return next();
@@ -253,11 +265,12 @@ githubPlugin.register = (app, store, webhooks, baseUrl, tokens) => {
     return next();
   });
   app.use("*", async (c, next) => {
-    const [, top, owner, name, kind, number, verb] = c.req.path.split("/");
+    const [, top, owner, name, kind, number, verb, id, act] = c.req.path.split("/");
     const repo = top === "repos" && !c.req.header("x-inside") ? joined.get(`${owner}/${name}`) : undefined;
     if (!repo) return next();
     await repo.follow();
     if (c.req.method === "POST" && kind === "pulls" && !number) return repo.open(c, next);
+    if (c.req.method === "POST" && act === "replies") return repo.reply(c, number, id);
     if (c.req.method === "POST" && verb === "reviews") return repo.review(c, next);
     if (c.req.method === "PUT" && verb === "merge") return repo.merge(c, next, Number(number));
     return next();

@@ -145,7 +145,7 @@ def _complete_ungated(
     completed = Completed(
         tally=state.tally, summary=word.summary, head=event.head, changed_files=event.changed_files
     )
-    return _complete(completed, event.at)
+    return _complete(completed, event.at, word)
 
 
 def _block(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> Step:
@@ -197,7 +197,12 @@ def _await_merge(state: Capturing, word: Signal, event: on.SnapshotTaken, policy
         event.at,
         do.PublishBranch(head=event.head),
         do.OpenPullRequest(url=word.pr_url, summary=word.summary),
+        *_answers(word, event.head),
     )
+
+
+def _answers(word: Signal, head: str) -> tuple[do.PostReplies, ...]:
+    return (do.PostReplies(head=head, replies=word.replies),) if word.replies else ()
 
 
 def no_snapshot(state: Capturing, event: on.SnapshotFailed, policy: Policy) -> Step:
@@ -246,7 +251,7 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
         notes=event.notes,
         passed=tuple(gate.command for gate in event.gates),
     )
-    return _complete(completed, event.at)
+    return _complete(completed, event.at, state.word)
 
 
 def _ask_about_setup(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
@@ -272,7 +277,7 @@ def verify_again(state: Verifying, event: on.DeadlinePassed, policy: Policy) -> 
     return Step(changed(state, again_at=None), (order,))
 
 
-def _complete(completed: Completed, at: float) -> Step:
+def _complete(completed: Completed, at: float, word: Signal) -> Step:
     """Come to rest; there is nothing left that a pause could hold."""
     if completed.tally.wanted is Wanted.REJECT:
         return land(completed, at)
@@ -281,5 +286,5 @@ def _complete(completed: Completed, at: float) -> Step:
     tally = changed(tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="", blocked_on="")
     return Step(
         changed(completed, tally=tally, resolves=before if before != completed.head else ""),
-        (do.PublishBranch(head=completed.head),),
+        (do.PublishBranch(head=completed.head), *_answers(word, completed.head)),
     )

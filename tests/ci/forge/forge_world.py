@@ -79,6 +79,10 @@ class ForgeWorld:
         """Have the reviewer ask for changes."""
         raise NotImplementedError
 
+    async def remark(self, number: int, text: str, path: str, line: int) -> object:
+        """Have the reviewer ask for a change of a line."""
+        raise NotImplementedError
+
     async def approve(self, number: int) -> object:
         """Have the reviewer approve, who asks for nothing any more."""
         raise NotImplementedError

@@ -43,6 +43,7 @@ class RemoteWorld:
         self.rules = rules or Rules()
         self.documents = JsonDocuments()
         self.events: list[CIEvent] = []
+        self.logged: list[tuple[str, dict[str, object]]] = []
         self._began = time.monotonic()
         self.provider = self._new()
 
@@ -71,6 +72,7 @@ class RemoteWorld:
                 now=self.now,
                 folder=self.folder,
                 call_at=self._call_at,
+                report=lambda event, /, **fields: self.logged.append((event, fields)),
                 remote=_Remote(GitRemote(origin.repo, url=str(origin.bare), environ=IDENTITY)),
             )
         )

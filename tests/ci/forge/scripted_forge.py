@@ -182,6 +182,9 @@ class ScriptedForge:
     async def comment(self, number: int, text: str) -> None:
         raise NotImplementedError(f"nobody comments on {number}: {text}")
 
+    async def reply(self, number: int, ref: str, text: str) -> None:
+        raise NotImplementedError(f"nobody replies to {ref} of {number}: {text}")
+
     async def access(self) -> Access:
         return Access(who="ada", can_read=True, can_write=True)
 

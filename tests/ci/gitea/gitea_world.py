@@ -55,6 +55,9 @@ class GiteaWorld(ServedWorld[ServedGitea]):
         text = "" if path else body
         self.served.review(number, by, "REQUEST_CHANGES", text, lines=lines)
 
+    async def remark(self, number: int, text: str, path: str, line: int) -> None:
+        await self.review(number, text, path=path, line=line)
+
     async def approve(self, number: int) -> None:
         self.served.review(number, "dora", "APPROVED")
 

@@ -141,6 +141,9 @@ class EmulatedWorld(ForgeWorld):
         told = {"event": event, "body": body, "comments": remarks}
         return int((await self.call("POST", f"/pulls/{number}/reviews", told, by=by))["id"])
 
+    async def remark(self, number: int, text: str, path: str, line: int) -> int:
+        return await self.review(number, lines=[(path, line, text)])
+
     async def approve(self, number: int) -> int:
         return await self.review(number, event="APPROVE")
 

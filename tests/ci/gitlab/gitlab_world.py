@@ -56,6 +56,9 @@ class GitLabWorld(ServedWorld[ServedGitLab]):
         self.served.say(number, DORA, body, thread=True, path=path, line=line)
         self.served.pulls[number].reviewers[DORA] = "requested_changes"
 
+    async def remark(self, number: int, text: str, path: str, line: int) -> None:
+        await self.review(number, text, path=path, line=line)
+
     async def approve(self, number: int) -> None:
         for discussion in self.served.pulls[number].discussions:
             for note in discussion["notes"]:

@@ -76,6 +76,7 @@ class ServedGitLab(GitLabState):
             ("POST", f"{MR}/notes", self._note),
             ("GET", f"{MR}/discussions", lambda asked: self._merge(asked).discussions),
             ("GET", f"{MR}/pipelines", lambda asked: self.pipelines_of(self._merge(asked))[::-1]),
+            ("POST", f"{MR}/discussions/{{discussion}}/notes", self._reply),
             ("GET", f"{MR}/versions", lambda asked: self._merge(asked).versions),
             ("GET", f"{MR}/approvals", self._approvals),
             ("GET", f"{MR}/reviewers", self._reviewers),
@@ -248,6 +249,15 @@ class ServedGitLab(GitLabState):
         number = self._merge(asked).number
         note = self.say(number, self._me, asked.json()["body"])["notes"][0]
         return answers(note, status=201)
+
+    def _reply(self, asked: Asked) -> Reply:
+        mr, to = self._merge(asked), asked.names["discussion"]
+        found = [each for each in mr.discussions if each["id"] == to]
+        if not found:
+            raise Refusal(404, "404 Discussion Not Found")
+        found[0]["individual_note"] = False
+        self.say(mr.number, self._me, asked.json()["body"], to=to)
+        return answers(found[0]["notes"][-1], status=201)
 
     def _approvals(self, asked: Asked) -> dict[str, Any]:
         return {"approved_by": [{"user": self.user(who)} for who in self._merge(asked).approvals]}

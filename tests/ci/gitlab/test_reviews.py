@@ -265,4 +265,4 @@ def test_odd_answers_are_garbled_or_read_and_never_crash(value: Any) -> None:
     approvals_of(value, [value] if isinstance(value, dict) else [], head_since=0.0)
     if isinstance(value, dict):
         open_threads([value])
-        remark_of({**value, "id": 1}, url="", trusted=False, wants=False, own=False)
+        remark_of({**value, "id": 1}, url="", thread="", trusted=False, wants=False, own=False)

@@ -134,6 +134,9 @@ class ToyForge:
     async def comment(self, number: int, text: str) -> None:
         raise NotImplementedError
 
+    async def reply(self, number: int, ref: str, text: str) -> None:
+        raise NotImplementedError
+
     async def access(self) -> Access:
         return Access(who="toy", can_read=True, can_write=True)
 

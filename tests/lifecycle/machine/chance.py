@@ -128,6 +128,6 @@ def _result(order: do.Effect, luck: Random) -> dict[str, Any] | None:
     """Draw how an order turns out; None where it goes wrong."""
     if luck.random() < 0.15:
         return None
-    if isinstance(order, (do.PublishBranch, do.FreezeAgent, do.ThawAgent)):
+    if isinstance(order, (do.PublishBranch, do.PostReplies, do.FreezeAgent, do.ThawAgent)):
         return {}
     return _told(RESULTS[type(order)][0], luck)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from lifecycle.machine import events as on
 from lifecycle.machine.policy import Policy
 from lifecycle.machine.rules.endings import TREATMENTS
-from lifecycle.machine.states import Gate, Signal, UnavailableProgram
+from lifecycle.machine.states import Gate, RemarkReply, Signal, UnavailableProgram
 from runtime.agents.outcome import Ending
 from tests.lifecycle.machine.playbook import PROCESS
 
@@ -27,6 +27,7 @@ WORDS = (
     *(Signal(type="blocked", blocked_on=tasks, reason=why)
       for tasks, why in product(SOME_TASKS, ("", "no key"))),
     *(Signal(type="pr_created", pr_url=url) for url in ("", "local://pr/1", "local://pr/2")),
+    Signal(type="pr_created", replies=(RemarkReply(remark="r1abc", text="Done."),)),
     Signal(type="question", question="which port?"),
 )  # fmt: skip
 BY_TYPE: dict[str, tuple[Signal, ...]] = {

@@ -50,6 +50,7 @@ GIVEN_IN: dict[type[do.Effect], tuple[type[State], ...]] = {
     do.LookAtBlockers: (Blocked,),
     do.OpenPullRequest: (PrPending,),
     do.LookAtPullRequest: (PrPending,),
+    do.PostReplies: (PrPending, Completed),
     do.RemoveWorkspace: (Accepted, Rejected),
 }
 """In which state, or in a pause of which, an order can be given."""

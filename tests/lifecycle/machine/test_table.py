@@ -20,6 +20,7 @@ from lifecycle.machine.states import (
     AgentState,
     Reason,
     Rejected,
+    RemarkReply,
     Signal,
     Suspended,
     coarse,
@@ -230,11 +231,14 @@ def test_no_transcript_leads_where_no_line_says(walked: set[playbook.Walked]) ->
     assert all(step.target is step.state for step in strays)
 
 
+ANSWERS = Signal(type="pr_created", replies=(RemarkReply(remark="r1abc", text="Done."),))
+
+
 def test_every_order_is_given_by_some_rule() -> None:
     given: set[type[do.Effect]] = set()
     for state in (*STATES, completed(), awaiting(About.PR_TIMEOUT), capturing(playbook.DONE),
-                  capturing(playbook.PR), pr_pending(attempt=1), pr_pending(number=None),
-                  working(frozen=True)):  # fmt: skip
+                  capturing(playbook.PR), capturing(ANSWERS), pr_pending(attempt=1),
+                  pr_pending(number=None), working(frozen=True)):  # fmt: skip
         for event in (*EVENTS, on.PauseRequested(at=20, now=True)):
             for has_gates in (True, False):
                 try:

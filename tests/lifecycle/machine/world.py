@@ -106,7 +106,7 @@ class World:
         """Carry out one order; `answer` gives what its result says, None where it goes wrong."""
         order = self.orders.pop(number % len(self.orders))
         said = answer(order)
-        if isinstance(order, (do.PublishBranch, do.ThawAgent)):
+        if isinstance(order, (do.PublishBranch, do.PostReplies, do.ThawAgent)):
             return
         if isinstance(order, do.FreezeAgent):
             if said is None:

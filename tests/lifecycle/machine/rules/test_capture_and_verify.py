@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from lifecycle.machine.states import (
     PrPending,
     Reason,
     Rejected,
+    RemarkReply,
     Signal,
     Suspended,
     Verifying,
@@ -200,6 +202,19 @@ def test_a_pull_request_parks_it_until_its_deadline() -> None:
         .orders(PUBLISH, do.OpenPullRequest(url="local://pr/1", summary="the fix"))
         .counts(attempt=2, retry_count=0, blocked_on="")
     )
+
+
+def test_answers_to_reviewers_are_ordered_with_the_work_that_is_handed_over() -> None:
+    said = (RemarkReply(remark="r1abc", text="Done."),)
+    answers = do.PostReplies(head="h1", replies=said)
+    pr, done = replace(PR, replies=said), replace(DONE, replies=said)
+    opens = do.OpenPullRequest(url="local://pr/1", summary="the fix")
+    play(capturing(pr)).on(TAKEN).to(PrPending).orders(PUBLISH, opens, answers)
+    play(capturing(done)).on(TAKEN).to(Completed).orders(PUBLISH, answers)
+    for gate, end, orders in ((GREEN, Completed, (PUBLISH, answers)), (RED, BackingOff, ())):
+        judged = on.GatesFinished(at=11, attempt=1, gates=(gate,))
+        verified = play(capturing(done), has_gates=True).on(TAKEN).to(Verifying).orders(GATES)
+        verified.on(judged).to(end).orders(*orders)
 
 
 def test_a_question_waits_for_a_person() -> None:
