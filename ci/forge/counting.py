@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ci.forge.protocol import BranchRules
 
 EXPECTED = "expected"
+_ALL = "*"
 _WILD = frozenset("*?[")
 
 
@@ -26,16 +27,20 @@ def counting(
     """Mark the checks that do not count; `awaits`: add what is required and has not begun.
 
     `required_checks` stands over the rules of the branch, `ignore_checks` over both; where neither
-    names any, all count.
+    names any, all count that the forge itself does not call optional.
     """
     wanted = rules.required_checks or branch.required_checks
-    found = [
-        check.model_copy(update={"counts": False})
-        if matches(check.name, rules.ignore_checks) or (wanted and not matches(check.name, wanted))
-        else check
-        for check in checks
-    ]
+    found = [check.model_copy(update={"counts": _counts(check, wanted, rules)}) for check in checks]
     return (*found, *_missing(checks, wanted, rules)) if awaits else tuple(found)
+
+
+def _counts(check: Check, wanted: Sequence[str], rules: Rules) -> bool:
+    if matches(check.name, rules.ignore_checks):
+        return False
+    if check.counts:
+        return not wanted or matches(check.name, wanted)
+    # A bare `*` names nothing: it means all that are not optional.
+    return matches(check.name, [name for name in wanted if name != _ALL])
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

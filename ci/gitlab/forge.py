@@ -55,9 +55,9 @@ class GitLabForge(RestForge):
         super().__init__(
             connection, self._http, at=at, pages=("-/merge_requests", "merge_requests")
         )
-        self._checks = GitLabChecks(self._http, at)
         self._reviews = GitLabReviews(self._http, at, now=connection.now)
         self._project = GitLabProject(self._http, at, now=connection.now)
+        self._checks = GitLabChecks(self._http, at, self._project, now=connection.now)
         self._trains = GitLabTrains(self._http, at, self._project)
         self._merging = GitLabMerging(
             self._http, at, look=self.pull, sleep=connection.sleep, trains=self._trains

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ci.errors import ForgeError
-from ci.events import CheckState
 from ci.forge.triage import EXPLAINED, TriageResult
 from ci.json_model import JsonModel
+from ci.verdict import failed_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -143,7 +143,7 @@ class MergeQueue:
             checks = await self.forge.checks(group)
         except ForgeError:
             checks = ()
-        failed = [check for check in checks if check.state is CheckState.FAILED]
+        failed = failed_of(checks)
         names = ", ".join(check.name for check in failed)
         return TriageResult(
             f"{names} failed on {group[:12]}, the merge with its base and with what is before it "

@@ -11,6 +11,7 @@ from tests.ci.contract import BASE, until
 from tests.ci.forge.remote_world import RemoteWorld
 from tests.ci.gitea.gitea_world import GiteaWorld
 from tests.ci.github.github_world import EmulatedWorld
+from tests.ci.gitlab.gitlab_world import GitLabWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,10 +37,10 @@ async def merged(served: ForgeWorld, sha: str, folder: Path) -> list[CIEvent]:
     return world.events
 
 
-def is_only_told(events: list[CIEvent]) -> None:
+def is_only_told(events: list[CIEvent], word: str = "failure") -> None:
     assert CIEventType.PR_CHECKS_FAILED not in [each.type for each in events]
     (green,) = [each for each in events if each.type is CIEventType.PR_CHECKS_PASSED]
-    assert f"not required: {OPTIONAL} (failure)" in green.summary
+    assert f"not required: {OPTIONAL} ({word})" in green.summary
 
 
 async def test_gitea(tmp_path: Path) -> None:
@@ -51,6 +52,13 @@ async def test_gitea(tmp_path: Path) -> None:
             "enable_status_check": True, "status_check_contexts": contexts,
         }  # fmt: skip
         is_only_told(await merged(forge, sha, tmp_path))
+
+
+async def test_gitlab(tmp_path: Path) -> None:
+    async with GitLabWorld.running(tmp_path / "forge", pushes=False) as forge:
+        sha = await forge.commit(BRANCH, shared="a")
+        forge.served.job(forge.served.pipelines[0], OPTIONAL, "failed", allow_failure=True)
+        is_only_told(await merged(forge, sha, tmp_path), "failed")
 
 
 async def test_github(tmp_path: Path, emulated: Emulated) -> None:

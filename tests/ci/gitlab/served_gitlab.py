@@ -64,7 +64,10 @@ class ServedGitLab(GitLabState):
             ("GET", f"{P}/pipelines", self._list_pipelines),
             ("GET", f"{P}/pipelines/{{pipeline}}", self._pipeline),
             ("GET", f"{P}/pipelines/{{pipeline}}/jobs", self._list_jobs),
+            ("GET", f"{P}/pipelines/{{pipeline}}/bridges", self._bridges),
             ("POST", f"{P}/pipelines/{{pipeline}}/retry", self._pipeline),
+            ("GET", f"{MR}/status_checks", self._status_checks),
+            ("POST", f"{MR}/status_checks/{{check}}/retry", self._recheck),
             ("GET", f"{P}/jobs/{{job}}", self._job),
             ("GET", f"{P}/jobs/{{job}}/trace", self._trace),
             ("POST", f"{P}/jobs/{{job}}/retry", self._retry),
@@ -152,7 +155,9 @@ class ServedGitLab(GitLabState):
         return [
             row
             for row in reversed(self.pipelines)
-            if sha in {None, row["sha"]} and ref in {None, row["ref"]}
+            if sha in {None, row["sha"]}
+            and ref in {None, row["ref"]}
+            and row["source"] != "parent_pipeline"
         ]
 
     def _pipeline(self, asked: Asked) -> dict[str, Any]:
@@ -162,6 +167,23 @@ class ServedGitLab(GitLabState):
         key = self._pipeline(asked)["id"]
         found = [row for row in self.jobs if row["pipeline"]["id"] == key]
         return [row for row in reversed(found) if not row.get("retried")]
+
+    def _bridges(self, asked: Asked) -> list[dict[str, Any]]:
+        key = self._pipeline(asked)["id"]
+        return [row for row in self.bridges if row["pipeline"]["id"] == key]
+
+    def _status_checks(self, asked: Asked) -> list[dict[str, Any]]:
+        self._merge(asked)
+        if self.status_checks is None:
+            raise Refusal(404, "404 Not Found")
+        return self.status_checks
+
+    def _recheck(self, asked: Asked) -> Reply:
+        row = self._row(self.status_checks or [], asked.names["check"])
+        if row["status"] != "failed":
+            raise Refusal(422, "External status check must be failed")
+        row["status"] = "pending"
+        return answers({"message": "202 Accepted"}, status=202)
 
     def _job(self, asked: Asked) -> dict[str, Any]:
         return self._row(self.jobs, asked.names["job"])

@@ -61,6 +61,10 @@ class GitLabState(ServedForge[Merge]):
         """Of the project, beside those two."""
         self.pipelines: list[dict[str, Any]] = []
         self.jobs: list[dict[str, Any]] = []
+        self.bridges: list[dict[str, Any]] = []
+        """Jobs that start child pipelines."""
+        self.status_checks: list[dict[str, Any]] | None = None
+        """External ones of every merge request; None in an edition without them."""
         self.traces: dict[int, str] = {}
 
     def run(
@@ -93,6 +97,21 @@ class GitLabState(ServedForge[Merge]):
             self.traces[key] = LOG
         self.jobs.append(row)
         return row
+
+    def child(
+        self, parent: dict[str, Any], name: str, status: str, *, depends: bool = True, **more: Any
+    ) -> dict[str, Any]:
+        """Have a job start a child pipeline of one job; `depends`: it ends as that ends."""
+        made = self.pipeline(parent["sha"], parent["ref"], status, source="parent_pipeline")
+        self.job(made, f"{name} inside", status)
+        of_bridge = status if depends else "success"
+        self.bridges.append({
+            "id": self.new_id(), "name": name, "stage": "test", "status": of_bridge,
+            "allow_failure": False, "pipeline": {"id": parent["id"]},
+            "downstream_pipeline": {"id": made["id"], "project_id": 5, "status": status},
+            "web_url": f"{self.html()}/-/jobs/{made['id']}", **more,
+        })  # fmt: skip
+        return made
 
     def status(self, sha: str, name: str, status: str, **more: Any) -> dict[str, Any]:
         """Say something from outside."""

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from ci.events import Check, CheckState
 from ci.forge.protocol import NewPull
-from ci.gitlab.checks import STATES, check_of, checks_of, clean_trace, current_pipelines
+from ci.gitlab.pipelines import (
+    STATES,
+    Pipelines,
+    check_of,
+    checks_of,
+    clean_trace,
+    current_pipelines,
+)
+from ci.gitlab.project import MergeSettings
 from tests.ci.forge_server import answers, fails
 from tests.ci.served_git import BASE
 
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from tests.ci.gitlab.gitlab_world import GitLabWorld
 
 PASSED, FAILED, PENDING = CheckState.PASSED, CheckState.FAILED, CheckState.PENDING
+NO_DEMANDS = MergeSettings()
 
 
 async def states(world: GitLabWorld, sha: str) -> dict[str, CheckState]:
@@ -35,7 +44,7 @@ async def states(world: GitLabWorld, sha: str) -> dict[str, CheckState]:
     ],
 )  # fmt: skip
 def test_each_status_has_one_meaning(word: str, state: CheckState | None) -> None:
-    check = check_of({"id": 7, "name": "unit", "status": word}, job=True)
+    check = check_of({"id": 7, "name": "unit", "status": word}, NO_DEMANDS, job=True)
     assert (None if check is None else (check.state, check.how, check.ref)) == (
         None if state is None else (state, word, "job:7")
     )
@@ -43,13 +52,19 @@ def test_each_status_has_one_meaning(word: str, state: CheckState | None) -> Non
 
 
 @pytest.mark.parametrize(
-    ("word", "state"),
-    [("failed", PASSED), ("canceled", PASSED), ("running", PENDING), ("success", PASSED)],
-)
-def test_a_job_that_may_fail_never_fails_a_commit(word: str, state: CheckState) -> None:
-    check = check_of({"id": 7, "name": "lint", "status": word, "allow_failure": True}, job=True)
+    ("word", "state", "counts"),
+    [
+        ("failed", FAILED, False), ("canceled", FAILED, False), ("running", PENDING, False),
+        ("success", PASSED, True),
+    ],
+)  # fmt: skip
+def test_a_job_that_may_fail_is_optional_until_it_has_passed(
+    *, word: str, state: CheckState, counts: bool
+) -> None:
+    row = {"id": 7, "name": "lint", "status": word, "allow_failure": True}
+    check = check_of(row, NO_DEMANDS, job=True)
     assert check is not None
-    assert (check.state, check.how) == (state, word)
+    assert (check.state, check.how, check.counts) == (state, word, counts)
 
 
 async def test_statuses_from_outside_count_beside_the_jobs(world: GitLabWorld) -> None:
@@ -60,8 +75,9 @@ async def test_statuses_from_outside_count_beside_the_jobs(world: GitLabWorld) -
     assert {name: check.state for name, check in found.items()} == {
         "unit": PASSED,
         "jenkins": FAILED,
-        "coverage": PASSED,
+        "coverage": FAILED,
     }
+    assert not found["coverage"].counts
     assert found["jenkins"].url == "https://ci.example/jenkins"
     assert found["jenkins"].summary == "jenkins says failed"
     assert await world.forge.explain(sha, found["jenkins"]) == found["jenkins"]
@@ -79,11 +95,10 @@ async def test_an_older_pipeline_of_the_same_branch_says_nothing_any_more(
     assert await states(world, sha) == {"unit": PASSED}
 
 
-async def test_every_current_pipeline_must_pass(world: GitLabWorld) -> None:
+async def test_the_pipelines_of_every_branch_count(world: GitLabWorld) -> None:
     sha = await world.commit("agent/a", outcome="red")
-    ref = "refs/merge-requests/1/head"
-    world.served.run(sha, ref, "green", source="merge_request_event")
-    world.served.run(sha, ref, "green", source="merge_request_event", name="review")
+    world.served.run(sha, "release", "green")
+    world.served.run(sha, "release", "green", name="review")
     assert await states(world, sha) == {"unit": FAILED, "review": PASSED}
 
 
@@ -190,7 +205,8 @@ def test_a_retry_that_only_the_statuses_show_yet_is_the_newer_one() -> None:
     pipeline = {"id": 1, "ref": "b", "status": "running"}
     job = {"id": 5, "name": "unit", "status": "failed", "pipeline": {"id": 1}}
     retry = {"id": 9, "name": "unit", "status": "pending", "pipeline_id": 1}
-    (check,) = checks_of([pipeline], [job], [retry], set())
+    found = Pipelines(current=[pipeline], jobs=[job], statuses=[retry])
+    (check,) = checks_of(found, NO_DEMANDS)
     assert (check.state, check.ref) == (PENDING, "status:9")
 
 
@@ -199,7 +215,8 @@ def test_without_the_pipeline_of_a_status_a_known_name_is_a_job_told_again() -> 
     job = {"id": 5, "name": "unit", "status": "success", "pipeline": {"id": 2}}
     old = {"id": 3, "name": "unit", "status": "failed"}
     other = {"id": 4, "name": "outside", "status": "failed"}
-    found = checks_of([pipeline], [job], [old, other], {1})
+    listed = Pipelines(current=[pipeline], jobs=[job], statuses=[old, other])
+    found = checks_of(listed, NO_DEMANDS)
     assert {check.name: check.state for check in found} == {"unit": PASSED, "outside": FAILED}
 
 
@@ -234,8 +251,8 @@ row = st.dictionaries(
 def test_odd_rows_never_raise(
     pipelines: list[dict[str, Any]], jobs: list[dict[str, Any]], statuses: list[dict[str, Any]]
 ) -> None:
-    current = current_pipelines(pipelines)
-    names = [check.name for check in checks_of(current, jobs, statuses, set())]
+    listed = Pipelines(current=current_pipelines(pipelines), jobs=jobs, statuses=statuses)
+    names = [check.name for check in checks_of(listed, NO_DEMANDS)]
     assert len(names) == len(set(names))
 
 
