@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
 
-.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash soak growth night steady docs pictures lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash fuzz soak growth night steady docs pictures lock wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +40,9 @@ lint: $(STAMP) ## format check, lint, import rules
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
 
-type: $(STAMP) ## mypy strict on source and tests
+type: $(STAMP) ## mypy strict on source and tests; mypy and pyright on what users write
 	$(BIN)/mypy
+	LOOPWRIGHT_TEST_TYPES=1 $(BIN)/pytest -q tests/lifecycle/typed_use
 
 fmt: $(STAMP) ## format, and fix what can be fixed automatically
 	$(BIN)/ruff check --fix .
@@ -63,6 +64,9 @@ test-setups: $(STAMP) ## judge projects set up by the real package managers (cac
 crash: $(STAMP) ## kill engines and real runners at every place and ROUNDS=100 random moments
 	LOOPWRIGHT_EVERY_CRASH=1 $(BIN)/pytest -q tests/lifecycle/engine
 	LOOPWRIGHT_SOAK_ROUNDS=$(or $(ROUNDS),100) $(BIN)/python tests/acceptance/crash_soak.py
+
+fuzz: $(STAMP) ## try 25 times as many examples in all property-based tests (an hour)
+	LOOPWRIGHT_HYPOTHESIS=deep $(BIN)/pytest -q -m hypothesis --timeout 3600
 
 growth: $(STAMP) ## the memory of a runner over LIFECYCLES=10000 that end (minutes)
 	$(BIN)/python -m bench.growth --lifecycles $(or $(LIFECYCLES),10000)

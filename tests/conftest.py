@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+from hypothesis import HealthCheck, settings
+
+from tests.fuzzing import examples
 from tests.hygiene import (
     _leaves_nothing_behind,
     _own_surroundings,
@@ -19,6 +22,15 @@ __all__ = [
     "pytest_collection_finish",
     "pytest_configure",
 ]
+
+# On a busy machine one example may take any time: that is no defect.
+settings.register_profile(
+    "suite",
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("suite")
 
 
 def pytest_xdist_auto_num_workers() -> int:

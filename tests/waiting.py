@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 PATIENCE = 40.0
 """Seconds until a wait fails: fewer than a test may take, many for any busy machine."""
 PAUSE = 0.005
+SHARE = 5
+"""So many times as long as a question took is waited until the next one; others work meanwhile."""
+LONGEST = 0.25
 
 
 async def until(
@@ -28,13 +31,14 @@ async def until(
     """Ask, or await, until the answer is true, and return it; `what` says what did not come."""
     end = time.monotonic() + patience
     while True:
+        began = time.monotonic()
         answer = asked()
         if inspect.isawaitable(answer):
             answer = await answer
         if answer:
             return answer
         _give_up_after(end, what)
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(_pause(began))
 
 
 def wait_until(
@@ -44,10 +48,12 @@ def wait_until(
 ) -> Any:
     """Wait as `until` does, where no event loop runs."""
     end = time.monotonic() + patience
-    while not (answer := asked()):
+    while True:
+        began = time.monotonic()
+        if answer := asked():
+            return answer
         _give_up_after(end, what)
-        time.sleep(PAUSE)
-    return answer
+        time.sleep(_pause(began))
 
 
 async def answered(store: SqliteStore, request: int) -> str:
@@ -59,6 +65,10 @@ async def answered(store: SqliteStore, request: int) -> str:
 
     [problem] = await until(answer, "a runner answers")
     return str(problem)
+
+
+def _pause(began: float) -> float:
+    return min(LONGEST, max(PAUSE, SHARE * (time.monotonic() - began)))
 
 
 def _give_up_after(end: float, what: str | Callable[[], object]) -> None:

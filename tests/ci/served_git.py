@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import functools
-import tarfile
 import tempfile
-from io import BytesIO
 from pathlib import Path
 
+from tests.begun import Kept
 from tests.ci.ports import git
 
 BASE = "main"
+LOCK = ".lock"
+"""How the name of a file ends which git is about to put in a ref's place."""
 
 
 @functools.cache
-def _begun() -> bytes:
-    """Return both repositories with their first commit, packed: making them takes many calls."""
+def _begun() -> Kept:
+    """Return both repositories with their first commit: making them takes many calls."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for place in ("repo", "origin.git"):
@@ -33,10 +34,7 @@ def _begun() -> bytes:
         sha = _imported(bare, BASE, "begin", shared="base", at=1)
         _done(git(repo, "update-ref", f"refs/heads/{BASE}", sha), ())
         _done(git(repo, "checkout", "-q", "--detach", BASE), ())
-        packed = BytesIO()
-        with tarfile.open(fileobj=packed, mode="w") as tar:
-            tar.add(folder, arcname=".")
-        return packed.getvalue()
+        return Kept.of(folder)
 
 
 class Origin:
@@ -45,10 +43,9 @@ class Origin:
     def __init__(self, folder: Path) -> None:
         self.repo = folder / "repo"
         self.bare = folder / "origin.git"
-        folder.mkdir(parents=True)
-        with tarfile.open(fileobj=BytesIO(_begun())) as tar:
-            tar.extractall(folder, filter="data")
+        _begun().write(folder)
         self._compared = functools.cache(self._compare)
+        self._known: set[str] = set()
         self._commits = 1
 
     def commit(
@@ -56,7 +53,7 @@ class Origin:
     ) -> str:
         """Commit to a branch, made from the base if new; `shared` is a text for shared.txt."""
         where = self.bare if push else self.repo
-        known = git(where, "rev-parse", "-q", "--verify", f"refs/heads/{branch}")[0] == 0
+        known = _head(where if push else where / ".git", branch) is not None
         self._commits += 1
         sha = _imported(
             where, branch, message, shared, begin=branch if known else BASE, at=self._commits
@@ -66,20 +63,25 @@ class Origin:
         return sha
 
     def head(self, branch: str) -> str | None:
-        code, out = git(self.bare, "rev-parse", "-q", "--verify", f"refs/heads/{branch}")
-        return None if code else out.decode().strip()
+        return _head(self.bare, branch)
 
     def heads(self) -> dict[str, str]:
         """Return all branches at once."""
-        out = self._bare("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads")
-        pairs = (line.partition(" ") for line in out.splitlines())
-        return {branch: sha for sha, _, branch in pairs}
+        top = self.bare / "refs" / "heads"
+        loose = (path.relative_to(top).as_posix() for path in top.rglob("*") if path.is_file())
+        names = {*_packed_heads(self.bare), *(name for name in loose if not name.endswith(LOCK))}
+        found = {name: _head(self.bare, name) for name in sorted(names)}
+        return {name: sha for name, sha in found.items() if sha is not None}
 
     def delete(self, branch: str) -> None:
         self._bare("update-ref", "-d", f"refs/heads/{branch}")
 
     def known(self, sha: str) -> bool:
-        return git(self.bare, "cat-file", "-e", f"{sha}^{{commit}}")[0] == 0
+        if sha not in self._known:
+            if git(self.bare, "cat-file", "-e", f"{sha}^{{commit}}")[0]:
+                return False
+            self._known.add(sha)  # nothing is pruned there
+        return True
 
     def parents(self, sha: str) -> list[str]:
         return self._bare("rev-list", "--parents", "-n", "1", sha).split()[1:]
@@ -136,6 +138,23 @@ class Origin:
 
     def _bare(self, *args: str) -> str:
         return _done(git(self.bare, *args), args)
+
+
+def _head(folder: Path, branch: str) -> str | None:
+    """Read where a branch is; a served forge asks for it with each request, too often for git."""
+    try:
+        return (folder / "refs" / "heads" / branch).read_text().strip()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return _packed_heads(folder).get(branch)
+
+
+def _packed_heads(folder: Path) -> dict[str, str]:
+    try:
+        lines = (folder / "packed-refs").read_text().splitlines()
+    except FileNotFoundError:
+        return {}
+    pairs = (line.partition(" refs/heads/") for line in lines)
+    return {branch: sha for sha, _, branch in pairs if branch}
 
 
 def _done(result: tuple[int, bytes], args: tuple[str, ...]) -> str:

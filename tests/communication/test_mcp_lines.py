@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from communication.mcp.lines import LineReader, Refusal, TooLong, decoded, identity_of, refusal_line
+from tests.fuzzing import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,7 @@ def test_what_is_no_character_does_not_cost_the_request_its_answer() -> None:
     assert told == {"id": 1, "a?": ["?", "\N{GRINNING FACE}", "�"]}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.binary(max_size=60) | st.text(st.characters(codec="utf-8")).map(str.encode))
 def test_any_line_is_an_object_or_a_refusal_that_can_be_sent(raw: bytes) -> None:
     told = decoded(raw)

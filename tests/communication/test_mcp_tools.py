@@ -16,6 +16,7 @@ from communication.mcp.tool_schema import MAX_ITEMS, MAX_TEXT, TOOLS
 from communication.mcp.tools import MAX_REQUESTS, MAX_SUMMARY, ToolAnswer, Toolbox, passed_on
 from communication.safe_json import read_object
 from tests.communication.hearing import AGENT, mail, read
+from tests.fuzzing import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,7 +211,9 @@ KEYS = st.sampled_from(sorted({key for tool in TOOLS.values() for key in tool.ar
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 @given(name=NAMES, arguments=st.dictionaries(KEYS, JSON, max_size=4) | JSON)
 def test_any_call_is_answered_and_leaves_a_mailbox_that_can_be_read(

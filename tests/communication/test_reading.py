@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from communication.mailbox import Mailbox, ReadingKind
 from communication.model import BreakpointType
 from tests.communication.hearing import AGENT, mail, read, word
+from tests.fuzzing import examples
 from tests.pace import shortest
 
 if TYPE_CHECKING:
@@ -284,7 +285,9 @@ def test_a_file_without_breakpoint_is_quiet_whatever_else_stands_in_it(file: Pat
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 @given(
     content=st.one_of(

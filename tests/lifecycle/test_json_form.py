@@ -21,6 +21,7 @@ from lifecycle import machine as machine_package
 from lifecycle.errors import StoreDamagedError, StoreFromNewerVersionError
 from lifecycle.json_form import decode, encode, plain
 from lifecycle.machine import effects, events, states
+from tests.fuzzing import examples
 from tests.lifecycle.store.samples import BLOCKED, WORKING
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def test_what_travels_beside_the_machine_is_among_what_is_tried_here() -> None:
     }  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None, database=None)
+@settings(max_examples=examples(8), deadline=None, database=None)
 @given(some.data())
 @pytest.mark.parametrize(
     ("kind", "base"),
@@ -145,7 +146,7 @@ def test_every_class_comes_back_as_it_was(
     assert (json.loads(text)["kind"], json.loads(text)["v"]) == (kind.__name__, 1)
 
 
-@settings(max_examples=10, deadline=None, database=None)
+@settings(max_examples=examples(4), deadline=None, database=None)
 @given(some.data())
 @pytest.mark.parametrize("kind", OTHERS)
 def test_every_other_class_that_travels_comes_back_as_it_was(

@@ -19,6 +19,7 @@ from lifecycle.plan import Allowance, Plan, PlanMark, Task
 from lifecycle.record import AgentLifecycle, Spending, Transaction
 from lifecycle.settings import Settings
 from lifecycle.store.sqlite.store import SqliteStore
+from tests.fuzzing import examples
 
 HOUR = 3600.0
 NOON = datetime(2027, 3, 10, 12, tzinfo=UTC).timestamp()
@@ -400,7 +401,7 @@ def night(draw: random.Random, budgets: Budgets, *, as_it_goes: bool) -> tuple[S
     return books.accounts.spent(plan="night"), used
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     seed=some.integers(min_value=0, max_value=2**32),
     tokens=some.integers(min_value=1, max_value=5000),

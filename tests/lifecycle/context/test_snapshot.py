@@ -26,6 +26,7 @@ from lifecycle.context.snapshot import ContextBuilder, ContextSnapshot
 from lifecycle.errors import SettingsError
 from lifecycle.plan import Task
 from templates.renderer import Renderer
+from tests.fuzzing import examples
 from tests.pace import shortest
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -291,7 +292,7 @@ def anything(kind: Any) -> st.SearchStrategy[Any]:
 
 
 SNAPSHOTS = anything(ContextSnapshot).map(ContextSnapshot.model_validate)
-MODEST = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+MODEST = settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @MODEST

@@ -8,11 +8,11 @@ import json
 from lifecycle.result import LoopResultType
 from tests.lifecycle.world import DONE, PATIENCE, World, commit, git, says
 
-LOOPS = 30
+LOOPS = 12
 
 
-async def test_thirty_real_loops_at_once_lose_no_breakpoint(world: World) -> None:
-    world.settings["max_live_agents"] = 8
+async def test_many_real_loops_at_once_lose_no_breakpoint(world: World) -> None:
+    world.settings["max_live_agents"] = 4
     shared = world.repo / "communications.json"
     loop = world.loop(comm_file=shared)
     names = [f"T{number:03}" for number in range(LOOPS)]

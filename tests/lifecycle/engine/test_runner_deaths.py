@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
-MANY, FEW = 20, 3
+MANY, FEW = 8, 2
 MEMORY = 128 << 20
 """More than a runner has, and less than it then asks for."""
 WORK = (

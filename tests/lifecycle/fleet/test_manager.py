@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from structlog.testing import capture_logs
 
 from lifecycle.fleet.manager import MAX_AGENTS, LifecycleManager, LifecycleValidator, PauseTracker
+from tests.fuzzing import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -323,7 +324,7 @@ OPERATIONS = st.one_of(
 
 
 @given(st.lists(OPERATIONS, max_size=80), st.integers(0, 25))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_whatever_is_asked_the_invariants_hold_and_refusals_change_nothing(
     asked: list[tuple[str, str, int | None]], already: int
 ) -> None:

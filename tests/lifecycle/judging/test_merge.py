@@ -9,12 +9,13 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from tests.fuzzing import examples
 from tests.lifecycle.judging.merging import Deed, Kind, Piece, Town, Verb
 
 KINDS: tuple[Kind, ...] = ("own", "same", "same", "rename", "use", "use")
 VERBS: tuple[Verb, ...] = (*("accept",) * 6, "reject", "along")
 FEW = settings(
-    max_examples=2, deadline=None, phases=(Phase.explicit, Phase.generate),
+    max_examples=examples(1), deadline=None, phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import HealthCheck, settings
+
+from tests.fuzzing import DEEP as _DEEP
 
 # No database: a checkout stays clean, and a failure prints what reproduces it.
 FAST = settings(
-    max_examples=100,
+    max_examples=50,
     deadline=None,
     database=None,
     print_blob=True,
@@ -16,9 +16,8 @@ FAST = settings(
 )
 DEEP = settings(FAST, max_examples=5_000)
 
-_deep = os.environ.get("LOOPWRIGHT_HYPOTHESIS") == "deep"
-WALKS = DEEP if _deep else FAST
-FAR = 1_000 if _deep else 400
+WALKS = DEEP if _DEEP else FAST
+FAR = 1_000 if _DEEP else 400
 """Steps of one walk, at most."""
-MINUTES = 30 if _deep else 1
+MINUTES = 30 if _DEEP else 1
 """A deep run may take longer than a test otherwise may."""

@@ -94,8 +94,11 @@ async def test_work_is_saved_from_a_workspace_that_git_cannot_read_and_the_loop_
             shell(SPOILED[how]), FAILED],
         2: [*commit("y.txt", "two"), DONE],
     }  # fmt: skip
-    results = await both(world, attempts)
-    assert [each.result_type for each in results] == [LoopResultType.TASK_COMPLETE] * 2
+    if "pipe" in how:  # on which git waits: no other may wait meanwhile
+        results = await both(world, attempts)
+    else:
+        results = [await world.run(attempts)]
+    assert {each.result_type for each in results} == {LoopResultType.TASK_COMPLETE}
     assert WORK.strip() in all_saved(world) or world.git("show", f"agent/{AGENT}:wip.txt") == WORK
     assert isinstance(await world.work(), Completed)
     assert world.git("show", f"agent/{AGENT}:y.txt") == "two"

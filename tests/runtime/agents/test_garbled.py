@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from runtime.agents.events import UnknownEvent
 from runtime.agents.outcome import Ending
+from tests.fuzzing import examples
 from tests.runtime.agents.recorded import ALL, FOLDER, compact, lines, parser, part_of, ran
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ WORDS = (
     "Loop detected, stopping execution",
     '"type":"error" "is_api_error_message":true "synthetic":true "permission_denials":[1]',
 )
-CUTS = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+CUTS = settings(
+    max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow], deadline=None
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: (

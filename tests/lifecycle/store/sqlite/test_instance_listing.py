@@ -28,6 +28,7 @@ from lifecycle.store.sqlite.instance_listing import page
 from lifecycle.store.sqlite.instances import _save
 from lifecycle.store.sqlite.statements import put_attempt, write_record
 from lifecycle.store.sqlite.store import SqliteStore
+from tests.fuzzing import examples
 from tests.lifecycle.store.samples import (
     DEFINITION,
     OTHER,
@@ -168,7 +169,7 @@ def fits(row: InstanceRow, which: InstanceFilter) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     which=some.builds(
         InstanceFilter,

@@ -15,6 +15,7 @@ from lifecycle.store.rows.records import record_row
 from lifecycle.store.sqlite.listing import page
 from lifecycle.store.sqlite.statements import write_record
 from lifecycle.store.sqlite.store import SqliteStore
+from tests.fuzzing import examples
 from tests.lifecycle.store.samples import lifecycle
 from tests.lifecycle.store.sqlite.growth import cost, two_sizes
 
@@ -147,7 +148,7 @@ def fits(record: AgentLifecycle, which: Filter) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(which=ANY_FILTER, limit=some.sampled_from([1, 3, 40, 1000]))
 def test_every_filter_pages_through_exactly_what_fits_newest_first(
     listed: tuple[SqliteStore, list[AgentLifecycle]], which: Filter, limit: int

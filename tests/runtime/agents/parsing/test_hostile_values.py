@@ -13,6 +13,7 @@ from runtime.agents.events import Retry
 from runtime.agents.outcome import Ending
 from runtime.agents.parsing.fields import amount, count
 from runtime.agents.parsing.reset_times import reset_time
+from tests.fuzzing import examples
 from tests.pace import shortest
 from tests.runtime.agents.recorded import ALL, NOON, lines, parser
 
@@ -43,7 +44,7 @@ def spoilt(event: Any, pick: Callable[[], str]) -> str:
     return pick() or json.dumps(event)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(run=st.sampled_from(ALL), live=st.booleans(), data=st.data())
 def test_odd_values_anywhere_are_taken(
     run: tuple[str, str],

@@ -32,6 +32,8 @@ class Attack:
     """Words of the refusal, where merging into the user's checkout is refused because of it."""
     told: bool = True
     """Whether it is told when the workspace is prepared again; it is where git would go astray."""
+    beside: str = ""
+    """Planted in one repository with the others of this name, none of which changes another."""
 
 
 def _keys(*keys: str, **values: str) -> Callable[[Bed], None]:
@@ -260,8 +262,10 @@ def _hooks_path(bed: Bed) -> None:
 
 _COMMIT = _run("commit", "-qam", "More")
 
+KEYS, MORE_KEYS, REMOTE = "keys", "more keys", "programs of a remote"
+
 ATTACKS = (
-    Attack("core.fsmonitor", _keys("core.fsmonitor"), _run("status")),
+    Attack("core.fsmonitor", _keys("core.fsmonitor"), _run("status"), beside=KEYS),
     Attack("hooks of the repository", _hooks_folder, _COMMIT),
     Attack("hook reference-transaction", _hook("reference-transaction"), _COMMIT),
     Attack("hook post-index-change", _hook("post-index-change"), _touched_index),
@@ -278,11 +282,11 @@ ATTACKS = (
     Attack("filter by core.attributesFile", _attributes_file, _run("add", "notes.txt")),
     Attack("diff textconv", _drivers("* diff=x", "diff.x.textconv"), _run("log", "-p")),
     Attack("diff command", _drivers("* diff=x", "diff.x.command"), _run("diff")),
-    Attack("diff.external", _keys("diff.external"), _run("diff")),
+    Attack("diff.external", _keys("diff.external"), _run("diff"), beside=KEYS),
     Attack("merge driver", _drivers("* merge=x", "merge.x.driver"), _conflict),
     Attack("merge driver by info/attributes", _info_attributes("* merge=x", "merge.x.driver"),
            _conflict),
-    Attack("merge.default", _keys("merge.x.driver", merge__default="x"), _conflict),
+    Attack("merge.default", _keys("merge.x.driver", merge__default="x"), _conflict, beside=KEYS),
     Attack("include.path", _included("include.path"), _run("status")),
     Attack("includeIf", _included("includeIf.gitdir:/.path"), _run("status")),
     Attack("config.worktree", _worktree_config, _run("status")),
@@ -298,34 +302,38 @@ ATTACKS = (
     Attack("filter of a submodule, on status", _submodule_filter, _run("status"), told=False),
     Attack("filter of a submodule, on add", _submodule_filter, _run("add", "--all"), told=False),
     Attack("submodule update command", _submodule_update, _run("submodule", "update")),
-    Attack("core.editor", _keys("core.editor"), _run("commit", "-qa")),
+    Attack("core.editor", _keys("core.editor"), _run("commit", "-qa"), beside=KEYS),
     Attack("sequence.editor", _keys("sequence.editor"),
-           _run("rebase", "-i", "--autostash", "HEAD~1")),
-    Attack("core.pager", _keys("core.pager"), _in_a_terminal),
-    Attack("pager of a command", _keys("pager.log"), _in_a_terminal),
-    Attack("gpg.program", _keys("gpg.program", commit__gpgSign="true"), _COMMIT),
+           _run("rebase", "-i", "--autostash", "HEAD~1"), beside=MORE_KEYS),
+    Attack("core.pager", _keys("core.pager"), _in_a_terminal, beside=KEYS),
+    Attack("pager of a command", _keys("pager.log"), _in_a_terminal, beside=MORE_KEYS),
+    Attack("gpg.program", _keys("gpg.program", commit__gpgSign="true"), _COMMIT, beside=KEYS),
     Attack("gpg.ssh.program", _keys("gpg.ssh.program", commit__gpgSign="true", gpg__format="ssh",
-           user__signingKey="key::ssh-ed25519 AAAA"), _COMMIT),
+           user__signingKey="key::ssh-ed25519 AAAA"), _COMMIT, beside=MORE_KEYS),
     Attack("credential.helper", lambda bed: bed.config("credential.helper", f"!{bed.program()}"),
-           _credential),
-    Attack("core.askPass", _keys("core.askPass"), _credential),
+           _credential, beside=KEYS),
+    Attack("core.askPass", _keys("core.askPass"), _credential, beside=MORE_KEYS),
     Attack("core.sshCommand", _remote("core.sshCommand", url="ssh://example.invalid/x"),
-           _run("fetch", "-q")),
+           _run("fetch", "-q"), beside=KEYS),
     Attack("core.gitProxy", _remote("core.gitProxy", url="git://example.invalid/x"),
-           _run("fetch", "-q")),
-    Attack("remote uploadpack", _remote("remote.origin.uploadpack"), _run("fetch", "-q")),
+           _run("fetch", "-q"), beside=MORE_KEYS),
+    Attack("remote uploadpack", _remote("remote.origin.uploadpack"), _run("fetch", "-q"),
+           beside=REMOTE),
     Attack("remote receivepack", _remote("remote.origin.receivepack"),
-           _run("push", "-q", "origin", "HEAD:refs/heads/pushed")),
+           _run("push", "-q", "origin", "HEAD:refs/heads/pushed"), beside=REMOTE),
     Attack("url that becomes ext::", _url_to_ext, _run("fetch", "-q")),
     Attack("core.alternateRefsCommand", _alternate_refs, _run("rev-list", "--alternate-refs")),
-    Attack("alias", lambda bed: bed.config("alias.st", f"!{bed.program()}"), _run("st")),
+    Attack("alias", lambda bed: bed.config("alias.st", f"!{bed.program()}"), _run("st"),
+           beside=KEYS),
     Attack("trailer command", _keys("trailer.see.command", trailer__see__key="See"),
-           _run("commit", "-qam", "More", "--trailer", "See:x")),
+           _run("commit", "-qam", "More", "--trailer", "See:x"), beside=KEYS),
     Attack("interactive.diffFilter", _keys("interactive.diffFilter"),
-           lambda bed: _in_a_terminal(bed, "add", "-p")),
-    Attack("archive command", _keys("tar.x.command"), _run("archive", "--format=x", "HEAD")),
-    Attack("difftool", _keys("difftool.x.cmd", diff__tool="x"), _run("difftool", "-y")),
+           lambda bed: _in_a_terminal(bed, "add", "-p"), beside=MORE_KEYS),
+    Attack("archive command", _keys("tar.x.command"), _run("archive", "--format=x", "HEAD"),
+           beside=KEYS),
+    Attack("difftool", _keys("difftool.x.cmd", diff__tool="x"), _run("difftool", "-y"),
+           beside=KEYS),
     Attack("mergetool and man viewer", _keys("man.x.cmd", man__viewer="x"),
-           _run("help", "-m", "status")),
+           _run("help", "-m", "status"), beside=MORE_KEYS),
     Attack("git in the workspace", _git_in_the_workspace, _run_git_in_the_workspace, told=False),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def group_of(attack: Attack) -> str:
+    return attack.beside or attack.name
+
+
+GROUPS = {
+    name: tuple(attacks) for name, attacks in groupby(sorted(ATTACKS, key=group_of), key=group_of)
+}
+
+
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-async def test_a_planted_program_runs_with_plain_git_and_not_with_ours(
+async def test_a_planted_program_runs_with_plain_git(
     attack: Attack, tmp_path: Path, template: Path
 ) -> None:
     careless = await new_bed(tmp_path / "careless", template)
@@ -22,11 +32,16 @@ async def test_a_planted_program_runs_with_plain_git_and_not_with_ours(
     careless.dirty()
     careless.mark.unlink(missing_ok=True)
     attack.control(careless)
-    assert careless.fired, "the attack does not work at all, so this would prove nothing"
+    assert careless.fired, "the attack does not work at all, so the next test would prove nothing"
 
+
+@pytest.mark.parametrize("name", GROUPS)
+async def test_no_planted_program_runs_with_ours(name: str, tmp_path: Path, template: Path) -> None:
     ours = await new_bed(tmp_path / "ours", template)
-    attack.plant(ours)
+    for attack in GROUPS[name]:
+        attack.plant(ours)
     ours.dirty()
     ours.mark.unlink(missing_ok=True)
-    await everything(ours, told=attack.told, refused=attack.refused)
+    [(told, refused)] = {(attack.told, attack.refused) for attack in GROUPS[name]}
+    await everything(ours, told=told, refused=refused)
     assert not ours.fired, ours.mark.read_text()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[4]
 PROGRAM = ROOT / "tests/runtime/processes/watchdog/runner.py"
-AGENTS = 20
+MANY, AGENTS = 20, 5
 LEVELS = ["process", "container"]
 SOON = 1.0
 PATIENCE = 40.0
@@ -145,7 +145,7 @@ def removed(path: Path) -> bool:
 def test_a_killed_runner_takes_its_agents_with_it(
     runner_of: Callable[..., Runner], level: str
 ) -> None:
-    runner = runner_of(level)
+    runner = runner_of(level, agents=MANY)
     since = time.monotonic()
     os.kill(runner.pid, signal.SIGKILL)
     assert runner.nothing_is_left(since)
