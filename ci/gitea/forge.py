@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci.events import Check
-    from ci.forge.hooks import ForgeHook
+    from ci.forge.hooks import KnownHooks
     from ci.forge.protocol import ForgePull, NewPull, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
@@ -192,7 +192,7 @@ class GiteaForge(RestForge):
         path = f"{self._at}/issues/{number}/comments"
         await self._http.send("POST", path, json={"body": text})
 
-    async def hooks(self) -> tuple[ForgeHook, ...]:
+    async def hooks(self) -> KnownHooks:
         """Return the webhooks that are sent to us, also those of the organisation."""
         return await hooks_of(self._http, self._at, self._repo)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci.events import Check
-    from ci.forge.hooks import ForgeHook
+    from ci.forge.hooks import KnownHooks
     from ci.forge.protocol import ForgePull, LeftQueue, NewPull, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
@@ -231,7 +231,7 @@ class GitHubForge(RestForge):
         path = f"{self._at}/pulls/{number}/comments/{quote(ref)}/replies"
         await self._api.send("POST", path, json={"body": text})
 
-    async def hooks(self) -> tuple[ForgeHook, ...]:
+    async def hooks(self) -> KnownHooks:
         """Return the webhooks that are sent to us, also those of the organisation."""
         return await hooks_of(self._api, self._repo)
 

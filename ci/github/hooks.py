@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ci.errors import ForbiddenError, MissingError
-from ci.forge.hooks import LAST, ForgeHook, SentDelivery, is_for_us
+from ci.forge.hooks import LAST, ForgeHook, HookPlace, KnownHooks, SentDelivery, hooks_at, is_for_us
 from ci.forge.json_fields import at, epoch, number, text
 
 if TYPE_CHECKING:
@@ -14,29 +15,33 @@ if TYPE_CHECKING:
     from ci.github.client import GitHubClient
 
 
-async def hooks_of(api: GitHubClient, repo: str) -> tuple[ForgeHook, ...]:
-    """Return those that are sent to us; ForbiddenError if the token may not see them."""
+async def hooks_of(api: GitHubClient, repo: str) -> KnownHooks:
+    """Return those that are sent to us, also those of the organisation that owns it."""
     owner = repo.partition("/")[0]
-    found = await _hooks(api, f"/repos/{repo}", repo)
+    places = [HookPlace(repo, f"/repos/{repo}")]
+    if not await _is_person(api, owner):
+        places.append(HookPlace(f"the organisation {owner}", f"/orgs/{owner}"))
+    return await hooks_at(places, partial(_hooks, api))
+
+
+async def _is_person(api: GitHubClient, owner: str) -> bool:
     try:
-        found += await _hooks(api, f"/orgs/{owner}", owner)
+        return text((await api.get(f"/users/{owner}")).body, "type") == "User"
     except (ForbiddenError, MissingError):
-        # The owner is a person, or we do not administer the organisation.
-        return tuple(found)
-    return tuple(found)
+        return False
 
 
-async def _hooks(api: GitHubClient, place: str, of: str) -> list[ForgeHook]:
-    told = await api.get_all(f"{place}/hooks", params={"per_page": 100})
+async def _hooks(api: GitHubClient, place: HookPlace) -> list[ForgeHook]:
+    told = await api.get_all(f"{place.path}/hooks", params={"per_page": 100})
     found = []
     for hook in told:
         url = text(hook, "config", "url")
         if is_for_us(url, "github"):
-            path = f"{place}/hooks/{number(hook, 'id')}/deliveries"
+            path = f"{place.path}/hooks/{number(hook, 'id')}/deliveries"
             sent = await api.get_all(path, params={"per_page": LAST}, most=LAST)
             deliveries = tuple(map(_sent, sent))
             active = at(hook, "active") is not False
-            found.append(ForgeHook(url=url, of=of, active=active, deliveries=deliveries))
+            found.append(ForgeHook(url=url, of=place.of, active=active, deliveries=deliveries))
     return found
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ci.events import Check
-    from ci.forge.hooks import ForgeHook
+    from ci.forge.hooks import KnownHooks
     from ci.forge.protocol import BranchRules, ForgePull, LeftQueue, NewPull, Reviews
     from ci.forge.rest import Connection
     from ci.interface import MergeResult
@@ -181,8 +181,8 @@ class GitLabForge(RestForge):
         path = f"{self._at}/merge_requests/{number}/discussions/{quote(ref)}/notes"
         await self._http.send("POST", path, json={"body": text})
 
-    async def hooks(self) -> tuple[ForgeHook, ...]:
-        """Return the webhooks that are sent to us."""
+    async def hooks(self) -> KnownHooks:
+        """Return the webhooks that are sent to us, also those of its groups."""
         return await hooks_of(self._http, self._at, self._repo)
 
     async def access(self) -> Access:

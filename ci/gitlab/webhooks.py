@@ -10,6 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from ci.forge.json_fields import at, branch_of, lowered, number, text
+from ci.remote_url import parse
 from ci.webhook_delivery import Hint
 from ci.webhooks.signatures import STANDARD, any_equal, is_standard_signed, key_of
 
@@ -43,14 +44,19 @@ def signed(
 
 def identity(headers: Mapping[str, str], raw: bytes) -> str:
     """Return the id, which is the same when a delivery is sent again."""
-    named = lowered(headers)
-    # The signed one first: a replayed delivery may have other values in the others.
-    found = named.get("webhook-id") or named.get("idempotency-key")
+    found = given_id(headers)
     if found:
         return found
-    uuid = named.get("x-gitlab-event-uuid")
+    uuid = lowered(headers).get("x-gitlab-event-uuid")
     # Webhooks triggered by webhooks share the uuid, and differ in their bodies.
     return f"{uuid}-{hashlib.sha256(raw).hexdigest()[:16]}" if uuid else ""
+
+
+def given_id(headers: Mapping[str, str]) -> str:
+    """Return the id that GitLab gave it; empty where the server is too old."""
+    named = lowered(headers)
+    # The signed one first: a replayed delivery may have other values in the others.
+    return named.get("webhook-id") or named.get("idempotency-key", "")
 
 
 def event(headers: Mapping[str, str], body: dict[str, Any]) -> str:
@@ -125,7 +131,12 @@ _READERS = {
 
 
 def _repo(body: dict[str, Any]) -> str:
-    return text(body, "project", "path_with_namespace")
+    named = text(body, "project", "path_with_namespace")
+    if named:
+        return named
+    # Jobs have no project on older servers; the address for ssh has no folder of the server in it.
+    remote = parse(text(body, "repository", "git_ssh_url"))
+    return remote.path if remote is not None else ""
 
 
 def _numbers(body: dict[str, Any], *path: str) -> tuple[int, ...]:

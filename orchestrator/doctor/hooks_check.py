@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ci.errors import CIError, ForbiddenError
-from ci.forge.hooks import KnowsHooks
+from ci.forge.hooks import KnownHooks, KnowsHooks
 from ci.forge_registry import secret_variable
 from orchestrator.config.settings import load_settings
 from orchestrator.control.open_store import store_of
@@ -17,7 +17,7 @@ from orchestrator.control.webhooks import HooksError
 from orchestrator.runner.providers import ProviderInputs, make_providers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from ci.forge.hooks import ForgeHook, SentDelivery
@@ -52,6 +52,8 @@ class HooksReport:
     last_at: float | None
     """When a delivery of this forge came last."""
     hooks: tuple[CheckedHook, ...]
+    unasked: tuple[str, ...] = ()
+    """What else may have a hook for us, and why it could not be asked."""
 
 
 async def check(repo: Path, *, environ: Mapping[str, str], now: Callable[[], float]) -> HooksReport:
@@ -65,7 +67,7 @@ async def check(repo: Path, *, environ: Mapping[str, str], now: Callable[[], flo
             "list` shows what came from elsewhere"
         )
     try:
-        hooks = await _asked(forge)
+        known = await _asked(forge)
     finally:
         await forge.aclose()
     async with store_of(repo) as store:
@@ -75,13 +77,16 @@ async def check(repo: Path, *, environ: Mapping[str, str], now: Callable[[], flo
             place=forge.place,
             has_secret=bool(made.secrets_of(forge.name)),
             last_at=newest[0][1].received_at if newest else None,
-            hooks=tuple([await _compared(store.deliveries, forge.name, hook) for hook in hooks]),
+            hooks=tuple(
+                [await _compared(store.deliveries, forge.name, hook) for hook in known.hooks]
+            ),
+            unasked=known.unasked,
         )
 
 
-async def _asked(forge: Forge) -> Sequence[ForgeHook]:
+async def _asked(forge: Forge) -> KnownHooks:
     if not isinstance(forge, KnowsHooks):
-        return ()
+        return KnownHooks()
     try:
         return await forge.hooks()
     except ForbiddenError as refused:
@@ -118,6 +123,8 @@ def lines(report: HooksReport, *, when: Callable[[float], str]) -> Iterator[str]
             f"{report.place} has no hook that ends in /hooks/{report.forge}: polling works "
             "without; see docs/webhooks.md"
         )
+        for place in report.unasked:
+            yield f"  there may be one that the token may not see, of {place}"
     for each in report.hooks:
         yield from _hook_lines(each, when)
     last = f"at {when(report.last_at)}" if report.last_at is not None else "never"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci.errors import ForbiddenError
-from ci.forge.hooks import ForgeHook, KnowsHooks, SentDelivery, is_for_us
+from ci.forge.hooks import ForgeHook, KnownHooks, KnowsHooks, SentDelivery, is_for_us
 from ci.forge.rest import Connection
 from ci.gitea.forge import GiteaForge
 from ci.github.forge import GitHubForge
@@ -29,9 +29,9 @@ async def server() -> AsyncIterator[ForgeServer]:
         yield running
 
 
-def at(server: ForgeServer) -> Connection:
+def at(server: ForgeServer, repo: str = "team/app") -> Connection:
     return Connection(
-        repo="team/app", api=server.url, web_url="https://f.test", sign=sign, now=lambda: 0.0
+        repo=repo, api=server.url, web_url="https://f.test", sign=sign, now=lambda: 0.0
     )
 
 
@@ -39,12 +39,16 @@ async def closing(forge: Any) -> None:
     await forge.aclose()
 
 
-async def told(forge: Any) -> tuple[ForgeHook, ...]:
+async def known(forge: Any) -> KnownHooks:
     try:
         assert isinstance(forge, KnowsHooks)
-        return tuple(await forge.hooks())
+        return await forge.hooks()
     finally:
         await closing(forge)
+
+
+async def told(forge: Any) -> tuple[ForgeHook, ...]:
+    return (await known(forge)).hooks
 
 
 async def test_github_tells_those_of_the_repository_and_of_its_organisation(
@@ -67,7 +71,8 @@ async def test_github_tells_those_of_the_repository_and_of_its_organisation(
             id="72d3", event="check_run.completed", at=1_767_225_600.0, answer="502 Bad Gateway"
         ),
     )
-    assert (of_repo.of, of_team.of, of_team.active) == ("team/app", "team", False)
+    found = (of_repo.of, of_team.of, of_team.active)
+    assert found == ("team/app", "the organisation team", False)
 
 
 async def test_gitlab_tells_them_with_the_headers_that_were_sent(server: ForgeServer) -> None:
@@ -82,6 +87,71 @@ async def test_gitlab_tells_them_with_the_headers_that_were_sent(server: ForgeSe
     server.route("GET", "/projects/team%2Fapp/hooks/7/events", fails(404))
     (found,) = await told(GitLabForge(at(server)))
     assert found.deliveries is None
+
+
+async def test_gitlab_tells_those_of_each_group_that_the_project_is_in(
+    server: ForgeServer,
+) -> None:
+    hook = {"id": 7, "url": f"{OURS}/gitlab", "alert_status": "executable"}
+    sent = {"trigger": "push_hooks", "request_headers": {"Idempotency-Key": "k1"}}
+    old = {"trigger": "push_hooks", "request_headers": {"X-Gitlab-Event-UUID": "u1"}}
+    project = "/projects/team%2Ftools%2Fapp"
+    server.route("GET", project, answers({"namespace": {"kind": "group"}}))
+    server.route("GET", f"{project}/hooks", answers([]))
+    server.route("GET", "/groups/team%2Ftools/hooks", fails(403, "Forbidden"))
+    server.route("GET", "/groups/team/hooks", answers([hook]))
+    server.route("GET", "/groups/team/hooks/7/events", answers([sent]))
+    found = await known(GitLabForge(at(server, "team/tools/app")))
+    (of_group,) = found.hooks
+    assert (of_group.of, of_group.active) == ("the group team", True)
+    assert of_group.deliveries == (SentDelivery(id="k1", event="push_hooks"),)
+    (unasked,) = found.unasked
+    assert unasked.startswith("the group team/tools: ")
+    server.route("GET", "/groups/team/hooks/7/events", answers([old]))
+    (of_group,) = await told(GitLabForge(at(server, "team/tools/app")))
+    assert of_group.deliveries is None, "nothing tells whether that one came"
+
+
+async def test_gitea_tells_those_of_the_organisation_too(server: ForgeServer) -> None:
+    hook = {"id": 7, "active": True, "config": {"url": f"{OURS}/gitea"}}
+    server.route("GET", "/repos/team/app/hooks", answers([]))
+    server.route("GET", "/orgs/team", answers({"username": "team"}))
+    server.route("GET", "/orgs/team/hooks", answers([hook]))
+    (found,) = await told(GiteaForge(at(server)))
+    assert found == ForgeHook(url=f"{OURS}/gitea", of="the organisation team")
+    server.route("GET", "/orgs/team/hooks", fails(403))
+    assert [each.split(":")[0] for each in (await known(GiteaForge(at(server)))).unasked] == [
+        "the organisation team"
+    ]
+
+
+async def test_what_belongs_to_a_person_has_hooks_of_its_own_only(server: ForgeServer) -> None:
+    server.route("GET", "/repos/team/app/hooks", answers([]))
+    server.route("GET", "/projects/team%2Fapp/hooks", answers([]))
+    server.route("GET", "/users/team", answers({"type": "User"}))
+    server.route("GET", "/projects/team%2Fapp", answers({"namespace": {"kind": "user"}}))
+    for kind in (GitHubForge, GiteaForge, GitLabForge):
+        assert await known(kind(at(server))) == KnownHooks()
+
+
+@pytest.mark.parametrize("kind", [GitHubForge, GiteaForge, GitLabForge])
+async def test_where_only_the_organisation_may_be_asked_its_hook_is_told(
+    server: ForgeServer, kind: Any
+) -> None:
+    hook = {
+        "id": 7, "active": True, "url": f"{OURS}/gitlab",
+        "config": {"url": f"{OURS}/{kind.name}"},
+    }  # fmt: skip
+    for place in ("/repos/team/app", "/projects/team%2Fapp"):
+        server.route("GET", f"{place}/hooks", fails(403))
+    server.route("GET", "/orgs/team", answers({"username": "team"}))
+    for place in ("/orgs/team", "/groups/team"):
+        server.route("GET", f"{place}/hooks", answers([hook]))
+        server.route("GET", f"{place}/hooks/7/{'deliveries' if 'org' in place else 'events'}",
+                     answers([]))  # fmt: skip
+    found = await known(kind(at(server)))
+    assert [each.of.rpartition(" ")[2] for each in found.hooks] == ["team"]
+    assert [each.split(":")[0] for each in found.unasked] == ["team/app"]
 
 
 async def test_gitea_tells_that_there_is_one(server: ForgeServer) -> None:

@@ -94,6 +94,23 @@ async def test_a_missing_secret_and_a_missing_hook_are_told(
     assert "has no hook that ends in /hooks/github" in said(report)[1]
 
 
+async def test_where_the_repository_has_none_that_of_the_organisation_is_compared(
+    repo: Path, server: ForgeServer
+) -> None:
+    server.route("GET", AT, answers([]))
+    server.route("GET", "/orgs/team/hooks", answers([HOOK]))
+    server.route("GET", "/orgs/team/hooks/1/deliveries", answers([sent("a1")]))
+    report = await checked(repo)
+    assert hooks_check.is_well(report)
+    here = "https://loops.example/hooks/github of the organisation team: active; 1 of its last 1"
+    assert said(report)[0] == f"{here} are here"
+    server.route("GET", "/orgs/team/hooks", fails(403))
+    report = await checked(repo)
+    assert not hooks_check.is_well(report)
+    assert "that the token may not see, of the organisation team: " in said(report)[1]
+    assert len(hooks_check.form(report)["unasked"]) == 1
+
+
 async def test_a_token_that_may_not_see_hooks_and_no_forge_are_refused_with_what_to_do(
     repo: Path, server: ForgeServer
 ) -> None:
