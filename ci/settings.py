@@ -90,6 +90,14 @@ class CISettings(BaseModel):
     """File of the base branch with the text of pull requests, such as
     `.github/pull_request_template.md`, in which {summary}, {title}, {task} and {issue} are
     replaced."""
+    issue_comment: bool = True
+    """Say under the issue of a task that it is worked on, in one comment that later says how it
+    ended if it was given up or rejected."""
+    issue_labels_working: tuple[str, ...] = ()
+    """Labels of a task's issue from its first attempt on, until it ends or waits for a person."""
+    issue_close: bool = False
+    """Close the issue of a task once its pull request is merged, where the forge does not do that
+    by itself."""
     draft_first: bool = False
     """Open pull requests as drafts; once green they are marked as ready and reviewers are asked."""
     github_app_id: str = ""

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from ci.issues import issue_of
 from lifecycle.errors import ArgumentError, PlanError
 from lifecycle.record import LOOSE
 
@@ -109,7 +110,7 @@ class Task(BaseModel):
     type: str | None = None
     """Type of the agent that works on it, instead of what the agent says."""
     issue: str = ""
-    """Number or address of the issue that its merge closes."""
+    """Number (12), owner/name#12 or address of the issue that its merge closes."""
     base: str | None = None
     """Branch to start from and to merge into; the repository's current branch if not given."""
     budget: Allowance | None = None
@@ -137,6 +138,13 @@ class Task(BaseModel):
             budget: Allowance | None = None,
             max_retries: int | None = None,
         ) -> None: ...
+
+    @field_validator("issue")
+    @classmethod
+    def _names_an_issue(cls, issue: str) -> str:
+        if issue:
+            issue_of(issue)
+        return issue
 
     @model_validator(mode="after")
     def _does_not_wait_for_itself(self) -> Task:

@@ -38,6 +38,8 @@ LEVELS: dict[str, str] = {
             "hooks_problem",
             "instance_record_failed",
             "instance_upkeep_failed",
+            "issue_refused",
+            "issue_update_failed",
             "lifecycle_handout_not_kept",
             "lifecycle_illegal_transition",
             "lifecycle_loop_failed",

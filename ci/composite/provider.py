@@ -19,6 +19,7 @@ from ci.interface import (
     PullRequestState,
     TakesReplies,
 )
+from ci.issues import keeper_of
 from ci.provider import BaseProvider
 from ci.verdict import VerdictStatus, judge
 from ci.webhooks.dispatcher import TakesReports
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from ci.interface import CIProvider, CIWatch, PullRequest, Trouble
+    from ci.issues import IssueStanding
     from ci.ports import ProviderPorts
     from ci.verdict import Verdict
     from ci.webhook_delivery import Delivery, Hint
@@ -121,6 +123,21 @@ class CompositeProvider(BaseProvider[CompositeEvents]):
         self._started()
         takers = [each for each in self._all if isinstance(each, TakesReports)]
         return any([await each.report(delivery) for each in takers])
+
+    def follow_issue(self, standing: IssueStanding) -> None:
+        """Have the forge bring the issue of a task in line with this."""
+        if (keeper := keeper_of(self.forge)) is not None:
+            keeper.follow_issue(standing)
+
+    def followed_issues(self) -> tuple[str, ...]:
+        """Return the lifecycles whose issues the forge follows."""
+        keeper = keeper_of(self.forge)
+        return () if keeper is None else keeper.followed_issues()
+
+    def issue_name(self, issue: str) -> str:
+        """Return how texts at the forge name an issue."""
+        keeper = keeper_of(self.forge)
+        return issue if keeper is None else keeper.issue_name(issue)
 
     def troubles(self) -> tuple[Trouble, ...]:
         """Return why any of them gives no answers."""

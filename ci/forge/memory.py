@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ci.ports import Documents
 
 FORGOTTEN_AFTER = 30 * 86_400.0
-_FORGOTTEN = ("heads", "seen", "told", "flaky", "queue", "written", "replies")
+_FORGOTTEN = ("heads", "seen", "told", "flaky", "queue", "written", "replies", "issues")
 HEADS_KEPT = 50
 """Earlier heads of a branch that are remembered as ours."""
 
@@ -53,7 +53,8 @@ class Memory:
         oldest = self._now() - FORGOTTEN_AFTER
         for kind in _FORGOTTEN:
             for key, body in tuple(self._collections[kind].items()):
-                if float(body.get("at", 0.0)) < oldest:
+                under_way = kind == "issues" and body.get("standing", {}).get("stage") != "over"
+                if float(body.get("at", 0.0)) < oldest and not under_way:
                     await self._forget(kind, key)
         for key in tuple(self._collections["waits"]):
             # Whatever still waits registers again.
@@ -209,6 +210,20 @@ class Memory:
         """Record its entries."""
         told = [entry.model_dump() for entry in entries]
         await self._keep("queue", str(number), {"known": told})
+
+    # --- issues of tasks ----------------------------------------------------------------------
+
+    def issue(self, key: str) -> dict[str, Any]:
+        """Return what is known of a lifecycle's issue; empty if nothing is."""
+        return self._body("issues", key)
+
+    def issues(self) -> tuple[dict[str, Any], ...]:
+        """Return what is known of all."""
+        return tuple(self._collections.get("issues", {}).values())
+
+    async def keep_issue(self, key: str, body: dict[str, Any]) -> None:
+        """Record what is known of it."""
+        await self._keep("issues", key, body)
 
     # --- remarks ------------------------------------------------------------------------------
 

@@ -41,6 +41,10 @@ class Rules:
     labels: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
     assignees: tuple[str, ...] = ()
+    issue_comment: bool = True
+    issue_labels: tuple[str, ...] = ()
+    """Labels of a task's issue while it is worked on."""
+    issue_close: bool = False
     draft_first: bool = False
     """Pull requests are opened as drafts, and marked as ready once they are green."""
     delete_head_branch: bool = True

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from ci.events import Check
     from ci.http.client import RateBudget
     from ci.interface import MergeResult
+    from ci.issues import IssueReference
+
+
+MOST_COMMENTS = 10_000
+"""Of one issue, among which ours is looked for."""
 
 
 class ForgePull(JsonModel):
@@ -117,6 +122,49 @@ class Access(JsonModel):
     """What the repository is called there now, if otherwise."""
 
 
+class ForgeIssue(JsonModel):
+    """An issue as the forge shows it."""
+
+    open: bool
+    labels: tuple[str, ...] = ()
+
+
+class ForgeIssues(Protocol):
+    """The issues of a forge, also those of its other repositories. May raise `ForgeError`."""
+
+    async def issue(self, which: IssueReference) -> ForgeIssue:
+        """Return an issue; MissingError if there is none that we may see."""
+        ...
+
+    async def find_comment(self, which: IssueReference, mark: str) -> int | None:
+        """Return the id of the oldest comment that contains the mark."""
+        ...
+
+    async def comment(self, which: IssueReference, text: str) -> int:
+        """Write a comment and return its id."""
+        ...
+
+    async def edit_comment(self, which: IssueReference, comment: int, text: str) -> None:
+        """Write another text of a comment."""
+        ...
+
+    async def add_labels(self, which: IssueReference, names: Sequence[str]) -> None:
+        """Put labels on; RefusedError where that would take another one away."""
+        ...
+
+    async def remove_label(self, which: IssueReference, name: str) -> None:
+        """Take a label off; one that is not on it does not matter."""
+        ...
+
+    async def close(self, which: IssueReference) -> None:
+        """Close it as done; does nothing if it is closed."""
+        ...
+
+    async def hindrance(self) -> str:
+        """Return why issues of this repository cannot be changed; empty if nothing shows it."""
+        ...
+
+
 class Forge(Protocol):
     """One repository on one forge. Every method may raise `ForgeError`."""
 
@@ -128,6 +176,11 @@ class Forge(Protocol):
     """What it calls a merge queue."""
     place: str
     """The repository for people: `github.com/owner/name`."""
+
+    @property
+    def issues(self) -> ForgeIssues | None:
+        """Its issues; None where it has none."""
+        ...
 
     @property
     def budget(self) -> RateBudget:
@@ -171,6 +224,10 @@ class Forge(Protocol):
 
     async def find_pull(self, branch: str) -> ForgePull | None:
         """Return the newest open pull request of a branch of this repository, else its newest."""
+        ...
+
+    def issue_of(self, ref: str) -> IssueReference | None:
+        """Return which issue of this forge a reference names; None if it is at another host."""
         ...
 
     def number_of(self, ref: str) -> int | None:

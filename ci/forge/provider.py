@@ -23,6 +23,7 @@ from ci.forge.replies import AgentReplies
 from ci.forge.triage import CheckTriage
 from ci.forge.upkeep.behind import BehindBase
 from ci.forge.upkeep.head_branch import HeadBranches
+from ci.forge.upkeep.issues import IssueUpkeep
 from ci.forge.upkeep.merge_queue import MergeQueue
 from ci.forge.upkeep.one_per_branch import OnePerBranch
 from ci.forge.upkeep.words_and_people import PullUpkeep
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ci.forge.merge_rules import Rules
     from ci.forge.protocol import Forge
     from ci.interface import CIProvider, CIWatch, MergeResult, PullRequest, Trouble
+    from ci.issues import IssueStanding
     from ci.ports import ProviderPorts
     from ci.verdict import Verdict
     from ci.webhook_delivery import Hint
@@ -56,6 +58,7 @@ class _Work:
     replies: AgentReplies
     watcher: ForgeWatcher
     poller: Poller
+    issues: IssueUpkeep
     forgetting: set[asyncio.Task[None]] = field(default_factory=set)
 
     def forget(self, key: str) -> None:
@@ -67,6 +70,7 @@ class _Work:
     async def aclose(self) -> None:
         """Stop polling, and wait until no task is left."""
         await self.poller.aclose()
+        await self.issues.aclose()
         while self.forgetting:
             await asyncio.gather(*self.forgetting, return_exceptions=True)
 
@@ -107,6 +111,7 @@ class RemoteProvider(BaseProvider[_Work]):
                 work = self._set_up(ports)
                 await work.memory.open(ports.documents)
                 self._work = work
+                work.issues.resume()
 
     async def aclose(self) -> None:
         """Stop; the stored state stays for the next `start`."""
@@ -156,6 +161,19 @@ class RemoteProvider(BaseProvider[_Work]):
         """Return why the forge gives no answers at present."""
         trouble = self._work.watcher.outage.present if self._work else None
         return () if trouble is None else (trouble,)
+
+    def follow_issue(self, standing: IssueStanding) -> None:
+        """Bring the issue of a task in line with this, soon and as the settings want it."""
+        self._started().issues.follow(standing)
+
+    def followed_issues(self) -> tuple[str, ...]:
+        """Return the keys of all lifecycles with an issue that are not over, as known here."""
+        return self._started().issues.followed()
+
+    def issue_name(self, issue: str) -> str:
+        """Return how texts at the forge name an issue."""
+        which = self.forge.issue_of(issue)
+        return issue if which is None else which.short
 
     # --- what is asked ------------------------------------------------------------------------
 
@@ -245,6 +263,9 @@ class RemoteProvider(BaseProvider[_Work]):
             place=forge.place,
         )
         behind = BehindBase(forge, memory, git_sync, self._rules)
+        issues = IssueUpkeep(
+            forge, memory, self._rules, now=now, call_at=ports.call_at, report=ports.report
+        )
         head_branches = HeadBranches(forge, memory, git_sync, self._rules, ports.is_needed)
         one_per_branch = OnePerBranch(forge, memory, now)
         queue = MergeQueue(forge, triage, memory, events, now, self._publish)
@@ -254,6 +275,7 @@ class RemoteProvider(BaseProvider[_Work]):
             replies=replies,
             head_branches=head_branches,
             one_per_branch=one_per_branch,
+            issues=issues,
             behind=behind,
             forge=forge,
             triage=triage,
@@ -274,6 +296,7 @@ class RemoteProvider(BaseProvider[_Work]):
             queue=queue,
             head_branches=head_branches,
             one_per_branch=one_per_branch,
+            issues=issues,
             forge=forge,
             triage=triage,
             memory=memory,
@@ -294,7 +317,7 @@ class RemoteProvider(BaseProvider[_Work]):
             chance=self._chance,
             budget=lambda: forge.budget,
         )
-        return _Work(memory, triage, git_sync, pulls, replies, watcher, poller)
+        return _Work(memory, triage, git_sync, pulls, replies, watcher, poller, issues)
 
     async def _beside(self, sha: str) -> tuple[Check, ...]:
         verdicts = [await judge.verdict(sha) for judge in self.judges]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ci.forge.triage import CheckTriage
     from ci.forge.upkeep.behind import BehindBase
     from ci.forge.upkeep.head_branch import HeadBranches
+    from ci.forge.upkeep.issues import IssueUpkeep
     from ci.forge.upkeep.merge_queue import MergeQueue
     from ci.forge.upkeep.one_per_branch import OnePerBranch
     from ci.forge.upkeep.words_and_people import PullUpkeep
@@ -52,6 +53,7 @@ class PullRequests:
     one_per_branch: OnePerBranch
     behind: BehindBase
     head_branches: HeadBranches
+    issues: IssueUpkeep
     git_sync: GitSync
     repository: Repository
     events: ForgeEvents
@@ -194,6 +196,7 @@ class PullRequests:
         self.base_moved(pull.base)
         note = await self.git_sync.follow_base(pull.base)
         note += await self.head_branches.remove(pull)
+        await self.issues.merged(pull)
         await self.publish(self.events.merged(pull, note, wait=self.wait_for(pull.number)))
         return MergeResult(merged=True, commit=pull.merge_commit)
 

@@ -16,13 +16,15 @@ from ci.forge.json_fields import text
 from ci.forge.protocol import BranchRules, LeftQueue
 from ci.http.client import HttpClient
 from ci.interface import PullRequestState
+from ci.issues import issue_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from ci.forge.protocol import ForgePull, NewPull
+    from ci.forge.protocol import ForgeIssues, ForgePull, NewPull
     from ci.http.circuit_breaker import CircuitBreakers
     from ci.http.client import RateBudget, Response
+    from ci.issues import IssueReference
 
 _NUMBER = re.compile(r"[#!]?(\d{1,12})")
 
@@ -89,6 +91,7 @@ class RestForge:
 
     mark = "#"
     queue = "merge queue"
+    issues: ForgeIssues | None = None
 
     def __init__(
         self, connection: Connection, client: Client, *, at: str, pages: Sequence[str]
@@ -98,6 +101,7 @@ class RestForge:
         self._client = client
         self._at = at
         self._repo = connection.repo
+        self._web_url = connection.web_url
         self._kinds = tuple(pages)
         self._pages = tuple(f"{connection.page}/{each}/".lower() for each in pages)
 
@@ -128,6 +132,10 @@ class RestForge:
                 break
         plain = _NUMBER.fullmatch(ref)
         return int(plain[1]) if plain is not None else None
+
+    def issue_of(self, ref: str) -> IssueReference | None:
+        """Return which issue of this forge a reference names; None if it is at another host."""
+        return issue_of(ref).on(self._web_url, self._repo)
 
     async def called(self) -> str:
         """Return the name that the forge has for the repository now."""

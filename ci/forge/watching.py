@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ci.forge.triage import CheckTriage
     from ci.forge.upkeep.behind import BehindBase
     from ci.forge.upkeep.head_branch import HeadBranches
+    from ci.forge.upkeep.issues import IssueUpkeep
     from ci.forge.upkeep.merge_queue import MergeQueue
     from ci.forge.upkeep.one_per_branch import OnePerBranch
     from ci.interface import CIWatch
@@ -74,6 +75,7 @@ class ForgeWatcher:
     behind: BehindBase
     head_branches: HeadBranches
     one_per_branch: OnePerBranch
+    issues: IssueUpkeep
     soon: Callable[[str], None]
     """Has a watch polled now; cached facts may be used."""
     outage: Outage
@@ -416,6 +418,8 @@ class ForgeWatcher:
             note = await self.git_sync.follow_base(pull.base)
             if not await self.git_sync.is_merged(watch.sha, pull.merge_commit, pull.base):
                 note += f"; {watch.sha[:12]} is not in it: it takes another pull request"
+            else:
+                await self.issues.merged(pull)
             note += await self.head_branches.remove(pull)
             event = self.events.merged(pull, note, wait=_wait(watch))
         else:

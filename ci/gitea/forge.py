@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
-from ci.forge.json_fields import flag, needed_text, number, text
+from ci.forge.json_fields import flag, needed_text, text
 from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge
 from ci.forge.upkeep.words_and_people import plain
 from ci.gitea.actions import explained, rerun
 from ci.gitea.hooks import hooks_of
+from ci.gitea.issues import GiteaIssues
 from ci.gitea.merging import GiteaMerging
 from ci.gitea.outdated import OutdatedBranches
 from ci.gitea.payloads import (
@@ -47,7 +48,6 @@ CLOSED_LOOKED_AT = 200
 """Closed pull requests that are searched for that of a branch."""
 DRAFT = "WIP:"
 """How the title of a draft begins."""
-LABEL_COLOUR = "#ededed"
 _PAGE: Mapping[str, str | int] = {"limit": 50}
 
 
@@ -62,6 +62,7 @@ class GiteaForge(RestForge):
         self._host = connection.web_url.rstrip("/")
         at = f"/repos/{quote(connection.repo)}"
         super().__init__(connection, self._http, at=at, pages=("pulls",))
+        self.issues: GiteaIssues = GiteaIssues(self._http, connection.repo)
         owner = connection.repo.partition("/")[0]
         self._reviews = GiteaReviews(self._http, at, owner=owner, now=connection.now)
         self._outdated = OutdatedBranches(self._http, at, now=connection.now)
@@ -240,16 +241,9 @@ class GiteaForge(RestForge):
     async def _label_ids(self, labels: Sequence[str]) -> list[int]:
         """Return the ids of labels, made where there are none; labels are optional."""
         try:
-            told = await self._http.get_all(f"{self._at}/labels", params=_PAGE)
-            known = {text(row, "name"): number(row, "id") for row in told}
-            for name in dict.fromkeys(labels):
-                if name not in known:
-                    order = {"name": name, "color": LABEL_COLOUR}
-                    made = await self._http.send("POST", f"{self._at}/labels", json=order)
-                    known[name] = number(made.body, "id")
+            return await self.issues.label_ids(labels)
         except (ForbiddenError, MissingError, RefusedError):
             return []
-        return [found for name in labels if (found := known.get(name)) is not None]
 
     async def _who(self) -> str:
         try:

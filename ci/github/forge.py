@@ -16,6 +16,7 @@ from ci.forge.rest import RestForge, newest
 from ci.github.client import GitHubClient, Identity
 from ci.github.failures import explained
 from ci.github.hooks import hooks_of
+from ci.github.issues import GitHubIssues
 from ci.github.merging import GitHubMerging
 from ci.github.payloads import branch_rules_of, checks_of, pull_of
 from ci.github.reviews import reviews_of
@@ -51,6 +52,7 @@ class GitHubForge(RestForge):
         self._owner = connection.repo.partition("/")[0]
         repo = quote(connection.repo)
         super().__init__(connection, self._api, at=f"/repos/{repo}", pages=("pull",))
+        self.issues = GitHubIssues(self._api, connection.repo)
         self._listed: ParseCache[ForgePull] = ParseCache(pull_of)
         self._identity = Identity(self._api)
         self._merging = GitHubMerging(

@@ -17,6 +17,7 @@ from ci.forge.rest import RestForge, newest
 from ci.forge.upkeep.words_and_people import plain
 from ci.gitlab.checks import GitLabChecks
 from ci.gitlab.hooks import hooks_of
+from ci.gitlab.issues import GitLabIssues
 from ci.gitlab.merging import GitLabMerging
 from ci.gitlab.payloads import may_write, of_this_project, pull_of
 from ci.gitlab.project import GitLabProject
@@ -55,6 +56,7 @@ class GitLabForge(RestForge):
         super().__init__(
             connection, self._http, at=at, pages=("-/merge_requests", "merge_requests")
         )
+        self.issues = GitLabIssues(self._http, connection.repo)
         self._reviews = GitLabReviews(self._http, at, now=connection.now)
         self._project = GitLabProject(self._http, at, now=connection.now)
         self._checks = GitLabChecks(self._http, at, self._project, now=connection.now)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from lifecycle.base_commits import is_done
 from lifecycle.engine.dependents import goes_no_further, known_ends, settled, waited_for
 from lifecycle.engine.early_events import EarlyEvents
+from lifecycle.engine.issue_progress import follow_issues
 from lifecycle.engine.open_lifecycle import case_of, may_be_resumed, only_starts
 from lifecycle.engine.operation_log import OperationLog
 from lifecycle.engine.recovery import end_strays, learn_completed, recover
@@ -104,6 +105,7 @@ class LocalEngine:
             await shared.ci.start()
             self._unsubscribe = shared.ci.subscribe(self._hear)
         self._recovered = await self.recover_agents()
+        await follow_issues(shared)
         self.inbox.listen()
         self._retention.begin()
 
@@ -151,10 +153,7 @@ class LocalEngine:
         await asyncio.gather(*(process.stop(0.0) for process in live))
 
     async def recover_agents(self) -> tuple[str, ...]:
-        """Bring to safety what a crash left in mid-attempt; returns the agent ids, each once.
-
-        Those that the start brought to safety are among them.
-        """
+        """Bring to safety what a crash left in mid-attempt; returns all agent ids, each once."""
         earlier, self._recovered = self._recovered, ()
         return (*earlier, *await recover(self.machine, self.performer, self._claim))
 

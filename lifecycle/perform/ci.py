@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ci.errors import ProviderError
 from ci.events import CIEvent, CIEventType, ReviewComment
 from ci.interface import CIWatch, PullRequestState, TakesReplies
+from ci.issues import keeper_of
 from ci.verdict import VerdictStatus
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -233,7 +234,9 @@ async def _create(  # noqa: PLR0913, PLR0917  # all that a pull request is made 
         template = await history.text_of(base, path, LONGEST_TEMPLATE) or ""
     mask = machine.shared.masker.mask
     title = mask(title_of(local.task, summary))
-    body = mask(body_of(local.task, summary, template))
+    keeper = keeper_of(ci) if local.task.issue else None
+    issue = keeper.issue_name(local.task.issue) if keeper is not None else ""
+    body = mask(body_of(local.task, summary, template, issue))
     return await ci.create_pull_request(branch=branch, base=base, title=title, body=body)
 
 

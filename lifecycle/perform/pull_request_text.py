@@ -18,9 +18,9 @@ def title_of(task: Task, summary: str) -> str:
     return task.title or summary.split("\n", 1)[0][:LONGEST_TITLE] or task.id
 
 
-def body_of(task: Task, summary: str, template: str = "") -> str:
+def body_of(task: Task, summary: str, template: str = "", issue: str = "") -> str:
     """Return the agent's words in their template, and which issue is closed by the merge."""
-    closes = f"Closes {_issue(task.issue)}" if task.issue else ""
+    closes = f"Closes {issue or _issue(task.issue)}" if task.issue else ""
     text = summary
     if template:
         values = {"summary": summary, "title": task.title, "task": task.id, "issue": closes}

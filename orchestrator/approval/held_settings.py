@@ -42,7 +42,7 @@ HELD = frozenset({
     "rerun_red", "rerun_flaky", "providers", "remote",
     "forge_url", "forge_repo", "github_app_id", "github_app_key", "github_app_installation",
     # Who is told what, and by which program.
-    "notify", "public_url",
+    "notify", "public_url", "issue_comment", "issue_labels_working", "issue_close",
     # Who can look and give orders, where work lies, and how long it can be looked at.
     "host", "port", "allowed_hosts", "sign_in_file", "worktrees_dir", "retention_hours",
 })  # fmt: skip

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from ci.forge.protocol import NewPull
 from ci.forge.rest import Connection
 from ci.forge.sign_in import SignInContext
-from tests.ci.forge.served_forge import ServedForge
+from tests.ci.forge.served_forge import Issue, ServedForge
 from tests.ci.forge_server import forge_server
 from tests.ci.served_git import BASE, Origin
 
@@ -41,6 +41,15 @@ class Ahead:
         """Let the time pass at once."""
         self.by += seconds
         await asyncio.sleep(0)
+
+
+class IssueSeen(NamedTuple):
+    """An issue, as people see it."""
+
+    is_open: bool
+    labels: tuple[str, ...]
+    said: tuple[str, ...]
+    """Its comments."""
 
 
 class ForgeWorld:
@@ -89,6 +98,18 @@ class ForgeWorld:
 
     async def merge(self, number: int) -> str:
         """Have a person merge it there; returns the commit of the base."""
+        raise NotImplementedError
+
+    async def new_issue(self, *labels: str) -> int:
+        """Have a person open an issue with labels; return its number."""
+        raise NotImplementedError
+
+    async def issue(self, number: int) -> IssueSeen:
+        """Return an issue as people see it."""
+        raise NotImplementedError
+
+    async def change_issue(self, number: int, *labels: str, is_open: bool = True) -> None:
+        """Have a person give it exactly these labels, and open or close it."""
         raise NotImplementedError
 
     async def later(self) -> None:
@@ -153,6 +174,19 @@ class ServedWorld(ForgeWorld, Generic[S]):
         self.clock = Ahead()
         self.served = self.makes(server, self.origin, self.clock)
         self.forge = self.new_forge()
+
+    async def new_issue(self, *labels: str) -> int:
+        number = 50 + len(self.served.issues)
+        self.served.issues[number] = Issue(labels=list(labels))
+        return number
+
+    async def issue(self, number: int) -> IssueSeen:
+        seen = self.served.issues[number]
+        return IssueSeen(seen.open, tuple(seen.labels), tuple(row["body"] for row in seen.comments))
+
+    async def change_issue(self, number: int, *labels: str, is_open: bool = True) -> None:
+        self.served.issues[number].labels = list(labels)
+        self.served.issues[number].open = is_open
 
     def new_forge(self, token: str = "", repo: str = "") -> Forge:
         """Return a new forge; the caller closes it."""

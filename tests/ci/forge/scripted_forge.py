@@ -46,6 +46,7 @@ class ScriptedForge:
     mark = "#"
     queue = "merge queue"
     place = "forge.test/team/app"
+    issues = None
 
     def __init__(self) -> None:
         self.by_sha: dict[str, tuple[Check, ...]] = {}
@@ -128,6 +129,9 @@ class ScriptedForge:
         self._ask("find_pull")
         found = [pull for pull in self.pulls.values() if pull.branch == branch]
         return found[-1] if found else None
+
+    def issue_of(self, ref: str) -> None:
+        del ref
 
     def number_of(self, ref: str) -> int | None:
         last = ref.rpartition("/")[2].lstrip("#")

@@ -51,6 +51,17 @@ class Pull:
     """The head and the base that the server has compared, to know whether it merges."""
 
 
+@dataclass(kw_only=True)
+class Issue:
+    """An issue, as far as all forges have the same."""
+
+    open: bool = True
+    locked: bool = False
+    """Nobody but people who may write comments on it, and no token of ours."""
+    labels: list[str] = field(default_factory=list)
+    comments: list[dict[str, Any]] = field(default_factory=list)
+
+
 P = TypeVar("P", bound=Pull)
 
 
@@ -82,6 +93,7 @@ class ServedForge(Generic[P]):
         self.tokens: dict[str, Any] = {}
         self.scopes: set[str] = set()
         self.pulls: dict[int, P] = {}
+        self.issues: dict[int, Issue] = {}
         self.statuses: list[dict[str, Any]] = []
         self._me: Any = None
         self._ids = 100
@@ -105,6 +117,15 @@ class ServedForge(Generic[P]):
     def refresh(self) -> None:
         """Notice what was pushed."""
         raise NotImplementedError
+
+    def issue_at(self, asked: Asked, name: str) -> Issue:
+        """Return the issue that a request is about; one that is locked takes no comment."""
+        issue = self.issues.get(int(asked.names[name]))
+        if issue is None:
+            raise Refusal(404, "404 Not found")
+        if issue.locked and asked.method != "GET" and "abel" not in asked.path:
+            raise Refusal(403, "the issue is locked")
+        return issue
 
     def _guarded(self, handler: Callable[[Asked], Any]) -> Callable[[Asked], Any]:
         def answer(asked: Asked) -> Reply:

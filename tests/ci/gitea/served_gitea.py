@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from tests.ci.forge.served_forge import Refusal
+from tests.ci.forge.served_forge import Issue, Refusal
 from tests.ci.forge_server import Reply, answers, text
 from tests.ci.gitea.gitea_api import fault_of
 from tests.ci.gitea.served_gitea_state import GiteaState, Pull
@@ -29,6 +29,7 @@ TOKEN = "token-of-agent"  # noqa: S105  # it opens nothing but this server
 API = "/api/v1"
 R = f"{API}/repos/{{owner}}/{{name}}"
 PULL = f"{R}/pulls/{{number}}"
+ISSUE = f"{R}/issues/{{number}}"
 OK = 200
 ASSIGNEES_SINCE = (1, 15)
 PERMISSION_SINCE = (1, 17)
@@ -88,12 +89,14 @@ class ServedGitea(GiteaState):
             ("POST", f"{PULL}/requested_reviewers", self._ask_for_review),
             ("GET", f"{PULL}/reviews", lambda asked: self._pull(asked).reviews),
             ("GET", f"{PULL}/reviews/{{review}}/comments", self._lines),
-            (
-                "GET",
-                f"{R}/issues/{{number}}/comments",
-                lambda asked: answers(self._pull(asked).comments),
-            ),
-            ("POST", f"{R}/issues/{{number}}/comments", self._comment),
+            ("GET", f"{R}/issues", lambda _: []),
+            ("GET", ISSUE, lambda asked: self._issue_form(self.issue_at(asked, "number"))),
+            ("PATCH", ISSUE, self._close_issue),
+            ("GET", f"{ISSUE}/comments", lambda asked: answers(self._comments(asked))),
+            ("POST", f"{ISSUE}/comments", self._comment),
+            ("PATCH", f"{R}/issues/comments/{{id}}", self._edit_comment),
+            ("POST", f"{ISSUE}/labels", self._put_labels),
+            ("DELETE", f"{ISSUE}/labels/{{id}}", self._take_label),
         ]
 
     def fault_of(self, asked: Asked) -> str:
@@ -305,7 +308,49 @@ class ServedGitea(GiteaState):
                 return answers(review["comments"])
         raise Refusal(404, "review does not exist")
 
+    def _comments(self, asked: Asked) -> list[dict[str, Any]]:
+        if int(asked.names["number"]) in self.issues:
+            return self.issue_at(asked, "number").comments
+        return self._pull(asked).comments
+
+    def _issue_form(self, issue: Issue) -> dict[str, Any]:
+        labels = [row for row in self.labels if row["name"] in issue.labels]
+        return {"state": "open" if issue.open else "closed", "labels": labels}
+
+    def _close_issue(self, asked: Asked) -> Reply:
+        issue = self.issue_at(asked, "number")
+        issue.open = asked.json()["state"] != "closed"
+        return answers(self._issue_form(issue), status=201)
+
+    def _edit_comment(self, asked: Asked) -> dict[str, Any]:
+        for issue in self.issues.values():
+            for row in issue.comments:
+                if str(row["id"]) == asked.names["id"]:
+                    row["body"] = asked.json()["body"]
+                    return row
+        raise Refusal(404, "comment does not exist")
+
+    def _put_labels(self, asked: Asked) -> Reply:
+        issue = self.issue_at(asked, "number")
+        for row in self.labels:
+            if row["id"] in asked.json()["labels"] and row["name"] not in issue.labels:
+                scope = row["name"].rpartition("/")[0]
+                if row.get("exclusive") and scope:
+                    issue.labels = [x for x in issue.labels if x.rpartition("/")[0] != scope]
+                issue.labels.append(row["name"])
+        return answers(self._issue_form(issue)["labels"])
+
+    def _take_label(self, asked: Asked) -> Reply:
+        issue = self.issue_at(asked, "number")
+        (name,) = [row["name"] for row in self.labels if str(row["id"]) == asked.names["id"]]
+        issue.labels.remove(name)
+        return Reply(204)
+
     def _comment(self, asked: Asked) -> Reply:
+        if int(asked.names["number"]) in self.issues:
+            body = {"id": self.new_id(), "body": asked.json()["body"], "user": self.user(self._me)}
+            self.issue_at(asked, "number").comments.append(body)
+            return answers(body, status=201)
         number = self._pull(asked).number
         return answers(self.comment(number, self._me, asked.json()["body"]), status=201)
 

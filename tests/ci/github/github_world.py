@@ -11,7 +11,7 @@ import httpx
 from ci.forge.rest import Connection
 from ci.github.forge import GitHubForge
 from lifecycle.clock import SystemClock
-from tests.ci.forge.forge_world import ForgeWorld
+from tests.ci.forge.forge_world import ForgeWorld, IssueSeen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -150,6 +150,20 @@ class EmulatedWorld(ForgeWorld):
     async def merge(self, number: int) -> str:
         """Merge as the owner does on the page; returns the commit."""
         return str((await self.call("PUT", f"/pulls/{number}/merge", {}))["sha"])
+
+    async def new_issue(self, *labels: str) -> int:
+        made = await self.call("POST", "/issues", {"title": "Add", "labels": list(labels)})
+        return int(made["number"])
+
+    async def issue(self, number: int) -> IssueSeen:
+        seen = await self.call("GET", f"/issues/{number}")
+        said = await self.call("GET", f"/issues/{number}/comments")
+        labels = tuple(row["name"] for row in seen["labels"])
+        return IssueSeen(seen["state"] == "open", labels, tuple(row["body"] for row in said))
+
+    async def change_issue(self, number: int, *labels: str, is_open: bool = True) -> None:
+        told = {"labels": list(labels), "state": "open" if is_open else "closed"}
+        await self.call("PATCH", f"/issues/{number}", told)
 
     async def close(self, number: int) -> None:
         """Close as the owner does on the page."""

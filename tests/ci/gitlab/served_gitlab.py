@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from tests.ci.forge.served_forge import Refusal
+from tests.ci.forge.served_forge import Issue, Refusal
 from tests.ci.forge_server import Allowance, Reply, answers, text
 from tests.ci.gitlab.served_gitlab_state import GitLabState, Merge
 
@@ -28,6 +28,7 @@ TOKEN = "glpat-of-agent"  # noqa: S105  # it opens nothing but this server
 API = "/api/v4"
 P = f"{API}/projects/{{id}}"
 MR = f"{P}/merge_requests/{{iid}}"
+ISSUE = f"{P}/issues/{{iid}}"
 
 
 class ServedGitLab(GitLabState):
@@ -77,6 +78,12 @@ class ServedGitLab(GitLabState):
             ("PUT", MR, self._change),
             ("PUT", f"{MR}/merge", self._accept),
             ("POST", f"{MR}/notes", self._note),
+            ("GET", f"{P}/issues", lambda _: []),
+            ("GET", ISSUE, lambda asked: self._issue_form(self.issue_at(asked, "iid"))),
+            ("PUT", ISSUE, self._change_issue),
+            ("GET", f"{ISSUE}/notes", lambda asked: self.issue_at(asked, "iid").comments),
+            ("POST", f"{ISSUE}/notes", self._say_on_issue),
+            ("PUT", f"{ISSUE}/notes/{{note}}", self._edit_note),
             ("GET", f"{MR}/discussions", lambda asked: self._merge(asked).discussions),
             ("GET", f"{MR}/pipelines", lambda asked: self.pipelines_of(self._merge(asked))[::-1]),
             ("POST", f"{MR}/discussions/{{discussion}}/notes", self._reply),
@@ -280,6 +287,34 @@ class ServedGitLab(GitLabState):
         found[0]["individual_note"] = False
         self.say(mr.number, self._me, asked.json()["body"], to=to)
         return answers(found[0]["notes"][-1], status=201)
+
+    def _issue_form(self, issue: Issue) -> dict[str, Any]:
+        return {"state": "opened" if issue.open else "closed", "labels": issue.labels}
+
+    def _change_issue(self, asked: Asked) -> dict[str, Any]:
+        issue, body = self.issue_at(asked, "iid"), asked.json()
+        if body.get("state_event") == "close":
+            issue.open = False
+        for name in filter(None, body.get("add_labels", "").split(",")):
+            scope, scoped, _ = name.rpartition("::")
+            issue.labels = [
+                x for x in issue.labels if not scoped or x.rpartition("::")[0] != scope
+            ] + [name]
+        gone = body.get("remove_labels", "").split(",")
+        issue.labels = [name for name in issue.labels if name not in gone]
+        return self._issue_form(issue)
+
+    def _say_on_issue(self, asked: Asked) -> Reply:
+        note = {"id": self.new_id(), "body": asked.json()["body"], "author": self.user(self._me)}
+        self.issue_at(asked, "iid").comments.append(note)
+        return answers(note, status=201)
+
+    def _edit_note(self, asked: Asked) -> dict[str, Any]:
+        for note in self.issue_at(asked, "iid").comments:
+            if str(note["id"]) == asked.names["note"]:
+                note["body"] = asked.json()["body"]
+                return note
+        raise Refusal(404, "404 Not found")
 
     def _approvals(self, asked: Asked) -> dict[str, Any]:
         return {"approved_by": [{"user": self.user(who)} for who in self._merge(asked).approvals]}

@@ -34,6 +34,7 @@ class ToyForge:
     name = "toy"
     mark = "#"
     queue = "merge queue"
+    issues = None
 
     def __init__(self, connection: Connection) -> None:
         self.place, self.budget = connection.place, RateBudget()
@@ -72,6 +73,9 @@ class ToyForge:
     async def find_pull(self, branch: str) -> ForgePull | None:
         found = [each for each in self._pulls() if each.branch == branch]
         return found[-1] if found else None
+
+    def issue_of(self, ref: str) -> None:
+        del ref
 
     def number_of(self, ref: str) -> int | None:
         last = ref.rpartition("/")[2].lstrip("#")

@@ -1,0 +1,108 @@
+"""Issues on Gitea and Forgejo: one comment of ours, our labels, closing.
+
+Owns the addresses of these requests; when one is made is decided in `ci.forge.upkeep.issues`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ci.errors import ForbiddenError, MissingError, RefusedError
+from ci.forge.json_fields import flag, needed_number, number, rows, text
+from ci.forge.protocol import MOST_COMMENTS, ForgeIssue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ci.http.client import HttpClient
+    from ci.issues import IssueReference
+
+LABEL_COLOUR = "#ededed"
+SCOPE = "/"
+"""Of the exclusive labels of one scope an issue has one: a second one replaces the first."""
+_PAGE: Mapping[str, str | int] = {"limit": 50}
+
+
+class GiteaIssues:
+    """The issues that a token reaches, and the labels of their repositories."""
+
+    def __init__(self, http: HttpClient, repo: str) -> None:
+        self._http, self._repo = http, repo
+
+    async def issue(self, which: IssueReference) -> ForgeIssue:
+        """Return an issue."""
+        body = (await self._http.get(self._at(which))).body
+        names = tuple(text(row, "name") for row in rows(body, "labels"))
+        return ForgeIssue(open=text(body, "state") == "open", labels=names)
+
+    async def find_comment(self, which: IssueReference, mark: str) -> int | None:
+        """Return the id of the oldest comment that contains the mark."""
+        told = await self._http.get_all(f"{self._at(which)}/comments", most=MOST_COMMENTS)
+        return next((number(row, "id") for row in told if mark in text(row, "body")), None)
+
+    async def comment(self, which: IssueReference, text: str) -> int:
+        """Write a comment and return its id."""
+        path = f"{self._at(which)}/comments"
+        made = await self._http.send("POST", path, json={"body": text})
+        return needed_number("the comment", made.body, "id")
+
+    async def edit_comment(self, which: IssueReference, comment: int, text: str) -> None:
+        """Write another text of a comment."""
+        path = f"{self._in(which.repo)}/issues/comments/{comment}"
+        await self._http.send("PATCH", path, json={"body": text})
+
+    async def add_labels(self, which: IssueReference, names: Sequence[str]) -> None:
+        """Put labels on, made where there are none, unless one would replace another one."""
+        present = (await self.issue(which)).labels
+        for row in await self._labels(which.repo):
+            name, scope = text(row, "name"), text(row, "name").rpartition(SCOPE)[0]
+            rival = next((each for each in present if each.rpartition(SCOPE)[0] == scope), "")
+            if name in names and flag(row, "exclusive") and scope and rival not in {"", name}:
+                raise RefusedError(f"the label {name} would replace {rival}, which is on it")
+        order = {"labels": await self.label_ids(names, which.repo)}
+        await self._http.send("POST", f"{self._at(which)}/labels", json=order)
+
+    async def remove_label(self, which: IssueReference, name: str) -> None:
+        """Take a label off, if it is on."""
+        body = (await self._http.get(self._at(which))).body
+        for row in rows(body, "labels"):
+            if text(row, "name") == name:
+                path = f"{self._at(which)}/labels/{number(row, 'id')}"
+                await self._http.send("DELETE", path)
+
+    async def close(self, which: IssueReference) -> None:
+        """Close it."""
+        await self._http.send("PATCH", self._at(which), json={"state": "closed"})
+
+    async def hindrance(self) -> str:
+        """Return why issues of this repository cannot be changed."""
+        repo = (await self._http.get(self._in(""))).body
+        if isinstance(repo, dict) and repo.get("has_issues") is False:
+            return "the repository has no issues: switch them on there"
+        try:
+            await self._http.get(f"{self._in('')}/issues", params={"limit": 1})
+        except (ForbiddenError, MissingError):
+            return "the token may not read issues: give it the scope write:issue"
+        return ""
+
+    async def label_ids(self, names: Sequence[str], repo: str = "") -> list[int]:
+        """Return the ids of labels of a repository, made where there are none."""
+        known = {text(row, "name"): number(row, "id") for row in await self._labels(repo)}
+        for name in dict.fromkeys(names):
+            if name not in known:
+                order = {"name": name, "color": LABEL_COLOUR}
+                made = await self._http.send("POST", f"{self._in(repo)}/labels", json=order)
+                known[name] = number(made.body, "id")
+        return [found for name in names if (found := known.get(name)) is not None]
+
+    async def _labels(self, repo: str) -> Sequence[Mapping[str, object]]:
+        return rows(
+            {"rows": await self._http.get_all(f"{self._in(repo)}/labels", params=_PAGE)}, "rows"
+        )
+
+    def _in(self, repo: str) -> str:
+        return f"/repos/{quote(repo or self._repo)}"
+
+    def _at(self, which: IssueReference) -> str:
+        return f"{self._in(which.repo)}/issues/{which.number}"

@@ -1,0 +1,85 @@
+"""Issues on GitHub: one comment of ours, our labels, closing.
+
+Owns the addresses of these requests; when one is made is decided in `ci.forge.upkeep.issues`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ci.errors import ForbiddenError, MissingError
+from ci.forge.json_fields import needed_number, number, rows, text
+from ci.forge.protocol import MOST_COMMENTS, ForgeIssue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ci.github.client import GitHubClient
+    from ci.issues import IssueReference
+
+_PAGE: Mapping[str, str | int] = {"per_page": 100}
+
+
+class GitHubIssues:
+    """The issues that a token for one repository reaches."""
+
+    def __init__(self, api: GitHubClient, repo: str) -> None:
+        self._api, self._repo = api, repo
+
+    async def issue(self, which: IssueReference) -> ForgeIssue:
+        """Return an issue."""
+        body = (await self._api.get(self._at(which))).body
+        names = tuple(text(row, "name") for row in rows(body, "labels"))
+        return ForgeIssue(open=text(body, "state") == "open", labels=names)
+
+    async def find_comment(self, which: IssueReference, mark: str) -> int | None:
+        """Return the id of the oldest comment that contains the mark."""
+        told = await self._api.get_all(
+            f"{self._at(which)}/comments", params=_PAGE, most=MOST_COMMENTS
+        )
+        return next((number(row, "id") for row in told if mark in text(row, "body")), None)
+
+    async def comment(self, which: IssueReference, text: str) -> int:
+        """Write a comment and return its id."""
+        path = f"{self._at(which)}/comments"
+        made = await self._api.send("POST", path, json={"body": text})
+        return needed_number("the comment", made.body, "id")
+
+    async def edit_comment(self, which: IssueReference, comment: int, text: str) -> None:
+        """Write another text of a comment."""
+        path = f"{self._in(which)}/issues/comments/{comment}"
+        await self._api.send("PATCH", path, json={"body": text})
+
+    async def add_labels(self, which: IssueReference, names: Sequence[str]) -> None:
+        """Put labels on; GitHub makes those that there are not."""
+        await self._api.send("POST", f"{self._at(which)}/labels", json={"labels": list(names)})
+
+    async def remove_label(self, which: IssueReference, name: str) -> None:
+        """Take a label off, if it is on."""
+        try:
+            await self._api.send("DELETE", f"{self._at(which)}/labels/{quote(name, safe='')}")
+        except MissingError:
+            return
+
+    async def close(self, which: IssueReference) -> None:
+        """Close it as completed."""
+        closed = {"state": "closed", "state_reason": "completed"}
+        await self._api.send("PATCH", self._at(which), json=closed)
+
+    async def hindrance(self) -> str:
+        """Return why issues of this repository cannot be changed."""
+        repo = (await self._api.get(f"/repos/{quote(self._repo)}")).body
+        if isinstance(repo, dict) and repo.get("has_issues") is False:
+            return "the repository has no issues: switch them on there"
+        try:
+            await self._api.get(f"/repos/{quote(self._repo)}/issues", params={"per_page": 1})
+        except (ForbiddenError, MissingError):
+            return "the token may not read issues: give it the permission Issues (read and write)"
+        return ""
+
+    def _in(self, which: IssueReference) -> str:
+        return f"/repos/{quote(which.repo or self._repo)}"
+
+    def _at(self, which: IssueReference) -> str:
+        return f"{self._in(which)}/issues/{which.number}"
