@@ -55,7 +55,7 @@ class GitLabChecks:
 
     async def checks(self, sha: str) -> tuple[Check, ...]:
         """Return what all current pipelines and statuses say of exactly this commit."""
-        all_of = await self._http.get_all(f"{self._path}/pipelines", params={"sha": sha})
+        all_of = await self._http.get_all(f"{self._path}/pipelines", params={**_PAGE, "sha": sha})
         known = [row for row in all_of if id_of(row) and text(row, "sha") == sha]
         pulls = await self._pulls_of(sha)
         current = current_pipelines([*known, *await self._merged_results(sha, known, pulls)])
@@ -157,7 +157,7 @@ class GitLabChecks:
         return [*jobs, *({"downstream_pipeline": None, **row} for row in bridges)]
 
     async def _rows(self, path: str) -> list[dict[str, Any]]:
-        return rows({"": await self._http.get_all(path)}, "")
+        return rows({"": await self._http.get_all(path, params=_PAGE)}, "")
 
     async def _statuses(self, sha: str) -> list[dict[str, Any]]:
         try:

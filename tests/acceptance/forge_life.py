@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tests.ci.forge.forge_world import ServedWorld
+    from tests.ci.github.queue_world import QueueWorld
+    from tests.ci.gitlab.served_trains import TrainWorld
 
 ROOT = Path(__file__).parents[2]
 FASTER = 60.0
@@ -127,3 +129,14 @@ class Life:
         assert isinstance(record.work, PrPending)
         assert record.work.number is not None
         return record.work.number
+
+
+async def queue_ends(world: QueueWorld | TrainWorld, *, red: str) -> bool:
+    """Have the queue come to the end with the first pull request, red where a file has this."""
+    async with world.served._one_by_one:
+        group = world.served.group(1) if 1 in world.served.pulls else ""
+        if not group:
+            return False
+        text = await asyncio.to_thread(world.origin.show, group, "calc.py")
+        await asyncio.to_thread(world.served.ends, 1, green=red not in text)
+        return True

@@ -14,10 +14,11 @@ from ci.forge.merge_rules import Rules
 from lifecycle.loop import LoopResultType
 from lifecycle.paths import Paths
 from lifecycle.settings import Settings
-from tests.acceptance.forge_life import FASTER, Life
+from tests.acceptance.forge_life import FASTER, Life, queue_ends
 from tests.ci.forge_server import Reply, fails, hangs, text
 from tests.ci.gitea.gitea_world import GiteaWorld
 from tests.ci.github.queue_world import QueueWorld
+from tests.ci.gitlab.served_trains import TrainWorld
 from tests.ci.ports import git
 from tests.waiting import until
 
@@ -110,7 +111,17 @@ async def test_a_push_of_45_seconds_ends_in_one_pull_request(tmp_path: Path) -> 
     assert served.server.count("POST", served.pulls) == 1
 
 
-async def test_what_a_merge_queue_throws_out_is_mended_and_merged_by_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("world", "why"),
+    [
+        (QueueWorld, "merge queue of main (failed_checks)"),
+        (TrainWorld, "merge train of main (the pipeline did not succeed)"),
+    ],
+    ids=["github", "gitlab"],
+)
+async def test_what_a_merge_queue_throws_out_is_mended_and_merged_by_it(
+    tmp_path: Path, world: type[QueueWorld | TrainWorld], why: str
+) -> None:
     asks = {"breakpoint": {"type": "pr_created", "summary": "Please merge"}}
     script = {
         "attempts": {
@@ -120,12 +131,12 @@ async def test_what_a_merge_queue_throws_out_is_mended_and_merged_by_it(tmp_path
         }
     }
     rules = Rules(auto_merge=True, checks_grace=1)
-    async with QueueWorld.running(tmp_path / "served") as served:
+    async with world.running(tmp_path / "served") as served:
         life = Life(served, tmp_path, script=script, rules=rules)
         run = asyncio.create_task(life.loop.run_agent_loop(life.agent, life.task))
         try:
-            await until(lambda: served.group_ends(1, red="x = 1"))
-            await until(lambda: served.group_ends(1, red="x = 1"))
+            await until(lambda: queue_ends(served, red="x = 1"))
+            await until(lambda: queue_ends(served, red="x = 1"))
             result = await asyncio.wait_for(run, 40)
         finally:
             await life.loop.shutdown()
@@ -134,6 +145,6 @@ async def test_what_a_merge_queue_throws_out_is_mended_and_merged_by_it(tmp_path
     first, second = served.served.entries
     assert first != second
     told = Paths.of(served.origin.repo).prompt("agent-T001", 2).read_text()
-    assert "thrown out of the merge queue of main (failed_checks)" in told
-    assert "FAILED test_sum: the sum is wrong" in told
+    assert f"thrown out of the {why}" in told
+    assert "the sum is wrong" in told
     assert git(served.origin.repo, "show", "main:calc.py")[1] == b"x = 2\n"

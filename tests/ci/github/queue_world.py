@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -207,13 +206,3 @@ class QueueWorld(ServedWorld[QueueForge]):
 
     def run(self, branch: str, sha: str, outcome: str) -> None:
         """Do nothing: each head passes, and what is red is red in the queue."""
-
-    async def group_ends(self, number: int, *, red: str = "") -> bool:
-        """Have the queue come to the end with what is in it, red where a file has this text."""
-        async with self.served._one_by_one:
-            pull = self.served.pulls.get(number)
-            if pull is None or not pull.group:
-                return False
-            text = await asyncio.to_thread(self.origin.show, pull.group, "calc.py")
-            await asyncio.to_thread(self.served.ends, number, green=not red or red not in text)
-            return True

@@ -49,6 +49,9 @@ class ServedTrains(ServedGitLab):
         super().refresh()
         for key in [key for key in self.cars if self.pulls[key].head != heads[key]]:
             self.drop(key, "source branch was updated.")
+        for mr in self.pulls.values():
+            if not any(row["sha"] == mr.head for row in self.pipelines):
+                self.run(mr.head, mr.branch, "green")
 
     # --- the train ------------------------------------------------------------------------------
 
