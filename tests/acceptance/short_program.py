@@ -1,4 +1,4 @@
-"""The `loopwright` command on a machine that refuses some starts: PLACE ERRNO FIRST TIMES ARGS...
+"""Makes the `loopwright` of a process find a machine that refuses some starts.
 
 What is refused is refused by the call that would make it, with the error that the system gives.
 Between two tries there is less time than for a user.
@@ -14,13 +14,11 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 from lifecycle import shortage_retry
 from orchestrator.cli import error_boundary
-from orchestrator.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +54,13 @@ class Refusals:
         return OSError(self.number, os.strerror(self.number))
 
 
-def refuse(place: str, refusals: Refusals) -> None:
-    """Put the refusals before the calls of a place."""
+def refuse(place: str, number: str, first: int, times: int) -> None:
+    """Let the calls of a place fail with this error, from the first on so many times."""
+    shortage_retry.FIRST = error_boundary.FIRST = AGAIN
+    _refuse(place, Refusals(getattr(errno, number), first, times))
+
+
+def _refuse(place: str, refusals: Refusals) -> None:
     if place in STARTED:
         started = _refusing(_posixsubprocess.fork_exec, refusals, _starts(STARTED[place]))
         _posixsubprocess.fork_exec = started
@@ -120,10 +123,3 @@ def _connected(refusals: Refusals) -> Callable[..., sqlite3.Connection]:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     signal.signal(signal.SIGALRM, lambda *_: resource.setrlimit(resource.RLIMIT_NOFILE, files))
     return connect
-
-
-if __name__ == "__main__":
-    where, which, first, times, *words = sys.argv[1:]
-    shortage_retry.FIRST = error_boundary.FIRST = AGAIN
-    refuse(where, Refusals(getattr(errno, which), int(first), int(times)))
-    sys.exit(main(words))

@@ -7,21 +7,24 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
 from runtime import proc_table
+from tests import warm
+from tests.acceptance.short_program import refuse
 from tests.crowded import limited_user
 from tests.orchestrator.loopkit import BIN, DONE, World, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+    Started = warm.Process | subprocess.Popen[bytes]
+
 PATIENCE = 90.0
 SETTINGS = """\
 retry_interval = 0.05
@@ -45,18 +48,10 @@ def world(tmp_path: Path) -> World:
 class Run:
     """A runner and what came of it."""
 
-    def __init__(self, world: World, command: list[str], **options: Any) -> None:
-        self._told = world.folder / "told"
-        with self._told.open("wb") as told:
-            self.process = subprocess.Popen(
-                command,
-                cwd=world.repo,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=told,
-                start_new_session=True,
-                **options,
-            )
+    def __init__(self, world: World, start: Callable[[IO[bytes], IO[bytes]], Started]) -> None:
+        self._said, self._told = world.folder / "said", world.folder / "told"
+        with self._said.open("wb") as said, self._told.open("wb") as told:
+            self.process = start(said, told)
 
     @property
     def told(self) -> str:
@@ -64,15 +59,19 @@ class Run:
 
     def ends(self) -> dict[str, Any]:
         """Wait for the end, with nothing left of it; returns what `--json` says."""
-        try:
-            out, _ = self.process.communicate(timeout=PATIENCE)
-        finally:
-            if self.process.returncode is None:
-                self.process.send_signal(signal.SIGTERM)
-                self.process.communicate()
-        assert self.process.returncode == 0, self.told
-        ended: dict[str, Any] = json.loads(out)
+        assert self.process.wait(PATIENCE) == 0, self.told
+        ended: dict[str, Any] = json.loads(self._said.read_text())
         return ended
+
+    def is_gone(self) -> None:
+        """End it, if it has not ended."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(PATIENCE)
+            finally:
+                self.process.kill()
+                self.process.wait()
 
 
 @pytest.fixture
@@ -80,14 +79,23 @@ def run(world: World) -> Iterator[Any]:
     runs: list[Run] = []
 
     def start(*command: str, **options: Any) -> Run:
-        runs.append(Run(world, list(command), **options))
+        def started(said: IO[bytes], told: IO[bytes]) -> Started:
+            return subprocess.Popen(
+                command,
+                cwd=world.repo,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=told,
+                start_new_session=True,
+                **options,
+            )
+
+        runs.append(Run(world, started))
         return runs[-1]
 
     yield start
     for each in runs:
-        if each.process.poll() is None:
-            each.process.kill()
-            each.process.communicate()
+        each.is_gone()
 
 
 def plan(world: World, tasks: int, steps: list[Any]) -> str:
@@ -154,14 +162,26 @@ REFUSALS = (
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_what_the_system_refuses_is_tried_again_and_all_tasks_are_done(
-    world: World, run: Any, refusal: Refusal
+    world: World, refusal: Refusal
 ) -> None:
-    program = [sys.executable, str(ROOT / "tests/acceptance/short_program.py")]
-    injected = [refusal.place, refusal.number, str(refusal.first), str(refusal.times)]
+    refused = partial(refuse, refusal.place, refusal.number, refusal.first, refusal.times)
     server = ("--port", "0") if refusal.served else ("--no-server",)
     words = ("up", plan(world, refusal.tasks, list(refusal.steps)), *server, "--json")
-    ran = run(*program, *injected, *words, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    assert_all_complete(ran.ends(), refusal.tasks)
+
+    def started(said: IO[bytes], told: IO[bytes]) -> Started:
+        return warm.Process(
+            words,
+            cwd=world.repo,
+            env=os.environ,
+            streams=(None, said.fileno(), told.fileno()),
+            first=refused,
+        )
+
+    ran = Run(world, started)
+    try:
+        assert_all_complete(ran.ends(), refusal.tasks)
+    finally:
+        ran.is_gone()
     assert [text for text in refusal.says if text not in ran.told] == []
     assert "internal error" not in ran.told
 

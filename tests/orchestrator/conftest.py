@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import warm
 from tests.orchestrator.filled import Cli, build_blank, build_filled
 from tests.orchestrator.loopkit import BIN, World
 
@@ -51,3 +52,10 @@ def blank_once(tmp_path_factory: pytest.TempPathFactory, clean_home: Path) -> Pa
 def empty(blank_once: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
     """Return the command line on a repository where nothing ran yet."""
     return Cli(shutil.copytree(blank_once, tmp_path / "repo").resolve(), capsys)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm(clean_home: Path) -> None:
+    """Start what runners are forked from; it stays with this process to its end."""
+    del clean_home
+    warm.begin()

@@ -22,7 +22,7 @@ from lifecycle.store.plain_queries import read_rows
 from lifecycle.store.sqlite.store import SqliteStore
 from orchestrator.cli.main import main
 from runtime.workspaces.worktrees_dir import default_worktrees_dir
-from tests import waiting
+from tests import waiting, warm
 from tests.begun import begun
 
 if TYPE_CHECKING:
@@ -184,14 +184,13 @@ class Live:
         self._out = world.folder / f"{args[0]}-{time.monotonic_ns()}"
 
     def __enter__(self) -> Self:
+        env = {**os.environ, **self._env}
         with self._path("out").open("wb") as out, self._path("err").open("wb") as err:
-            self.process = subprocess.Popen(
-                [str(BIN / "loopwright"), *self._args],
+            self.process = warm.Process(
+                self._args,
                 cwd=self._world.repo,
-                env={**os.environ, **self._env},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
+                env=env,
+                streams=(None, out.fileno(), err.fileno()),
             )
         return self
 

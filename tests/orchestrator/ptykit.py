@@ -13,7 +13,7 @@ import termios
 import time
 from typing import TYPE_CHECKING
 
-from tests.orchestrator.loopkit import BIN
+from tests import warm
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -35,15 +35,8 @@ class Terminal:
         self._fd, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-        self._process = subprocess.Popen(
-            [*(before or (str(BIN / "loopwright"),)), *args],
-            cwd=folder,
-            env={**plain, "TERM": "xterm", "GIT_PAGER": "cat", **env},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        variables = {**plain, "TERM": "xterm", "GIT_PAGER": "cat", **env}
+        self._process = _started(folder, [*before], [*args], variables, theirs)
         os.close(theirs)
 
     def __enter__(self) -> Self:
@@ -99,3 +92,25 @@ class Terminal:
             assert time.monotonic() < end, self.text
         assert self._process.wait(PATIENCE) == code, self.text
         return self.text
+
+
+def _started(
+    folder: Path, before: list[str], args: list[str], env: dict[str, str], terminal: int
+) -> warm.Process | subprocess.Popen[bytes]:
+    if not before:
+        return warm.Process(
+            args,
+            cwd=folder,
+            env=env,
+            streams=(terminal, terminal, terminal),
+            first=os.setsid,
+        )
+    return subprocess.Popen(
+        [*before, *args],
+        cwd=folder,
+        env=env,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.masking.masker import Masker
+from tests import warm
 from tests.orchestrator.loopkit import World, until
 
 if TYPE_CHECKING:
@@ -127,6 +128,13 @@ def plan_of(world: World) -> str:
         f'[[tasks]]\nid = "T001"\ntitle = {told}\ndescription = {told}\nagent = "default"\n'
         f'verify = ["echo {FORGE}; exit 1"]\n'
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm(clean_home: object) -> None:
+    """Start what runners are forked from; it stays with this process to its end."""
+    del clean_home
+    warm.begin()
 
 
 @pytest.fixture

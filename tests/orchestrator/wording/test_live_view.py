@@ -12,6 +12,7 @@ import subprocess
 import termios
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ from lifecycle.record import AgentLifecycle
 from lifecycle.reporting import Committed
 from orchestrator.terminal.text import instant
 from orchestrator.wording import facts, live_lines
+from tests import warm
 from tests.orchestrator.loopkit import ASK, BIN, BLOCK, DONE, SETTINGS, until
 
 if TYPE_CHECKING:
@@ -46,41 +48,37 @@ def _on_a_terminal(
     """
     sized = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "30"}
     ours, theirs = pty.openpty()
+    with Path(os.devnull).open("wb") as nothing:
+        env = {**os.environ, **sized, **env}
+        process = warm.Process(
+            args, cwd=world.repo, env=env, streams=(None, nothing.fileno(), theirs)
+        )
+    os.close(theirs)
+    shown = Shown(process, ours)
     try:
-        with subprocess.Popen(
-            [BIN / "loopwright", *args],
-            cwd=world.repo,
-            env={**os.environ, **sized, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=theirs,
-        ) as process:
-            os.close(theirs)
-            theirs = -1
-            shown = Shown(process, ours)
-            with ThreadPoolExecutor(1) as person:
-                acts = person.submit(_acting, beside, shown)
-                while True:
-                    try:
-                        read = os.read(ours, 65536)
-                    except OSError:  # all who wrote are gone
-                        break
-                    if not read:
-                        break
-                    shown.written += read
-                assert process.wait() == code
-                acts.result()
+        with ThreadPoolExecutor(1) as person:
+            acts = person.submit(_acting, beside, shown)
+            while True:
+                try:
+                    read = os.read(ours, 65536)
+                except OSError:  # all who wrote are gone
+                    break
+                if not read:
+                    break
+                shown.written += read
+            assert process.wait() == code
+            acts.result()
     finally:
         os.close(ours)
-        if theirs >= 0:
-            os.close(theirs)
+        process.kill()
+        process.wait()
     return shown.written.decode()
 
 
 class Shown:
     """A terminal as it is being written to."""
 
-    def __init__(self, process: subprocess.Popen[bytes], terminal: int) -> None:
+    def __init__(self, process: warm.Process, terminal: int) -> None:
         self.process = process
         self.written = b""
         self._terminal = terminal

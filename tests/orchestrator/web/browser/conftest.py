@@ -28,8 +28,13 @@ LONGEST = 480.0
 """Seconds for a test that looks at all pages of a night, on a busy machine."""
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run them in the one event loop that the browser lives in."""
+    """Run them in the one event loop that the browser lives in, and before all others.
+
+    What comes first goes to one worker, of several: only that makes a browser and its scenes.
+    """
+    items.sort(key=lambda item: not item.path.is_relative_to(HERE))
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)

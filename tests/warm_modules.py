@@ -1,0 +1,36 @@
+"""All that a runner and its server import, loaded before any of them is forked off.
+
+What loads late in the product is named here too; what is missing costs time and breaks nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+from importlib import import_module
+
+from templates.renderer import _built_in
+
+for _name in (
+    "communication.watcher",
+    "git",
+    "lifecycle.loop",
+    "lifecycle.store.sqlite.instance_listing",
+    "lifecycle.store.sqlite.instances",
+    "orchestrator.cli.commands.run",
+    "orchestrator.cli.commands.serve",
+    "orchestrator.cli.commands.up",
+    "orchestrator.cli.error_boundary",
+    "orchestrator.web.app",
+    "orchestrator.web.server",
+    "orchestrator.web.services",
+    "pydantic.v1",
+    "runtime.agents.adapters.claude",
+    "runtime.agents.adapters.command",
+    "templates.pages",
+    "tests.warm",
+    "uvicorn.protocols.http.httptools_impl",
+):
+    import_module(_name)
+for _name in ("prompt.md.j2", "summary.md.j2"):
+    _built_in().get_template(_name)
+gc.freeze()
