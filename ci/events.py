@@ -1,6 +1,7 @@
 """What a provider tells its subscribers: the types of events and their common form.
 
-Owns truncating and cleaning text that comes from builds. Must not know any provider.
+Owns truncating and cleaning text that comes from builds, and what of an agent's goes to a forge.
+Must not know any provider.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ ID_LENGTH = 5
 _ID_SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"
 _CUT = "[earlier output cut]\n"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_COMMAND = re.compile(r"^([ \t]*)/(?=[A-Za-z])", re.MULTILINE)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -46,6 +48,11 @@ def clean_line(text: str) -> str:
     """Return a text from outside as one line of at most `LINE_LIMIT` characters."""
     line = " ".join(_CONTROLS.sub("", _ESCAPES.sub("", text)).split())
     return line if len(line) <= LINE_LIMIT else line[: LINE_LIMIT - 1] + "…"
+
+
+def without_commands(text: str) -> str:
+    """Return an agent's words for a forge, where a line `/merge` would be a command of ours."""
+    return _COMMAND.sub(r"\1\/", text)
 
 
 Excerpt = Annotated[str, AfterValidator(clean_tail)]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from ci.events import Check, CIEvent
     from ci.forge.merge_rules import Rules
+    from ci.forge.poller import PollResult
     from ci.forge.protocol import Forge
     from ci.interface import CIProvider, CIWatch, MergeResult, PullRequest, Trouble
     from ci.issues import IssueStanding
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from ci.webhook_delivery import Hint
 
     Header = Callable[[], Awaitable[Mapping[str, str]]]
+
+REPLIES = " replies"
+"""The key by which replies that are owed are polled; no agent has this name."""
 
 
 @dataclass(slots=True)
@@ -110,6 +114,8 @@ class RemoteProvider(BaseProvider[_Work]):
                 await self._log.open(ports.documents)
                 work = self._set_up(ports)
                 await work.memory.open(ports.documents)
+                if work.memory.owed_replies():
+                    work.poller.add(REPLIES)
                 self._work = work
                 work.issues.resume()
 
@@ -238,7 +244,11 @@ class RemoteProvider(BaseProvider[_Work]):
         """Post replies to remarks once this commit is at the forge; what fails is tried again."""
         work = self._started()
         await work.replies.take(agent_id, branch, sha, replies)
-        await work.replies.post_owed()
+        try:
+            await work.replies.post_owed()
+        finally:
+            if work.memory.owed_replies():
+                work.poller.add(REPLIES)
 
     # --- how ----------------------------------------------------------------------------------
 
@@ -269,10 +279,9 @@ class RemoteProvider(BaseProvider[_Work]):
         head_branches = HeadBranches(forge, memory, git_sync, self._rules, ports.is_needed)
         one_per_branch = OnePerBranch(forge, memory, now)
         queue = MergeQueue(forge, triage, memory, events, now, self._publish)
-        replies = AgentReplies(forge, memory, git_sync, now, ports.report)
+        replies = AgentReplies(forge, memory, now, ports.report)
         watcher = ForgeWatcher(
             queue=queue,
-            replies=replies,
             head_branches=head_branches,
             one_per_branch=one_per_branch,
             issues=issues,
@@ -310,8 +319,16 @@ class RemoteProvider(BaseProvider[_Work]):
             wait_for=watcher.wait_for,
             base_moved=watcher.base_moved,
         )
+
+        async def polled(keys: Mapping[str, bool]) -> Mapping[str, PollResult]:
+            watched = {key: uncached for key, uncached in keys.items() if key != REPLIES}
+            answers = {**await watcher.round(watched), REPLIES: await replies.poll()}
+            if not memory.owed_replies():
+                poller.remove(REPLIES)
+            return answers
+
         poller = Poller(
-            watcher.round,
+            polled,
             now=now,
             call_at=ports.call_at,
             chance=self._chance,

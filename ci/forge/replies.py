@@ -20,14 +20,14 @@ from ci.errors import (
     RefusedError,
     UnauthorizedError,
 )
-from ci.events import clean_line
+from ci.events import clean_line, without_commands
 from ci.forge.memory import OwedReply
+from ci.forge.poller import PollResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ci.events import ReviewComment
-    from ci.forge.git_sync import GitSync
     from ci.forge.memory import Memory
     from ci.forge.protocol import Forge, ForgePull
     from ci.ports import LogEvent
@@ -36,8 +36,6 @@ UNHEARD_FOR = 60.0
 """Seconds for which a reply is only looked for after the answer to posting it was lost."""
 QUOTED_LINES = 3
 _MARK = re.compile(r"^<!-- loopwright:reply:([0-9a-f]{16}) -->\s*\Z", re.MULTILINE)
-_COMMAND = re.compile(r"^([ \t]*)/(?=[A-Za-z])", re.MULTILINE)
-"""What forges and bots take for an order of the account that writes it: `/merge`."""
 _REFUSED = (ForbiddenError, MissingError, RefusedError)
 _NOT_DONE = (LimitedError, UnauthorizedError)
 """Errors after which nothing can have been posted."""
@@ -49,7 +47,6 @@ class AgentReplies:
 
     forge: Forge
     memory: Memory
-    git_sync: GitSync
     now: Callable[[], float]
     report: LogEvent
     _posting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -60,6 +57,14 @@ class AgentReplies:
             mark = _mark(agent_id, sha, remark, text)
             owed = OwedReply(mark, agent_id, branch, sha, remark, text, None)
             await self.memory.owe_reply(owed)
+
+    async def poll(self) -> PollResult:
+        """Post what is owed; what the forge does not answer is polled again."""
+        try:
+            await self.post_owed()
+        except ForgeError as error:
+            return PollResult(not_before=error.retry_at)
+        return PollResult()
 
     async def post_owed(self) -> None:
         """Post what is owed, as far as the commits that it speaks of are at the forge."""
@@ -74,7 +79,7 @@ class AgentReplies:
 
     async def _post_of(self, branch: str, owed: Iterable[OwedReply]) -> None:
         ready = [each for each in owed if self.memory.ours(branch, each.sha)]
-        if not ready or await self.git_sync.push_missing(branch):
+        if not ready or not self.memory.is_there(branch, self.memory.wanted(branch)):
             return
         pull = await self.forge.find_pull(branch)
         if pull is None:
@@ -142,8 +147,8 @@ def quote(remark: ReviewComment) -> str:
 
 
 def _tame(text: str) -> str:
-    """Return a text that gives no order and hides nothing that follows it."""
-    text = _COMMAND.sub(r"\1\/", text.strip()).replace("<!--", "&lt;!--")
+    """Return a text that gives no command and hides nothing that follows it."""
+    text = without_commands(text.strip()).replace("<!--", "&lt;!--")
     fences = sum(line.lstrip().startswith("```") for line in text.splitlines())
     return f"{text}\n```" if fences % 2 else text
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ci.forge.merge_rules import Rules
     from ci.forge.outage import Outage
     from ci.forge.protocol import Forge, ForgePull
-    from ci.forge.replies import AgentReplies
     from ci.forge.triage import CheckTriage
     from ci.forge.upkeep.behind import BehindBase
     from ci.forge.upkeep.head_branch import HeadBranches
@@ -71,7 +70,6 @@ class ForgeWatcher:
     publish: Callable[[CIEvent], Awaitable[None]]
     comes_along: MergeObjection
     queue: MergeQueue
-    replies: AgentReplies
     behind: BehindBase
     head_branches: HeadBranches
     one_per_branch: OnePerBranch
@@ -127,7 +125,6 @@ class ForgeWatcher:
         answers: dict[str, PollResult] = {}
         try:
             await self._list_if_needed(keys)
-            await self.replies.post_owed()
             for key, uncached in keys.items():
                 answers[key] = await self._look_safely(key, uncached=uncached)
         except ForgeError as error:

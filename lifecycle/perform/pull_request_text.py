@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ci.events import without_commands
+
 if TYPE_CHECKING:
     from lifecycle.plan import Task
 
@@ -19,7 +21,12 @@ def title_of(task: Task, summary: str) -> str:
 
 
 def body_of(task: Task, summary: str, template: str = "", issue: str = "") -> str:
-    """Return the agent's words in their template, and which issue is closed by the merge."""
+    """Return the agent's words in their template, and which issue is closed by the merge.
+
+    A command (`/merge`) is one of the account that writes it: the template may hold some, the agent
+    gives none.
+    """
+    summary = without_commands(summary)
     closes = f"Closes {issue or _issue(task.issue)}" if task.issue else ""
     text = summary
     if template:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from lifecycle.machine import events as on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lifecycle.machine.events import Event
     from lifecycle.machine.states import Gate, Signal
+    from lifecycle.record import JournalEntry
 
 SAYS, SIGNALLED = "says", "signalled"
 _FEW = 3
@@ -39,6 +40,20 @@ def words_of(event: Event) -> str:
     """Return what a person said with a fact, and why."""
     named = (getattr(event, name, "") for name in ("text", "note", "why"))
     return "; ".join(filter(None, named))
+
+
+def open_remarks(journal: Iterable[JournalEntry]) -> tuple[str, ...]:
+    """Return the remarks of reviewers that no attempt was told and signalled after, by id."""
+    told: list[str] = []
+    handed: tuple[str, ...] = ()
+    for entry in journal:
+        if isinstance(entry.event, on.Reviewed):
+            told += [f"{each.id} {each.title}" for each in entry.event.details if each.id]
+        elif isinstance(entry.event, on.AgentSpawned):
+            handed = tuple(told)
+        elif getattr(entry.event, "word", None) is not None and not entry.late:
+            told = [each for each in told if each not in handed]
+    return tuple(told)
 
 
 def red_before(gates: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lifecycle.machine import events as on
 from lifecycle.machine.budget import dollars
 from lifecycle.machine.states import Accepted, AwaitingHuman, Completed, PrPending, Suspended
 from lifecycle.paths import Paths
@@ -30,7 +29,7 @@ from orchestrator.terminal.text import (
     terminal_width,
     to_json,
 )
-from orchestrator.wording.facts import red_before
+from orchestrator.wording.facts import open_remarks, red_before
 from orchestrator.wording.json_forms import files_of, whole_form
 from orchestrator.wording.states import since
 from orchestrator.wording.why import why
@@ -191,7 +190,7 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
         base = facts.get("base_branch") or str(facts.get("base_commit", ""))[:12]
         yield "branch", f"{facts['branch']} from {base}"
     yield "pull request", _pull_request(work)
-    yield "remarks", "; ".join(_remarks(found.journal))
+    yield "remarks", "; ".join(open_remarks(found.journal))
     yield "workspace", str(facts.get("workspace", ""))
     yield "tags", ", ".join(record.tags)
     yield "summary", " ".join((record.submission_summary or "").split())
@@ -223,17 +222,6 @@ def _pull_request(work: State | None) -> str:
             return ""
     own = "" if url == signalled else url
     return f"{signalled} (kept as {own})" if signalled and own else signalled or own
-
-
-def _remarks(journal: tuple[JournalEntry, ...]) -> tuple[str, ...]:
-    """Return the remarks of reviewers that no attempt has signalled after, by id."""
-    told: list[str] = []
-    for entry in journal:
-        if isinstance(entry.event, on.Reviewed):
-            told += [f"{each.id} {each.title}" for each in entry.event.details if each.id]
-        elif getattr(entry.event, "word", None) is not None and not entry.late:
-            told = []
-    return tuple(told)
 
 
 def _attempt_row(row: AttemptRow, present: float, *, told: bool) -> tuple[str, ...]:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from ci.errors import ProviderError, UnreachableError
+from ci.errors import (
+    ForbiddenError,
+    LimitedError,
+    MissingError,
+    ProviderError,
+    RefusedError,
+    UnreachableError,
+)
 from ci.events import CIEventType, ReviewComment
 from ci.forge.memory import OwedReply
+from ci.forge.merge_rules import Rules
 from ci.forge.replies import body_of, is_reply, quote
 from tests.ci.contract import follow, opened, until
 from tests.ci.forge.remote_world import RemoteWorld
+from tests.ci.forge_server import fails
 from tests.ci.github.github_world import EmulatedWorld
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
+    from ci.errors import ForgeError
     from ci.interface import PullRequest
     from tests.ci.forge.forge_world import ServedWorld
     from tests.ci.github.emulated import Emulated
@@ -73,6 +83,15 @@ class Lost:
         if self.times:
             self.times -= 1
             raise self.error
+
+
+class Refused(Lost):
+    """Has a forge refuse one of the things that it is asked."""
+
+    async def __call__(self, *args: Any) -> None:
+        if "Done." in args[-1]:
+            raise self.error
+        await self.act(*args)
 
 
 class RepliesContract:
@@ -156,8 +175,55 @@ class RepliesContract:
         assert "r0000" not in {each.id for each in told.values()}
         assert len(await remarks_of(world, pull.number)) == before
 
+    @pytest.mark.parametrize("refusal", [ForbiddenError, MissingError, RefusedError])
+    async def test_a_forge_that_refuses_one_is_told_and_asked_for_the_next(
+        self, world: RemoteWorld, monkeypatch: pytest.MonkeyPatch, refusal: type[ForgeError]
+    ) -> None:
+        pull, told = await reviewed(world)
+        forge = world.served.forge
+        for name in ("reply", "comment"):
+            act = getattr(forge, name)
+            monkeypatch.setattr(forge, name, Refused(act, refusal("no comments here")))
+        await reply(
+            world, pull.head_sha, {told["name"].id: "Done.", told["Please"].id: "Left as it is."}
+        )
+        (first, refused), (second, _) = world.logged
+        assert (first, second) == ("reply_refused", "reply_posted")
+        assert (refused["remark"], refused["reason"]) == (told["name"].id, "no comments here")
+        assert len(await ours(world, pull.number)) == 1
+
+    async def test_one_that_is_owed_when_a_runner_ends_is_posted_by_the_next(
+        self, world: RemoteWorld, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def lose(*_: object) -> None:
+            raise LimitedError("no requests left")
+
+        pull, told = await reviewed(world)
+        with monkeypatch.context() as patch:
+            for name in ("reply", "comment"):
+                patch.setattr(world.served.forge, name, lose)
+            with pytest.raises(LimitedError):
+                await reply(world, pull.head_sha, {told["name"].id: "Done."})
+            await world.provider.aclose()
+        await world.restart()
+        await until(lambda: "reply_posted" in dict(world.logged), "the reply")
+        assert len(await ours(world, pull.number)) == 1
+
 
 class TestServed(RepliesContract):
+    async def test_it_wakes_nobody_where_the_token_is_of_no_user(self, world: RemoteWorld) -> None:
+        served = cast("ServedWorld[Any]", world.served)
+        served.server.route("GET", f"{served.api}/user", fails(403))
+        pull, told = await reviewed(world)
+        await reply(world, pull.head_sha, {each.id: "Done." for each in told.values()})
+        events = len(world.events)
+        served.say(pull.number, served.reviewer, "Thank you.")
+        world.rules = Rules(wake_on_comments=True)
+        await world.polled(pull.number)
+        await until(lambda: len(world.events) > events, "what the reviewer says next")
+        heard = [detail for event in world.events[events:] for detail in event.details]
+        assert [each.text for each in heard] == ["Thank you."]
+
     @pytest.fixture
     async def world(
         self, served_type: type[ServedWorld[Any]], tmp_path: Path

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.errors import GarbledError
+from ci.errors import GarbledError, MissingError
 from ci.gitlab.payloads import approvals_of, open_threads, pull_of, remark_of
 from tests.ci.forge_server import fails
 
@@ -266,3 +266,19 @@ def test_odd_answers_are_garbled_or_read_and_never_crash(value: Any) -> None:
     if isinstance(value, dict):
         open_threads([value])
         remark_of({**value, "id": 1}, url="", thread="", trusted=False, wants=False, own=False)
+
+
+async def test_a_reply_belongs_into_a_thread_and_a_plain_comment_has_none(
+    world: GitLabWorld, pull: ForgePull
+) -> None:
+    plain = world.served.say(pull.number, DORA, "One word.")
+    thread = world.served.say(pull.number, DORA, "Why?", thread=True)
+    remarks = {each.body: each.ref for each in (await world.forge.reviews(pull)).remarks}
+    assert remarks == {"One word.": "", "Why?": thread["id"]}
+    await world.forge.reply(pull.number, thread["id"], "Because.")
+    for gone in (plain["id"][:-1] + "x", "none"):
+        with pytest.raises(MissingError):
+            await world.forge.reply(pull.number, gone, "Because.")
+    assert [note["body"] for note in thread["notes"]] == ["Why?", "Because."]
+    reviews = await world.forge.reviews(pull)
+    assert reviews.changes_wanted_by == ("dora",)

@@ -44,3 +44,11 @@ def test_the_body_is_the_summary_in_its_template_and_names_the_issue(
 def test_an_issue_that_the_agent_names_is_not_named_twice() -> None:
     task = Task(id="T1", issue="12")
     assert body_of(task, "Done, closes #12.") == "Done, closes #12."
+
+
+def test_the_agent_gives_the_forge_no_commands_and_the_template_may() -> None:
+    task = Task(id="T1", title="Add")
+    said = "Adds it to /usr.\n/merge\n  /approve"
+    tame = "Adds it to /usr.\n\\/merge\n  \\/approve"
+    assert body_of(task, said) == tame
+    assert body_of(task, said, "{summary}\n\n/label ~agent") == f"{tame}\n\n/label ~agent"
