@@ -63,6 +63,7 @@ class Feeding:
     """After how many in all to say so, in rising order."""
     reached: Callable[[int], None]
     stays: bool = True
+    used_at: float | None = None
     _done: int = field(default=0, init=False)
 
     async def run(self, office: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:

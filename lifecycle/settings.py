@@ -81,6 +81,9 @@ class Settings(CISettings):
     stay_for_people: bool = True
     """Wait for people. If not, a loop that only a person can move on ends at once with BLOCKED;
     `run` and `up` do so without a terminal, unless this is set, or with --no-stay."""
+    stay_for_pages: float = Field(default=600.0, ge=0, le=604_800)
+    """Seconds that `up` stays after the last use of its pages, when all loops rest and something
+    waits for a decision; 0 for none."""
     limit_interval: float = Field(default=300.0, ge=0, le=86_400)
     """Seconds to wait, growing to an hour, after a usage limit that names no end."""
     limit_margin: float = Field(default=30.0, ge=0, le=86_400)

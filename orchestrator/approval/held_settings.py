@@ -13,6 +13,7 @@ FREE = frozenset({
     "stop_grace", "log_cap_bytes", "push_timeout", "wake_on_comments", "wake_on_base_red",
     "pull_request_labels", "pull_request_reviewers", "pull_request_assignees",
     "pull_request_template", "draft_first", "tool_server", "save_limit_mb", "stay_for_people",
+    "stay_for_pages",
 })  # fmt: skip
 """Waits and words: whatever they say, an agent is held, judged and paid for as before."""
 

@@ -81,6 +81,11 @@ class Beside(Protocol):
     stays: bool
     """Whether the runner lives on when no loop is left."""
 
+    @property
+    def used_at(self) -> float | None:
+        """When somebody who is signed in last asked for something; None if nobody did."""
+        ...
+
     async def run(self, runner: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Serve until `over` returns."""
         ...

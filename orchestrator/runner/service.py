@@ -18,8 +18,9 @@ from lifecycle.fleet.supervisor.supervisor import OnEnd, Supervisor, SupervisorP
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Accepted, Completed, Reason, Rejected, Suspended
 from lifecycle.plan import Agent, Task
-from lifecycle.result import LoopResultType, broken
+from lifecycle.result import LoopResultType, broken, ended
 from lifecycle.store.damaged_records import RecordDamagedError
+from orchestrator.runner.page_stay import PageStay
 from orchestrator.runner.settings_audit import SettingsAudit
 from orchestrator.runner.workload import Job, RunResult
 from orchestrator.terminal.options import user
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
     from lifecycle.result import LoopResult
     from orchestrator.approval.approvals import Approvals
+    from orchestrator.runner.server_interface import Beside
     from orchestrator.runner.signals import SignalHandler
     from orchestrator.runner.workload import Workload
     from orchestrator.wording.live_view import LiveView
@@ -42,6 +44,8 @@ LOOP = "loop"
 """The type of an agent whose plan names none."""
 LATE_AFTER = 5.0
 """Seconds beyond the agents' own grace after which a loop that should end is named."""
+LOOK_EVERY = 0.5
+"""Seconds between two looks whether somebody still decides in the pages."""
 FAILED = (LoopResultType.ERROR, LoopResultType.MAX_RETRIES)
 _THEN = {"end": OnEnd.END, "requeue": OnEnd.REQUEUE, "shutdown": OnEnd.SHUT_DOWN}
 
@@ -78,6 +82,7 @@ class Service:
         self._failure: Exception | None = None
         self._looking: asyncio.Task[None] | None = None
         self.ending = RunResult()
+        self._approvals = approvals
         shared = engine.shared
         self.audit = Audit(shared.store.trail, now=shared.clock.now, masker=shared.masker)
         self.supervisor = Supervisor(
@@ -114,6 +119,8 @@ class Service:
             if work.stays:
                 await self._told_to_end()
             await self._all_ended()
+            if work.beside is not None:
+                await self._stay_for(work.beside)
         finally:
             # What is asked for from now on is for the next runner.
             self._engine.revive = None
@@ -257,6 +264,24 @@ class Service:
         await self.supervisor.run()
         if self._failure is not None:
             raise self._failure
+
+    async def _stay_for(self, beside: Beside) -> None:
+        """Go on while somebody decides in the pages, with the loops that follow from that."""
+        stay = PageStay(self._engine, beside, self._approvals, self._view.note)
+        try:
+            while not self.supervisor.main.cancelled and await stay.wanted():
+                if self.supervisor.agent_types:
+                    await self._all_ended()
+                else:
+                    await self.supervisor.main.sleep(LOOK_EVERY)
+        finally:
+            stay.close()
+        await self._all_ended()
+        for agent_id in tuple(self.ending.codes) if stay.told else ():
+            # Rejected while no loop ran: that counts as if one had.
+            record = await self._engine.shared.store.get(agent_id)
+            if record is not None and isinstance(record.work, Rejected) and (told := ended(record)):
+                self.ending.settled(agent_id, told, record, kept=self._keeps)
 
     def _abandon(self) -> None:
         self._engine.revive = None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.runner.workload import Workload
+    from orchestrator.web.edge.visitors import Door
     from orchestrator.web.token import Token
 
 
@@ -45,6 +46,13 @@ class BoundServer:
     stays: bool
     say: Callable[[str], None] | None = None
     """Called with the address once requests are answered there; without it the runner shows it."""
+    door: Door | None = None
+    """Where visitors come in, once it is open."""
+
+    @property
+    def used_at(self) -> float | None:
+        """When somebody who is signed in last asked for something; None if nobody did."""
+        return self.door.used_at if self.door is not None else None
 
     async def run(self, runner: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Serve until `over` returns."""
@@ -57,6 +65,7 @@ class BoundServer:
                 partial(asyncio.to_thread, _modules), runner.report
             )
             async with services_module.ServerServices(runner, token=self.token.value) as services:
+                self.door = services.door
                 app = await asyncio.to_thread(
                     app_module.guarded,
                     services,

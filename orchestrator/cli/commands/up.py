@@ -44,8 +44,9 @@ On a terminal it waits for people. Where neither standard input nor standard err
 when all that is left waits for people (--stay waits there, too).
 
 Work that is done needs no runner: when all else is over it ends, also with --stay, and the API
-ends with it. Then `loopwright review` shows all that waits for your decision, and `loopwright
-serve` does so in the browser, until you end it.
+ends with it. While somebody decides in its pages it stays, and goes on with what is decided: until
+nothing waits, or 10 minutes after their last use (stay_for_pages; not with --no-stay). Then
+`loopwright review` shows what waits, and `loopwright serve` does so in the browser.
 
 Exit code, the worst of all loops in this order: 130/143 ended by a signal, 1 internal error, 6
 failed for good, 5 out of retries, 3 blocked, waiting for a person, held by one or with a damaged
@@ -77,7 +78,11 @@ def run(name: str, args: list[str]) -> int:
         raise UsageError(f"--port goes up to {MOST_PORT}, and not with --no-server")
     repo = find_repo(options.repo)
     context = run_loops.CommandContext.of(
-        repo, max_live_agents=options.max_live, stay_for_people=options.stay, **confined
+        repo,
+        max_live_agents=options.max_live,
+        stay_for_people=options.stay,
+        stay_for_pages=0.0 if options.stay is False else None,
+        **confined,
     )
     path = Path(options.plan) if options.plan is not None else plans.find_plan(repo)
     approvals = context.settings.approvals

@@ -169,8 +169,10 @@ class Guard:
         host = self._host(headers)
         visitor = self._visitor(scope, headers)
         scope.setdefault("state", {})["visitor"] = visitor
-        if visitor is not None and (problem := refused_to(visitor, method, path)):
-            raise problem
+        if visitor is not None:
+            if problem := refused_to(visitor, method, path):
+                raise problem
+            self._door.note_use(visitor, headers)
         if method in READING:
             return visitor
         _same_site(headers, host)

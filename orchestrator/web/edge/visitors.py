@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 COOKIE = "loopwright"
 FIELD = "csrf"
 HEADER = b"x-csrf-token"
+UNASKED = b"x-loopwright-unasked"
+"""Marks what a page asks for by itself."""
 READING = frozenset(("GET", "HEAD"))
 ADMIN = ("/api/v1/settings", "/settings", "/api/v1/links", "/api/v1/runner", "/runner")
 """What begins so is changed by admins; all else that is changed, by operators."""
@@ -75,6 +77,8 @@ class Door:
         self.office = PassOffice(token)
         self.spent = spent
         self.now = now
+        self.used_at: float | None = None
+        """When somebody who is signed in last asked for something."""
         self._wrong: dict[str, deque[float]] = {}
 
     def visitor(self, headers: Headers, address: str) -> Visitor | None:
@@ -94,6 +98,12 @@ class Door:
         if shown is None or self.spent.has(shown):
             return None
         return Visitor(shown.name, shown.role, self.office.guard_of(text), shown)
+
+    def note_use(self, visitor: Visitor, headers: Headers) -> None:
+        """Take note that a person is at a page; what a page asks for by itself does not say so."""
+        streams = headers.first(b"accept").startswith(b"text/event-stream")
+        if visitor.session is not None and not streams and not headers.all(UNASKED):
+            self.used_at = self.now()
 
     def is_over(self, visitor: Visitor) -> bool:
         """Tell whether the session of a visitor has come to its end."""

@@ -42,6 +42,7 @@ class Stays:
     """What keeps a runner alive when no loop is left."""
 
     stays: bool = True
+    used_at: float | None = None
 
     async def run(self, *_: object) -> None:
         """Is never asked to."""

@@ -95,6 +95,7 @@ class Site:
 @dataclass
 class _Stays:
     stays: bool = True
+    used_at: float | None = None
 
     async def run(self, runner: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Is never asked to."""

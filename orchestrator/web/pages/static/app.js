@@ -2,6 +2,7 @@
 "use strict";
 const $ = (selector, scope = document) => scope.querySelector(selector);
 const $$ = (selector, scope = document) => [...scope.querySelectorAll(selector)];
+const UNASKED = { "X-Loopwright-Unasked": "1" };
 const typing = (e) => /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName) || e.target.isContentEditable;
 
 /* --- keys: all of them are buttons or links, too ------------------------------------------ */
@@ -159,7 +160,7 @@ function offer() {
 
 async function sortAnew() {
   if (!board) return;
-  const answer = await fetch(`/ui/board${location.search}`, { headers: { "HX-Request": "true" } }).catch(() => null);
+  const answer = await fetch(`/ui/board${location.search}`, { headers: { "HX-Request": "true", ...UNASKED } }).catch(() => null);
   if (!answer?.ok) return;
   const focus = document.activeElement?.closest("li[id]")?.id;
   const typed = $$("textarea", board).filter((f) => f.value !== f.defaultValue).map((f) => [f.id, f.value, f === document.activeElement]);
@@ -204,7 +205,7 @@ async function anew() {
   const main = $("#main"), at = document.activeElement;
   const ticked = $$("input[type=checkbox]", main).some((f) => f.checked !== f.defaultChecked);
   if (!ticked && !written(main) && !main.matches(":hover") && (at === main || !main.contains(at))) {
-    const answer = await fetch(location.href).catch(() => null);
+    const answer = await fetch(location.href, { headers: UNASKED }).catch(() => null);
     const fresh = answer?.ok && $("#main", new DOMParser().parseFromString(await answer.text(), "text/html"));
     if (fresh) { main.replaceChildren(...fresh.childNodes); globalThis.htmx?.process(main); return; }
   }
