@@ -64,7 +64,12 @@ class Feeding:
     reached: Callable[[int], None]
     stays: bool = True
     used_at: float | None = None
+
     _done: int = field(default=0, init=False)
+
+    async def decisions(self) -> int:
+        """Say that none waits."""
+        return 0
 
     async def run(self, office: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Feed, then let the runner end."""

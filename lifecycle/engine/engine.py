@@ -346,11 +346,6 @@ class LocalEngine:
         """Return the lifecycles that run, by agent id; only to be read."""
         return {agent_id: owner.local for agent_id, owner in self._owners.items()}
 
-    @property
-    def has_requests(self) -> bool:
-        """Whether a person's request is being carried out on a lifecycle that nobody runs."""
-        return bool(self._requested or self._applying)
-
     def drain(self, agent_id: str) -> None:
         """End one soon, with its work saved and its record resumable; `run` returns then."""
         owner = self._owners.get(agent_id)

@@ -86,6 +86,10 @@ class Beside(Protocol):
         """When somebody who is signed in last asked for something; None if nobody did."""
         ...
 
+    async def decisions(self) -> int:
+        """Return how many lifecycles wait for a person's decision."""
+        ...
+
     async def run(self, runner: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Serve until `over` returns."""
         ...

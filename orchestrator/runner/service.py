@@ -268,14 +268,11 @@ class Service:
     async def _stay_for(self, beside: Beside) -> None:
         """Go on while somebody decides in the pages, with the loops that follow from that."""
         stay = PageStay(self._engine, beside, self._approvals, self._view.note)
-        try:
-            while not self.supervisor.main.cancelled and await stay.wanted():
-                if self.supervisor.agent_types:
-                    await self._all_ended()
-                else:
-                    await self.supervisor.main.sleep(LOOK_EVERY)
-        finally:
-            stay.close()
+        while not self.supervisor.main.cancelled and await stay.wanted():
+            if self.supervisor.agent_types:
+                await self._all_ended()
+            else:
+                await self.supervisor.main.sleep(LOOK_EVERY)
         await self._all_ended()
         for agent_id in tuple(self.ending.codes) if stay.told else ():
             # Rejected while no loop ran: that counts as if one had.

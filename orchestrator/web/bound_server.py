@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.runner.workload import Workload
-    from orchestrator.web.edge.visitors import Door
+    from orchestrator.web.services import ServerServices
     from orchestrator.web.token import Token
 
 
@@ -46,13 +46,20 @@ class BoundServer:
     stays: bool
     say: Callable[[str], None] | None = None
     """Called with the address once requests are answered there; without it the runner shows it."""
-    door: Door | None = None
-    """Where visitors come in, once it is open."""
+    services: ServerServices | None = None
+    """What it serves with, once it does."""
 
     @property
     def used_at(self) -> float | None:
         """When somebody who is signed in last asked for something; None if nobody did."""
-        return self.door.used_at if self.door is not None else None
+        return self.services.door.used_at if self.services is not None else None
+
+    async def decisions(self) -> int:
+        """Return how many lifecycles wait for a person's decision."""
+        if self.services is None:
+            return 0
+        await self.services.board.look()
+        return self.services.board.needs()
 
     async def run(self, runner: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Serve until `over` returns."""
@@ -65,7 +72,7 @@ class BoundServer:
                 partial(asyncio.to_thread, _modules), runner.report
             )
             async with services_module.ServerServices(runner, token=self.token.value) as services:
-                self.door = services.door
+                self.services = services
                 app = await asyncio.to_thread(
                     app_module.guarded,
                     services,

@@ -44,6 +44,9 @@ class Stays:
     stays: bool = True
     used_at: float | None = None
 
+    async def decisions(self) -> int:
+        return 0
+
     async def run(self, *_: object) -> None:
         """Is never asked to."""
 

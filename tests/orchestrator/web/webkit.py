@@ -97,6 +97,9 @@ class _Stays:
     stays: bool = True
     used_at: float | None = None
 
+    async def decisions(self) -> int:
+        return 0
+
     async def run(self, runner: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Is never asked to."""
 
