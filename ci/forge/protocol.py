@@ -122,6 +122,10 @@ class Access(JsonModel):
     """What the repository is called there now, if otherwise."""
 
 
+COMMITS_LOOKED_AT = 10
+"""Newest commits of a branch that are looked at, to know whether anything checks it."""
+
+
 class ForgeIssue(JsonModel):
     """An issue as the forge shows it."""
 
@@ -201,6 +205,13 @@ class Forge(Protocol):
 
     async def head(self, branch: str) -> str | None:
         """Return the newest remote commit of a branch; None if there is no such branch."""
+        ...
+
+    async def is_checked(self, branch: str) -> bool:
+        """Return whether any check ran on the newest commits of a branch, for few requests.
+
+        True where that cannot be known, as then a commit without checks is suspect.
+        """
         ...
 
     async def branch_rules(self, branch: str) -> BranchRules:

@@ -33,7 +33,7 @@ RERUN_BEGINS_WITHIN = 120.0
 LOGS_KEPT = 200
 AWAITED = "the first check"
 RULES_HOLD = 600.0
-"""Seconds for which the rules of a branch, and that nothing checks it, are reused."""
+"""Seconds for which the rules of a branch, and whether anything checks it, are reused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class CheckTriage:
         self._now = now
         self._logs: dict[tuple[str, str], Check] = {}
         self._branches: dict[str, tuple[BranchRules, float]] = {}
-        self._unchecked: dict[str, tuple[bool, float]] = {}
+        self._checked: dict[str, tuple[bool, float]] = {}
 
     async def checks(self, sha: str, pull: ForgePull | None = None) -> tuple[Check, ...]:
         """Return the checks of exactly this commit, and which of them count.
@@ -100,15 +100,14 @@ class CheckTriage:
         return verdict, checks
 
     async def _none_is_enough(self, pull: ForgePull) -> bool:
-        """Return whether the forge calls it mergeable, and nothing ever checked its base."""
+        """Return whether the forge calls it mergeable, and nothing checks its base."""
         if not pull.mergeable or pull.hindrance not in PASSING_HINDRANCES:
             return False
-        unchecked, until = self._unchecked.get(pull.base, (False, 0.0))
+        checked, until = self._checked.get(pull.base, (True, 0.0))
         if self._now() >= until:
-            head = await self._forge.head(pull.base)
-            unchecked = head is not None and not await self._forge.checks(head)
-            self._unchecked[pull.base] = unchecked, self._now() + RULES_HOLD
-        return unchecked
+            checked = await self._forge.is_checked(pull.base)
+            self._checked[pull.base] = checked, self._now() + RULES_HOLD
+        return not checked
 
     async def _branch_rules(self, base: str) -> BranchRules:
         """Return the rules of a base, else of the default branch; asked for now and then."""

@@ -15,6 +15,7 @@ from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge
 from ci.forge.upkeep.words_and_people import plain
 from ci.gitea.actions import explained, rerun
+from ci.gitea.history import GiteaHistory
 from ci.gitea.hooks import hooks_of
 from ci.gitea.issues import GiteaIssues
 from ci.gitea.merging import GiteaMerging
@@ -65,6 +66,7 @@ class GiteaForge(RestForge):
         self.issues: GiteaIssues = GiteaIssues(self._http, connection.repo)
         owner = connection.repo.partition("/")[0]
         self._reviews = GiteaReviews(self._http, at, owner=owner, now=connection.now)
+        self._history = GiteaHistory(self._http, at, checks=self.checks)
         self._outdated = OutdatedBranches(self._http, at, now=connection.now)
         self._merging = GiteaMerging(
             self._http, at, look=self.pull, sleep=connection.sleep, outdated=self._outdated
@@ -98,6 +100,10 @@ class GiteaForge(RestForge):
             await self._there()
             return None
         return text(answer.body, "commit", "id") or None
+
+    async def is_checked(self, branch: str) -> bool:
+        """Return whether a status is on its newest commits; each older one is asked about once."""
+        return await self._history.is_checked(branch)
 
     async def branch_rules(self, branch: str) -> BranchRules:
         """Return the protection of a branch: readers are told a part, administrators all."""

@@ -15,6 +15,7 @@ from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge, newest
 from ci.github.client import GitHubClient, Identity
 from ci.github.failures import explained
+from ci.github.history import is_checked
 from ci.github.hooks import hooks_of
 from ci.github.issues import GitHubIssues
 from ci.github.merging import GitHubMerging
@@ -117,6 +118,14 @@ class GitHubForge(RestForge):
             return None
         # For a mere prefix of branch names GitHub returns a list of these.
         return text(answer.body, "object", "sha") or None
+
+    async def is_checked(self, branch: str) -> bool:
+        """Return whether a check ran on its newest commits; on its head where no more is told."""
+        told = await is_checked(self._api, self._repo, branch)
+        if told is not None:
+            return told
+        head = await self.head(branch)
+        return head is None or bool(await self.checks(head))
 
     async def branch_rules(self, branch: str) -> BranchRules:
         """Return the rulesets and the protection of a branch, as far as readers are told."""

@@ -89,6 +89,10 @@ class GitLabForge(RestForge):
             return None
         return text(answer.body, "commit", "id") or None
 
+    async def is_checked(self, branch: str) -> bool:
+        """Return whether a pipeline ever ran for a branch."""
+        return await self._checks.on_branch(branch)
+
     async def branch_rules(self, branch: str) -> BranchRules:
         """Return what the project's settings demand of a merge; they name no single jobs."""
         del branch

@@ -96,6 +96,10 @@ class Origin:
         """Return the paths on which two commits conflict."""
         return self._compared(base, head)[1]
 
+    def log(self, head: str) -> list[str]:
+        """Return all commits up to this one, the newest first."""
+        return self._bare("rev-list", head).splitlines()
+
     def count(self, left: str, right: str) -> int:
         """Return how many commits the right one has that the left one lacks."""
         return int(self._bare("rev-list", "--count", f"{left}..{right}"))

@@ -108,6 +108,10 @@ class ScriptedForge:
         self._ask("head")
         return self.heads.get(branch)
 
+    async def is_checked(self, branch: str) -> bool:
+        self._ask("is_checked")
+        return bool(self.by_sha.get(self.heads[branch]))
+
     async def branch_rules(self, branch: str) -> BranchRules:
         self._ask("branch_rules")
         return self.rules.get(branch, BranchRules())

@@ -202,6 +202,13 @@ class ForgeContract:
             world.we, True, True, "",
         )  # fmt: skip
 
+    async def test_a_branch_is_checked_once_a_check_ran_on_its_newest_commit(
+        self, world: ForgeWorld
+    ) -> None:
+        assert not await world.forge.is_checked(BASE)
+        await world.commit(BASE)
+        assert await world.forge.is_checked(BASE)
+
 
 class TestServed(ForgeContract):
     @pytest.fixture

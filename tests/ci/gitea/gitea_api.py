@@ -27,6 +27,7 @@ ROUTES: Mapping[str, tuple[str, str]] = {
     "GET /repos/_/_/branch_protections/_": ("", ""),
     "GET /repos/_/_/collaborators/_": ("", ""),
     "GET /repos/_/_/collaborators/_/permission": ("", ""),
+    "GET /repos/_/_/commits": (f"sha path stat verification files not {PAGES}", ""),
     "GET /repos/_/_/commits/_/statuses": (f"sort state {PAGES}", ""),
     "GET /repos/_/_/compare/_": ("", ""),
     "GET /repos/_/_/hooks": (PAGES, ""),

@@ -71,6 +71,7 @@ class ServedGitea(GiteaState):
             ("GET", f"{R}/branches/{{branch}}", self._branch),
             ("GET", f"{R}/branch_protections/{{rule}}", self._protection),
             ("GET", f"{R}/compare/{{commits}}", self._compare),
+            ("GET", f"{R}/commits", self._list_commits),
             ("GET", f"{R}/commits/{{sha}}/statuses", self._list_statuses),
             ("GET", f"{R}/collaborators/{{user}}", self._collaborator),
             ("GET", f"{R}/collaborators/{{user}}/permission", self._permission),
@@ -143,6 +144,12 @@ class ServedGitea(GiteaState):
             raise Refusal(404, "")
         left, _, right = unquote(asked.names["commits"]).partition("...")
         return {"total_commits": self.origin.count(left, right)}
+
+    def _list_commits(self, asked: Asked) -> list[dict[str, Any]]:
+        head = self.origin.head(asked.query["sha"])
+        if head is None:
+            raise Refusal(404, "object does not exist")
+        return [{"sha": sha} for sha in self.origin.log(head)]
 
     def _list_statuses(self, asked: Asked) -> list[dict[str, Any]]:
         sha = asked.names["sha"]

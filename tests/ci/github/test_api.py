@@ -83,6 +83,31 @@ async def test_the_checks_that_rulesets_and_protection_require_are_joined(served
     assert (await served.forge.branch_rules("trunk")).required_checks == ("build", "e2e")
 
 
+@pytest.mark.parametrize(("rollup", "checked"), [({"state": "FAILURE"}, True), (None, False)])
+async def test_one_request_tells_whether_any_of_the_newest_commits_was_checked(
+    served: Served, rollup: dict[str, str] | None, *, checked: bool
+) -> None:
+    commits = [{"statusCheckRollup": None}, {"statusCheckRollup": rollup}]
+    told = {"repository": {"ref": {"target": {"history": {"nodes": commits}}}}}
+    served.server.route("POST", "/graphql", answers({"data": told}))
+    assert await served.forge.is_checked("trunk") is checked
+    (asked_for,) = served.server.requests
+    assert asked_for.json()["variables"] == {
+        "owner": "o", "name": "r", "branch": "refs/heads/trunk", "first": 10,
+    }  # fmt: skip
+
+
+async def test_without_graphql_the_newest_commit_alone_tells_whether_a_branch_is_checked(
+    served: Served,
+) -> None:
+    served.server.route("POST", "/graphql", fails(404))
+    served.serve("GET", "/git/ref/heads/trunk", answers({"object": {"sha": HEAD}}))
+    served.commit([])
+    assert not await served.forge.is_checked("trunk")
+    served.commit([run("build", 1, conclusion="success")])
+    assert await served.forge.is_checked("trunk")
+
+
 @pytest.mark.parametrize("unknown", [404, 422])
 async def test_a_commit_that_is_not_there_has_no_checks(served: Served, unknown: int) -> None:
     served.server.route("GET", f"{COMMIT}/check-runs", fails(unknown, "No commit found for SHA"))

@@ -57,6 +57,10 @@ class ToyForge:
         found = self._git("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
         return found or None
 
+    async def is_checked(self, branch: str) -> bool:
+        del branch
+        return True
+
     async def branch_rules(self, branch: str) -> BranchRules:
         del branch
         return BranchRules()
