@@ -75,8 +75,10 @@ class GitLabChecks:
 
     async def on_branch(self, branch: str) -> bool:
         """Return whether there is a pipeline of a branch; statuses from outside make one too."""
-        params = {"ref": branch, "per_page": 1}
-        return bool(await self._http.get_all(f"{self._project}/pipelines", params=params, most=1))
+        told = await self._http.get_all(
+            f"{self._project}/pipelines", params={"ref": branch, "per_page": 1}, most=1
+        )
+        return bool(told)
 
     async def explain(self, check: Check) -> Check:
         """Return the check with its stage, why it failed, and the end of its log."""

@@ -1,4 +1,4 @@
-"""The wheel, built and installed once for all tests that run it."""
+"""The wheel, built and installed once for all tests that run it, and what GitHub describes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import pytest
 
 from tests import warm
 from tests.acceptance.installed_wheel import Installed, install
+from tests.ci.conftest import described
+
+__all__ = ["described", "installed"]
 
 
 @pytest.fixture(scope="session")

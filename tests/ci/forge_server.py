@@ -46,6 +46,8 @@ class Asked:
     """What the `{name}` pieces of the route stood for."""
     status: int = 0
     """Of the answer; 0 while there is none."""
+    told: bytes = b""
+    """The body of the answer."""
 
     def json(self) -> Any:
         return json.loads(self.body)
@@ -254,7 +256,7 @@ class ForgeServer:
         reply = await self._reply(asked)
         if self.allowance is not None:
             reply = self.allowance.take(reply)
-        asked.status = reply.status
+        asked.status, asked.told = reply.status, reply.body
         sent = _written(reply)
         if reply.play is not None:
             await _until_hung_up(reply.play(writer, sent), reader)

@@ -6,15 +6,13 @@ methods, parameters, fields of bodies, and the words that may stand in them.
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
 import json
 import re
-import tarfile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tests.tools.npm_tools import NpmError, cached, npm
+from tests.tools.github_graphql import query_fault
+from tests.tools.npm_tools import cached, packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,8 +25,8 @@ INTEGRITY = (
 """The SHA-512 of its archive."""
 WHOLE = "package/generated/api.github.com.json"
 KEPT = "operations.json"
-NOT_THERE = ("/graphql",)
-"""What is no part of that description."""
+GRAPHQL = "/graphql"
+"""What is described by a schema of its own."""
 
 Operation: TypeAlias = "dict[str, Any]"
 
@@ -37,8 +35,9 @@ def fault_of(
     method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None
 ) -> str:
     """Return what GitHub's description has against a request; nothing if all is well."""
-    if path in NOT_THERE:
-        return ""
+    if (method, path) == ("POST", GRAPHQL):
+        fault = query_fault(body)
+        return f"{method} {path}: {fault}" if fault else ""
     found = _operation(method, path)
     if found is None:
         return f"{method} {path}: there is no such operation"
@@ -65,13 +64,17 @@ def _operation(method: str, path: str) -> Operation | None:
     return next(found, None)
 
 
+def described() -> Path:
+    """Return the folder with the description, after fetching it if it is not there."""
+    return cached(f"github-api-{INTEGRITY[:8].lower()}", _install)
+
+
 @functools.cache
 def _operations() -> dict[str, list[tuple[re.Pattern[str], Operation]]]:
-    folder = cached(f"github-api-{INTEGRITY[:8].lower()}", _install)
     found: dict[str, list[tuple[re.Pattern[str], Operation]]] = {
         method: [] for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
     }
-    told = json.loads((folder / KEPT).read_text())
+    told = json.loads((described() / KEPT).read_text())
     # Where several fit, the one that says most itself is meant.
     for line in sorted(told, key=lambda line: -len(re.sub(r"\{\w+\}", "", line))):
         method, _, path = line.partition(" ")
@@ -83,17 +86,7 @@ def _operations() -> dict[str, list[tuple[re.Pattern[str], Operation]]]:
 
 
 def _install(folder: Path) -> None:
-    npm(folder, "pack", PACKAGE, "--silent")
-    (archive,) = folder.glob("*.tgz")
-    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-    if digest != INTEGRITY:
-        raise NpmError(f"{PACKAGE} is not the archive that was looked at: its SHA-512 is {digest}")
-    with tarfile.open(archive) as packed:
-        member = packed.extractfile(WHOLE)
-        if member is None:
-            raise NpmError(f"{PACKAGE} does not hold {WHOLE}")
-        whole = json.load(member)
-    archive.unlink()
+    whole = json.loads(packed(folder, PACKAGE, INTEGRITY, WHOLE))
     (folder / KEPT).write_text(json.dumps(_kept(whole)))
 
 

@@ -6,12 +6,15 @@ several processes come at once, and quick when everything is there.
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
+import tarfile
 import tempfile
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +62,22 @@ def cached(name: str, install: Callable[[Path], None]) -> Path:
                 # All at once: a process that sees the folder sees it whole.
                 made.rename(folder)
     return folder
+
+
+def packed(folder: Path, package: str, integrity: str, member: str) -> bytes:
+    """Return a file of a package, whose archive must have this SHA-512."""
+    npm(folder, "pack", package, "--silent")
+    (archive,) = folder.glob("*.tgz")
+    content = archive.read_bytes()
+    archive.unlink()
+    digest = base64.b64encode(hashlib.sha512(content).digest()).decode()
+    if digest != integrity:
+        raise NpmError(f"{package} is not the archive that was looked at: its SHA-512 is {digest}")
+    with tarfile.open(fileobj=BytesIO(content)) as archived:
+        found = archived.extractfile(member)
+        if found is None:
+            raise NpmError(f"{package} does not hold {member}")
+        return found.read()
 
 
 def npm(where: Path, *words: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
 
 from ci.github import DESCRIPTION
 from tests.ci.forge import served_forge
@@ -11,6 +12,8 @@ from tests.ci.forge.forge_world import ServedWorld
 from tests.ci.forge.served_forge import Refusal, ServedForge
 from tests.ci.forge_server import Reply, answers, text
 from tests.ci.github.github_answers import LOG, STEPS
+from tests.tools.github_api import fault_of
+from tests.tools.github_graphql import answer_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +73,11 @@ class QueueForge(ServedForge[Pull]):
             ("GET", f"{R}/actions/jobs/{{job}}/logs", lambda _: text(LOG)),
             ("POST", "/graphql", self._graphql),
         ]
+
+    def fault_of(self, asked: Asked) -> str:
+        return fault_of(
+            asked.method, unquote(asked.path), asked.query, asked.json() if asked.body else None
+        )
 
     def sign_in(self, asked: Asked) -> None:
         if asked.headers.get("authorization") != f"Bearer {TOKEN}":
@@ -166,17 +174,24 @@ class QueueForge(ServedForge[Pull]):
         return answers(self.shown(self.pulls[number]), status=201)
 
     def _graphql(self, asked: Asked) -> dict[str, Any]:
+        told = {"data": self._queried(asked)}
+        if fault := answer_fault(asked.json()["query"], told):
+            self.faults.append(fault)
+        return told
+
+    def _queried(self, asked: Asked) -> dict[str, Any]:
         body = asked.json()
         query, variables = body["query"], body["variables"]
         if "enqueuePullRequest" in query:
             number = int(variables["pull"].removeprefix("PR_"))
             assert variables["sha"] == self.pulls[number].head
             self.enter(number)
-            return {"data": {"enqueuePullRequest": {"mergeQueueEntry": {"id": "x"}}}}
+            return {"enqueuePullRequest": {"mergeQueueEntry": {"id": "x"}}}
         pull = self.pulls[variables["number"]]
         entry = {"id": "x", "headCommit": {"oid": pull.group}} if pull.group else None
         told = {"mergeQueueEntry": entry, "timelineItems": {"nodes": pull.removals[-1:]}}
-        return {"data": {"repository": {"pullRequest": told}}}
+        asked_for = {name: value for name, value in told.items() if name in query}
+        return {"repository": {"pullRequest": asked_for}}
 
     def shown(self, pull: Pull) -> dict[str, Any]:
         return {

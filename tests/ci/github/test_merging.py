@@ -126,7 +126,8 @@ class Queue:
             if self.refuses:
                 return answers({"errors": [{"message": self.refuses}], "data": None})
             self.holds = True
-        entry = {"id": "x"} if self.holds else None
+            return answers({"data": {"enqueuePullRequest": {"mergeQueueEntry": {"id": "x"}}}})
+        entry = {"id": "x", "headCommit": None} if self.holds else None
         return answers({"data": {"repository": {"pullRequest": {"mergeQueueEntry": entry}}}})
 
 
@@ -204,7 +205,8 @@ async def test_text_people_and_the_end_of_a_draft_are_told_to_github(served: Ser
         ("POST", "/issues/3/assignees"),
     ):
         served.serve(method, path, answers({}))
-    served.server.route("POST", "/graphql", answers({"data": {}}))
+    ready = {"markPullRequestReadyForReview": {"pullRequest": {"isDraft": False}}}
+    served.server.route("POST", "/graphql", answers({"data": ready}))
     await served.forge.edit_pull(found, title="New", body="Words")
     await served.forge.ask_for_review(3, ("rita", "acme/core"))
     await served.forge.assign(3, ("rita",))
