@@ -76,7 +76,7 @@ class GitLabChecks:
     async def on_branch(self, branch: str) -> bool:
         """Return whether there is a pipeline of a branch; statuses from outside make one too."""
         told = await self._http.get_all(
-            f"{self._project}/pipelines", params={"ref": branch, "per_page": 1}, most=1
+            f"{self._path}/pipelines", params={"ref": branch, "per_page": 1}, most=1
         )
         return bool(told)
 
