@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from ci.forge.protocol import ForgePull, Reviews
     from ci.verdict import Verdict
 
-PASSING_HINDRANCES = frozenset({"", "unstable", "has_hooks", "ci_still_running"})
-"""States in which the forge would merge anyway: optional checks, its own hooks; or, where a merge
-train waits for the rest of a pipeline, could be asked to."""
+PASSING_HINDRANCES = frozenset({"", "unstable", "has_hooks"})
+"""States in which the forge would merge anyway: optional checks, its own hooks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

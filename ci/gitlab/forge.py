@@ -62,7 +62,7 @@ class GitLabForge(RestForge):
         self._checks = GitLabChecks(self._http, at, self._project, now=connection.now)
         self._trains = GitLabTrains(self._http, at, self._project)
         self._merging = GitLabMerging(
-            self._http, at, look=self.pull, sleep=connection.sleep, trains=self._trains
+            self._http, at, look=self._pull, sleep=connection.sleep, trains=self._trains
         )
 
     async def checks(self, sha: str) -> tuple[Check, ...]:
@@ -104,15 +104,16 @@ class GitLabForge(RestForge):
 
     async def pull(self, number: int) -> ForgePull | None:
         """Return one merge request; the request makes GitLab compute whether it merges."""
+        found = await self._pull(number)
+        return None if found is None else await self._trains.seen(found)
+
+    async def _pull(self, number: int) -> ForgePull | None:
         try:
             answer = await self._http.get(f"{self._at}/merge_requests/{number}")
         except MissingError:
             await self._there()
             return None
-        pull = pull_of(answer.body)
-        if pull.queued:
-            pull = pull.model_copy(update={"group_sha": await self._trains.group(number)})
-        return pull
+        return pull_of(answer.body)
 
     async def find_pull(self, branch: str) -> ForgePull | None:
         """Return the newest open merge request of a branch of this project, else its newest."""

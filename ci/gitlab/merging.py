@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ci.errors import ForbiddenError, ForgeError, LimitedError, UnauthorizedError
 from ci.forge.json_fields import text
 from ci.gitlab.payloads import pull_of
-from ci.gitlab.trains import ON_TRAIN
+from ci.gitlab.trains import DOES_ITSELF, ON_TRAIN, STILL_RUNS
 from ci.interface import MergeResult, PullRequestState
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ REFUSALS = frozenset({400, 401, 403, 404, 405, 406, 409, 422})
 """Status codes that concern this merge only."""
 WRONG_HEAD = 409
 """What GitLab answers when the head is another commit than the reviewed one."""
-_STILL_RUNS = "ci_still_running"
 
 
 class GitLabMerging:
@@ -87,14 +86,13 @@ class GitLabMerging:
         settings = await self._trains.settings()
         if settings.trains and seen.queued and seen.head_sha == sha:
             return ON_TRAIN
-        # A train waits for the rest of the pipeline by itself.
-        waits = settings.trains and seen.hindrance == _STILL_RUNS
-        ready = seen.model_copy(update={"hindrance": ""}) if waits else seen
+        by_train = settings.trains and seen.hindrance in DOES_ITSELF
+        ready = seen.model_copy(update={"hindrance": ""}) if by_train else seen
         objection = _objection(ready, sha) or _wrong_method(method, settings)
         if objection:
             return _not_merged(f"{name}: {objection}", behind=_is_behind(seen, sha))
         if settings.trains:
-            squash = method == "squash"
+            squash, waits = method == "squash", seen.hindrance == STILL_RUNS
             order = self._trains.enter(pull.number, sha=sha, squash=squash, waits=waits)
         else:
             order = self._at_once(pull.number, sha=sha, method=method, message=message)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ci.http.client import HttpClient
 
 ON_TRAIN = MergeResult(merged=False, reason="on the merge train", queued=True)
+STILL_RUNS = "ci_still_running"
+DOES_ITSELF = frozenset({STILL_RUNS, "need_rebase"})
+"""What a train does by itself: it waits for the rest of the pipeline, and rebases."""
 TRAIN = "train"
 """The last word of the ref on which a train tests a merge request."""
 _REMOVED = re.compile(
@@ -50,6 +53,16 @@ class GitLabTrains:
         """Return what the project demands of a merge now, trains among it."""
         return await self._project.settings(anew=True)
 
+    async def seen(self, pull: ForgePull) -> ForgePull:
+        """Return a merge request with its train, and without what a train does by itself."""
+        does = pull.hindrance in DOES_ITSELF
+        if not (does or pull.queued) or not (await self._project.settings()).trains:
+            return pull
+        update: dict[str, Any] = {"hindrance": "", "behind": False} if does else {}
+        if pull.queued:
+            update["group_sha"] = await self._group(pull.number)
+        return pull.model_copy(update=update)
+
     async def enter(self, number: int, *, sha: str, squash: bool, waits: bool) -> MergeResult:
         """Put exactly this commit on the train of its target.
 
@@ -61,10 +74,8 @@ class GitLabTrains:
         await self._http.send("POST", self._entry(number), json=order)
         return ON_TRAIN
 
-    async def group(self, number: int) -> str:
+    async def _group(self, number: int) -> str:
         """Return the commit on which the train tests it; empty while there is none."""
-        if not (await self._project.settings()).trains:
-            return ""
         try:
             car = (await self._http.get(self._entry(number))).body
         except (MissingError, ForbiddenError):

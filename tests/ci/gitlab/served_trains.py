@@ -31,6 +31,8 @@ class ServedTrains(ServedGitLab):
         super().__init__(server, origin, now)
         self.settings |= {"merge_trains_enabled": True, "merge_pipelines_enabled": True}
         self.version = "18.2.1-ee"
+        self.rebases = True
+        """A train rebases by itself; older servers do not."""
         self.entries: list[tuple[int, str]] = []
         """The number and the head of each entry."""
         self.cars: dict[int, dict[str, Any]] = {}
@@ -124,7 +126,7 @@ class ServedTrains(ServedGitLab):
         if waits and word == "ci_still_running":
             mr.auto = True
             return answers([], status=202)
-        if word != "mergeable":
+        if word != "mergeable" and not (self.rebases and word == "need_rebase"):
             raise Refusal(400, "Failed to merge")
         return answers([self.board(mr)], status=201)
 

@@ -15,12 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from ci.forge.protocol import ForgePull
+
 ENTRY = f"{TrainWorld.at}/merge_trains/merge_requests/1"
 
 
 def orders(world: TrainWorld) -> list[object]:
     asked = [each for each in world.server.requests if each.method == "POST"]
     return [each.json() for each in asked if each.path == ENTRY]
+
+
+async def until_computed(world: TrainWorld) -> ForgePull:
+    await world.pull(1)
+    return await world.pull(1)
 
 
 @pytest.fixture
@@ -62,6 +69,20 @@ async def test_a_pipeline_that_still_runs_is_waited_for_by_the_train(
     assert orders(world) == [{"sha": pull.head_sha, "squash": False, named: True}]
     seen = await world.pull(1)
     assert (seen.queued, seen.group_sha) == (True, "")
+
+
+@pytest.mark.parametrize("rebases", [True, False], ids=["rebases", "old"])
+async def test_a_branch_that_lacks_commits_of_its_base_is_rebased_by_the_train_where_it_does(
+    world: TrainWorld, *, rebases: bool
+) -> None:
+    world.served.rebases = rebases
+    world.demand_newest()
+    await world.opened(shared="a")
+    world.origin.commit(BASE, "newer")
+    seen = await until_computed(world)
+    assert (seen.behind, seen.hindrance) == (False, ""), "the train is asked first"
+    result = await world.try_merge(seen)
+    assert (result.queued, result.behind) == (rebases, not rebases)
 
 
 @pytest.mark.parametrize(
