@@ -109,7 +109,14 @@ class KeepsIssues(Protocol):
         ...
 
     def issue_name(self, issue: str) -> str:
-        """Return how texts at the forge name an issue: `#12`, `owner/name#12`."""
+        """Return how texts at the forge name an issue: `#12`, `owner/name#12`.
+
+        Empty if the forge has none of that name.
+        """
+        ...
+
+    def issue_problem(self, issue: str) -> str:
+        """Return why a task cannot be about this issue, and what to do; empty if it can."""
         ...
 
 

@@ -135,9 +135,14 @@ class CompositeProvider(BaseProvider[CompositeEvents]):
         return () if keeper is None else keeper.followed_issues()
 
     def issue_name(self, issue: str) -> str:
-        """Return how texts at the forge name an issue."""
+        """Return how texts at the forge name an issue; empty if it has none of that name."""
         keeper = keeper_of(self.forge)
-        return issue if keeper is None else keeper.issue_name(issue)
+        return "" if keeper is None else keeper.issue_name(issue)
+
+    def issue_problem(self, issue: str) -> str:
+        """Return why a task cannot be about this issue."""
+        keeper = keeper_of(self.forge)
+        return "" if keeper is None else keeper.issue_problem(issue)
 
     def troubles(self) -> tuple[Trouble, ...]:
         """Return why any of them gives no answers."""

@@ -177,9 +177,19 @@ class RemoteProvider(BaseProvider[_Work]):
         return self._started().issues.followed()
 
     def issue_name(self, issue: str) -> str:
-        """Return how texts at the forge name an issue."""
+        """Return how texts at the forge name an issue; empty if it has none of that name."""
         which = self.forge.issue_of(issue)
-        return issue if which is None else which.short
+        return "" if which is None else which.short
+
+    def issue_problem(self, issue: str) -> str:
+        """Return why a task cannot be about this issue, and what to do; empty if it can."""
+        if self.forge.issues is None or self.forge.issue_of(issue) is not None:
+            return ""
+        host = self.forge.place.partition("/")[0]
+        return (
+            f"the issue {issue} is not at {host}, where the pull requests are: name one that is "
+            "there, or leave `issue` out and put the address into the description"
+        )
 
     # --- what is asked ------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from lifecycle.record import Filter
 from lifecycle.store.damaged_records import RecordDamagedError, damage_of
 from lifecycle.working_copy import load
 from orchestrator.config.plans import agent_for, chosen_agent, task_of
-from orchestrator.runner.preflight import exempted, require_tools, unlimited
+from orchestrator.runner.preflight import exempted, require_issues, require_tools, unlimited
 from orchestrator.runner.task_identity import (
     done_before,
     refuse_other_words,
@@ -178,6 +178,7 @@ async def _of_plan(
 ) -> dict[str, Job]:
     store, jobs = engine.shared.store, dict[str, Job]()
     asked = [(task, agent_for(task, plan, settings)) for task in plan.tasks]
+    require_issues(plan.tasks, engine.shared.ci)
     await refuse_reused(engine, plan, asked)
     retired = await store.all(RETIRED)
     engine.shared.plans.update((task.id, plan.mark()) for task in plan.tasks)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
+from ci.issues import keeper_of
 from lifecycle.admission.unenforceable_budgets import uncounted
 from lifecycle.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lifecycle.plan import Agent, Allowance
+    from lifecycle.plan import Agent, Allowance, Task
     from lifecycle.settings import Settings
 
 TOOLS = "pip install 'loopwright[mcp]'"
@@ -36,6 +37,15 @@ def require_tools(settings: Settings) -> None:
             f'tool_server = "on", but the tool server is not installed here; {TOOLS}, or set '
             'tool_server = "auto"'
         )
+
+
+def require_issues(tasks: Iterable[Task], provider: object) -> None:
+    """Refuse issues that the forge of the pull requests does not keep."""
+    keeper = keeper_of(provider)
+    for task in tasks:
+        problem = keeper.issue_problem(task.issue) if keeper is not None and task.issue else ""
+        if problem:
+            raise PlanError(f"task {task.id}: {problem}")
 
 
 def exempted(

@@ -201,7 +201,7 @@ class IssueUpkeep:
             return None
         which = self._forge.issue_of(note.standing.issue)
         if which is None:
-            reason = f"{note.standing.issue} is not at {self._forge.place.partition('/')[0]}"
+            reason = f"it is not at {self._forge.place.partition('/')[0]}"
             note = await self._refuse(note, COMMENT, reason)
             await self._keep(note, done=True)
             return None
