@@ -17,7 +17,7 @@ from ci.verdict import VerdictStatus  # noqa: TC001  # as above
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ci.ports import ProviderPorts
+    from ci.ports import LogEvent, ProviderPorts
     from ci.verdict import Verdict
     from ci.webhook_delivery import Hint
 
@@ -111,6 +111,12 @@ class TakesReplies(Protocol):
         once the provider can; one that cannot be posted at all is logged.
         """
         ...
+
+
+def refuse_replies(report: LogEvent, agent_id: str, replies: Mapping[str, str]) -> None:
+    """Log that nobody can be answered."""
+    named, reason = ", ".join(replies), "this CI provider has no remarks to reply to"
+    report("reply_refused", agent_id=agent_id, remark=named, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from ci.interface import (
     MergeTerms,
     PullRequestState,
     TakesReplies,
+    refuse_replies,
 )
 from ci.issues import keeper_of
 from ci.provider import BaseProvider
@@ -200,6 +201,8 @@ class CompositeProvider(BaseProvider[CompositeEvents]):
         """Post replies to remarks at the forge."""
         if isinstance(self.forge, TakesReplies):
             await self.forge.reply(agent_id, branch, sha, replies)
+        else:
+            refuse_replies(self._bound().report, agent_id, replies)
 
     async def close(self, number: int) -> PullRequest:
         """Close at the forge without merging."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from lifecycle.machine.frozen import frozen
 from lifecycle.machine.tally import ITS_BASE as ITS_BASE
+from lifecycle.machine.tally import RemarkReply as RemarkReply
 from lifecycle.machine.tally import Tally as Tally
 from lifecycle.machine.tally import UnavailableProgram as UnavailableProgram
 from lifecycle.machine.tally import Wanted as Wanted
@@ -62,15 +63,6 @@ class About(StrEnum):
     DEPENDENCY = "dependency"
     SETUP = "setup"
     CONFLICT = "conflict"
-
-
-@frozen
-class RemarkReply:
-    """What the agent answers to a reviewer."""
-
-    remark: str
-    """The id of the remark."""
-    text: str
 
 
 @frozen

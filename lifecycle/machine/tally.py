@@ -36,6 +36,15 @@ class UnavailableProgram:
 
 
 @frozen
+class RemarkReply:
+    """What the agent answers to a reviewer."""
+
+    remark: str
+    """The id of the remark."""
+    text: str
+
+
+@frozen
 class Tally:
     """What is counted over the whole life of a lifecycle."""
 
@@ -96,6 +105,8 @@ class Tally:
     """Attempts in a row that were woken to fix red checks of the same pull request."""
     conflicts: int = 0
     """Attempts in a row that were woken because the work does not go together with other work."""
+    answers: tuple[RemarkReply, ...] = ()
+    """Answers to reviewers that are posted when work is handed over."""
     merge: tuple[str, ...] = ()
     """Commits, or `ITS_BASE`, whose merge the next attempt finds begun in its workspace."""
     merge_head: str = ""

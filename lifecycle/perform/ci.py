@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
 from ci.events import CIEvent, CIEventType, ReviewComment
-from ci.interface import CIWatch, PullRequestState, TakesReplies
+from ci.interface import CIWatch, PullRequestState, TakesReplies, refuse_replies
 from ci.issues import keeper_of
 from ci.verdict import VerdictStatus
 from lifecycle.machine import effects as do
@@ -174,12 +174,7 @@ async def _post_replies(machine: MachineServices, local: LocalCopy, order: do.Po
     mask = machine.shared.masker.mask
     replies = {each.remark: mask(each.text) for each in order.replies}
     if not isinstance(ci, TakesReplies):
-        machine.shared.report(
-            "reply_refused",
-            agent_id=local.agent_id,
-            remark=", ".join(replies),
-            reason="this CI provider has no remarks to reply to",
-        )
+        refuse_replies(machine.shared.report, local.agent_id, replies)
         return
     branch = str(local.record.facts.get("branch", ""))
     try:

@@ -42,10 +42,12 @@ from runtime.agents.outcome import Ending
 if TYPE_CHECKING:
     from lifecycle.machine import events as on
     from lifecycle.machine.policy import Policy
-    from lifecycle.machine.states import Tally
+    from lifecycle.machine.states import RemarkReply, Tally
 
 DELIVERS = ("task_complete", "pr_created")
 """Breakpoints that hand over the agent's branch."""
+MOST_ANSWERS = 50
+"""Answers to reviewers that are kept until they can be posted."""
 
 
 def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
@@ -85,6 +87,7 @@ def _looked_at(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Tal
         moved=moved,
         said=words or before.said,
         said_new=bool(words) and words != before.said,
+        answers=_answers_of(before, outcome.word),
         signature="" if moved else before.signature,
         faults=0,
         shortages=0,
@@ -92,6 +95,14 @@ def _looked_at(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Tal
     if moved:
         tally = circuit_breaker.moved_on(tally, policy)
     return tally if outcome.ended is Ending.INTERRUPTED else without_streaks(tally, outcome.ended)
+
+
+def _answers_of(tally: Tally, word: Signal | None) -> tuple[RemarkReply, ...]:
+    """Return what reviewers are still to be told; of two answers to a remark, the newer one."""
+    if word is None or not word.replies:
+        return tally.answers
+    newest = {each.remark: each for each in (*tally.answers, *word.replies)}
+    return tuple(newest.values())[-MOST_ANSWERS:]
 
 
 def _words_of(word: Signal | None) -> str:
@@ -145,7 +156,7 @@ def _complete_ungated(
     completed = Completed(
         tally=state.tally, summary=word.summary, head=event.head, changed_files=event.changed_files
     )
-    return _complete(completed, event.at, word)
+    return _complete(completed, event.at)
 
 
 def _block(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> Step:
@@ -185,7 +196,7 @@ def _block(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Poli
 
 def _await_merge(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> Step:
     pending = PrPending(
-        tally=changed(resolved(state.tally), blocked_on=""),
+        tally=changed(resolved(state.tally), blocked_on="", answers=()),
         since=event.at,
         until=event.at + (policy.pr_reminder or policy.pr_merge_timeout),
         word=word,
@@ -197,12 +208,12 @@ def _await_merge(state: Capturing, word: Signal, event: on.SnapshotTaken, policy
         event.at,
         do.PublishBranch(head=event.head),
         do.OpenPullRequest(url=word.pr_url, summary=word.summary),
-        *_answers(word, event.head),
+        *_post_answers(state.tally, event.head),
     )
 
 
-def _answers(word: Signal, head: str) -> tuple[do.PostReplies, ...]:
-    return (do.PostReplies(head=head, replies=word.replies),) if word.replies else ()
+def _post_answers(tally: Tally, head: str) -> tuple[do.PostReplies, ...]:
+    return (do.PostReplies(head=head, replies=tally.answers),) if tally.answers else ()
 
 
 def no_snapshot(state: Capturing, event: on.SnapshotFailed, policy: Policy) -> Step:
@@ -251,7 +262,7 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
         notes=event.notes,
         passed=tuple(gate.command for gate in event.gates),
     )
-    return _complete(completed, event.at, state.word)
+    return _complete(completed, event.at)
 
 
 def _ask_about_setup(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
@@ -277,14 +288,16 @@ def verify_again(state: Verifying, event: on.DeadlinePassed, policy: Policy) -> 
     return Step(changed(state, again_at=None), (order,))
 
 
-def _complete(completed: Completed, at: float, word: Signal) -> Step:
+def _complete(completed: Completed, at: float) -> Step:
     """Come to rest; there is nothing left that a pause could hold."""
     if completed.tally.wanted is Wanted.REJECT:
         return land(completed, at)
     before = completed.tally.merge_head
     tally = resolved(completed.tally)
-    tally = changed(tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="", blocked_on="")
+    tally = changed(
+        tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="", blocked_on="", answers=()
+    )
     return Step(
         changed(completed, tally=tally, resolves=before if before != completed.head else ""),
-        (do.PublishBranch(head=completed.head), *_answers(word, completed.head)),
+        (do.PublishBranch(head=completed.head), *_post_answers(completed.tally, completed.head)),
     )

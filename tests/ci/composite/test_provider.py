@@ -51,6 +51,7 @@ class CompositeWorld(LocalWorld):
 
     def __init__(self, tmp_path: Path, **settings: Any) -> None:
         self.clock = SteppedClock()
+        self.logged: list[tuple[str, dict[str, object]]] = []
         super().__init__(tmp_path, **settings)
 
     def new_provider(self) -> CompositeProvider:  # type: ignore[override]  # it is one for all that matters
@@ -68,6 +69,7 @@ class CompositeWorld(LocalWorld):
             now=self.clock.now,
             folder=self.folder,
             call_at=self.clock.call_at,
+            report=lambda event, /, **fields: self.logged.append((event, fields)),
         )
 
     async def report(self, status: str, sha: str, **more: Any) -> None:
@@ -297,3 +299,19 @@ async def test_all_are_closed_when_one_does_not_start(tmp_path: Path) -> None:
 async def test_an_unknown_pull_request_is_the_forges_business(world: CompositeWorld) -> None:
     with pytest.raises(UnknownPullRequestError, match="77"):
         await world.provider.merge(77)
+
+
+async def test_answers_to_reviewers_go_to_the_forge_and_are_told_where_it_has_none(
+    world: CompositeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.joined.reply("agent-a", "agent/a", SHA, {"r1abc": "Done."})
+    ((event, fields),) = world.logged
+    assert (event, fields["agent_id"], fields["remark"]) == ("reply_refused", "agent-a", "r1abc")
+    posted = []
+
+    async def reply(*given: object) -> None:
+        posted.append(given)
+
+    monkeypatch.setattr(world.forge, "reply", reply, raising=False)
+    await world.joined.reply("agent-a", "agent/a", SHA, {"r1abc": "Done."})
+    assert posted == [("agent-a", "agent/a", SHA, {"r1abc": "Done."})]
