@@ -313,6 +313,7 @@ class Settings(CISettings):
             trouble_interval=self.trouble_interval,
             max_troubles=self.max_provider_failures,
             max_retries=of_task.max_retries,
+            own_retries=task.max_retries is not None,
             max_attempts=self.max_attempts,
             retry_interval=self.retry_interval,
             retry_interval_cap=self.retry_interval_cap,

@@ -100,9 +100,12 @@ NEEDS = (ANSWER, APPROVE, UNBLOCK, REVIEW, CONFLICT, GIVEN_UP_NEED)
 _WAYS = {
     REVIEW: ("accept {}", "guide {} TEXT", "reject {}"),
     CONFLICT: ("accept {}", "guide {} TEXT", "reject {}"),
-    GIVEN_UP_NEED: ("resume {}", "reject {}"),
 }
 """By what is needed, where that says it all."""
+TRY_AGAIN = ("resume {}", "reject {}")
+"""What decides about work that was given up."""
+LIMIT_FIRST = ("show {} --why", "reject {}")
+"""The same where a limit has to be raised first: the reason names it."""
 _DECISIONS = {"question": ANSWER, "review": APPROVE}
 
 
@@ -127,7 +130,10 @@ def ways_of(kind: str, work: Mapping[str, Any] | None) -> tuple[str, ...]:
         return commands_for(str((work or {}).get("about")))
     if kind == "Blocked":
         return commands_for("blocked_timeout")
-    return _WAYS.get(needs_of(kind, work), ())
+    need = needs_of(kind, work)
+    if need == GIVEN_UP_NEED:
+        return LIMIT_FIRST if (work or {}).get("reason") == "max_retries" else TRY_AGAIN
+    return _WAYS.get(need, ())
 
 
 def word_of(

@@ -10,6 +10,8 @@ class Policy:
     """One reading of the settings, as far as decisions depend on them."""
 
     max_retries: int = 100
+    own_retries: bool = False
+    """The task names `max_retries` itself; else they are those of the settings."""
     max_attempts: int = 1000
     retry_interval: float = 30.0
     retry_interval_cap: float = 600.0

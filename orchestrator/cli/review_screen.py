@@ -105,7 +105,7 @@ async def read_screen(repo: Path, each: Waiting, place: str) -> Screen:
             diff = await reader.diff(record, DiffWish(whole=True))
         except ReviewError as nothing:
             tell(one_line(str(nothing)))
-    shown, waits = evidence_form(read), waiting_form(each, present, runs=runs)
+    shown, waits = evidence_form(read), waiting_form(each, settings, present, runs=runs)
     colours = coloured(sys.stdout, os.environ)
     width = terminal_width(sys.stdout, os.environ)
     lines = [
@@ -114,11 +114,11 @@ async def read_screen(repo: Path, each: Waiting, place: str) -> Screen:
     if diff is not None and diff.files:
         lines += ["", *diff_lines(diff)]
     summary, to_edit = None, ""
-    if "summary approve {}" in ways_of(each):
+    if "summary approve {}" in (ways := ways_of(each, settings)):
         summary, to_edit = await held_summary(repo, record.agent_id)
         told = safe(summary.text.rstrip("\n"), lines=True)
         lines += ["", f"Summary that attempt {summary.attempt} will be told:", told]
-    verbs = (way.partition(" ")[0] for way in ways_of(each))
+    verbs = (way.partition(" ")[0] for way in ways)
     return Screen(
         waits,
         masker.mask("\n".join([*lines, ""])),

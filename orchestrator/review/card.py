@@ -55,6 +55,8 @@ def _standing(waits: WaitingForm, shown: EvidenceForm, present: float) -> Iterat
         yield "branch", f"{shown['branch']}{at}, into {shown['into'] or 'no branch'}"
     if waits["asked"] and waits["needs"] not in ("review", "conflict"):
         yield "asks" if waits["needs"] == "answer" else "why", waits["asked"]
+    if waits["why_not_again"]:
+        yield "try again", f"not as it is: {waits['why_not_again']}"
     if waits["holds_up"]:
         yield "holds up", ", ".join(waits["holds_up"])
     if shown["words"] and not waits["asked"].endswith(shown["words"]):

@@ -24,6 +24,8 @@ from lifecycle.needs_person import asked, only_a_person
 from lifecycle.record import Filter
 from lifecycle.state_words import (
     GIVEN_UP_NEED,
+    LIMIT_FIRST,
+    TRY_AGAIN,
     UNBLOCK,
     needs_of,
     spelled,
@@ -32,6 +34,7 @@ from lifecycle.state_words import (
 from lifecycle.state_words import ways_of as ways_of_state
 from orchestrator.review.own_work import OPEN
 from orchestrator.terminal.text import span
+from orchestrator.wording.possible_actions import why_not
 from orchestrator.wording.states import since, waiting_for
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
     from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle
+    from lifecycle.settings import Settings
     from lifecycle.store.sqlite.store import SqliteStore
     from orchestrator.wording.json_types import StateWord
 
@@ -71,6 +75,8 @@ class WaitingForm(TypedDict):
     """tasks that cannot go on before this is decided"""
     commands: list[str]
     """what may be typed"""
+    why_not_again: str
+    """of what was given up, why it cannot be tried again as it is; empty where it can"""
 
 
 class WaitingListForm(TypedDict):
@@ -238,7 +244,9 @@ def _urgency(each: Waiting) -> tuple[bool, int, bool, float, str]:
     return given_up, -len(each.holds_up), not each.flagged, began, each.record.agent_id
 
 
-def waiting_form(each: Waiting, present: float, *, runs: bool = True) -> WaitingForm:
+def waiting_form(
+    each: Waiting, settings: Settings, present: float, *, runs: bool = True
+) -> WaitingForm:
     """Return it as `--json` and the API give it."""
     record, work = each.record, each.record.work
     kind, fields = type(work).__name__, vars(work)
@@ -262,11 +270,24 @@ def waiting_form(each: Waiting, present: float, *, runs: bool = True) -> Waiting
         "flagged": list(each.flagged),
         "depends_on": list(each.depends_on),
         "holds_up": list(each.holds_up),
-        "commands": [f"loopwright {way.format(record.agent_id)}" for way in ways_of(each)],
+        "commands": [
+            f"loopwright {way.format(record.agent_id)}" for way in ways_of(each, settings)
+        ],
+        "why_not_again": why_not_again(each, settings),
     }
 
 
-def ways_of(each: Waiting) -> tuple[str, ...]:
+def ways_of(each: Waiting, settings: Settings) -> tuple[str, ...]:
     """Return the commands that decide it; {} stands for the agent."""
     work = each.record.work
-    return ways_of_state(type(work).__name__, vars(work)) if work is not None else ()
+    if work is None:
+        return ()
+    if each.needs == GIVEN_UP_NEED:
+        return LIMIT_FIRST if why_not_again(each, settings) else TRY_AGAIN
+    return ways_of_state(type(work).__name__, vars(work))
+
+
+def why_not_again(each: Waiting, settings: Settings) -> str:
+    """Return why what was given up cannot be tried again as it is; empty where it can."""
+    given_up = each.needs == GIVEN_UP_NEED
+    return why_not(each.record, "resume", settings) if given_up else ""

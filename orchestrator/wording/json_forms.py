@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lifecycle.paths import Paths
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
+    from lifecycle.settings import Settings
     from orchestrator.wording.json_types import (
         Attempt,
         RecordState,
@@ -211,6 +212,7 @@ def whole_form(  # noqa: PLR0913  # all but the record by name
     runner: dict[str, Any] | None,
     paths: Paths,
     earlier: Sequence[str],
+    settings: Settings,
 ) -> WholeForm:
     """Return all about one lifecycle."""
     return {
@@ -221,7 +223,7 @@ def whole_form(  # noqa: PLR0913  # all but the record by name
         "runner": runner,
         "files": files_of(paths, record.agent_id),
         "earlier": list(earlier),
-        "actions": actions_of(record),
+        "actions": actions_of(record, settings),
     }
 
 

@@ -31,6 +31,7 @@ from lifecycle.machine.states import (
     Working,
 )
 from lifecycle.state_words import word_for
+from orchestrator.wording.possible_actions import why_not
 from orchestrator.wording.why_facts import (
     RecordHistory,
     WhyContext,
@@ -351,6 +352,8 @@ def _rejected(past: RecordHistory, state: Rejected) -> str:
     if past.names_retries and past.rule(state) != "respawn":
         more = f"`loopwright run --task-id {past.record.task_id} --max-retries N`"
         limit = f"its task names that limit: {more} raises it and continues it"
+    if not why_not(past.record, "resume", past.context.settings):
+        limit = f"{again} continues it"
     then = {
         Reason.PERSON: "it stays so",
         Reason.MAX_RETRIES: limit,

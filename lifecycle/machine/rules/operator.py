@@ -56,6 +56,9 @@ ANSWERABLE = (
     About.CONFLICT,
 )
 
+_OF_TASK = "which its task names: in its plan, or `loopwright run --task-id TASK --max-retries N`"
+_OF_SETTINGS = "which `loopwright settings` shows with the place where it is set"
+
 Resumption = on.ResumeRequested | on.TurnPassed
 """What ends a pause: a person's word, or the last of its turns."""
 
@@ -180,10 +183,11 @@ def reopen(state: Rejected, event: on.ResumeRequested, policy: Policy) -> Step:
         tally = changed(tally, retry_count=0, requeues=tally.requeues + 1)
     elif state.reason is Reason.MAX_RETRIES and retries_used_up(tally, policy):
         used = f"{tally.retry_count} of {policy.max_retries} retries used"
-        raise IllegalTransition(state, event, f"{used}: raise max_retries first")
+        where = _OF_TASK if policy.own_retries else _OF_SETTINGS
+        raise IllegalTransition(state, event, f"{used}: raise max_retries first, {where}")
     if tally.attempt > policy.max_attempts:
         used = f"{tally.attempt - 1} of {policy.max_attempts} attempts used"
-        raise IllegalTransition(state, event, f"{used}: raise max_attempts first")
+        raise IllegalTransition(state, event, f"{used}: raise max_attempts first, {_OF_SETTINGS}")
     fresh = untroubled(
         changed(circuit_breaker.forgotten(programs.awake(tally)), signature="", unfit=0)
     )

@@ -26,6 +26,7 @@ from orchestrator.cli.review_screen import (
     read_screen,
 )
 from orchestrator.cli.review_settings import settings_are_decided
+from orchestrator.config.settings import load_settings
 from orchestrator.control import commands
 from orchestrator.control.approve_settings import note
 from orchestrator.control.open_store import runner_of, store_of
@@ -80,7 +81,9 @@ def run(name: str, args: list[str]) -> int:
     if options.json:
         found = asyncio.run(listed(repo, options.agents))
         runs, present = runner_of(repo) is not None, now()
-        say(to_json({"items": [waiting_form(each, present, runs=runs) for each in found]}))
+        settings = load_settings(repo, environ=os.environ)
+        forms = [waiting_form(each, settings, present, runs=runs) for each in found]
+        say(to_json({"items": forms}))
         return 0
     require_person(repo, name)
     walk = _Walk(repo, options.agents, options.by or user(), paged=not options.no_pager)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
+    from lifecycle.settings import Settings
     from orchestrator.wording.why_facts import MergeStanding
 
 RECENT = 500
@@ -60,6 +61,7 @@ class _Found:
     runner: dict[str, Any] | None
     reason: str
     present: float
+    settings: Settings
     standing: MergeStanding
     earlier: tuple[str, ...]
     """Ids of the earlier lifecycles of this agent, the newest first."""
@@ -115,6 +117,7 @@ async def _find(repo: Path, agent_id: str) -> _Found:
             runner=runner,
             reason=why(record, view),
             present=present,
+            settings=settings,
             standing=stands,
             earlier=await store.earlier(agent_id),
         )
@@ -129,6 +132,7 @@ def _form(found: _Found) -> dict[str, Any]:
         runner=found.runner,
         paths=Paths.of(found.repo),
         earlier=found.earlier,
+        settings=found.settings,
     )
     return {
         **whole,

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run time
 from starlette.responses import HTMLResponse, Response
 
+from lifecycle.state_words import GIVEN_UP_NEED
 from orchestrator.control.commands import OperatorCommand
 from orchestrator.review.marks import TOGETHER, Comment, guidance
 from orchestrator.review.own_work import ALL, OF, OWN, ReviewError
@@ -39,6 +40,7 @@ from orchestrator.web.pages.site import (
 from orchestrator.web.reading.board import present_row
 from orchestrator.web.reading.story import story
 from orchestrator.wording.markdown import rendered
+from orchestrator.wording.possible_actions import why_not
 from templates.renderer import Html
 
 if TYPE_CHECKING:
@@ -178,6 +180,9 @@ async def _page(
         name=proof["title"] or record.task.strip().splitlines()[0],
         look=look_of(present_row(services.board, record)),
         proof=proof,
+        why_not_again=why_not(record, "resume", services.runner.settings())
+        if proof["needs"] == GIVEN_UP_NEED
+        else "",
         words=Html(rendered(proof["words"])),
         diff=diff,
         files=files,

@@ -211,6 +211,7 @@ async def _told(services: ServerServices, record: AgentLifecycle, doing: str) ->
         "ended_of": look_of_end,
         "events": told["events"][:FEW_EVENTS],
         "row": row,
+        "again": next(each for each in whole["actions"] if each["name"] == "resume"),
         "under_way": record.work is not None and is_under_way(type(record.work).__name__),
     }
 

@@ -37,8 +37,8 @@ class ReviewReading:
         """Return what waits for a decision, the first to take first."""
         runner = self._runner
         listed = await waiting(runner.store, has_ci=runner.engine.shared.ci is not None)
-        present = runner.now()
-        return {"items": [waiting_form(each, present) for each in listed]}
+        present, settings = runner.now(), runner.settings()
+        return {"items": [waiting_form(each, settings, present) for each in listed]}
 
     async def diff(self, agent_id: str, wish: DiffWish) -> DiffForm:
         """Return the diff of a lifecycle's work."""

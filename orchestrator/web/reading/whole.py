@@ -43,4 +43,5 @@ async def whole_of(runner: RunnerPort, record: AgentLifecycle) -> WholeForm:
         runner=holder(runner.engine.machine.paths.root),
         paths=runner.engine.machine.paths,
         earlier=await runner.store.earlier(agent_id),
+        settings=view.settings,
     )

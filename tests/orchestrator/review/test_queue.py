@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.config.settings import load_settings
 from orchestrator.review.queue import waiting, waiting_form
 from tests.orchestrator.loopkit import ASK, DONE, of_store
 
@@ -16,7 +17,8 @@ def queue(world: World) -> list[Any]:
     """Return the queue in the form of the API."""
 
     async def ask(store: SqliteStore) -> list[Any]:
-        return [waiting_form(each, 0.0) for each in await waiting(store)]
+        settings = load_settings(world.repo, environ={})
+        return [waiting_form(each, settings, 0.0) for each in await waiting(store)]
 
     return of_store(world.repo, ask)
 
@@ -48,6 +50,9 @@ def test_what_holds_up_others_is_first_and_what_was_given_up_last(world: World) 
     first = found[0]
     assert (first["asked"], first["holds_up"]) == ("Blue or green?", ["Q2"])
     assert first["commands"] == ["loopwright answer agent-Q1 TEXT"]
+    assert found[-1]["commands"] == ["loopwright show agent-G1 --why", "loopwright reject agent-G1"]
+    assert "raise max_retries first, which its task names" in found[-1]["why_not_again"]
+    assert not any(each["why_not_again"] for each in found[:-1])
     assert found[1]["flagged"] == ["test_f.py"]
     assert found[1]["head"] == world.git("rev-parse", "agent/agent-F1")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
@@ -116,16 +116,19 @@ class Asker:
     def ask_all(self, made: dict[str, Any]) -> None:
         for found in schemathesis.openapi.from_dict(made).get_all_operations():
             assert isinstance(found, Ok)
+            lists = _lists_of_text(made["paths"][found.ok().path][found.ok().method])
             for mode in GenerationMode:
                 for agent in ("", "asks") if "{agent_id}" in found.ok().path else ("",):
                     with contextlib.suppress(Unsatisfiable):
                         # There is no wrong way to ask for what takes nothing.
-                        self.ask(found.ok().as_strategy(generation_mode=mode), agent)
+                        self.ask(found.ok().as_strategy(generation_mode=mode), agent, lists)
 
-    def ask(self, strategy: Any, agent: str) -> None:
+    def ask(self, strategy: Any, agent: str, lists: set[str]) -> None:
         @profile(1 if agent else 2)
         @given(case=strategy)
         def ask(case: Any) -> None:
+            # In an address one value is a list of one, and any value is text.
+            assume(all(isinstance(case.query.get(name, []), list) for name in lists))
             self.count += 1
             if agent:
                 case.path_parameters = {**case.path_parameters, "agent_id": agent}
@@ -139,6 +142,17 @@ class Asker:
             )
 
         ask()
+
+
+def _lists_of_text(operation: dict[str, Any]) -> set[str]:
+    """Return the query parameters that take several texts of any kind."""
+    return {
+        each["name"]
+        for each in operation.get("parameters", ())
+        if each["in"] == "query"
+        and each["schema"].get("items", {}).get("type") == "string"
+        and "enum" not in each["schema"]["items"]
+    }
 
 
 def _at_once(body: object) -> None:

@@ -12,12 +12,13 @@ from lifecycle.machine.states import (
     State,
 )
 from lifecycle.record import AgentLifecycle
+from lifecycle.settings import Settings
 from orchestrator.wording.possible_actions import actions_of
 
 
 def _allowed(work: State | None) -> set[str]:
     record = AgentLifecycle(agent_id="agent-T1", task="x", work=work)
-    told = actions_of(record)
+    told = actions_of(record, Settings())
     assert all(bool(each["why_not"]) is not each["allowed"] for each in told)
     return {each["name"] for each in told if each["allowed"]}
 

@@ -26,6 +26,9 @@ async def test_a_parameter_that_a_path_does_not_take_is_refused_with_those_it_ta
         assert "query.State" in told["error"]["text"]
         assert "record_state, state," in told["error"]["what_to_do"]
         await found.get("/lifecycles?state=working&limit=1")
+        told = await found.get("/lifecycles?limit=1&limit=2", 422)
+        assert told["error"]["text"] == "query.limit: given more than once"
+        await found.get("/lifecycles?state=working&state=done")
         told = await found.get("/settings?x=1", 422)
         assert told["error"]["what_to_do"] == "leave it out; this path takes no parameters"
         await found.get("/events?since=1", 422, headers=SSE)

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.web.edge.passes import VisitorRole
 from orchestrator.web.formats import plain_why
-from tests.orchestrator.loopkit import ASK, DONE
+from tests.orchestrator.loopkit import ASK, DONE, SETTINGS
 from tests.orchestrator.web.pages.browsing import browser, text_of
 from tests.orchestrator.web.webkit import site
 
@@ -50,6 +50,28 @@ async def test_gates_that_are_red_show_what_they_printed_and_cost_a_retry(tmp_pa
     assert told["attempts"][-1]["paid"] == "retry"
     assert "gates red" in words
     assert "too bad" in words
+
+
+async def test_trying_again_is_offered_once_its_limit_allows_it(tmp_path: Path) -> None:
+    async with site(tmp_path) as found, browser(found) as visit:
+        found.world.settings(f"{SETTINGS}max_retries = 0\n")
+        agent = await found.add("fails", [{"exit": 1}])
+        await found.comes_to("Rejected", agent)
+        pages = (f"/t/{agent}", f"/review/{agent}")
+        for path in pages:
+            page = await visit.page(path)
+            assert f'action="/t/{agent}/resume"' not in page, path
+            assert "0 of 0 retries used: raise max_retries first" in text_of(page), path
+        refused = (await found.post(f"/lifecycles/{agent}/resume", status=409))["error"]["text"]
+        assert "which `loopwright settings` shows with the place where it is set" in refused
+        [waits] = (await found.get("/review"))["items"]
+        assert waits["commands"][0] == f"loopwright show {agent} --why"
+        found.world.settings(f"{SETTINGS}max_retries = 1\n")
+        for path in pages:
+            assert f'action="/t/{agent}/resume"' in await visit.page(path), path
+        await visit.send(f"/t/{agent}/resume")
+        await found.post(f"/lifecycles/{agent}/reject")
+        assert f'action="/t/{agent}/resume"' not in await visit.page(f"/t/{agent}")
 
 
 async def test_a_question_is_answered_on_the_page_and_a_viewer_only_reads(tmp_path: Path) -> None:
