@@ -11,7 +11,6 @@ AGENT = "agent-"
 _VERBS = "accept|answer|guide|logs|pause|reject|resume|stop|summary|unblock"
 _COMMAND = re.compile(rf"`loopwright (?:{_VERBS}) ")
 _OR_COMMAND = re.compile(rf",? or [^;`]*`loopwright (?:{_VERBS}) [^`]*`[^;,.]*")
-_RULE = re.compile(r" \(rule: [^()]*\)")
 
 
 def tokens(count: float | None) -> str:
@@ -49,8 +48,8 @@ def short(agent_id: str) -> str:
 
 
 def plain_why(why: str) -> str:
-    """Leave out of a sentence the commands for which a page has buttons, and names of rules."""
-    left = _OR_COMMAND.sub("", _RULE.sub("", why).removesuffix("."))
+    """Leave out of a sentence the commands for which a page has buttons."""
+    left = _OR_COMMAND.sub("", why.removesuffix("."))
     parts = [part for part in left.split("; ") if not _COMMAND.search(part)]
     return f"{'; '.join(parts)}." if parts else why
 

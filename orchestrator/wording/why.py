@@ -76,12 +76,12 @@ def _queued(past: RecordHistory, state: Queued) -> str:
         verb = "is" if len(state.waiting_on) == 1 else "are"
         return (
             f"queued since {since} because it depends on {listed(state.waiting_on)}, which {verb} "
-            f"not complete (rule: {past.rule(state) or 'dependencies first'}); it starts when "
+            f"not complete; it starts when "
             f"that is done, or with {past.do('unblock')}"
         )
     return (
         f"queued since {since} because at most {past.context.settings.max_live_agents} agents run "
-        "at once (rule: max_live_agents); all it depends on is done, and it starts as soon as "
+        "at once (max_live_agents); all it depends on is done, and it starts as soon as "
         "a slot is free"
     )
 
@@ -125,7 +125,7 @@ def _working(past: RecordHistory, state: Working) -> str:
 def _stopping(past: RecordHistory, state: Stopping) -> str:
     return (
         f"stopping the agent of attempt {state.tally.attempt} because "
-        f"{_outcome(state, state.outcome)}{past.named_rule(state)}; after at most "
+        f"{_outcome(state, state.outcome)}; after at most "
         f"{past.context.settings.stop_grace:g} s its processes are killed{past.asked_for(state)}"
     )
 
@@ -134,7 +134,7 @@ def _capturing(past: RecordHistory, state: Capturing) -> str:
     then = past.again(state.again_at) or "what follows is decided when it is saved"
     return (
         f"stopping: saving the work of attempt {state.tally.attempt} because "
-        f"{_outcome(state, state.outcome)}{past.named_rule(state)}; {then}"
+        f"{_outcome(state, state.outcome)}; {then}"
         f"{past.asked_for(state)}"
     )
 
@@ -143,7 +143,7 @@ def _verifying(past: RecordHistory, state: Verifying) -> str:
     then = past.again(state.again_at) or "it completes if all succeed"
     return (
         f"verifying: running the verify commands on {state.head[:12]} because attempt "
-        f"{state.tally.attempt} signalled `task_complete`{past.named_rule(state)}; {then}"
+        f"{state.tally.attempt} signalled `task_complete`; {then}"
         f"{past.asked_for(state)}"
     )
 
@@ -158,7 +158,7 @@ def _blocked(past: RecordHistory, state: Blocked) -> str:
     over = f"; {state.heard}" if state.heard else ""
     return (
         f"waiting since {past.context.when(state.since)} because attempt {past.spoken_in(state)} "
-        f"signalled `blocked` on {target}{said}{past.named_rule(state)}{over}; it is unblocked "
+        f"signalled `blocked` on {target}{said}{over}; it is unblocked "
         f"when {either([*_ways(past, state), 'someone runs ' + past.do('unblock')])}; given up "
         f"at {past.context.when(state.until)}{past.outside()}"
     )
@@ -182,7 +182,7 @@ def _no_pull_request(past: RecordHistory, state: PrPending) -> str:
     often = past.context.settings.retry_interval
     return (
         f"waiting since {past.context.when(state.since)} for its pull request because attempt "
-        f"{past.spoken_in(state)} signalled `pr_created`{past.named_rule(state)}; there is none "
+        f"{past.spoken_in(state)} signalled `pr_created`; there is none "
         f"yet: {whole(state.problem)}; tried again every {often:g} s; "
         f"{past.do('unblock')} starts a fresh attempt; {_then(past, state)}"
     )
@@ -201,7 +201,7 @@ def _pull_request(past: RecordHistory, state: PrPending) -> str:
     return (
         f"waiting since {past.context.when(state.since)} for the merge of "
         f"{state.url or 'its pull request'}{number} because attempt {past.spoken_in(state)} "
-        f"signalled `pr_created`{past.named_rule(state)}; a fresh attempt starts when it is "
+        f"signalled `pr_created`; a fresh attempt starts when it is "
         f"merged, closed, red, reviewed or in conflict, or with {past.do('unblock')}; "
         f"{_then(past, state)}{past.outside()}"
     )
@@ -209,7 +209,6 @@ def _pull_request(past: RecordHistory, state: PrPending) -> str:
 
 def _backing_off(past: RecordHistory, state: BackingOff) -> str:
     because = f" because of {quoted(state.why)}" if state.why else ""
-    because += past.named_rule(state)
     if state.tally.resting:
         names = listed([each.program or "its program" for each in state.tally.resting])
         because += f"; {names} is unavailable"
@@ -268,8 +267,7 @@ def _human(past: RecordHistory, state: AwaitingHuman) -> str:
             then = f"start without it with {do('unblock')}, or end this too with {do('reject')}"
         case _:
             assert_never(state.about)
-    since, rule = past.context.when(state.since), past.named_rule(state)
-    return f"needs you since {since} because {because}{rule}; {then}"
+    return f"needs you since {past.context.when(state.since)} because {because}; {then}"
 
 
 def _blocked_for_good(past: RecordHistory, state: AwaitingHuman) -> tuple[str, str]:
@@ -289,7 +287,7 @@ def _blocked_for_good(past: RecordHistory, state: AwaitingHuman) -> tuple[str, s
 def _suspended(past: RecordHistory, state: Suspended) -> str:
     return (
         f"{word_for(state)} since {past.context.when(state.since)} by {past.held_by()}"
-        f"{past.named_rule(state)}; {past.do('resume')} continues it where it was: "
+        f"; {past.do('resume')} continues it where it was: "
         f"{_about(past, state.inner)}"
     )
 
@@ -331,7 +329,7 @@ def _completed(past: RecordHistory, state: Completed) -> str:
     return (
         f"done since {past.entered(state, past.record.updated_at)} because attempt "
         f"{past.spoken_in(state)} signalled `task_complete` and {proof}{on_commit}"
-        f"{past.named_rule(state)}; {then}{flagged}"
+        f"; {then}{flagged}"
     )
 
 
@@ -339,7 +337,7 @@ def _accepted(past: RecordHistory, state: Accepted) -> str:
     base = past.record.facts.get("base_branch") or "its base"
     return (
         f"accepted at {past.entered(state, past.record.updated_at)} because its work was merged "
-        f"into {base} as {state.commit[:12]}{past.named_rule(state)}; nothing is left to do"
+        f"into {base} as {state.commit[:12]}; nothing is left to do"
     )
 
 
@@ -363,8 +361,7 @@ def _rejected(past: RecordHistory, state: Rejected) -> str:
     }.get(state.reason, f"{again} continues it")
     counted = state.reason is Reason.MAX_RETRIES
     return (
-        f"{word_for(state)} at {past.entered(state, past.record.updated_at)} because {text} "
-        f"(rule: {past.rule(state) or 'unknown'}, reason: {state.reason})"
+        f"{word_for(state)} at {past.entered(state, past.record.updated_at)} because {text}"
         f"{'' if counted else past.counters(state)}{past.kept()}; the attempts are in "
         f"{past.do('logs')}; {then}"
     )

@@ -91,11 +91,6 @@ class RecordHistory:
         entry = self.entry(state)
         return entry.rule if entry is not None else ""
 
-    def named_rule(self, state: State) -> str:
-        """Return the rule in brackets, if it is known."""
-        rule = self.rule(state)
-        return f" (rule: {rule})" if rule else ""
-
     def entered(self, state: State, otherwise: float) -> str:
         """Say when the state began."""
         entry = self.entry(state)
@@ -115,8 +110,7 @@ class RecordHistory:
                 break
             if earlier.seq < entry.seq:
                 entry = earlier
-        rules = first.rule if entry is first else f"{entry.rule}, then {first.rule}"
-        return f" because {cut(clause(entry.event))} (rule: {rules})"
+        return f" because {cut(clause(entry.event))}"
 
     def spoken_in(self, state: State) -> int:
         """Return the number of the attempt whose word led here."""

@@ -146,7 +146,7 @@ def test_show_tells_state_reason_attempts_and_files(filled: Cli) -> None:
     text = filled("show", "agent-T005")
     assert "agent-T005: Fail" in text
     assert "state      given up for" in text
-    assert "2 of 2 retries used; the last: error: exit code 1: no (rule: conclude" in text
+    assert "2 of 2 retries used; the last: error: exit code 1: no" in text
     assert "attempts   3, retries used: 2\n" in text
     assert str(Paths.of(filled.repo).root / "logs" / "agent-T005") in text
     assert text.count("error: exit code 1: no\n") == 3

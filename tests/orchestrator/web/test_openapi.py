@@ -170,7 +170,7 @@ def _harmless(body: object) -> None:
         body.pop("verify", None)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(3600 if DEEP else 240)
 async def test_nothing_that_is_asked_leads_to_an_answer_that_is_not_described(
     tmp_path: Path,
 ) -> None:
