@@ -5,17 +5,21 @@ Owns their reading. Must not keep or show one.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from orchestrator.notify.errors import ChannelError
+from runtime.masking.masker import secrets_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lifecycle.notify.channel import NotifyChannel
 
+_ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
+_RANDOM = re.compile(r"(?=[^a-zA-Z]*[a-zA-Z])(?=[^0-9]*[0-9])[\w.~%-]{16,}")
 _MOST = 64 * 1024
 _SHORTEST = 6
 """Characters of a value that is masked; anything shorter occurs by chance."""
@@ -58,7 +62,25 @@ def secrets_of(
                 continue  # told where it is used
             if len(value) >= _SHORTEST and (kept or _holds_secret(value)):
                 found[f"NOTIFY_{number}_{part.upper()}"] = value
+        line = channel.command if isinstance(channel.command, str) else " ".join(channel.command)
+        for place, value in enumerate(literal_secrets(line), 1):
+            found[f"NOTIFY_{number}_COMMAND_{place}"] = value
     return found
+
+
+def literal_secrets(text: str) -> list[str]:
+    """Return the secrets that stand in a text, those in the paths of addresses among them."""
+    paths = (segment for each in _ADDRESS.findall(text) for segment in _random_parts(each))
+    return [*secrets_in(text), *paths]
+
+
+def _random_parts(address: str) -> list[str]:
+    """Return the parts of a path that nobody would guess, such as the end of a Slack webhook."""
+    try:
+        parts = urlsplit(address).path.split("/")
+    except ValueError:
+        return []
+    return [each for each in parts if _RANDOM.fullmatch(each)]
 
 
 def _holds_secret(address: str) -> bool:
@@ -68,5 +90,5 @@ def _holds_secret(address: str) -> bool:
     except ValueError:
         return True
     if parts.scheme in ("http", "https"):
-        return bool(parts.username or parts.query)
+        return bool(parts.username or parts.query or _random_parts(address))
     return bool(address)

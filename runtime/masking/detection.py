@@ -42,6 +42,12 @@ _TRIVIAL = frozenset({
     "example12", "12345678", "123456789", "1234567890", "password1", "password123",
     "qwertyuiop", "abcdefgh",
 })  # fmt: skip
+_OPTION = re.compile(r"(?<![\w-])--?([A-Za-z][\w-]*)(?:=|\s+)[\"']?([^\s\"']+)")
+_ASSIGNED = re.compile(r"(?<![\w-])([A-Za-z][\w-]*)[\"']?\s*[=:](?!//)\s*[\"']?([^\s\"'&,;]+)")
+_SIGNED_IN = re.compile(r"\b(?:bearer|basic|token)\s+([^\s\"',;]+)", re.IGNORECASE)
+_USER = re.compile(r"(?<![\w-])(?:-u|--user)(?:=|\s*)[\"']?[^\s:\"']+:([^\s\"']+)")
+_ELSEWHERE = ("$", "<", "{", "env:", "file:")
+"""How what stands for a value begins."""
 _NUMBER = re.compile(r"[\d\s.,:+/TZ-]+")
 _PATH = re.compile(r"(?:~|\.{1,2})?/(?:[^/\s]+/)*[^/\s]*|[A-Za-z]:[\\/][^\n]*")
 _RANDOM_PART = re.compile(r"(?=[^/]*[a-z])(?=[^/]*[A-Z])(?=[^/]*[0-9])[^/]{16,}")
@@ -76,6 +82,20 @@ def secrets_of(environ: Mapping[str, str], names: Iterable[str] | None = None) -
         for name in wanted
         if name in environ and holds_secret(name, environ[name])
     }
+
+
+def secrets_in(text: str) -> list[str]:
+    """Return the secrets that stand in a text such as a command line, told as in variables."""
+    named = [*_OPTION.findall(text), *_ASSIGNED.findall(text)]
+    found = [
+        *(token[0] for token in _SECRET_VALUE.finditer(text)),
+        *address_secrets(text),
+        *_SIGNED_IN.findall(text),
+        *_USER.findall(text),
+        *(value for name, value in named if _is_secret_name(name)),
+    ]
+    literal = (each for each in found if not each.startswith(_ELSEWHERE))
+    return [each for each in dict.fromkeys(literal) if counts(each)]
 
 
 def counts(value: str) -> bool:

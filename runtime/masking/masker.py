@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.masking.detection import holds_secret, secrets_of
+from runtime.masking.detection import holds_secret, secrets_in, secrets_of
 from runtime.masking.search import Search, cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MaskStream", "Masker", "holds_secret", "secrets_of"]
+__all__ = ["MaskStream", "Masker", "holds_secret", "secrets_in", "secrets_of"]
 
 
 class Masker:

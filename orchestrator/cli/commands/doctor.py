@@ -9,7 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lifecycle.mask_values import masked
 from orchestrator.config.settings import explain_settings, load_settings
+from orchestrator.control.shown_settings import settings_masker
 from orchestrator.doctor.agents import agents
 from orchestrator.doctor.code_origin import right_code
 from orchestrator.doctor.isolation import isolation
@@ -116,10 +118,11 @@ def _settings(repo: Path | None) -> list[dict[str, Any]]:
     if repo is None:
         return []
     try:
-        return [asdict(row) for row in explain_settings(repo, environ=os.environ)]
+        rows = [asdict(row) for row in explain_settings(repo, environ=os.environ)]
     except ConfigError:
         # The check says what is wrong; there are no settings to show.
         return []
+    return masked(rows, settings_masker(repo, os.environ, rows))
 
 
 def _print(checks: list[Diagnosis]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lifecycle.mask_values import masked
 from orchestrator.control import approve_settings
 from orchestrator.control.people_only import require_person
+from orchestrator.control.shown_settings import settings_masker
 from orchestrator.terminal.options import (
     CommandLineParser,
     UsageError,
@@ -19,8 +21,8 @@ from orchestrator.terminal.text import one_line, say, table, tell, to_json
 
 if TYPE_CHECKING:
     from orchestrator.approval.approvals import Approvals
-    from orchestrator.config.settings import SettingRow
     from orchestrator.control.approve_settings import Refusals
+    from runtime.masking.masker import Masker
 
 HEADS = ("SETTING", "VALUE", "FROM")
 _MORE = """\
@@ -54,12 +56,13 @@ def run(name: str, args: list[str]) -> int:
     options = parser(name).parse_args(args)
     repo = find_repo(options.repo)
     rows, approvals = approve_settings.read(repo, os.environ)
+    settings = [{"name": row.name, "value": row.value, "source": row.source} for row in rows]
+    held = [each.to_json() for each in approvals.held.values()]
+    masker = settings_masker(repo, os.environ, (settings, held))
     if options.json:
-        settings = [{"name": row.name, "value": row.value, "source": row.source} for row in rows]
-        held = [each.to_json() for each in approvals.held.values()]
-        say(to_json({"settings": settings, "held": held}))
+        say(to_json(masked({"settings": settings, "held": held}, masker)))
     else:
-        _print(rows, approvals, approve_settings.refused_in(repo))
+        _print(masked(settings, masker), approvals, approve_settings.refused_in(repo), masker)
     return 0
 
 
@@ -77,11 +80,12 @@ def _approve(args: list[str]) -> int:
     waited = list(approvals.held.values())
     if waited:
         asyncio.run(approve_settings.approve(repo, approvals, options.by or user(), approvals.held))
+    masker = settings_masker(repo, os.environ, [each.to_json() for each in waited])
     if options.json:
-        say(to_json({"approved": [each.to_json() for each in waited]}))
+        say(to_json(masked({"approved": [each.to_json() for each in waited]}, masker)))
         return 0
     for each in waited:
-        say(one_line(f"{each.name}: {approve_settings.change_of(each)}"))
+        say(one_line(masker.mask(f"{each.name}: {approve_settings.change_of(each)}")))
     if waited:
         tell("Approved; a live runner uses it from its next attempt on.")
     else:
@@ -112,11 +116,12 @@ def _refuse(args: list[str]) -> int:
     if chosen:
         by, why = options.by or user(), options.why.strip()
         asyncio.run(approve_settings.leave_out(repo, approvals, chosen, by, why))
+    masker = settings_masker(repo, os.environ, [each.to_json() for each in chosen.values()])
     if options.json:
-        say(to_json({"refused": [each.to_json() for each in chosen.values()]}))
+        say(to_json(masked({"refused": [each.to_json() for each in chosen.values()]}, masker)))
         return 0
     for each in chosen.values():
-        say(one_line(f"{each.name}: stays {approve_settings.shown(each.approved)}"))
+        say(one_line(masker.mask(f"{each.name}: stays {approve_settings.shown(each.approved)}")))
     if chosen:
         tell("Refused; `loopwright settings approve` can still put it into force.")
     else:
@@ -124,12 +129,15 @@ def _refuse(args: list[str]) -> int:
     return 0
 
 
-def _print(rows: list[SettingRow], approvals: Approvals, refused: Refusals) -> None:
-    say(table(HEADS, [(row.name, approve_settings.shown(row.value), row.source) for row in rows]))
+def _print(
+    rows: list[dict[str, Any]], approvals: Approvals, refused: Refusals, masker: Masker
+) -> None:
+    cells = [(row["name"], approve_settings.shown(row["value"]), row["source"]) for row in rows]
+    say(table(HEADS, cells))
     for each in approvals.held.values():
         no = refused.get(approve_settings.id_of(each))
         how = "Waits" if no is None else f"Refused by {no['by']}"
-        say(one_line(f"{how}: {approve_settings.sentence(each)}"))
+        say(one_line(masker.mask(f"{how}: {approve_settings.sentence(each)}")))
     if approve_settings.undecided(approvals, refused):
         tell(
             "Look at these changes; `loopwright settings approve` puts them into force, "

@@ -16,6 +16,7 @@ from orchestrator.approval.restricting_values import SETTINGS_TABLES
 from orchestrator.config.field_docs import field_docs
 from orchestrator.config.settings import DEFAULT
 from orchestrator.control import approve_settings
+from orchestrator.control.shown_settings import settings_masker
 from orchestrator.wording.json_schemas import CheckedForm  # noqa: TC001  # hints are read at run time
 from runtime.async_subprocess import run_to_end
 from runtime.errors import GitError
@@ -103,12 +104,12 @@ async def configuration(runner: RunnerPort) -> ConfigurationForm:
     """Return every setting, and what waits for a person."""
     (rows, approvals), refusals = await read(runner)
     commits = await asyncio.to_thread(_commits, runner.repo, approvals)
-    masker = runner.engine.shared.masker
     told: ConfigurationForm = {
         "settings": _settings(rows, runner.settings()),
         "held": [_held(each, commits, refusals) for each in approvals.held.values()],
     }
-    return masked(told, masker)
+    literal = settings_masker(runner.repo, os.environ, (told["settings"], told["held"]))
+    return masked(masked(told, literal), runner.engine.shared.masker)
 
 
 async def read(runner: RunnerPort) -> tuple[tuple[list[SettingRow], Approvals], Refusals]:

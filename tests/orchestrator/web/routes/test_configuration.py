@@ -169,3 +169,37 @@ async def test_the_command_refuses_and_then_names_it_as_waiting_no_more(tmp_path
         assert "Waits" not in after
         assert approve_settings.waiting(found.world.repo, os.environ) == ""
         assert (await found.get("/settings"))["held"][0]["refused"]["why"] == "too long"
+
+
+LITERAL = {
+    "option": ("tR4nspor7Word", 'command = ["send", "--api-token", "{}"]'),
+    "header": (
+        "s3cretOfThePager",
+        "command = \"curl -H 'Authorization: Bearer {}' https://p.example\"",
+    ),
+    "assigned": ("wordOfTheBot77", 'command = "TOKEN={} ./send"'),
+    "path": ("B1ABCDEFGHabcdefgh", 'command = "curl https://hooks.example/services/{}"'),
+    "webhook": ("0b9c3f1e-a1b2", 'webhook = "https://hooks.example/in/x?key={}"\nsecret = "env:X"'),
+    "apprise": ("12345:botword99", 'url = "tgram://{}/77"'),
+}
+
+
+async def test_secrets_that_were_written_into_the_settings_are_shown_nowhere(
+    tmp_path: Path,
+) -> None:
+    entries = [f'[[notify]]\nname = "{name}"\n{line.format(secret)}\n'
+               for name, (secret, line) in LITERAL.items()]  # fmt: skip
+    async with site(tmp_path) as found:
+        found.world.settings(SETTINGS + "\n".join(entries))
+        async with browser(found, VisitorRole.VIEWER) as visit:
+            page = await visit.page("/settings")
+        told = json.dumps(await found.get("/settings"))
+        listed = await asyncio.to_thread(found.world.call, "settings")
+        listed_json = await asyncio.to_thread(found.world.call, "settings", "--json")
+        checked = await asyncio.to_thread(found.world.call, "doctor", "--json", code=None)
+    texts = (page, told, listed.stdout, listed_json.stdout, checked.stdout)
+    for name, (secret, _) in LITERAL.items():
+        for place, text in enumerate(texts):
+            assert name in text, (name, place)
+            assert secret not in text, (name, place)
+    assert "https://p.example" in listed_json.stdout
