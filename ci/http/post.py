@@ -15,14 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SAID = 200
-OK, REDIRECTS = 200, 300
+OK, REDIRECTS, BAD_REQUEST, SERVER_ERRORS = 200, 300, 400, 500
+_PASSING = (408, 429)
+"""Refusals of the moment: too slow, too many."""
 
 
 class PostRefusal(NamedTuple):
-    """Why a request was not taken, and in how many seconds it may be repeated, if that was said."""
+    """Why a request was not taken."""
 
     why: str
     wait: float
+    """Seconds after which it may be repeated, if that was said; else 0."""
+    lasts: bool
+    """Whether the same request will be refused again."""
 
 
 async def post(
@@ -41,4 +46,5 @@ async def post(
         return None
     said = one_line(raw.body.decode(errors="replace"), _SAID)
     why = f"{context.host} answered {raw.status}" + (f": {said}" if said else "")
-    return PostRefusal(why, (retry_after(raw.headers, now) or now) - now)
+    lasts = BAD_REQUEST <= raw.status < SERVER_ERRORS and raw.status not in _PASSING
+    return PostRefusal(why, (retry_after(raw.headers, now) or now) - now, lasts)

@@ -88,6 +88,8 @@ class Send:
     due_at: float = 0.0
     settled_at: float | None = None
     problem: str = ""
+    refused: int = 0
+    """How often the channel refused it in a way that will not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

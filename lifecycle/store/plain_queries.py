@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-KNOWN_SCHEMA = 10
+KNOWN_SCHEMA = 11
 """The schema version whose columns are named here; a test compares it with the migrations."""
 _COLUMNS = (
     "cursor",

@@ -107,7 +107,7 @@ class ChannelSender:
         now = self.now()
         headers = signed(told["id"], body, secret, at=now)
         if refusal := await post(address, body, headers, seconds=self.timeout, now=now):
-            raise ChannelError(refusal.why, wait=refusal.wait)
+            raise ChannelError(refusal.why, wait=refusal.wait, refused=refusal.lasts)
 
     async def _run(self, line: str, text: str, env: Mapping[str, str] | None = None) -> None:
         if self.commands is None:
@@ -131,7 +131,9 @@ class ChannelSender:
             end = f"was ended after {self.timeout:g} s"
         elif result.code is None:
             end = f"was ended by signal {result.signal}"
-        raise ChannelError(f"the command {end}. {result.excerpt[-_SAID:]}".strip())
+        refused = result.code is not None and not result.timed_out
+        said = f"the command {end}. {result.excerpt[-_SAID:]}".strip()
+        raise ChannelError(said, refused=refused)
 
 
 async def _in_thread(call: Callable[[], None]) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from lifecycle.notify.channel import NotifyChannel
+    from lifecycle.notify.message import Send
     from lifecycle.services import SharedServices
     from lifecycle.store.sqlite.notifications import Waiting
     from orchestrator.notify.channels import ChannelSender
@@ -30,6 +31,8 @@ DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 """Seconds until a channel that failed is tried again; the last of them from then on."""
 GIVEN_UP_AFTER = 3 * 86_400.0
 """Seconds after which a message that a channel never took is dropped."""
+BEHIND_AFTER = 3
+"""Lasting refusals of a message after which the others go before it."""
 FOLD_ABOVE = 3
 """Messages that wait together and go one by one; more of them go as one."""
 HOUR = 3600.0
@@ -135,29 +138,27 @@ class Outbox:
             sends = [send for send, _ in waiting]
             await store.settle(sends, SendState.DROPPED, at=now, problem=gone)
             return None
-        first = waiting[0][0]
-        until = await self._held_until(name, channel, waiting, now)
+        quiet = quiet_until(channel.quiet_span, now)
+        if quiet > now:
+            waiting = tuple(each for each in waiting if channel.is_urgent(each[1]))
+        if not waiting:
+            return quiet
+        line = next_in_line(waiting, now)
+        until = await self._held_until(name, channel, line[0][0], now)
         if until > now:
             return until
-        if quiet_until(channel.quiet_span, now) > now:
-            waiting = tuple(each for each in waiting if channel.is_urgent(each[1]))
-        if len(waiting) > FOLD_ABOVE and not first.tries:
-            await self._fold(name, waiting, now)
+        if len(line) > FOLD_ABOVE and not line[0][0].tries:
+            await self._fold(name, line, now)
         else:
-            await self._send(name, channel, waiting[0])
+            await self._send(name, channel, line[0])
         return now
 
     async def _held_until(
-        self, name: str, channel: NotifyChannel, waiting: Sequence[Waiting], now: float
+        self, name: str, channel: NotifyChannel, first: Send, now: float
     ) -> float:
         """Return until when nothing may be sent; 0 if something may be now."""
-        first = waiting[0][0]
-        # A clock that was set back makes nobody wait longer than was meant.
-        if first.tries and now < first.due_at <= now + DELAYS[-1]:
-            return first.due_at
-        quiet = quiet_until(channel.quiet_span, now)
-        if quiet > now and not any(channel.is_urgent(each) for _, each in waiting):
-            return quiet
+        if until := due(first, now):
+            return until
         store, most = self.shared.store.notifications, channel.most_per_hour
         taken = await store.sent_between(name, now - HOUR, now, limit=most)
         return taken[-1] + HOUR if len(taken) >= most else 0.0
@@ -187,7 +188,7 @@ class Outbox:
                 await self.sender.send(channel, told)
         except ChannelError as problem:
             said = shared.masker.mask(str(problem))
-            await self._failed(name, waiting, said, wait=problem.wait)
+            await self._failed(name, waiting, said, problem)
             return
         self._unnoted.add(key)
         shared.checkpoint("after notification is sent")
@@ -198,7 +199,9 @@ class Outbox:
             self._failing.discard(name)
             shared.report("notify_recovered", channel=name, notification=found.id)
 
-    async def _failed(self, name: str, waiting: Waiting, problem: str, *, wait: float) -> None:
+    async def _failed(
+        self, name: str, waiting: Waiting, problem: str, failure: ChannelError
+    ) -> None:
         """Note it, and tell of it once, until the channel takes something again."""
         send, found = waiting
         now = self.shared.clock.now()
@@ -206,11 +209,26 @@ class Outbox:
         if now - found.at > GIVEN_UP_AFTER:
             await store.settle([send], SendState.DROPPED, at=now, problem=problem)
             return
-        delay = max(DELAYS[min(send.tries, len(DELAYS) - 1)], min(wait, DELAYS[-1]))
-        await store.retry([send], due_at=now + delay, problem=problem)
+        delay = max(DELAYS[min(send.tries, len(DELAYS) - 1)], min(failure.wait, DELAYS[-1]))
+        await store.retry([send], due_at=now + delay, problem=problem, refused=failure.refused)
         if name not in self._failing:
             self._failing.add(name)
             self.shared.report("notify_failed", channel=name, reason=problem)
+
+
+def next_in_line(waiting: Sequence[Waiting], now: float) -> Sequence[Waiting]:
+    """Return what goes next, in order: what the channel keeps refusing holds up nothing else."""
+    front = [each for each in waiting if each[0].refused < BEHIND_AFTER]
+    behind = [each for each in waiting if each[0].refused >= BEHIND_AFTER]
+    behind.sort(key=lambda each: due(each[0], now))
+    lines = [line for line in (front, behind[:1]) if line]
+    return min(lines, key=lambda line: due(line[0][0], now))
+
+
+def due(send: Send, now: float) -> float:
+    """Return when something that failed is tried again; 0 if it may be now."""
+    # A clock that was set back makes nobody wait longer than was meant.
+    return send.due_at if send.tries and now < send.due_at <= now + DELAYS[-1] else 0.0
 
 
 async def within_patience(

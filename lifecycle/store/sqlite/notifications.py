@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lifecycle.store.sqlite.driver import Driver
 
 _COLUMNS = ", ".join(f"n.{each.name}" for each in fields(Notification))
-_SEND = "s.ord, s.channel, s.state, s.tries, s.due_at, s.settled_at, s.problem"
+_SEND = "s.ord, s.channel, s.state, s.tries, s.due_at, s.settled_at, s.problem, s.refused"
 _INSERT = (
     f"INSERT INTO notifications ({_COLUMNS.replace('n.', '')}) "  # noqa: S608  # our own column names
     f"VALUES ({', '.join('?' * len(fields(Notification)))}) ON CONFLICT (id) DO NOTHING"
@@ -35,7 +35,8 @@ _SETTLE = (
     "WHERE channel = ? AND ord = ? AND state = 'waiting'"
 )
 _RETRY = (
-    "UPDATE notification_sends SET tries = tries + 1, due_at = ?, problem = ? "
+    "UPDATE notification_sends SET tries = tries + 1, due_at = ?, problem = ?, "
+    "refused = refused + ? "
     "WHERE channel = ? AND ord = ? AND state = 'waiting'"
 )
 _USES = (
@@ -123,9 +124,12 @@ class SqliteNotifications:
         rows = [(state.value, at, storable(problem), each.channel, each.ord) for each in sends]
         await self._driver.write(lambda connection: _many(connection, _SETTLE, rows))
 
-    async def retry(self, sends: Iterable[Send], *, due_at: float, problem: str) -> None:
+    async def retry(
+        self, sends: Iterable[Send], *, due_at: float, problem: str, refused: bool = False
+    ) -> None:
         """Record that these could not be sent, and when they are tried again."""
-        rows = [(due_at, storable(problem), each.channel, each.ord) for each in sends]
+        told = (due_at, storable(problem), int(refused))
+        rows = [(*told, each.channel, each.ord) for each in sends]
         await self._driver.write(lambda connection: _many(connection, _RETRY, rows))
 
     async def fold(
@@ -226,7 +230,7 @@ def _named(row: Sequence[Any]) -> dict[str, Any]:
 
 
 def _send(row: Sequence[Any]) -> Send:
-    number, channel, state, tries, due_at, settled_at, problem = row
+    number, channel, state, tries, due_at, settled_at, problem, refused = row
     return Send(
         ord=number,
         channel=channel,
@@ -235,4 +239,5 @@ def _send(row: Sequence[Any]) -> Send:
         due_at=due_at,
         settled_at=settled_at,
         problem=problem,
+        refused=refused,
     )

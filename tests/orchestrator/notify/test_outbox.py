@@ -16,7 +16,7 @@ from lifecycle.notify.message import SEVERAL, Notification, SendState, id_of
 from lifecycle.settings import Settings
 from lifecycle.store.sqlite.store import SqliteStore
 from orchestrator.notify.errors import ChannelError
-from orchestrator.notify.outbox import DELAYS, GIVEN_UP_AFTER, HOUR, Outbox
+from orchestrator.notify.outbox import BEHIND_AFTER, DELAYS, GIVEN_UP_AFTER, HOUR, Outbox
 from orchestrator.notify.quiet_hours import quiet_until
 from runtime.masking.masker import Masker
 from tests.waiting import until
@@ -38,6 +38,8 @@ class Sender:
     repo: str = "/home/me/shop"
     refuse: str = ""
     wait: float = 0.0
+    refuses: set[str] = field(default_factory=set)
+    """Texts that it refuses for good."""
     got: list[MessageForm] = field(default_factory=list)
     tries: int = 0
 
@@ -47,6 +49,8 @@ class Sender:
         await asyncio.sleep(0)
         if self.refuse:
             raise ChannelError(self.refuse, wait=self.wait)
+        if told["text"] in self.refuses:
+            raise ChannelError("it answered 400", refused=True)
         self.got.append(told)
 
 
@@ -130,6 +134,55 @@ async def test_what_waits_goes_in_order_and_then_nothing_is_left_running(bench: 
     await bench.rests()
     assert not bench.outbox._tasks
     assert await bench.shared.store.notifications.channels_waiting() == ()
+
+
+async def test_a_message_that_is_always_refused_holds_up_the_others_for_three_tries_only(
+    bench: Bench,
+) -> None:
+    bench.sender.refuses = {"T1 asks"}
+    await bench.tell(1, 2, 3)
+    await until(lambda: bench.sender.tries == 1)
+    await bench.later(DELAYS[0])
+    assert not bench.sender.got
+    await bench.later(DELAYS[1])
+    assert [each["text"] for each in await bench.sends(2)] == ["T2 asks", "T3 asks"]
+    assert [event for event, _ in bench.shared.reports] == ["notify_failed"]
+    [use] = await bench.shared.store.notifications.uses()
+    assert (use.waiting, use.tries, use.failing_since) == (1, BEHIND_AFTER, NOON)
+    await bench.tell(4)
+    assert (await bench.sends(3))[-1]["text"] == "T4 asks"
+    # A later runner knows it, too.
+    [(send, _)] = await bench.shared.store.notifications.waiting("phone")
+    assert send.refused == BEHIND_AFTER
+    tries = bench.sender.tries
+    await bench.later(DELAYS[2])
+    assert bench.sender.tries == tries + 1
+    bench.sender.refuses = set()
+    await bench.later(DELAYS[3])
+    assert (await bench.sends(4))[-1]["text"] == "T1 asks"
+    assert [event for event, _ in bench.shared.reports] == ["notify_failed", "notify_recovered"]
+
+
+async def test_what_is_always_refused_is_dropped_in_the_end(bench: Bench) -> None:
+    bench.sender.refuses = {"T1 asks"}
+    await bench.tell(1)
+    await bench.rests()
+    while bench.shared.clock.now() < NOON + GIVEN_UP_AFTER + 2 * DELAYS[-1]:
+        await bench.later(DELAYS[-1])
+    assert await bench.shared.store.notifications.channels_waiting() == ()
+    [(_, _, [send])] = await bench.shared.store.notifications.list()
+    assert (send.state, send.problem) == (SendState.DROPPED, "it answered 400")
+
+
+async def test_a_channel_that_cannot_be_reached_keeps_the_order(bench: Bench) -> None:
+    bench.sender.refuse = "no route to host"
+    await bench.tell(1, 2)
+    await until(lambda: bench.sender.tries == 1)
+    for delay in DELAYS[:4]:
+        await bench.later(delay)
+    bench.sender.refuse = ""
+    await bench.later(DELAYS[4])
+    assert [each["text"] for each in await bench.sends(2)] == ["T1 asks", "T2 asks"]
 
 
 async def test_a_channel_that_fails_is_told_once_and_tried_again(bench: Bench) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,21 @@ API = "/api/v1"
 SPELLED = {"{agent_id}": "{id}", "{attempt}": "{n}", "{number}": "{n}"}
 """How the page about the API writes parts of paths."""
 SHORT_WAIT, LONGEST_WAIT = 1, 60
+
+
+def invalid_is_refused(ctx: Any, response: Any, case: Any) -> bool | None:
+    """Hold that what breaks the document is refused, if only for its length."""
+    too_long = response.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return True if too_long else negative_data_rejection(ctx, response, case)
+
+
 HELD = [
     not_a_server_error,
     status_code_conformance,
     content_type_conformance,
     response_schema_conformance,
     response_headers_conformance,
-    negative_data_rejection,
+    invalid_is_refused,
 ]
 
 
