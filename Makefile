@@ -77,7 +77,7 @@ soak: $(STAMP) ## 50 agents with faults for MINUTES=10, print what was wrong or 
 night: $(STAMP) ## play SEEDS=30 nights in fast motion, print the table
 	LOOPWRIGHT_NIGHT_SEEDS=$(or $(SEEDS),30) $(BIN)/python -m tests.lifecycle.night.table
 
-steady: $(STAMP) ## run the suite RUNS=10 times in random order, some beside a busy neighbour
+steady: $(STAMP) ## run the suite RUNS=10 times in random order, some beside a busy neighbour, until it fails; ARGS=--keep-going
 	$(BIN)/python -m tests.tools.steady --runs $(or $(RUNS),10) $(ARGS)
 
 docs: $(STAMP) ## write the generated parts of docs/ and the READMEs

@@ -31,7 +31,7 @@ def count(entry):
     entry["count"] = entry.get("count", 0) + 1
 
 children = []
-for number in range(100):
+for number in range(40):
     pid = os.fork()
     if pid == 0:
         for _ in range(3):
@@ -47,14 +47,14 @@ def content(file: Path) -> Any:
     return json.loads(file.read_text())
 
 
-def test_a_hundred_writer_processes_lose_no_update(file: Path) -> None:
+def test_many_writer_processes_lose_no_update(file: Path) -> None:
     file.write_text(mail(_meta={"kept": True}, **{AGENT: word()}))
     subprocess.run([sys.executable, "-c", STORM, str(file)], check=True, cwd=ROOT, timeout=50)
     found = content(file)
-    assert found.pop("shared") == {"count": 300}
+    assert found.pop("shared") == {"count": 40 * 3}
     assert found.pop("_meta") == {"kept": True}
     assert found.pop(AGENT) == word()
-    assert found == {f"agent-{number}": {"count": 3} for number in range(100)}
+    assert found == {f"agent-{number}": {"count": 3} for number in range(40)}
     assert sorted(path.name for path in file.parent.iterdir()) == [
         "communications.json",
         "communications.json.lock",

@@ -1,7 +1,8 @@
 """Runs the suite many times in random order, some of them beside a busy neighbour: `make steady`.
 
-Prints one row for each run and ends with 1 if anything failed in any of them. The log of each run
-stays in `.steady/`. Must not retry anything: a test that fails once in ten runs is to be fixed.
+Prints one row for each run once it is over, and ends with 1 after the first in which anything
+failed; `--keep-going` makes the others, too. The log of each run stays in `.steady/`. Must not
+retry anything: a test that fails once in ten runs is to be fixed.
 """
 
 from __future__ import annotations
@@ -86,10 +87,11 @@ def told(report: Path) -> tuple[int, tuple[str, ...]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run them all; 1 if any test failed in any run."""
+    """Run them until one fails, or all; 1 if any test failed in any run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--busy", type=int, help="runs beside a busy neighbour (default: 3 of 10)")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
     parser.add_argument("--seed", type=int, help="of the first run; the next ones follow")
     options, args = parser.parse_known_args(argv)
     busy = -(-options.runs * 3 // 10) if options.busy is None else options.busy
@@ -97,18 +99,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     LOGS.mkdir(exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends too
     say("run", "seed", "neighbour", "passed", "failed", "seconds", "failures")
-    bad = 0
+    done = bad = 0
     for nth, beside in enumerate(with_neighbour(options.runs, busy)):
         log = LOGS / f"{nth + 1:02}-{first + nth}.log"
         with busy_neighbour() if beside else contextlib.nullcontext():
             run = suite(first + nth, log, args)
-        bad += bool(run.failed)
+        done, bad = nth + 1, bad + bool(run.failed)
         kind, seconds = "busy" if beside else "quiet", f"{run.seconds:.1f}"
         names = iter(run.failed or ("",))
         say(nth + 1, first + nth, kind, run.passed, len(run.failed), seconds, next(names))
         for name in names:
             say("", "", "", "", "", "", name)
-    print(f"{options.runs} runs, {bad} with failures; logs in {LOGS.name}/")  # noqa: T201  # a table
+        if bad and not options.keep_going:
+            break
+    print(f"{done} of {options.runs} runs, {bad} with failures; logs in {LOGS.name}/")  # noqa: T201  # a table
     return 1 if bad else 0
 
 

@@ -39,6 +39,12 @@ BOTH = [NO_LIMITS, *([CONFINED] if ABLE.processes.base else [])]
 """On a machine that gives no control groups, a limited start is refused; see test_limits.py."""
 BOTH_NAMED = pytest.mark.parametrize("limits", BOTH, ids=["plain", "confined"][: len(BOTH)])
 
+RESTARTED = [
+    *((attack, NO_LIMITS) for attack in (*UNDYING, "holder")),
+    # A group is ended whole, whatever is in it: what leaves its session, and what forks.
+    *((attack, limits) for limits in BOTH[1:] for attack in ("daemon", "bomb", "comets")),
+]
+
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
@@ -110,8 +116,7 @@ async def test_the_sweep_after_an_exit_leaves_nothing_alive(stage: Stage, attack
     assert not held(stage.folder)
 
 
-@BOTH_NAMED
-@pytest.mark.parametrize("attack", [*UNDYING, "holder"])
+@pytest.mark.parametrize(("attack", "limits"), RESTARTED)
 async def test_a_restarted_runner_leaves_nothing_alive(
     tmp_path: Path, attack: str, limits: Limits
 ) -> None:
