@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 KEPT_FOR = 90 * 86_400.0
 """Seconds for which a delivery is remembered, so that a late copy of it is recognised."""
+IGNORED_KEPT_FOR = 14 * 86_400.0
+"""The same of one that is not about us: a whole organisation sends many, and a copy does no harm.
+Longer than forges tell what they sent."""
 
 BATCH_BYTES = 32 * 1024 * 1024
 """Bytes of bodies returned together; a longer one is returned alone."""
@@ -135,6 +138,9 @@ class Deliveries(Protocol):
         """Return a page, the newest first, each with its cursor and without its body."""
         ...
 
-    async def prune(self, before: float) -> int:
-        """Delete what was received before this instant and is processed; return how many."""
+    async def prune(self, before: float, *, ignored_before: float | None = None) -> int:
+        """Delete what was received before this instant and is processed; return how many.
+
+        What is ignored is deleted if it was received before the other one, where that is given.
+        """
         ...

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 from ci.errors import ForgeError
 from ci.events import clean_line
 from ci.forge_registry import SENDERS, webhooks_of
-from ci.webhook_delivery import KEPT_FOR, DeliveryState, Hint, document
+from ci.webhook_delivery import IGNORED_KEPT_FOR, KEPT_FOR, DeliveryState, Hint, document
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -180,7 +180,7 @@ class DeliveryDispatcher:
     async def _prune(self) -> None:
         now = self._now()
         if now >= self._prune_at:
-            await self._deliveries.prune(now - KEPT_FOR)
+            await self._deliveries.prune(now - KEPT_FOR, ignored_before=now - IGNORED_KEPT_FOR)
             self._prune_at = now + DAY
 
     async def _through(self, keys: set[str]) -> None:

@@ -58,6 +58,10 @@ PRUNE = (
     "DELETE FROM deliveries WHERE cursor IN (SELECT cursor FROM deliveries "
     "WHERE received_at < ? AND state <> 'received' LIMIT ?)"
 )
+PRUNE_IGNORED = (
+    "DELETE FROM deliveries WHERE received_at < ? AND cursor IN (SELECT cursor FROM deliveries "
+    "WHERE state = 'ignored' ORDER BY cursor LIMIT ?)"
+)
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
@@ -182,12 +186,22 @@ class SqliteDeliveries:
         check_count(limit)
         return tuple(row[0] for row in await self._rows(KEYS, (*key_span(start), limit)))
 
-    async def prune(self, before: float) -> int:
-        """Delete processed deliveries that were received before this time; return how many."""
+    async def prune(self, before: float, *, ignored_before: float | None = None) -> int:
+        """Delete processed deliveries that were received before this time; return how many.
+
+        Those that are ignored go by the other one, where it is given.
+        """
+        total = await self._prune(PRUNE, before)
+        if ignored_before is not None:
+            total += await self._prune(PRUNE_IGNORED, ignored_before)
+        return total
+
+    async def _prune(self, statement: str, before: float) -> int:
         total, gone = 0, _PRUNED_AT_ONCE
+        values = before, _PRUNED_AT_ONCE
         while gone == _PRUNED_AT_ONCE:
             gone = await self._driver.write(
-                lambda connection: connection.execute(PRUNE, (before, _PRUNED_AT_ONCE)).rowcount
+                lambda connection: connection.execute(statement, values).rowcount
             )
             total += gone
         return total

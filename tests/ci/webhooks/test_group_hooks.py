@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci.webhook_delivery import DeliveryState
+from ci.webhook_delivery import IGNORED_KEPT_FOR, DeliveryState
+from ci.webhooks.dispatcher import DAY
 from ci.webhooks.receiver import Receiver
+from tests.ci.contract import until
 from tests.ci.webhooks.dispatcher_world import Asked, Desk, watch
 from tests.ci.webhooks.inboxes import BRANCH, OTHER, REPO, inbox
 
@@ -111,6 +113,26 @@ async def test_each_of_several_secrets_is_right_and_no_other(
     for secret, status in ((OLD, 202), (NEW, 202), ("another", 401)):
         receipt = await hook.receiver.take(sender, *request_of(f"acme/{secret}", secret))
         assert receipt.status == status
+
+
+async def test_what_others_do_is_forgotten_long_before_what_is_ours(hook: OneHook) -> None:
+    ours = await hook.send(of_gitlab(REPO, OLD), "gitlab")
+    theirs = await hook.send(of_gitlab("acme/other", OLD), "gitlab")
+    await hook.all_settled([ours, theirs])
+    hook.clock.advance(IGNORED_KEPT_FOR - 60)
+    hook.dispatcher.wake()
+    late = await hook.send(of_gitlab("acme/third", OLD), "gitlab")
+    await hook.settled(late)
+    assert await hook.deliveries.get(theirs) is not None
+    hook.clock.advance(DAY)
+    hook.dispatcher.wake()
+
+    async def forgotten() -> bool:
+        return await hook.deliveries.get(theirs) is None
+
+    await until(forgotten, "what others did is forgotten")
+    assert await hook.deliveries.get(ours) is not None
+    assert await hook.deliveries.get(late) is not None
 
 
 @pytest.mark.parametrize("event", ["Member Hook", "Subgroup Hook", "Project Hook", "Release Hook"])

@@ -266,6 +266,7 @@ QUERIES = [
     (sql.KEYS, ("github:1", "github:2", 10)),
     (sql.SETTLE, ("matched", "", 1.0, None, "github:12")),
     (sql.PRUNE, (50.0, 500)),
+    (sql.PRUNE_IGNORED, (50.0, 40)),
     *(
         sql.listing(state, provider, before, 50)
         for state in (None, UNMATCHED)
