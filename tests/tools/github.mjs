@@ -194,6 +194,17 @@ class Joined {
     });
   }
 
+  // emulate has assignees of issues only; names that GitHub does not know it leaves out.
+  async assign(c, next, number) {
+    const pull = this.pulls().find((each) => each.number === number);
+    if (!pull) return next();
+    const { assignees } = await c.req.json();
+    const ids = assignees.map((login) => this.gh.users.findOneBy("login", login)?.id).filter(Boolean);
+    this.gh.pullRequests.update(pull.id, { assignee_ids: [...new Set([...pull.assignee_ids, ...ids])] });
+    const issue = await this.told(`/repos/${this.full}/issues/${number}`);
+    return c.json(issue, 201);
+  }
+
   async merge(c, next, number) {
     const pull = this.pulls().find((each) => each.number === number);
     if (!pull) return next();
@@ -272,8 +283,19 @@ githubPlugin.register = (app, store, webhooks, baseUrl, tokens) => {
     if (c.req.method === "POST" && kind === "pulls" && !number) return repo.open(c, next);
     if (c.req.method === "POST" && act === "replies") return repo.reply(c, number, id);
     if (c.req.method === "POST" && verb === "reviews") return repo.review(c, next);
+    if (c.req.method === "POST" && verb === "assignees") return repo.assign(c, next, Number(number));
     if (c.req.method === "PUT" && verb === "merge") return repo.merge(c, next, Number(number));
     return next();
+  });
+  // emulate has no GraphQL: this is the one change that is asked for by it; the rest is refused.
+  app.post("/graphql", async (c) => {
+    const { query, variables } = await c.req.json();
+    const no = (message) => c.json({ data: null, errors: [{ message }] });
+    if (!query.includes("markPullRequestReadyForReview(")) return no("not played here");
+    const pull = gh.pullRequests.all().find((each) => each.node_id === variables.pull);
+    if (!pull) return no(`Could not resolve to a node with the global id of '${variables.pull}'`);
+    gh.pullRequests.update(pull.id, { draft: false });
+    return c.json({ data: { markPullRequestReadyForReview: { pullRequest: { isDraft: false } } } });
   });
   app.put("/_git/:owner/:name", async (c) => {
     const { path, people } = await c.req.json();

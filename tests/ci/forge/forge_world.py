@@ -100,6 +100,14 @@ class ForgeWorld:
         """Have a person merge it there; returns the commit of the base."""
         raise NotImplementedError
 
+    async def asked(self, number: int) -> list[str]:
+        """Return who is asked for a review of a pull request."""
+        raise NotImplementedError
+
+    async def assigned(self, number: int) -> list[str]:
+        """Return to whom it is assigned."""
+        raise NotImplementedError
+
     async def new_issue(self, *labels: str) -> int:
         """Have a person open an issue with labels; return its number."""
         raise NotImplementedError
@@ -236,6 +244,12 @@ class ServedWorld(ForgeWorld, Generic[S]):
 
     async def merge(self, number: int) -> str:
         return await asyncio.to_thread(self.merge_there, number)
+
+    async def asked(self, number: int) -> list[str]:
+        return list(self.served.pulls[number].asked)
+
+    async def assigned(self, number: int) -> list[str]:
+        return list(self.served.pulls[number].assignees)
 
     def merge_there(self, number: int) -> str:
         raise NotImplementedError

@@ -165,6 +165,14 @@ class EmulatedWorld(ForgeWorld):
         told = {"labels": list(labels), "state": "open" if is_open else "closed"}
         await self.call("PATCH", f"/issues/{number}", told)
 
+    async def asked(self, number: int) -> list[str]:
+        shown = await self.call("GET", f"/pulls/{number}")
+        return [each["login"] for each in shown["requested_reviewers"]]
+
+    async def assigned(self, number: int) -> list[str]:
+        shown = await self.call("GET", f"/pulls/{number}")
+        return [each["login"] for each in shown["assignees"]]
+
     async def close(self, number: int) -> None:
         """Close as the owner does on the page."""
         await self.call("PATCH", f"/pulls/{number}", {"state": "closed"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,20 +10,27 @@ from ci.forge.merge_rules import Rules
 from ci.interface import CIWatch, PullRequestState
 from tests.ci.contract import BASE, until
 from tests.ci.forge.remote_world import RemoteWorld
+from tests.ci.gitea.gitea_world import GiteaWorld
+from tests.ci.github.github_world import EmulatedWorld
+from tests.ci.gitlab.gitlab_world import GitLabWorld
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from ci.interface import PullRequest
-    from tests.ci.forge.forge_world import ServedWorld
+    from tests.ci.github.emulated import Emulated
 
 BRANCH = "agent/a"
 
 
-@pytest.fixture
-async def world(served_type: type[ServedWorld[Any]], tmp_path: Path) -> AsyncIterator[RemoteWorld]:
-    async with served_type.running(tmp_path / "forge", pushes=False) as forge:
+@pytest.fixture(params=[GiteaWorld, GitLabWorld, EmulatedWorld])
+async def world(
+    request: pytest.FixtureRequest, emulated: Emulated, tmp_path: Path
+) -> AsyncIterator[RemoteWorld]:
+    """On emulate the assignees and the end of a draft are played by `tools/github.mjs`."""
+    more = (emulated,) if request.param is EmulatedWorld else ()
+    async with request.param.running(tmp_path / "forge", *more, pushes=False) as forge:
         world = RemoteWorld(forge, tmp_path / "state")
         await world.start()
         await world.commit(BRANCH, shared="a")
@@ -53,8 +60,8 @@ async def test_people_are_asked_and_an_unknown_one_stops_nothing(world: RemoteWo
     reviewer = world.served.reviewer
     world.rules = Rules(reviewers=(reviewer,), assignees=(reviewer,))
     pull = await opened(world)
-    shown = world.served.served.pulls[pull.number]  # type: ignore[attr-defined]  # served here
-    assert (shown.asked, shown.assignees) == ([reviewer], [reviewer])
+    assert await world.served.asked(pull.number) == [reviewer]
+    assert await world.served.assigned(pull.number) == [reviewer]
     await world.provider.close(pull.number)
     world.rules = Rules(reviewers=("nobody-of-that-name",))
     assert (await opened(world)).state is PullRequestState.OPEN
@@ -65,11 +72,10 @@ async def test_a_draft_is_made_ready_once_it_is_green(world: RemoteWorld) -> Non
     world.rules = Rules(draft_first=True, reviewers=(reviewer,), checks_grace=0)
     sha = await world.commit(BRANCH, outcome="held", shared="b")
     pull = await opened(world)
-    shown = world.served.served.pulls[pull.number]  # type: ignore[attr-defined]  # served here
     assert (await world.served.pull(pull.number)).draft
     await opened(world, "Other words")
     assert (await world.served.pull(pull.number)).draft
-    assert shown.asked == []
+    assert await world.served.asked(pull.number) == []
     world.provider.watch(CIWatch(key="a", branch=BRANCH, sha=sha, number=pull.number))
     await world.polled(pull.number)
     assert (await world.served.pull(pull.number)).draft
@@ -79,5 +85,5 @@ async def test_a_draft_is_made_ready_once_it_is_green(world: RemoteWorld) -> Non
         return not (await world.served.pull(pull.number)).draft
 
     await until(is_ready, "the end of the draft")
-    await until(lambda: shown.asked, "the request for a review")
+    await until(lambda: world.served.asked(pull.number), "the request for a review")
     assert (await world.served.pull(pull.number)).title == "Do it"
