@@ -20,7 +20,7 @@ PATIENCE = 40.0
 PAUSE = 0.005
 SHARE = 5
 """So many times as long as a question took is waited until the next one; others work meanwhile."""
-LONGEST = 0.25
+LONGEST = 0.05
 
 
 async def until(
