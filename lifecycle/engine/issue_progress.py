@@ -23,6 +23,7 @@ from lifecycle.state_words import (
 )
 
 if TYPE_CHECKING:
+    from ci.issues import KeepsIssues
     from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Committed
     from lifecycle.services import SharedServices
@@ -41,14 +42,14 @@ def standing_of(record: AgentLifecycle, *, left: bool = False) -> IssueStanding 
     `left` says that only a person moves it on, whatever its state is called.
     """
     work, task = record.work, record.facts.get("task") or {}
-    if work is None or not task.get("issue") or not work.tally.attempts:
+    if work is None or not _issue_of(record) or not work.tally.attempts:
         return None
     inner = work.inner if isinstance(work, Suspended) else work
     word = word_on(record)
     stage = IssueStage.RESTS if left or word in _RESTS else IssueStage.WORKED_ON
     return IssueStanding(
         key=mark_of(record.agent_id, record.birth).rstrip("."),
-        issue=task["issue"],
+        issue=_issue_of(record),
         task_id=record.task_id,
         title=str(task.get("title") or ""),
         branch=str(record.facts.get("branch", "")),
@@ -64,29 +65,32 @@ async def follow_issues(shared: SharedServices) -> None:
     if ci is None:
         return
 
-    def tell(record: AgentLifecycle) -> None:
-        left = record.work is not None and only_a_person(
-            record.work,
-            running=shared.running.values(),
-            completed=shared.completed,
-            has_ci=True,
-        )
-        standing = standing_of(record, left=left)
-        if standing is not None:
-            title = shared.masker.mask(standing.title)
-            ci.follow_issue(standing.model_copy(update={"title": title}))
-
     def committed(news: Committed) -> None:
-        tell(news.record)
+        _tell(shared, ci, news.record)
 
     shared.observers.append(committed)
     async for record in shared.store.every(Filter(states=(AgentState.RUNNING,))):
         if not isinstance(record.work, Blocked):  # what it waits for may not have begun yet
-            tell(record)
+            _tell(shared, ci, record)
     for key in ci.followed_issues():
         agent_id, _, birth = key.rpartition(".")
         found = await shared.store.get(agent_id)
         if found is not None and found.birth != birth:
             found = await shared.store.get(f"{agent_id}{EARLIER}{birth}")
-        if found is not None:
-            tell(found)
+        if found is not None and not isinstance(found.work, Blocked):
+            _tell(shared, ci, found)
+
+
+def _tell(shared: SharedServices, ci: KeepsIssues, record: AgentLifecycle) -> None:
+    if record.work is None or not _issue_of(record):
+        return
+    running, completed = shared.running.values(), shared.completed
+    left = only_a_person(record.work, running=running, completed=completed, has_ci=True)
+    standing = standing_of(record, left=left)
+    if standing is not None:
+        title = shared.masker.mask(standing.title)
+        ci.follow_issue(standing.model_copy(update={"title": title}))
+
+
+def _issue_of(record: AgentLifecycle) -> str:
+    return str((record.facts.get("task") or {}).get("issue") or "")

@@ -6,12 +6,14 @@ Asks the forge what the token allows, and nothing else. Changes nothing.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci.errors import CIError
 from ci.forge.outage import renamed
 from ci.forge.protocol import BranchRules
 from ci.forge_registry import SENDERS, secret_variable
+from lifecycle.errors import PlanError
+from orchestrator.config.plans import find_plan, load_plan
 from orchestrator.doctor.machine import BAD, OK, WARN, Diagnosis
 from orchestrator.errors import ConfigError
 from orchestrator.runner.providers import ProviderInputs, make_providers
@@ -24,6 +26,16 @@ if TYPE_CHECKING:
 
 PATIENCE = 15.0
 """Seconds for the forge to answer."""
+
+
+class _Told(NamedTuple):
+    """What the forge answered."""
+
+    access: Access
+    branch: str = ""
+    rules: BranchRules = BranchRules()
+    issues: str = ""
+    """Why issues cannot be changed."""
 
 
 def providers(inputs: ProviderInputs) -> Iterator[Diagnosis]:
@@ -40,21 +52,34 @@ def providers(inputs: ProviderInputs) -> Iterator[Diagnosis]:
         judged = settings.test_command or "nothing: no test_command is set"
         yield Diagnosis(OK, "providers", f"{named}; each commit is judged by {judged}")
     else:
-        yield from _forge(made, auto_merge=settings.auto_merge)
+        yield from _forge(made, auto_merge=settings.auto_merge, issues=_uses_issues(inputs))
     yield from _secrets(inputs)
 
 
-def _forge(made: Providers, *, auto_merge: bool) -> Iterator[Diagnosis]:
+def _uses_issues(inputs: ProviderInputs) -> bool:
+    """Tell whether anything is done to issues: the settings ask for it, or a plan names one."""
+    settings = inputs.settings()
+    if settings.issue_labels_working or settings.issue_close:
+        return True
+    try:
+        path = find_plan(inputs.repo) if settings.issue_comment else None
+        return path is not None and any(task.issue for task in load_plan(path).tasks)
+    except PlanError:
+        return False  # what is wrong with the plan is told where agents are checked
+
+
+def _forge(made: Providers, *, auto_merge: bool, issues: bool) -> Iterator[Diagnosis]:
     forge = made.forge
     if forge is None:
         return
     try:
-        access, branch, rules = asyncio.run(_ask(made))
+        told = asyncio.run(_ask(made, issues=issues))
     except (CIError, TimeoutError) as problem:
         text = str(problem) or f"{forge.place} did not answer within {PATIENCE:g} s"
         what, _, mend = text.partition(": ")
         yield Diagnosis(BAD, "forge", f"{forge.name} at {forge.place}: {what}", mend)
         return
+    access = told.access
     found = f"{forge.place} as {access.who}, signed in by {made.signed_in_by}"
     if access.renamed_to:
         what, _, mend = renamed(forge.place, access.renamed_to).partition(": ")
@@ -65,7 +90,11 @@ def _forge(made: Providers, *, auto_merge: bool) -> Iterator[Diagnosis]:
         # Without the right to push nothing that an agent does comes to the forge.
         yield Diagnosis(BAD, "forge", found, access.problem or "the token may not write there")
     if access.can_read:
-        yield _rules(branch, rules, queue=forge.queue, auto_merge=auto_merge)
+        yield _rules(told.branch, told.rules, queue=forge.queue, auto_merge=auto_merge)
+    if told.issues:
+        what, _, mend = told.issues.partition(": ")
+        found = f"those that tasks name at {forge.place} are neither commented on nor labelled"
+        yield Diagnosis(WARN, "issues", f"{found}: {what}", mend)
 
 
 def _rules(branch: str, rules: BranchRules, *, queue: str, auto_merge: bool) -> Diagnosis:
@@ -86,16 +115,18 @@ def _rules(branch: str, rules: BranchRules, *, queue: str, auto_merge: bool) -> 
     return Diagnosis(OK, "branch rules", found)
 
 
-async def _ask(made: Providers) -> tuple[Access, str, BranchRules]:
+async def _ask(made: Providers, *, issues: bool) -> _Told:
     if made.forge is None:
         raise ConfigError("there is no forge to ask")
     try:
         async with asyncio.timeout(PATIENCE):
-            access, branch, rules = await made.forge.access(), "", BranchRules()
-            if access.can_read:
-                branch = await made.forge.default_branch()
-                rules = await made.forge.branch_rules(branch)
-            return access, branch, rules
+            access = await made.forge.access()
+            if not access.can_read:
+                return _Told(access)
+            branch = await made.forge.default_branch()
+            rules, kept = await made.forge.branch_rules(branch), made.forge.issues
+            against = await kept.hindrance() if kept is not None and issues else ""
+            return _Told(access, branch, rules, against)
     finally:
         await made.forge.aclose()
 

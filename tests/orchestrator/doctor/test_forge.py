@@ -9,9 +9,11 @@ import pytest
 
 from lifecycle.clock import SystemClock
 from lifecycle.settings import Settings
-from orchestrator.doctor.machine import BAD, OK
+from orchestrator.approval.restricting_values import PLAN_FILES
+from orchestrator.doctor.machine import BAD, OK, WARN
 from orchestrator.doctor.providers import providers
 from orchestrator.runner.providers import ProviderInputs, make_providers
+from tests.ci.forge_server import fails
 from tests.ci.gitea.gitea_world import GiteaWorld
 from tests.ci.ports import git
 
@@ -80,3 +82,20 @@ async def test_webhooks_of_a_repository_count_under_both_its_names(world: GiteaW
         assert len([each for each in world.server.requests[asked:] if each.status == 200]) == 1
     finally:
         await made.forge.aclose()
+
+
+async def test_issues_that_cannot_be_changed_are_told_if_a_plan_names_one(
+    world: GiteaWorld,
+) -> None:
+    asked = inputs(world)
+
+    async def said() -> list[Diagnosis]:
+        told = await asyncio.to_thread(lambda: list(providers(asked)))
+        return [each for each in told if each.what == "issues"]
+
+    world.server.route("GET", f"{world.at}/issues", fails(403))
+    assert await said() == []
+    (world.origin.repo / PLAN_FILES[0]).write_text('[[tasks]]\nid = "T1"\nissue = "12"\n')
+    (told,) = await said()
+    assert (told.level, told.mend) == (WARN, "give it the scope write:issue")
+    assert "the token may not read issues" in told.found
