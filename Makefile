@@ -65,7 +65,7 @@ crash: $(STAMP) ## kill engines and real runners at every place and ROUNDS=100 r
 	LOOPWRIGHT_EVERY_CRASH=1 $(BIN)/pytest -q tests/lifecycle/engine
 	LOOPWRIGHT_SOAK_ROUNDS=$(or $(ROUNDS),100) $(BIN)/python tests/acceptance/crash_soak.py
 
-fuzz: $(STAMP) ## try 25 times as many examples in all property-based tests (an hour)
+fuzz: $(STAMP) ## try 25 times as many examples in all property-based tests (long)
 	LOOPWRIGHT_HYPOTHESIS=deep $(BIN)/pytest -q -m hypothesis --timeout 3600
 
 growth: $(STAMP) ## the memory of a runner over LIFECYCLES=10000 that end (minutes)
