@@ -79,7 +79,8 @@ class OnePerBranch:
         self, listed: Collection[ForgePull], waited_for: Collection[int | None]
     ) -> None:
         """Close what an order made that was thought lost, beside the older one waited for."""
-        for pull in listed:
+        late = [pull for pull in listed if pull.number not in waited_for and self._is_unheard(pull)]
+        for pull in late:
             older = [
                 each.number
                 for each in listed
@@ -87,7 +88,7 @@ class OnePerBranch:
                 and each.number < pull.number
                 and _are_doubles(each, pull)
             ]
-            if older and pull.number not in waited_for and self._is_unheard(pull):
+            if older:
                 try:
                     await self._close(pull, min(older))
                 except (ForbiddenError, MissingError, RefusedError):
@@ -103,8 +104,10 @@ class OnePerBranch:
         return pull.number in self.memory.made(pull.branch) or self._is_unheard(pull)
 
     def _is_unheard(self, pull: ForgePull) -> bool:
-        words, known = fingerprint(pull.title, pull.body), self.memory.made(pull.branch)
-        return pull.ours and pull.number not in known and words in self._unheard(pull.branch)
+        unheard = self._unheard(pull.branch)
+        if not unheard or not pull.ours or pull.number in self.memory.made(pull.branch):
+            return False
+        return fingerprint(pull.title, pull.body) in unheard
 
     def _unheard(self, branch: str) -> tuple[str, ...]:
         return self.memory.unheard(branch, since=self.now() - LATE_FOR)

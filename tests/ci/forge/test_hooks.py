@@ -13,7 +13,7 @@ from ci.gitea.forge import GiteaForge
 from ci.github.forge import GitHubForge
 from ci.gitlab.forge import GitLabForge
 from tests.ci.forge_server import answers, fails, forge_server
-from tests.ci.github.github_served import sign
+from tests.ci.github.github_served import check_requests, sign
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -73,6 +73,7 @@ async def test_github_tells_those_of_the_repository_and_of_its_organisation(
     )
     found = (of_repo.of, of_team.of, of_team.active)
     assert found == ("team/app", "the organisation team", False)
+    check_requests(server)
 
 
 async def test_gitlab_tells_them_with_the_headers_that_were_sent(server: ForgeServer) -> None:
@@ -152,6 +153,8 @@ async def test_where_only_the_organisation_may_be_asked_its_hook_is_told(
     found = await known(kind(at(server)))
     assert [each.of.rpartition(" ")[2] for each in found.hooks] == ["team"]
     assert [each.split(":")[0] for each in found.unasked] == ["team/app"]
+    if kind is GitHubForge:
+        check_requests(server)
 
 
 async def test_gitea_tells_that_there_is_one(server: ForgeServer) -> None:

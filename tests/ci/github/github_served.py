@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from ci.forge.rest import Connection
 from ci.github.forge import GitHubForge
 from tests.ci.forge_server import answers
 from tests.ci.github.github_answers import HEAD, pull
+from tests.tools.github_api import fault_of
+from tests.tools.github_graphql import answer_fault
 
 if TYPE_CHECKING:
     from ci.forge.protocol import ForgePull
@@ -67,3 +72,21 @@ async def seen(served: Served, **told: Any) -> ForgePull:
     found = await served.forge.pull(3)
     assert found is not None
     return found
+
+
+def check_requests(server: ForgeServer) -> None:
+    """Hold all that a server was asked, and our GraphQL answers, against GitHub's descriptions."""
+    faults = {_fault_of(each) for each in server.requests}
+    faults |= {_misplayed(each) for each in server.requests if each.path.endswith("/graphql")}
+    assert not faults - {""}, "\n".join(sorted(faults))
+
+
+def _fault_of(asked: Asked) -> str:
+    # GitHub Enterprise has the same API below a path of its own.
+    path = re.sub("^/api(/v3)?(?=/)", "", unquote(asked.path))
+    return fault_of(asked.method, path, asked.query, asked.json() if asked.body else None)
+
+
+def _misplayed(asked: Asked) -> str:
+    """Return in which fields our own answer to a GraphQL query is not of its form."""
+    return answer_fault(asked.json()["query"], json.loads(asked.told or b"null"))

@@ -12,7 +12,9 @@ from lifecycle.paths import Paths
 from lifecycle.store.sqlite.store import SqliteStore
 from orchestrator.control.webhooks import HooksError
 from orchestrator.doctor import hooks_check
+from tests.ci.conftest import described
 from tests.ci.forge_server import answers, fails, forge_server
+from tests.ci.github.github_served import check_requests
 from tests.ci.ports import git
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
     from orchestrator.doctor.hooks_check import HooksReport
     from tests.ci.forge_server import ForgeServer
+
+__all__ = ["described"]
 
 ENVIRON = {"LOOPWRIGHT_GITHUB_TOKEN": "t", "LOOPWRIGHT_GITHUB_HOOK_SECRET": "s"}
 AT = "/repos/team/app/hooks"
@@ -33,6 +37,7 @@ async def server() -> AsyncIterator[ForgeServer]:
         running.route("GET", AT, answers([HOOK]))
         running.route("GET", f"{AT}/1/deliveries", answers([sent("a1"), sent("b2")]))
         yield running
+        check_requests(running)
 
 
 @pytest.fixture
