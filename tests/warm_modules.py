@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from importlib import import_module
 
-from templates.renderer import _built_in
+from tests.warm_templates import compile_templates
 
 for _name in (
     "communication.watcher",
@@ -31,6 +31,5 @@ for _name in (
     "uvicorn.protocols.http.httptools_impl",
 ):
     import_module(_name)
-for _name in ("prompt.md.j2", "summary.md.j2"):
-    _built_in().get_template(_name)
+compile_templates()
 gc.freeze()

@@ -32,6 +32,7 @@ from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
 from runtime.workspaces.worktrees_dir import default_worktrees_dir
+from tests.warm_templates import compile_templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,6 +181,7 @@ def template(folder: Path) -> Path:
 def rounds(folder: Path, places: list[str]) -> Iterator[dict[str, Any]]:
     """Play one round per place."""
     source = template(folder)
+    compile_templates()  # once, and not in each runner
     for number, place in enumerate(places):
         each = Round(folder / str(number))
         shutil.copytree(source, each.repo)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 from http import HTTPStatus
 from pathlib import Path
@@ -26,17 +25,16 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.fuzzing import DEEP
 from tests.orchestrator.loopkit import ASK
 from tests.orchestrator.web.edge.test_webhooks import receiver
 from tests.orchestrator.web.webkit import TOKEN, Options, Site, site
 
-DEEP = os.environ.get("LOOPWRIGHT_HYPOTHESIS") == "deep"
-"""Whether many more requests are made; a test itself has none of our variables."""
 ACTIONS = ("pause", "resume", "stop", "guide", "unblock", "answer", "accept", "reject")
 API = "/api/v1"
 SPELLED = {"{agent_id}": "{id}", "{attempt}": "{n}", "{number}": "{n}"}
 """How the page about the API writes parts of paths."""
-SHORT_WAIT, LONGEST_WAIT = 1, 60
+SHORT_WAIT, LONGEST_WAIT = 0.1, 60
 
 
 def invalid_is_refused(ctx: Any, response: Any, case: Any) -> bool | None:
@@ -179,6 +177,7 @@ def _harmless(body: object) -> None:
         body.pop("verify", None)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.timeout(3600 if DEEP else 240)
 async def test_nothing_that_is_asked_leads_to_an_answer_that_is_not_described(
     tmp_path: Path,

@@ -172,6 +172,8 @@ def client_of(url: str, token: str = TOKEN) -> httpx.AsyncClient:
         headers=headers,
         timeout=PATIENCE,
         trust_env=False,
+        # Less than the server keeps a connection that nobody uses: a busy machine meets its end.
+        limits=httpx.Limits(keepalive_expiry=1.0),
         verify=False,  # noqa: S501  # there is no TLS; to prepare for it takes longer than to ask
     )
 
