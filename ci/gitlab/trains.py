@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ci.http.client import HttpClient
 
 ON_TRAIN = MergeResult(merged=False, reason="on the merge train", queued=True)
+AUTO_MERGE = "it is set to be merged by GitLab itself when its pipeline has passed"
 STILL_RUNS = "ci_still_running"
 DOES_ITSELF = frozenset({STILL_RUNS, "need_rebase"})
 """What a train does by itself: it waits for the rest of the pipeline, and rebases."""
@@ -56,12 +57,15 @@ class GitLabTrains:
     async def seen(self, pull: ForgePull) -> ForgePull:
         """Return a merge request with its train, and without what a train does by itself."""
         does = pull.hindrance in DOES_ITSELF
-        if not (does or pull.queued) or not (await self._project.settings()).trains:
+        if not (does or pull.queued):
             return pull
-        update: dict[str, Any] = {"hindrance": "", "behind": False} if does else {}
+        if not (await self._project.settings()).trains:
+            update = {"queued": False, "hindrance": AUTO_MERGE}
+            return pull.model_copy(update=update) if pull.queued else pull
+        by_train: dict[str, Any] = {"hindrance": "", "behind": False} if does else {}
         if pull.queued:
-            update["group_sha"] = await self._group(pull.number)
-        return pull.model_copy(update=update)
+            by_train["group_sha"] = await self._group(pull.number)
+        return pull.model_copy(update=by_train)
 
     async def enter(self, number: int, *, sha: str, squash: bool, waits: bool) -> MergeResult:
         """Put exactly this commit on the train of its target.

@@ -58,6 +58,8 @@ async def test_one_that_gitlab_merges_by_itself_is_left_to_it(world: GitLabWorld
     pull = await world.opened()
     world.served.pulls[1].auto = True
     assert "by itself" in (await world.try_merge(pull)).reason
+    seen = await world.pull(1)
+    assert (seen.queued, "by GitLab itself" in seen.hindrance) == (False, True), "no train is there"
 
 
 async def test_a_role_that_may_not_merge_is_told_with_what_to_do(world: GitLabWorld) -> None:
