@@ -138,3 +138,16 @@ async def test_none_is_not_enough_where_anything_speaks_against_it(
         await scene.later(400)
         assert scene.told == []
         assert not (await scene.provider.merge(7)).merged
+
+
+async def test_whether_a_base_is_checked_is_asked_for_now_and_then_whoever_waits(
+    tmp_path: Path,
+) -> None:
+    async with scene_of(tmp_path, require_ci="auto") as scene:
+        for number in range(1, 26):
+            head = f"{number:040x}"
+            scene.forge.open(number, head=head, branch=f"agent/{number}")
+            scene.watch(key=f"a{number}", branch=f"agent/{number}", sha=head, number=number)
+        await scene.later(3600)
+        assert scene.told.count("pr_checks_passed") == 25
+        assert 1 <= scene.forge.asked["is_checked"] <= 6
