@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ci.forge_registry import FORGES
-from ci.host_forge import forge_at
 from ci.remote_url import kind_of, parse
 from lifecycle.launch.programs import installed
 from lifecycle.settings import Settings
@@ -126,7 +125,12 @@ def _forge(repo: Path) -> tuple[RemoteUrl | None, str | None]:
     remote = parse(url_of(repo, Settings().remote) or "")
     if remote is None:
         return None, None
-    return remote, kind_of(remote.host) or asyncio.run(forge_at(remote.web))
+    known = kind_of(remote.host)
+    if known is None:
+        from ci.host_forge import forge_at  # noqa: PLC0415  # loads httpx: most names tell it
+
+        known = asyncio.run(forge_at(remote.web))
+    return remote, known
 
 
 def guess(forge: str | None, proposed: SetupProposal) -> dict[str, Any]:

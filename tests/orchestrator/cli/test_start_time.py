@@ -34,7 +34,7 @@ MOST_OF_AN_ORDER = 124
 LATE = frozenset(
     (
         *("cli/main.py", "cli/error_boundary.py", "cli/commands/ps.py", "cli/commands/mcp.py"),
-        "cli/commands/ps_table.py",
+        *("cli/commands/ps_table.py", "init.py"),
         *("terminal/options.py", "terminal/text.py", "wiring.py", "config/settings.py"),
     )
 )
