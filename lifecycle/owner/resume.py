@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
 from lifecycle.machine.rules.blocks import open_words
 from lifecycle.machine.states import (
     AwaitingHuman,
@@ -86,7 +87,10 @@ async def unheard(local: LocalCopy, state: State, shared: SharedServices) -> lis
     ci = shared.ci
     if ci is None or isinstance(state, Queued):
         return []
-    since = state.since if isinstance(state, Blocked) else local.record.updated_at - SLACK
+    # What came before the latest agent was started, the runner that started it has taken.
+    spawns = [each.event.at for each in local.recent if isinstance(each.event, on.AgentSpawned)]
+    since = max(local.record.updated_at - SLACK, *spawns, 0.0)
+    since = state.since if isinstance(state, Blocked) else since
     told = await missed(ci, str(local.record.facts.get("branch", "")), since)
     taken = [replace(entry.event, at=0.0) for entry in local.recent]  # perhaps cut: see past.py
     heard = (fact_from(local, event, shared.clock.now()) for event in told)
