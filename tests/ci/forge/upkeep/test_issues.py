@@ -333,6 +333,21 @@ async def test_a_forge_that_closes_it_by_the_words_is_waited_for(
     assert not (await gitea.issue(number)).is_open
 
 
+async def test_our_own_merge_closes_it_too(gitea: GiteaWorld, tmp_path: Path) -> None:
+    number = await gitea.new_issue()
+    rules = Rules(issue_close=True, issue_comment=False, require_ci=False, checks_grace=0)
+    world = RemoteWorld(gitea, tmp_path / "state", rules=rules)
+    await world.start()
+    await world.commit(BRANCH, shared="a")
+    pull = await world.provider.create_pull_request(branch=BRANCH, base=BASE, title="Do it")
+    await told(world, standing(f"{gitea.repo}#{number}", number=pull.number))
+    merged = await world.provider.merge(pull.number)
+    assert merged.merged, merged.reason
+    await until(lambda: not gitea.served.issues[number].open, "the closing")
+    assert (await gitea.issue(number)).said == ()
+    await world.aclose()
+
+
 @pytest.mark.parametrize(
     ("kind", "present", "wanted"),
     [(GitLabWorld, "flow::ready", "flow::doing"), (GiteaWorld, "flow/ready", "flow/doing")],
