@@ -47,6 +47,7 @@ _SUMS = (
     "count(s.attempt), coalesce(sum(s.tokens), 0), coalesce(sum(s.tokens > 0), 0), "
     "total(s.cost_usd), count(s.cost_usd), total(s.seconds)"
 )
+_SUM_NAMES = ("attempts", "tokens", "with_tokens", "cost_usd", "with_cost", "seconds")
 """As `UsageLine` of costs has them, in its order."""
 _FORMS: dict[str, type] = {"tags": list, "work": dict, "facts": dict}
 
@@ -205,36 +206,69 @@ def read_ends(path: Path, since: float = 0.0) -> list[tuple[str, float, float]]:
     return [(str(row[0]), float(row[1]), float(row[2])) for row in _fetch(path, query, (since,))]
 
 
-def read_ended_attempts(path: Path, since: float) -> list[dict[str, Any]]:
-    """Return what attempts used that ended since then, the oldest first, and how they ended.
-
-    `outcome` is empty where the record is gone; `red` tells that gates were. An agent may have
-    another lifecycle by now: the one that is meant is known by its birth.
-    """
-    columns = ", ".join(f"s.{name}" for name in _SPENDING)
-    query = f"""
-        WITH whose AS (
-            SELECT {columns}, iif(l.birth = s.birth, s.agent_id, s.agent_id || '@' || s.birth) AS id
-            FROM spending AS s LEFT JOIN lifecycles AS l ON l.agent_id = s.agent_id
-            WHERE s.at >= ?
-        )
-        SELECT {columns.replace("s.", "w.")}, coalesce(a.outcome, ''),
-            CASE WHEN a.outcome IS NULL THEN '' WHEN json_valid(l.facts)
-                THEN coalesce(nullif(json_extract(l.facts, '$.task.title'), ''), l.task)
-                ELSE l.task END,
+_ENDED = """
+    ended AS (
+        SELECT s.*, coalesce(a.outcome, '') AS outcome, a.agent_id AS id,
             a.outcome = 'task_complete' AND EXISTS (
                 SELECT 1 FROM journal AS j, json_each(j.body, '$.gates') AS g
-                WHERE j.agent_id = w.id AND j.kind = 'GatesFinished'
-                AND json_extract(j.body, '$.attempt') = w.attempt
+                WHERE j.agent_id = a.agent_id AND j.kind = 'GatesFinished'
+                AND json_extract(j.body, '$.attempt') = a.attempt
                 AND NOT json_extract(g.value, '$.ok')
-            )
-        FROM whose AS w
-        LEFT JOIN attempts AS a ON a.agent_id = w.id AND a.attempt = w.attempt
-        LEFT JOIN lifecycles AS l ON l.agent_id = w.id
-        ORDER BY w.at, w.agent_id, w.attempt
+            ) AS red
+        FROM spent AS s
+        LEFT JOIN lifecycles AS l ON l.agent_id = s.agent_id
+        LEFT JOIN attempts AS a ON a.attempt = s.attempt
+            AND a.agent_id = iif(l.birth = s.birth, s.agent_id, s.agent_id || '@' || s.birth)
+    )
+"""
+"""How the attempts ended of which `spent` says what they used.
+
+`outcome` is empty where the record is gone; `red` tells that gates were. An agent may have another
+lifecycle by now: the one that is meant is known by its birth.
+"""
+_LOCAL = "at, 'unixepoch', 'localtime')"
+_KEYS = {
+    **{name: f"{name}_id" for name in ("agent", "task")},
+    **{name: name for name in ("program", "plan", "model")},
+    "day": f"strftime('%Y-%m-%d', {_LOCAL}",
+    "hour": f"strftime('%Y-%m-%d %H:00', {_LOCAL}",
+}
+"""What sums may be made by, as columns."""
+
+
+def read_ended_sums(path: Path, since: float, by: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what attempts used together that ended since then, by these and how they ended.
+
+    The most lately used are the first.
+    """
+    keys = ", ".join(f"{_KEYS[each]} AS {each}" for each in by)
+    query = f"""
+        WITH spent AS (SELECT * FROM spending WHERE at >= ?), {_ENDED}
+        SELECT {keys}, outcome, red, {_SUMS.replace("s.", "")}, total(cached_tokens)
+        FROM ended GROUP BY {", ".join(_KEYS[each] for each in by)}, outcome, red
+        ORDER BY max(at) DESC, max(agent_id) DESC
+        """  # noqa: S608  # our own column names
+    names = (*by, "outcome", "red", *_SUM_NAMES, "cached_tokens")
+    return [dict(zip(names, row, strict=True)) for row in _fetch(path, query, (since,))]
+
+
+def read_ended_attempts(path: Path, since: float, newest: int) -> list[dict[str, Any]]:
+    """Return what the newest attempts used that ended since then, the newest first."""
+    query = f"""
+        WITH spent AS (
+            SELECT * FROM spending WHERE at >= ?
+            ORDER BY at DESC, agent_id DESC, attempt DESC LIMIT ?
+        ), {_ENDED}
+        SELECT {", ".join(f"e.{name}" for name in _SPENDING)}, e.outcome,
+            CASE WHEN json_valid(l.facts)
+                THEN coalesce(nullif(json_extract(l.facts, '$.task.title'), ''), l.task)
+                ELSE l.task END,
+            e.red
+        FROM ended AS e LEFT JOIN lifecycles AS l ON l.agent_id = e.id
+        ORDER BY e.at DESC, e.agent_id DESC, e.attempt DESC
         """  # noqa: S608  # our own column names
     names = (*_SPENDING, "outcome", "title", "red")
-    found = [dict(zip(names, row, strict=True)) for row in _fetch(path, query, (since,))]
+    found = [dict(zip(names, row, strict=True)) for row in _fetch(path, query, (since, newest))]
     for row in found:
         row["title"] = (row["title"] or "").partition("\n")[0]
     return found

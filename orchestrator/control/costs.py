@@ -64,6 +64,15 @@ class UsageLine:
         self.with_cost += row["cost_usd"] is not None
         self.seconds += row["seconds"]
 
+    def add_sum(self, row: dict[str, Any]) -> None:
+        """Count in what several attempts used together."""
+        self.attempts += row["attempts"]
+        self.tokens += row["tokens"]
+        self.with_tokens += row["with_tokens"]
+        self.cost_usd += row["cost_usd"]
+        self.with_cost += row["with_cost"]
+        self.seconds += row["seconds"]
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values; an unknown cost is null."""
         return {
@@ -253,7 +262,12 @@ def _name(row: dict[str, Any], by: str, zone: tzinfo | None) -> str:
         return f"{datetime.fromtimestamp(row['at'], tz=zone):%Y-%m-%d %H:00}"
     if by in ("agent", "task"):
         return str(row[f"{by}_id"])
-    return str(row[by] or (LOOSE if by == "plan" else UNKNOWN))
+    return str(row[by] or name_of_nothing(by))
+
+
+def name_of_nothing(by: str) -> str:
+    """Return how a line is called whose attempts named no plan, program or model."""
+    return LOOSE if by == "plan" else UNKNOWN
 
 
 def _day(at: float, zone: tzinfo | None) -> date:

@@ -5,16 +5,16 @@ A cost that no program told is unknown, and never counts as zero. Must not chang
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from lifecycle.store.plain_queries import read_ended_attempts, read_ends
+from lifecycle.store.plain_queries import read_ended_attempts, read_ended_sums, read_ends
 from orchestrator.control import costs
+from orchestrator.control.costs import UsageLine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from orchestrator.control.costs import Rows, UsageLine
+    from orchestrator.control.costs import Rows
 
 SIGNALS = ("task_complete", "question", "blocked", "pr_created")
 """Outcomes by which an attempt says what it came to; every other one is a failure."""
@@ -111,26 +111,36 @@ class BudgetsForm(TypedDict):
     """those at a usage limit, as some lifecycle found out"""
 
 
-@dataclass(frozen=True, slots=True)
-class SpentView:
-    """The rows of a span, each with how its attempt ended."""
-
-    rows: Rows
-
-    @property
-    def badly(self) -> Rows:
-        """Those that led to nothing."""
-        return [row for row in self.rows if row["ended"] == "badly"]
-
-
-def spent_since(database: Path, since: float) -> SpentView:
-    """Return what attempts used that ended since then, and how they ended as far as it is known."""
-    if not database.exists():
-        return SpentView([])
-    rows = read_ended_attempts(database, since)
-    for row in rows:
+def spent_since(
+    database: Path, since: float, until: float, by: tuple[str, ...], attempts: int
+) -> dict[str, CostsForm]:
+    """Return what attempts used that ended since then, by each of these; read once for all."""
+    there = database.exists()
+    sums = read_ended_sums(database, since, by) if there else []
+    newest = read_ended_attempts(database, since, attempts) if there and attempts else []
+    for row in (*sums, *newest):
         row["ended"] = _ended(row["outcome"], red=bool(row["red"]))
-    return SpentView(rows)
+    ends: Any = costs.ends_since(read_ends(database, since) if there else (), since).to_json()
+    total = _line(_total(sums), _total(_badly(sums)))
+    listed: list[Any] = [{name: row[name] for name in SpentForm.__annotations__} for row in newest]
+    return {
+        name: {
+            "since": since,
+            "until": until,
+            "by": name,
+            "lines": _lines(sums, name),
+            "total": total,
+            "cached_tokens": int(sum(row["cached_tokens"] for row in sums)),
+            "lifecycles": ends,
+            "attempts": listed,
+        }
+        for name in by
+    }
+
+
+def costs_form(database: Path, since: float, until: float, by: str, attempts: int) -> CostsForm:
+    """Return what attempts used since then."""
+    return spent_since(database, since, until, (by,), attempts)[by]
 
 
 def _ended(outcome: str, *, red: bool) -> Ended:
@@ -139,32 +149,30 @@ def _ended(outcome: str, *, red: bool) -> Ended:
     return "badly" if red or outcome not in SIGNALS else "well"
 
 
-def costs_form(database: Path, since: float, until: float, by: str, attempts: int) -> CostsForm:
-    """Return what attempts used since then."""
-    return form_of(spent_since(database, since), database, since, until, by, attempts)
+def _badly(sums: Rows) -> Rows:
+    """Return those that led to nothing."""
+    return [row for row in sums if row["ended"] == "badly"]
 
 
-def form_of(  # noqa: PLR0913, PLR0917  # as above, and what was read
-    view: SpentView, database: Path, since: float, until: float, by: str, attempts: int
-) -> CostsForm:
-    """Return what attempts used since then, of what was read of them."""
-    badly = {line.name: line for line in costs.grouped(view.badly, by)}
-    ends = costs.ends_since(read_ends(database, since) if database.exists() else (), since)
-    newest: list[Any] = [
-        {name: row[name] for name in SpentForm.__annotations__}
-        for row in view.rows[: -attempts - 1 : -1]
-    ]
-    told: Any = ends.to_json()
-    return {
-        "since": since,
-        "until": until,
-        "by": by,
-        "lines": [_line(line, badly.get(line.name)) for line in costs.grouped(view.rows, by)],
-        "total": _line(costs.total(view.rows), costs.total(view.badly)),
-        "cached_tokens": sum(row["cached_tokens"] for row in view.rows),
-        "lifecycles": told,
-        "attempts": newest,
-    }
+def _lines(sums: Rows, by: str) -> list[SpentLineForm]:
+    badly = _grouped(_badly(sums), by)
+    lines = [_line(line, badly.get(name)) for name, line in _grouped(sums, by).items()]
+    return sorted(lines, key=lambda line: line["name"]) if by in ("day", "hour") else lines
+
+
+def _grouped(sums: Rows, by: str) -> dict[str, UsageLine]:
+    lines: dict[str, UsageLine] = {}
+    for row in sums:
+        name = str(row[by] or costs.name_of_nothing(by))
+        lines.setdefault(name, UsageLine(name)).add_sum(row)
+    return lines
+
+
+def _total(sums: Rows) -> UsageLine:
+    made = UsageLine("total")
+    for row in sums:
+        made.add_sum(row)
+    return made
 
 
 def _line(line: UsageLine, badly: UsageLine | None) -> SpentLineForm:

@@ -16,7 +16,7 @@ from starlette.responses import Response  # noqa: TC002  # as above
 
 from lifecycle.machine.budget import HOUR
 from orchestrator.control.costs import NIGHT, SinceError, instant_of
-from orchestrator.control.spent import form_of, spent_since
+from orchestrator.control.spent import spent_since
 from orchestrator.terminal.text import span
 from orchestrator.web.edge.problems import invalid
 from orchestrator.web.formats import dollars, tokens
@@ -99,11 +99,7 @@ def router(services: ServerServices) -> APIRouter:
 
 def _told(database: Path, start: float, present: float) -> dict[str, CostsForm]:
     """Return the sums by task, program and plan, of one reading."""
-    view = spent_since(database, start)
-    return {
-        name: form_of(view, database, start, present, name, MOST_ATTEMPTS * (name == "task"))
-        for name in ("task", "program", "plan")
-    }
+    return spent_since(database, start, present, ("task", "program", "plan"), MOST_ATTEMPTS)
 
 
 def unit_of(told: CostsForm) -> Unit:
