@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from argparse import SUPPRESS
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.paths import Paths
@@ -38,9 +39,9 @@ def parser(name: str) -> CommandLineParser:
         name,
         "Print what the agent of an attempt printed; by default of the latest one.",
         example=f"loopwright {name} agent-T001 --tail 50\nloopwright {name} agent-T001 2 --gate 1",
-        more="Of programs that report as JSON (claude, codex, ...) people get words, and programs "
-        "the lines as they came. On a terminal, escape sequences and control characters are left "
-        "out.",
+        more="What programs report as JSON (claude, codex, ...) is shown in words, in a pipe "
+        "without colours; --raw gives the lines as they came. On a terminal, escape sequences and "
+        "control characters are left out.",
     ).with_agent()
     made.add_argument("attempt", nargs="?", type=count, metavar="ATTEMPT", help="its number")
     made.add_argument(
@@ -49,11 +50,9 @@ def parser(name: str) -> CommandLineParser:
     made.add_argument(
         "--raw",
         action="store_true",
-        help="as its program wrote it; otherwise a terminal shows its reports in words",
+        help="as its program wrote it, not its reports in words",
     )
-    made.add_argument(
-        "--words", action="store_true", help="show its reports in words, also without a terminal"
-    )
+    made.add_argument("--words", action="store_true", help=SUPPRESS)  # as it is without --raw
     made.add_argument("--tail", type=positive, metavar="N", help="only the last N lines")
     made.add_argument(
         "--gate",
@@ -84,7 +83,7 @@ def run(name: str, args: list[str]) -> int:
     paths = Paths.of(repo)
     options.agent = agent_meant(paths.database, options.agent)
     _row(repo, paths, options.agent)
-    in_words = options.words or (sys.stdout.isatty() and not options.raw and not ran)
+    in_words = not options.raw and not ran
     if options.follow:
         masker = _masker_of(repo, shown=in_words or sys.stdout.isatty())
         follower = _Follower(repo, paths, options.agent, masker, in_words=in_words)
