@@ -71,10 +71,10 @@ class FolderWorkspaces:
         return ()
 
     async def changed_files(
-        self, workspace: Workspace, *, head: str | None = None
+        self, workspace: Workspace, *, head: str | None = None, bases: Sequence[str] = ()
     ) -> tuple[ChangedFile, ...]:
         """Return nothing: there is nothing to compare with."""
-        del workspace, head
+        del workspace, head, bases
         return ()
 
     async def loose(

@@ -63,9 +63,9 @@ class Workspaces(Protocol):
         ...
 
     async def changed_files(
-        self, workspace: Workspace, *, head: str | None = None
+        self, workspace: Workspace, *, head: str | None = None, bases: Sequence[str] = ()
     ) -> tuple[ChangedFile, ...]:
-        """Return the files that differ between base and head."""
+        """Return the files that the work changed, without what came with a merge of a base."""
         ...
 
     async def loose(

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from runtime.errors import CheckedOutError, WorkspaceError
 from runtime.git import ownership
 from runtime.git.configured_programs import named_programs, new_programs
+from runtime.git.diff import CommitDiff
 from runtime.git.git import Git
 from runtime.git.ownership import BASE_REFS, BRANCH_REFS, Record, checked_id
 from runtime.git.porcelain import LOG_FORMAT, SHA, parse_changes, parse_log
@@ -203,14 +204,24 @@ class WorkspaceManager:
         return parse_log(await self._read(workspace, *asked))
 
     async def changed_files(
-        self, workspace: Workspace, *, head: str | None = None
+        self, workspace: Workspace, *, head: str | None = None, bases: Sequence[str] = ()
     ) -> tuple[ChangedFile, ...]:
-        """Return the files that differ between base and head; runs no git when they are equal."""
+        """Return the files that the work changed since it began, without what it took over.
+
+        That is what came with a merge of one of `bases`, commits of the branch that it goes into.
+        Runs no git when the head is where the work began.
+        """
         if head in (workspace.base_commit, ""):
             return ()
-        span = ("--end-of-options", workspace.base_commit, _commit_id(head))
-        asked = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", *span)
-        return parse_changes(await self._read(workspace, *asked))
+        commit = _commit_id(head)
+        asked = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
+        starts = CommitDiff(self._repo, self._git).taken_over
+        first, *others = [
+            parse_changes(await self._read(workspace, *asked, "--end-of-options", start, commit))
+            for start in await starts(workspace.base_commit, commit, bases)
+        ]
+        kept = [frozenset(file.path for file in files) for files in others]
+        return tuple(file for file in first if all(file.path in paths for paths in kept))
 
     async def loose(
         self, workspace: Workspace, files: Sequence[ChangedFile]

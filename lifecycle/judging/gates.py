@@ -7,7 +7,6 @@ what lies in its workspace, is not asked.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lifecycle.errors import PlanError
@@ -108,7 +107,7 @@ class GateRunner:
         try:
             workspace = await whole(self._machine, local)
             await look_once(self._machine, local, workspace)
-            files = await self._own(local, workspace, head)
+            files = tuple(file.path for file in local.head.files)
             flags = flagged(files, commands)
             work = local.record.work
             if isinstance(work, Verifying) and work.setup_approved:
@@ -146,17 +145,6 @@ class GateRunner:
             lines=failure.lines,
             as_before=bool(failure.digest) and failure.digest == before_work,
         )
-
-    async def _own(self, local: LocalCopy, workspace: Workspace, head: str) -> tuple[str, ...]:
-        """Return the changed files without those that the base has alike: they came from there."""
-        files = tuple(file.path for file in local.head.files)
-        branch = workspace.base_branch
-        tip = await self._machine.branches.head(branch) if branch and files and head else None
-        if tip is None or tip == workspace.base_commit:
-            return files
-        beside = replace(workspace, base_commit=tip)
-        apart = await self._machine.workspaces.changed_files(beside, head=head)
-        return tuple(filter({file.path for file in apart}.__contains__, files))
 
     async def on_commit(  # noqa: PLR0913  # each names one fact of the judgement
         self,

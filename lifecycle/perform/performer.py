@@ -394,7 +394,8 @@ class Performer:
         watch: AttemptWatch | None,
     ) -> int:
         """Remember where the workspace stands; return how many commits the attempt made."""
-        await look_up(self._machine.workspaces, local, workspace, status)
+        machine = self._machine
+        await look_up(machine.workspaces, machine.branches, local, workspace, status)
         before = _head_before(local, watch)
         shas = [commit.sha for commit in local.head.commits]
         return shas.index(before) if before in shas else len(shas) * (before != status.head)

@@ -12,7 +12,7 @@ from runtime.errors import RuntimeFault, ShortageError
 from runtime.git.porcelain import some_of
 
 if TYPE_CHECKING:
-    from lifecycle.ports import Workspaces
+    from lifecycle.ports import Branches, Workspaces
     from lifecycle.services import MachineServices
     from lifecycle.working_copy import LocalCopy
     from runtime.git.porcelain import TreeStatus
@@ -55,18 +55,24 @@ async def whole(machine: MachineServices, local: LocalCopy) -> Workspace:
 
 
 async def look_up(
-    workspaces: Workspaces, local: LocalCopy, workspace: Workspace, status: TreeStatus
+    workspaces: Workspaces,
+    branches: Branches,
+    local: LocalCopy,
+    workspace: Workspace,
+    status: TreeStatus,
 ) -> None:
     """Remember where the workspace stands; git is asked about a new head, once."""
     local.dirty = uncommitted(status)
     local.hidden = status.hidden
     if local.head.sha != status.head:
+        bases = await _bases(branches, local) if status.head != workspace.base_commit else ()
+        known = tuple(each for each in bases if each is not None)
         local.head = BranchHead(
             sha=status.head,
             commits=await workspaces.recent_commits(
                 workspace, limit=COMMITS_READ, head=status.head
             ),
-            files=await workspaces.changed_files(workspace, head=status.head),
+            files=await workspaces.changed_files(workspace, head=status.head, bases=known),
         )
 
 
@@ -74,7 +80,7 @@ async def look_once(machine: MachineServices, local: LocalCopy, workspace: Works
     """Look where the workspace stands if this runner has not seen it yet."""
     if not local.head.sha:
         status = await machine.workspaces.status(workspace)
-        await look_up(machine.workspaces, local, workspace, status)
+        await look_up(machine.workspaces, machine.branches, local, workspace, status)
 
 
 async def begin(
@@ -96,12 +102,18 @@ async def begin(
 
 async def _to_merge(machine: MachineServices, local: LocalCopy) -> str | None:
     """Return the newest commit of the branch that the work goes into, a forge's before ours."""
-    base = str(local.record.facts.get("base_branch", ""))
-    here = await machine.branches.head(base) if base else None
-    there = await machine.branches.fetched(base) if base else None
+    here, there = await _bases(machine.branches, local)
     if here is None or there is None or await machine.branches.history.holds(here, there):
         return here or there
     return there
+
+
+async def _bases(branches: Branches, local: LocalCopy) -> tuple[str | None, str | None]:
+    """Return where the branch is that the work goes into, here and at a forge when last fetched."""
+    base = str(local.record.facts.get("base_branch", ""))
+    if not base:
+        return None, None
+    return await branches.head(base), await branches.fetched(base)
 
 
 def mailbox_of(machine: MachineServices, local: LocalCopy, workspace: Workspace) -> Mailbox:

@@ -27,6 +27,7 @@ from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import load_settings
 from orchestrator.control.open_store import known, store_of
 from orchestrator.errors import OrchestratorError
+from runtime.branches import BranchManager
 from runtime.private_files import make_private
 from runtime.workspace import WorkspaceManager
 from runtime.workspaces.worktrees_dir import worktrees_dir
@@ -322,7 +323,8 @@ class Summaries:
         workspace = await workspaces.open(local.agent_id)
         if workspace is None or not (workspace.path / ".git").exists():
             return None
-        await look_up(workspaces, local, workspace, await workspaces.status(workspace))
+        branches, status = BranchManager(self._repo), await workspaces.status(workspace)
+        await look_up(workspaces, branches, local, workspace, status)
         return Mailbox(workspace.path / COMM_FILE)
 
     async def _completed(self) -> dict[str, str]:

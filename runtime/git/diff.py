@@ -74,6 +74,17 @@ class CommitDiff:
         found = await self._git.run(*asked, cwd=self._repo, check=False)
         return tuple(found.text.split()) if found.code == 0 else ()
 
+    async def taken_over(self, began: str, head: str, bases: Sequence[str]) -> tuple[str, ...]:
+        """Return the newest commits that a work has from elsewhere.
+
+        That is where it began, unless it merged a newer commit of one of these bases since.
+        """
+        found = {began: None}
+        for each in dict.fromkeys(bases):
+            if each != began:
+                found |= dict.fromkeys(await self.fork(each, head))
+        return await self.independent([*found])
+
     async def independent(self, commits: Sequence[str]) -> tuple[str, ...]:
         """Return those commits that none of the others has among its ancestors."""
         if len(commits) < 2:  # noqa: PLR2004  # there is nothing to compare

@@ -90,9 +90,9 @@ class Spaces:
         return ()
 
     async def changed_files(
-        self, workspace: Workspace, *, head: str | None = None
+        self, workspace: Workspace, *, head: str | None = None, bases: Sequence[str] = ()
     ) -> tuple[ChangedFile, ...]:
-        del head
+        del head, bases
         files = self._space(workspace).files
         return tuple(ChangedFile(path, kind) for path, kind in sorted(files.items()))
 

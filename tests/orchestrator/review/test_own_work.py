@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,6 +65,7 @@ def test_a_merge_of_the_base_is_not_its_work_and_a_merge_of_its_own_branch_is(
         *_writes("own.txt"), {"commit": "own"},
         {"run": ["sh", "-c", based]},
         git("merge", "-q", "-m", "takes the base in", "main"),
+        {"run": ["sh", "-c", based.replace("echo b", "echo later")]},
         git("checkout", "-q", "-b", "aside"),
         *_writes("hidden.txt"), {"commit": "aside"},
         git("checkout", "-q", "-"),
@@ -72,6 +74,9 @@ def test_a_merge_of_the_base_is_not_its_work_and_a_merge_of_its_own_branch_is(
     ]  # fmt: skip
     world.call("run", "x", "--command", world.script("a", script), code=None)
     assert _paths(read(world, "agent-T001")) == ["hidden.txt", "own.txt"]
+    # So say the record, which pages and summaries are made of, and the attempt.
+    shown = json.loads(world.call("show", "T001", "--json").stdout)
+    assert shown["lifecycle"]["changed_files"] == ["hidden.txt", "own.txt"]
 
 
 def test_flagged_files_come_first_with_their_reason(world: World) -> None:
