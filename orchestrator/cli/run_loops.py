@@ -219,7 +219,9 @@ def _table(ending: RunResult, environ: Mapping[str, str]) -> list[str]:
         record = ending.records.get(agent_id)
         counts = (_attempts(record) or str(result.spawn_count), str(result.retry_count))
         words = _says(result, record)
-        rows.append((agent_id, result.task_id, headline(result, record), *counts, words))
+        stuck = record is not None and _is_stuck(record, ending)
+        word = NEEDS_YOU if stuck else headline(result, record)
+        rows.append((agent_id, result.task_id, word, *counts, words))
     for record in ending.held:
         tally = record.work.tally if record.work is not None else None
         counts = (_attempts(record), str(tally.retry_count) if tally else "")

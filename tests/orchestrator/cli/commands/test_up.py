@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import TYPE_CHECKING
 
-from tests.orchestrator.loopkit import ASK, DONE
+from tests.orchestrator.loopkit import ASK, BLOCK, DONE
 
 if TYPE_CHECKING:
     from tests.orchestrator.loopkit import World
@@ -47,13 +48,17 @@ def test_dependencies_come_first_and_a_failure_blocks_only_its_dependents(world:
 
 
 def test_the_last_words_count_what_waits_and_name_where_it_is_decided(world: World) -> None:
-    plan = world.plan_of({"A": [DONE], "B": [DONE], "C": ASKS, "D": [{"exit": 1}]},
-                         {"D": {"max_retries": 0}})  # fmt: skip
+    scripts = {"A": [DONE], "B": [DONE], "C": ASKS, "D": [{"exit": 1}], "E": [BLOCK]}
+    plan = world.plan_of(scripts, {"D": {"max_retries": 0}})
     said = world.call("up", plan, "--no-server", code=5).stdout
     assert said.splitlines()[-2:] == [
-        "2 done, 1 needs you, 1 given up: wait for your decision.",
+        "2 done, 2 needs you, 1 given up: wait for your decision.",
         "Next: loopwright review   (in the browser: loopwright serve, and its link)",
     ]
+    # The table above spells each as it is counted here.
+    assert re.findall(r"^agent-(\w) +\w +(done|needs you|given up) ", said, re.MULTILINE) == [
+        ("A", "done"), ("B", "done"), ("C", "needs you"), ("D", "given up"), ("E", "needs you"),
+    ]  # fmt: skip
 
 
 def test_up_ends_when_all_waits_for_decisions_also_where_it_waits_for_people(world: World) -> None:

@@ -11,7 +11,7 @@ from playwright.async_api import expect
 
 from tests.orchestrator.web.browser import programs as p
 from tests.orchestrator.web.browser.chromium import watched
-from tests.orchestrator.web.browser.scene import Scene
+from tests.orchestrator.web.browser.scene import PATIENCE, Scene
 from tests.orchestrator.web.browser.visit import visit
 
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from playwright.async_api import Browser, Page
 
+    from tests.orchestrator.web.browser.chromium import Watched
+
 TASKS = ("T01", "T02", "T03", "T04", "T05", "T11")
-"""The last one works on: `up` ends, and with it the pages, when all is complete."""
+"""The last one works on, so that the runner of all tests but the story does not end."""
 READY = {"T01": "done", "T02": "done", "T03": "done", "T04": "done", "T05": "needs you"}
 FILES = 2000
 SECONDS = 15.0
@@ -62,8 +64,18 @@ def morning(tmp_path_factory: pytest.TempPathFactory, clean_home: object) -> Ite
 
 
 async def test_a_morning_from_the_link_to_the_last_decision(
-    browser: Browser, morning: Scene
+    browser: Browser, tmp_path: Path
 ) -> None:
+    with Scene(tmp_path) as own:
+        own.up(TASKS[:-1])
+        own.comes_to(**READY)
+        await _decides_all(browser, own)
+        # It stayed for this, with no loop left; now nothing waits.
+        assert own.runner is not None
+        assert own.runner.wait(PATIENCE) == 0
+
+
+async def _decides_all(browser: Browser, morning: Scene) -> None:
     said = morning.run("serve", "--link")
     link = _LINK.search(said)
     assert link is not None, said
@@ -92,8 +104,23 @@ async def test_a_morning_from_the_link_to_the_last_decision(
         found.expected = ("409",)
         await _accept(page, morning, "T04")
         await expect(page.locator("main")).to_contain_text("parcel/quotes.py")
-    assert morning.states()["T04"] == "done"
-    assert "parcel/http.py" in morning.git("ls-tree", "-r", "--name-only", "main")
+        assert morning.states()["T04"] == "done"
+        assert "parcel/http.py" in morning.git("ls-tree", "-r", "--name-only", "main")
+        await _reject(found, "T04")
+        morning.comes_to(T04="rejected")
+        # The second rounds, too: then nothing is left.
+        for task in ("T03", "T05"):
+            await _accept(page, morning, task)
+            morning.comes_to(**{task: "accepted"})
+        await expect(page.locator("h1")).to_have_text("Nothing needs you")
+
+
+async def _reject(found: Watched, task: str) -> None:
+    page = found.page
+    await found.goto(f"/review/{task}")
+    await page.locator("summary[data-key=r]").click()
+    await page.get_by_label("Why").fill("not now")
+    await page.locator("form[action$='/reject'] button").click()
 
 
 async def _answer(page: Page, task: str, text: str) -> None:
@@ -164,17 +191,9 @@ async def test_the_walk_goes_by_keyboard_alone(browser: Browser, morning: Scene)
 
 
 async def test_several_are_ticked_and_merged_without_scripts(
-    browser: Browser, tmp_path: Path
+    browser: Browser, morning: Scene
 ) -> None:
-    # A scene of its own: the story decides about the same tasks.
-    with Scene(tmp_path) as own:
-        own.up(TASKS)
-        own.comes_to(T01="done", T02="done")
-        await _merges_what_is_ticked(browser, own)
-
-
-async def _merges_what_is_ticked(browser: Browser, own: Scene) -> None:
-    async with visit(browser, own, java_script_enabled=False) as found:
+    async with visit(browser, morning, java_script_enabled=False) as found:
         page = found.page
         await found.goto("/")
         await page.get_by_role("link", name="Accept several").click()
@@ -183,7 +202,7 @@ async def _merges_what_is_ticked(browser: Browser, own: Scene) -> None:
             await page.get_by_label(f"Merge {task}").check()
         await page.get_by_role("button", name="Merge what is ticked").click()
         await expect(page.locator("h1")).to_have_text("2 of 2 merged")
-    own.comes_to(T01="accepted", T02="accepted")
+    morning.comes_to(T01="accepted", T02="accepted")
 
 
 async def test_decisions_are_made_without_scripts(browser: Browser, morning: Scene) -> None:
@@ -194,10 +213,7 @@ async def test_decisions_are_made_without_scripts(browser: Browser, morning: Sce
         morning.comes_to(asked="done")
         await _accept(page, morning, "plain")
         morning.comes_to(plain="accepted")
-        await found.goto("/review/asked")
-        await page.locator("summary[data-key=r]").click()
-        await page.get_by_label("Why").fill("not now")
-        await page.locator("form[action$='/reject'] button").click()
+        await _reject(found, "asked")
         morning.comes_to(asked="rejected")
 
 
