@@ -15,7 +15,12 @@ ASKS = {"attempts": {"1": [ASK], "default": [DONE]}}
 
 
 def test_no_more_agents_live_at_once_than_max_live(world: World) -> None:
-    steps = [world.stamp("begin"), {"sleep": 0.2}, world.stamp("end"), DONE]
+    there = world.folder / "there"
+    there.mkdir()
+    two = f"until [ $(ls {there} | wc -l) -ge 2 ]; do sleep 0.02; done"
+    meet = ["timeout", "60", "sh", "-c", f"touch {there}/$LOOPWRIGHT_TASK_ID; {two}"]
+    steps = [world.stamp("begin"), {"run": meet}]
+    steps += [world.stamp("end"), DONE]
     plan = world.plan_of({f"T{number}": steps for number in range(6)})
     found = world.json("up", plan, "--max-live", "2")
     assert {each["result_type"] for each in found["results"]} == {"task_complete"}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pytest
     from playwright.async_api import Browser
 
-SECONDS = 15.0
+SECONDS = 45.0
 MOST_BYTES = 2_000_000
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.engine import requests
 from lifecycle.machine.states import About, AwaitingHuman, Completed, Queued
 from lifecycle.record import AgentLifecycle
+from lifecycle.store.sqlite.store import SqliteStore
 from tests.lifecycle.store.damaging import garble_for_good
 from tests.orchestrator.loopkit import ASK, BLOCK, DONE, SETTINGS
 from tests.orchestrator.web.webkit import Site, site
@@ -318,7 +319,13 @@ async def test_why_somebody_asks_is_kept(tmp_path: Path) -> None:
         assert kept["AcceptRequested"] == "to accept it"
 
 
-async def test_a_wish_that_is_not_decided_in_time_stays_asked_for(tmp_path: Path) -> None:
+async def test_a_wish_that_is_not_decided_in_time_stays_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def undecided(*_: object) -> None:
+        """Be as slow as no runner is."""
+
+    monkeypatch.setattr(SqliteStore, "request_outcome", undecided)
     async with site(tmp_path) as found:
         agent = await found.add("asks", ASKS)
         await found.comes_to("AwaitingHuman", agent)
