@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal, TypedDict
 from uuid import UUID  # noqa: TC003  # pydantic reads it at run time
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from lifecycle.machine.states import ALL
 from lifecycle.plan import Allowance  # noqa: TC001  # pydantic reads it at run time
@@ -32,7 +32,12 @@ Version = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 Wait = Annotated[
     float,
     Field(
-        10.0, ge=0, le=60, allow_inf_nan=False, description="seconds to wait for it to take effect"
+        10.0,
+        strict=True,
+        ge=0,
+        le=60,
+        allow_inf_nan=False,
+        description="seconds to wait for it to take effect",
     ),
 ]
 
@@ -80,10 +85,10 @@ class Reasoned(Nothing):
 class Pause(Reasoned):
     """How to pause."""
 
-    turns: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+    turns: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = Field(
         None, description="continue by itself after so many turns of the runner"
     )
-    now: bool = Field(False, description="also freeze the agent's processes")  # noqa: FBT003  # a default
+    now: StrictBool = Field(default=False, description="also freeze the agent's processes")
 
 
 class Approval(Reasoned):
@@ -124,7 +129,7 @@ class LineComment(_Asked):
     """A comment on a line of a changed file."""
 
     file: Name
-    line: Annotated[int, Field(ge=1, le=1_000_000_000)]
+    line: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
     text: Words
     side: Literal["new", "old"] = Field("new", description="old: a line that was removed")
 
@@ -134,8 +139,8 @@ class SendingBack(Nothing):
 
     text: Text = ""
     comments: list[LineComment] = Field([], max_length=200)
-    marked: bool = Field(
-        False,  # noqa: FBT003  # a default
+    marked: StrictBool = Field(
+        default=False,
         description="also with the comments that you keep as marks; they are forgotten then",
     )
 
@@ -146,11 +151,13 @@ class Acceptance(Reasoned):
     expect_head: Commit | None = Field(
         None, description="merge only this commit; 409 `moved` if the work is at another now"
     )
-    with_dependencies: bool = Field(
-        False,  # noqa: FBT003  # a default
+    with_dependencies: StrictBool = Field(
+        default=False,
         description="also what comes along and was not accepted",
     )
-    verify: bool = Field(True, description="only if the merged files pass the verify commands")  # noqa: FBT003  # a default
+    verify: StrictBool = Field(
+        default=True, description="only if the merged files pass the verify commands"
+    )
 
 
 class Marks(_Asked):
