@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from typing import TYPE_CHECKING, Any
+from unittest.mock import AsyncMock
 
 from lifecycle.engine import requests
 from lifecycle.machine.states import About, AwaitingHuman, Completed, Queued
@@ -322,10 +323,7 @@ async def test_why_somebody_asks_is_kept(tmp_path: Path) -> None:
 async def test_a_wish_that_is_not_decided_in_time_stays_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def undecided(*_: object) -> None:
-        """Be as slow as no runner is."""
-
-    monkeypatch.setattr(SqliteStore, "request_outcome", undecided)
+    monkeypatch.setattr(SqliteStore, "request_outcome", AsyncMock(return_value=None))
     async with site(tmp_path) as found:
         agent = await found.add("asks", ASKS)
         await found.comes_to("AwaitingHuman", agent)
@@ -338,10 +336,7 @@ async def test_a_wish_that_is_not_decided_in_time_stays_asked_for(
 
 
 UNUSABLE: tuple[object, ...] = (
-    {},
-    {"text": ""},
-    {"text": "  "},
-    {"text": "x", "unknown": 1},
+    {}, {"text": ""}, {"text": "  "}, {"text": "x", "unknown": 1},
     {"text": "x", "name": "../x", "command": "true"},
     {"text": "x", "name": "-rf", "command": "true"},
     {"text": "x", "name": "a..b", "command": "true"},
@@ -352,9 +347,8 @@ UNUSABLE: tuple[object, ...] = (
     {"text": "x", "command": "true", "base": "no-such-branch"},
     {"text": "x", "command": "true", "base": "--upload-pack=x"},
     {"text": "\ud800", "command": "true"},
-    ["text"],
-    "text",
-)
+    ["text"], "text",
+)  # fmt: skip
 
 
 async def test_what_cannot_be_run_is_refused_and_nothing_is_recorded(tmp_path: Path) -> None:
