@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
-from ci.forge.json_fields import flag, needed_text, text
+from ci.forge.json_fields import flag, needed_text, rows, text
 from ci.forge.protocol import Access, BranchRules
 from ci.forge.rest import RestForge
 from ci.forge.upkeep.words_and_people import plain
@@ -180,8 +180,10 @@ class GiteaForge(RestForge):
         await self._http.send("POST", path, json={"reviewers": list(who)})
 
     async def assign(self, number: int, who: Sequence[str]) -> None:
-        """Assign it to these people."""
-        await self._edit(number, assignees=list(who))
+        """Assign it to these people, too: the list that is sent takes the place of the old one."""
+        told = (await self._http.get(f"{self._at}/pulls/{number}")).body
+        present = [text(row, "login") for row in rows(told, "assignees")]
+        await self._edit(number, assignees=list(dict.fromkeys([*present, *who])))
 
     async def _edit(self, number: int, **fields: object) -> None:
         await self._http.send("PATCH", f"{self._at}/pulls/{number}", json=fields)

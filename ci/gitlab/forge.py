@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError, UnauthorizedError
-from ci.forge.json_fields import at, needed_text, text
+from ci.forge.json_fields import at, needed_text, rows, text
 from ci.forge.json_fields import number as number_of
 from ci.forge.protocol import Access
 from ci.forge.rest import RestForge, newest
@@ -159,17 +159,25 @@ class GitLabForge(RestForge):
 
     async def ask_for_review(self, number: int, who: Sequence[str]) -> None:
         """Ask these people to review it."""
-        await self._edit(number, reviewer_ids=await self._ids(who))
+        await self._add_people(number, "reviewer", who)
 
     async def assign(self, number: int, who: Sequence[str]) -> None:
         """Assign it to these people."""
-        await self._edit(number, assignee_ids=await self._ids(who))
+        await self._add_people(number, "assignee", who)
+
+    async def _add_people(self, number: int, role: str, who: Sequence[str]) -> None:
+        """Add people to those who have the role: the list that is sent takes the place of these."""
+        wanted = await self._ids(who)
+        told = (await self._http.get(f"{self._at}/merge_requests/{number}")).body
+        present = [number_of(row, "id") for row in rows(told, f"{role}s")]
+        if missing := [each for each in wanted if each not in present]:
+            await self._edit(number, **{f"{role}_ids": [*present, *missing]})
 
     async def _ids(self, who: Sequence[str]) -> list[int]:
         found: list[int] = []
         for name in who:
-            rows = await self._http.get_all("/users", params={"username": name})
-            found += [each for row in rows if (each := number_of(row, "id")) is not None]
+            told = await self._http.get_all("/users", params={"username": name})
+            found += [each for row in told if (each := number_of(row, "id")) is not None]
         return found
 
     async def _close(self, number: int) -> None:

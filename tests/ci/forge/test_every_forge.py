@@ -5,6 +5,7 @@ A forge joins by a class with a fixture `world`. What only one of them does is t
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -231,6 +232,20 @@ async def test_a_refusal_to_create_is_told_with_the_forges_reason(served: Served
     served.server.route("POST", served.pulls, fails(422, "title is of no form that we like"))
     with pytest.raises(RefusedError, match="no form that we like"):
         await served.forge.create_pull(NewPull(branch="agent/a", base=BASE, title="T"))
+
+
+async def test_who_is_asked_or_assigned_comes_to_those_who_are(served: Served) -> None:
+    number = (await served.opened()).number
+    for ask, seen in (
+        (served.forge.ask_for_review, served.asked),
+        (served.forge.assign, served.assigned),
+    ):
+        await ask(number, ["stranger"])
+        await ask(number, [served.reviewer])
+        assert sorted(await seen(number)) == [served.reviewer, "stranger"]
+        with contextlib.suppress(RefusedError, MissingError):
+            await ask(number, ["nobody-of-that-name"])
+        assert sorted(await seen(number)) == [served.reviewer, "stranger"]
 
 
 async def test_branches_of_forks_are_nobodys_pull_request_here(served: Served) -> None:

@@ -256,6 +256,8 @@ class ServedGitea(GiteaState):
     def _change(self, asked: Asked) -> Reply:
         pull, body = self._pull(asked), asked.json()
         pull.title, pull.body = body.get("title", pull.title), body.get("body", pull.body)
+        if unknown := [each for each in body.get("assignees", ()) if each not in self.people]:
+            raise Refusal(422, f"Assignee does not exist: [name: {unknown[0]}]")
         pull.assignees = body.get("assignees", pull.assignees)
         if body.get("state") == "closed":
             if pull.merged:
@@ -299,7 +301,7 @@ class ServedGitea(GiteaState):
         names = asked.json()["reviewers"]
         if unknown := [each for each in names if each not in self.people]:
             raise Refusal(404, f"user does not exist [uid: 0, name: {unknown[0]}]")
-        self._pull(asked).asked = names
+        self._pull(asked).asked += names
         return answers([], status=201)
 
     def _update(self, asked: Asked) -> Reply:
@@ -367,6 +369,7 @@ class ServedGitea(GiteaState):
         return {
             "id": 1000 + pull.number, "number": pull.number, "title": pull.title,
             "body": pull.body, "state": pull.state, "draft": self.draft(pull),
+            "assignees": [self.user(who) for who in pull.assignees] or None,
             "user": self.user(pull.author), "html_url": f"{self.html()}/pulls/{pull.number}",
             "mergeable": pull.state == "open" and self.merges(pull, looks=looks),
             "merged": bool(pull.merged), "merge_commit_sha": pull.merged or None,

@@ -248,8 +248,10 @@ class ServedGitLab(GitLabState):
     def _change(self, asked: Asked) -> dict[str, Any]:
         mr, body = self._merge(asked), asked.json()
         mr.title, mr.body = body.get("title", mr.title), body.get("description", mr.body)
+        # Such a list takes the place of the one before, and an empty one takes everybody off.
         for key, people in (("reviewer_ids", mr.asked), ("assignee_ids", mr.assignees)):
-            people += [self.people[each][0] for each in body.get(key, ())]
+            if key in body:
+                people[:] = [self.people[each][0] for each in body[key]]
         if body.get("state_event") == "close" and mr.state == "opened":
             mr.state, mr.closed = "closed", self.now()
             mr.updated = mr.closed
@@ -331,6 +333,7 @@ class ServedGitLab(GitLabState):
             "description": mr.body, "state": mr.state, "source_branch": mr.branch,
             "target_branch": mr.base, "source_project_id": mr.head_repo,
             "target_project_id": 5, "sha": mr.head, "author": self.user(mr.author),
+            "assignees": self.users(mr.assignees), "reviewers": self.users(mr.asked),
             "labels": mr.labels, "draft": mr.title.startswith("Draft:"),
             "detailed_merge_status": word, "has_conflicts": word == "conflict",
             "merge_status": merges.get(word, "can_be_merged"),

@@ -197,5 +197,8 @@ class GitLabState(ServedForge[Merge]):
     def user(self, who: int) -> dict[str, Any]:
         return {"id": who, "username": self.people[who][0]}
 
+    def users(self, names: list[str]) -> list[dict[str, Any]]:
+        return [self.user(key) for key, (name, _) in self.people.items() if name in names]
+
     def html(self) -> str:
         return f"{self.url}/{self.repo}"
