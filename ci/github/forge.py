@@ -6,6 +6,7 @@ that GitHub can return again, or see a token: `sign` signs each request.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -129,14 +130,15 @@ class GitHubForge(RestForge):
 
     async def branch_rules(self, branch: str) -> BranchRules:
         """Return the rulesets and the protection of a branch, as far as readers are told."""
-        told: list[object] = []
-        for path in (f"rules/branches/{quote(branch)}", f"branches/{quote(branch)}"):
-            try:
-                told.append((await self._api.get(f"{self._at}/{path}")).body)
-            except (ForbiddenError, MissingError, RefusedError):
-                # Older Enterprise servers know no rules.
-                told.append(None)
-        found = branch_rules_of(*told)
+        name = quote(branch)
+        rules: object = None
+        classic: object = None
+        # Older Enterprise servers know no rules.
+        with contextlib.suppress(ForbiddenError, MissingError, RefusedError):
+            rules = await self._api.get_all(f"{self._at}/rules/branches/{name}", params=_PAGE)
+        with contextlib.suppress(ForbiddenError, MissingError, RefusedError):
+            classic = (await self._api.get(f"{self._at}/branches/{name}")).body
+        found = branch_rules_of(rules, classic)
         self._merging.learned(branch, found)
         return found
 

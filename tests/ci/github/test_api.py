@@ -83,6 +83,18 @@ async def test_the_checks_that_rulesets_and_protection_require_are_joined(served
     assert (await served.forge.branch_rules("trunk")).required_checks == ("build", "e2e")
 
 
+async def test_all_pages_of_the_rules_of_a_branch_are_read(served: Served) -> None:
+    path = "/rules/branches/trunk"
+    link = {"link": f'<{served.server.url}{REPO}{path}?page=2>; rel="next"'}
+    first, last = [{"type": "deletion"}] * 30, [{"type": "merge_queue"}]
+    served.serve(
+        "GET",
+        path,
+        lambda asked: answers(last) if "page" in asked.query else answers(first, headers=link),
+    )
+    assert (await served.forge.branch_rules("trunk")).queue
+
+
 @pytest.mark.parametrize(("rollup", "checked"), [({"state": "FAILURE"}, True), (None, False)])
 async def test_one_request_tells_whether_any_of_the_newest_commits_was_checked(
     served: Served, rollup: dict[str, str] | None, *, checked: bool
@@ -104,6 +116,7 @@ async def test_without_graphql_the_newest_commit_alone_tells_whether_a_branch_is
     served.serve("GET", "/git/ref/heads/trunk", answers({"object": {"sha": HEAD}}))
     served.commit([])
     assert not await served.forge.is_checked("trunk")
+    assert len(served.server.requests) == 4
     served.commit([run("build", 1, conclusion="success")])
     assert await served.forge.is_checked("trunk")
 
