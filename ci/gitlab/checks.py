@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from ci.http.client import HttpClient
 
 ASK_AGAIN = 600.0
-"""Seconds for which a project without external status checks is not asked for them."""
+"""Seconds for which what has no external status checks is not asked for them."""
+_ANY = 0
+"""Stands for every merge request: an edition without status checks has none of them."""
 DEEPEST = 3
 """How many generations of child pipelines are searched for the job that failed."""
 _MERGED_RESULT = "/merge"
@@ -51,7 +53,8 @@ class GitLabChecks:
         """The parents of commits that GitLab made to test a merge; they never change."""
         self._childless: set[int] = set()
         """Pipelines that start no child pipelines; that never changes either."""
-        self._no_status_checks_until = float("-inf")
+        self._no_status_checks_until: dict[int, float] = {}
+        """By merge request, as those of some target branches may have none."""
 
     async def checks(self, sha: str) -> tuple[Check, ...]:
         """Return what all current pipelines and statuses say of exactly this commit."""
@@ -175,14 +178,14 @@ class GitLabChecks:
 
     async def _status_checks(self, iid: int) -> list[dict[str, Any]]:
         """Return the external status checks of a merge request; not every edition has them."""
-        if self._now() < self._no_status_checks_until:
+        if any(self._now() < self._no_status_checks_until.get(key, 0.0) for key in (_ANY, iid)):
             return []
         try:
             found = await self._rows(f"{self._path}/merge_requests/{iid}/status_checks")
         except (MissingError, ForbiddenError):
-            found = []
+            found, iid = [], _ANY
         if not found:
-            self._no_status_checks_until = self._now() + ASK_AGAIN
+            self._no_status_checks_until[iid] = self._now() + ASK_AGAIN
         return found
 
     async def _pulls_of(self, sha: str) -> list[int]:

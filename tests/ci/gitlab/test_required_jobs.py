@@ -10,7 +10,7 @@ from ci.events import Check, CheckState
 from ci.forge.counting import counting
 from ci.forge.merge_rules import Rules
 from ci.forge.protocol import BranchRules
-from tests.ci.forge_server import fails
+from tests.ci.forge_server import answers, fails
 from tests.ci.served_git import BASE
 
 if TYPE_CHECKING:
@@ -206,6 +206,18 @@ async def test_a_failed_external_status_check_is_asked_for_again(world: GitLabWo
     failed = await check(world, pull.head_sha, "QA")
     assert await world.forge.rerun(pull.head_sha, [failed])
     assert (await check(world, pull.head_sha, "QA")).state is PENDING
+
+
+async def test_a_merge_request_into_a_branch_without_status_checks_hides_those_of_no_other(
+    world: GitLabWorld,
+) -> None:
+    world.served.status_checks = [outside("failed")]
+    checked, other = await world.opened(), await world.opened("agent/b")
+    world.server.route("GET", f"{world.pulls}/2/status_checks", answers([]))
+    await world.forge.checks(other.head_sha)
+    assert (await found(world, checked.head_sha))["QA"] == (FAILED, False)
+    await world.forge.checks(other.head_sha)
+    assert world.server.count("GET", f"{world.pulls}/2/status_checks") == 1
 
 
 async def test_an_edition_without_external_status_checks_is_asked_rarely(
