@@ -46,7 +46,7 @@ from lifecycle.reporting import logged
 from lifecycle.result import LoopResult, LoopResultType, telling_unblock
 from lifecycle.services import CommitWatch, MachineServices, SharedServices, pass_by
 from lifecycle.shortage_retry import patiently
-from lifecycle.store.lock import RunnerLock
+from lifecycle.store.lock import BUSY_PAUSE, RunnerLock
 from lifecycle.store.lost_files import LostFilesCheck
 from lifecycle.store.lost_records import refuse_lost
 from lifecycle.store.sqlite.store import SqliteStore
@@ -435,7 +435,8 @@ class AgentLifecycleLoop:
 
     async def _take(self) -> None:
         self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock.acquire()
+        while not self._lock.acquire_after_requests():  # noqa: ASYNC110  # another process has it
+            await asyncio.sleep(BUSY_PAUSE)
 
     def _room(self) -> Room:
         """Return how many agents the machine has room for; says so where it is too few."""

@@ -55,6 +55,7 @@ def prompt_page(renderer: Renderer, values: Values, summary: Summary) -> str:
     told = {
         "signal_tool": "",
         "command_path": "",
+        "remarks": (),
         **values,
         "summary": summary.without_task,
         "signal_example": example.replace(json.dumps(_SPAWN_ID), json.dumps(values["spawn_id"])),

@@ -26,8 +26,11 @@ NAME = "runner.lock"
 _MOST = 4096
 """Bytes of what is said of a holder."""
 _TRIES = 10
-_PAUSE = 0.01
+BUSY_PAUSE = 0.01
 """Asking for the holder takes a shared lock briefly; that must not refuse a runner."""
+REQUEST = "a request"
+"""How who holds it only for the moment of one request says so."""
+_REQUEST_PATIENCE = 10.0
 
 
 class RunnerLock:
@@ -38,6 +41,7 @@ class RunnerLock:
         self._who = who
         self._machine = machine
         self._file: int | None = None
+        self._refused_at: float | None = None
 
     def acquire(self) -> None:
         """Take the lock, or raise RepositoryBusyError naming its holder."""
@@ -48,7 +52,7 @@ class RunnerLock:
             file = _lock(path)
             if file is not None:
                 break
-            time.sleep(_PAUSE)
+            time.sleep(BUSY_PAUSE)
         else:
             raise RepositoryBusyError(_refusal(self._folder))
         text = json.dumps(_myself(self._who, self._machine)).encode()
@@ -56,6 +60,21 @@ class RunnerLock:
         os.pwrite(file, text + b"\n", 0)
         self._file = file
         _held.add(self)
+
+    def acquire_after_requests(self) -> bool:
+        """Take the lock; False while somebody holds it for one request, which is soon over."""
+        try:
+            self.acquire()
+        except RepositoryBusyError:
+            who = str((self.holder() or {}).get("who", REQUEST))
+            self._refused_at = self._refused_at or time.monotonic()
+            patient = time.monotonic() < self._refused_at + _REQUEST_PATIENCE
+            if who.startswith(REQUEST) and patient:
+                return False
+            self._refused_at = None
+            raise
+        self._refused_at = None
+        return True
 
     def release(self) -> None:
         """Release the lock; harmless when it is not held."""

@@ -21,6 +21,7 @@ from lifecycle.mask_values import masked
 from lifecycle.paths import Paths
 from lifecycle.record import Reply
 from lifecycle.settings import Settings
+from lifecycle.store.lock import REQUEST
 from lifecycle.store.rows.audit import action_of
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.control.open_store import known, runner_of, store_of
@@ -152,7 +153,7 @@ async def _apply(
         loop = wiring.build(
             repo,
             settings=lambda: settings,
-            who=f"a request for {agent_id}",
+            who=f"{REQUEST} for {agent_id}",
             report=log.report,
             masker=masker,
         )

@@ -77,12 +77,13 @@ class CommitDiff:
     async def taken_over(self, began: str, head: str, bases: Sequence[str]) -> tuple[str, ...]:
         """Return the newest commits that a work has from elsewhere.
 
-        That is where it began, unless it merged a newer commit of one of these bases since.
+        That is where it began, unless it merged a newer commit of one of these bases since. A base
+        that has all of the work took that over, and not the other way round.
         """
         found = {began: None}
         for each in dict.fromkeys(bases):
             if each != began:
-                found |= dict.fromkeys(await self.fork(each, head))
+                found |= dict.fromkeys(fork for fork in await self.fork(each, head) if fork != head)
         return await self.independent([*found])
 
     async def independent(self, commits: Sequence[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lifecycle.errors import RepositoryBusyError, StoreError
-from lifecycle.store.lock import NAME, RunnerLock, holder
+from lifecycle.store.lock import NAME, REQUEST, RunnerLock, holder
 from tests.lifecycle.store.programs import ROOT, command
 from tests.waiting import PATIENCE, wait_until
 
@@ -73,6 +73,17 @@ def test_a_second_runner_is_refused_naming_the_first(tmp_path: Path, start: Star
     second = start()
     assert said(second).startswith("busy: another runner (loopwright up, pid")
     assert second.wait(10) == 75
+
+
+def test_a_runner_waits_for_a_request_and_for_no_other_runner(tmp_path: Path) -> None:
+    request, runner = RunnerLock(tmp_path, who=f"{REQUEST} for T1"), RunnerLock(tmp_path)
+    request.acquire()
+    assert not runner.acquire_after_requests()
+    request.release()
+    assert runner.acquire_after_requests()
+    with pytest.raises(RepositoryBusyError):
+        RunnerLock(tmp_path).acquire_after_requests()
+    runner.release()
 
 
 def test_the_lock_ends_with_a_killed_holder(tmp_path: Path, start: Start) -> None:

@@ -173,6 +173,7 @@ def test_a_settings_file_that_an_agent_took_away_holds_as_before(
     agent = world.script("agent", [{"run": take}, {"commit": "x"}, DONE])
     world.call("run", "x", "--command", agent)
     with world.live("serve", "--port", "0") as live:
+        until(lambda: live.out, "it serves")
         world.call("accept", "agent-T001")
         live.says("Not in force: ")
     values = {row["name"]: row for row in world.json("settings")["settings"]}

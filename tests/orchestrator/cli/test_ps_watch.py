@@ -30,7 +30,7 @@ def test_what_needs_a_person_is_listed_with_what_to_type(filled: Cli) -> None:
         "loopwright answer agent-T001 TEXT",
         "loopwright accept agent-T002",
         "loopwright unblock agent-T003",
-        "loopwright resume agent-T005",
+        "loopwright show agent-T005 --why",
     } <= typed
 
 
