@@ -66,10 +66,11 @@ class RunnerLock:
         try:
             self.acquire()
         except RepositoryBusyError:
-            who = str((self.holder() or {}).get("who", REQUEST))
+            said = self.holder()
+            over_soon = said is None or str(said.get("who", "")).startswith(REQUEST)
             self._refused_at = self._refused_at or time.monotonic()
             patient = time.monotonic() < self._refused_at + _REQUEST_PATIENCE
-            if who.startswith(REQUEST) and patient:
+            if over_soon and patient:
                 return False
             self._refused_at = None
             raise
