@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orchestrator.control.approve_settings import refusals, undecided
 from orchestrator.terminal.text import span
 
 if TYPE_CHECKING:
@@ -53,6 +54,13 @@ class PageStay:
         return True
 
     async def _waits(self) -> bool:
-        if self._engine.inbox.handed or (self._approvals is not None and self._approvals.held):
+        if self._engine.inbox.handed or await self._settings_wait():
             return True
         return await self._beside.decisions() > 0
+
+    async def _settings_wait(self) -> bool:
+        """Tell whether an agent changed a setting, and no person approved or refused that."""
+        if self._approvals is None or not self._approvals.held:
+            return False
+        refused = await refusals(self._engine.shared.store)
+        return bool(undecided(self._approvals, refused))

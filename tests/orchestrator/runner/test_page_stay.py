@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from orchestrator.approval.approvals import HeldValue
+from orchestrator.control.approve_settings import REFUSED, id_of
 from orchestrator.runner.page_stay import LAST_LOOK, PageStay
 
 MOST = 600.0
+HELD = HeldValue("loopwright.toml#verify", [], ["make test"], "agent-T001")
 
 
 class Pages:
@@ -35,21 +38,26 @@ class Pages:
         (1000.0 - MOST + 1, 3, False, False, True),
         (1000.0 - MOST, 3, False, False, False),
         (1000.0, 0, True, False, True),
+        (1000.0 - LAST_LOOK, 0, "refused", False, False),
         (1000.0, 0, False, True, True),
         (1000.0 - LAST_LOOK + 1, 0, False, False, True),
         (1000.0 - LAST_LOOK, 0, False, False, False),
     ],
     ids=[
         "nobody came", "in use", "nearly too long", "too long", "a setting waits",
-        "a request is carried out", "the last answer is read", "all is decided",
+        "a setting is refused", "a request is carried out", "the last answer is read",
+        "all is decided",
     ],
 )  # fmt: skip
 async def test_it_stays_while_something_waits_and_the_pages_are_in_use(
-    used_at: float | None, waiting: int, *, held: bool, asked: bool, stays: bool
+    used_at: float | None, waiting: int, *, held: bool | str, asked: bool, stays: bool
 ) -> None:
     told = list[str]()
     stay = PageStay(
-        _engine(asked=asked), Pages(used_at, waiting), _approvals(held=held), told.append
+        _engine(asked=asked, refused=held == "refused"),
+        Pages(used_at, waiting),
+        SimpleNamespace(held={HELD.cell: HELD} if held else {}),  # type: ignore[arg-type]  # all it reads
+        told.append,
     )
     assert [await stay.wanted(), await stay.wanted()] == [stays, stays]
     in_words = stays and (waiting or held or asked)
@@ -58,11 +66,14 @@ async def test_it_stays_while_something_waits_and_the_pages_are_in_use(
     )
 
 
-def _engine(*, asked: bool) -> Any:
+def _engine(*, asked: bool, refused: bool) -> Any:
+    async def documents(collection: str) -> dict[str, Any]:
+        return {id_of(HELD): {"by": "Ada"}} if refused and collection == REFUSED else {}
+
     settings = SimpleNamespace(stay_for_pages=MOST)
-    shared = SimpleNamespace(clock=SimpleNamespace(now=lambda: 1000.0), settings=lambda: settings)
+    shared = SimpleNamespace(
+        clock=SimpleNamespace(now=lambda: 1000.0),
+        settings=lambda: settings,
+        store=SimpleNamespace(all=documents),
+    )
     return SimpleNamespace(shared=shared, inbox=SimpleNamespace(handed={1} if asked else set()))
-
-
-def _approvals(*, held: bool) -> Any:
-    return SimpleNamespace(held={"verify": 1} if held else {})
