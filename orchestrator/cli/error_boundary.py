@@ -25,12 +25,12 @@ def guarded(run: Callable[[str, list[str]], int], name: str, args: list[str]) ->
     """Run a command; an error is reported in one line that says what to do."""
     if name not in LOOPING:
         return _guarded(run, name, args)
-    from orchestrator.terminal.background_output import background_output  # noqa: PLC0415  # others start without
-
     try:
+        from orchestrator.terminal.background_output import background_output  # noqa: PLC0415  # others start without
+
         with background_output():
             return _guarded(run, name, args)
-    except KeyboardInterrupt:  # while the rest of the output was waited for
+    except KeyboardInterrupt:  # before it began, or while the rest of the output was waited for
         return exits.INTERRUPTED
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_WAITING = 1 << 20
 """Bytes that wait at the most; lines about progress beyond that are left out."""
 BEHIND_AFTER = 0.1
-"""Seconds after which what is not taken counts as stuck."""
+"""Seconds in which all that waits should be taken."""
 GIVE_UP_AFTER = 3.0
 """Seconds without a byte taken, after which the end waits no longer."""
 _PIECE = 4096
@@ -32,7 +32,10 @@ _PIECE = 4096
 
 
 class OutputThread:
-    """Writes to one file in a thread of its own, in the order given."""
+    """Writes to one file in a thread of its own, in the order given.
+
+    RuntimeError if the machine has no thread left.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -40,14 +43,14 @@ class OutputThread:
         self._waiting = deque[bytes]()
         self._size = 0
         self._left_out = 0
-        self._taken_at = time.monotonic()
+        self._waits_since = self._taken_at = time.monotonic()
         self._broken = self._closed = False
-        self._thread: threading.Thread | None = None
+        threading.Thread(target=self._run, name="output", daemon=True).start()
 
     @property
     def behind(self) -> bool:
-        """Whether something waits, and nothing was taken for a moment."""
-        return bool(self._size) and time.monotonic() - self._taken_at > BEHIND_AFTER
+        """Whether something has been waiting for longer than a moment."""
+        return bool(self._size) and time.monotonic() - self._waits_since > BEHIND_AFTER
 
     def write(self, data: bytes, *, must: bool) -> None:
         """Add to what waits; where too much does, only what must not be lost."""
@@ -58,14 +61,9 @@ class OutputThread:
                 self._left_out += data.count(b"\n")
                 return
             if not self._size:
-                self._taken_at = time.monotonic()
+                self._waits_since = self._taken_at = time.monotonic()
             self._waiting.append(data)
             self._size += len(data)
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name="output", daemon=True)
-                with suppress(RuntimeError):  # the machine has no thread left: with the next write
-                    thread.start()
-                    self._thread = thread
             self._changed.notify_all()
 
     def close(self, give_up_after: float | None) -> None:
@@ -169,9 +167,10 @@ def background_output() -> Generator[None, None, None]:
     for name, stream in streams.items():
         if (fd := _may_wait(stream)) is not None:
             stream.flush()
-            writers[name] = _shared(writers, fd, streams) or OutputThread(fd)
-            must = name == "stdout"
-            setattr(sys, name, BackgroundStream(stream, writers[name], must=must))
+            with suppress(RuntimeError):  # without a thread it is written as ever
+                writers[name] = _shared(writers, fd, streams) or OutputThread(fd)
+                must = name == "stdout"
+                setattr(sys, name, BackgroundStream(stream, writers[name], must=must))
     try:
         yield
     finally:

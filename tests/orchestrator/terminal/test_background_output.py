@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -188,6 +189,38 @@ def test_a_reader_that_is_gone_ends_no_waiting_and_raises_nothing() -> None:
     writer.close(None)
     assert not writer.behind
     os.close(theirs)
+
+
+def test_a_terminal_that_takes_a_little_at_a_time_is_behind_too() -> None:
+    ours, theirs = _full_pipe()
+    writer = OutputThread(theirs)
+    writer.write(b"x" * MOST_WAITING, must=False)
+
+    os.set_blocking(ours, False)
+
+    def is_behind() -> bool:
+        with suppress(BlockingIOError):
+            os.read(ours, 4096)
+        return writer.behind
+
+    until(is_behind, "it is behind")
+    os.close(ours)
+    writer.close(PATIENCE)
+    os.close(theirs)
+
+
+def test_without_a_thread_output_is_written_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    ours, theirs = os.pipe()
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with os.fdopen(theirs, "w") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        with background_output():
+            print("result")  # noqa: T201  # as a command does
+    assert _read_to_the_end(ours) == "result\n"
+    os.close(ours)
 
 
 def test_only_what_could_wait_is_written_in_the_background(
