@@ -135,7 +135,7 @@ class Guard:
 
     async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         path = scope["path"]
-        if path.startswith(HOOKS) and not is_page_of_delivery(path):
+        if path.startswith(HOOKS) and not is_page_of_delivery(scope["method"], path):
             await self._hooks(scope, receive, answer)
             return
         headers = Headers(scope["headers"])
@@ -316,7 +316,7 @@ def _trace(problem: Exception) -> str:
     return "".join(traceback.format_exception(problem))[-4000:]
 
 
-def is_page_of_delivery(path: str) -> bool:
-    """Tell whether a path is that of a webhook's page: its number, where senders have names."""
-    number = path.removeprefix(HOOKS).partition("/")[0]
-    return number.isascii() and number.isdigit()
+def is_page_of_delivery(method: str, path: str) -> bool:
+    """Tell whether a webhook's page is asked for: its number, where senders have names."""
+    number, _, form = path.removeprefix(HOOKS).partition("/")
+    return number.isascii() and number.isdigit() and (method in READING or bool(form))

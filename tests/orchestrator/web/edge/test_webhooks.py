@@ -93,6 +93,7 @@ async def test_what_is_not_signed_is_refused_even_with_the_token(tmp_path: Path)
         statuses = {
             ("GET", "/hooks/github"): 405,
             ("POST", "/hooks/nobody"): 404,
+            ("POST", "/hooks/1"): 404,
             ("POST", "/hooks/"): 404,
             ("POST", "/hooks/github/x"): 404,
         }
