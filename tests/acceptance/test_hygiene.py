@@ -9,12 +9,22 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 OFFENDERS = """
-import asyncio, os, subprocess, threading, time
+import asyncio, multiprocessing, os, subprocess, threading, time
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
+import pytest
 from tests import hygiene
 
 hygiene.PATIENCE = 0.1
 KEPT = []
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm(clean_home):
+    forkserver.ensure_running()
+    resource_tracker.ensure_running()
+
+def test_forked():
+    multiprocessing.get_context("forkserver").Process(target=time.sleep, args=(1.5,)).start()
 
 def test_process():
     KEPT.append(subprocess.Popen(["sleep", "1.5"]))
@@ -41,6 +51,7 @@ async def test_clean(tmp_path):
     await asyncio.sleep(0)
 """
 BLAMED = {
+    "test_forked": "of pipe:",
     "test_process": "sleep 1.5",
     "test_thread": "thread 'left'",
     "test_task": "task 'left' was still running",
@@ -77,4 +88,4 @@ def test_a_test_that_leaves_something_behind_fails(tmp_path: Path) -> None:
         at = told.find(f"ERROR at teardown of {name} ")
         assert at >= 0, told
         assert blame in told[at : at + 500], told
-    assert f"7 passed, {len(BLAMED)} errors" in told
+    assert f"8 passed, {len(BLAMED)} errors" in told

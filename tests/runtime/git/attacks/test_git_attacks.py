@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime.workspace import WorkspaceManager
 from tests.runtime.git.attacks.attacks import ATTACKS, Attack
 from tests.runtime.git.attacks.bed import everything, new_bed
 
@@ -38,10 +39,14 @@ async def test_a_planted_program_runs_with_plain_git(
 @pytest.mark.parametrize("name", GROUPS)
 async def test_no_planted_program_runs_with_ours(name: str, tmp_path: Path, template: Path) -> None:
     ours = await new_bed(tmp_path / "ours", template)
+    manager, told = WorkspaceManager(ours.repo), list[tuple[str, ...]]()
     for attack in GROUPS[name]:
         attack.plant(ours)
+        told.append(await manager.planted(ours.workspace))
+    if len(told) > 1:
+        assert len({(), *told}) == len(told) + 1, "each of them is told"
     ours.dirty()
     ours.mark.unlink(missing_ok=True)
-    [(told, refused)] = {(attack.told, attack.refused) for attack in GROUPS[name]}
-    await everything(ours, told=told, refused=refused)
+    [(is_told, refused)] = {(attack.told, attack.refused) for attack in GROUPS[name]}
+    await everything(ours, told=is_told, refused=refused)
     assert not ours.fired, ours.mark.read_text()
