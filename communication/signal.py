@@ -22,7 +22,7 @@ from communication.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 REMARKS = "LOOPWRIGHT_REMARKS"
 """Holds the ids of the remarks that the agent was told, with blanks between them."""
@@ -43,9 +43,12 @@ def signal(  # noqa: PLR0913  # one keyword per field of a breakpoint
     reason: str = "",
     pr_url: str | None = None,
     question: str = "",
-    replies: Mapping[str, str] | None = None,
+    replies: Iterable[Sequence[str]] = (),
 ) -> Path:
-    """Write the agent's breakpoint into its mailbox and return the mailbox's path."""
+    """Write the agent's breakpoint into its mailbox and return the mailbox's path.
+
+    `replies` are pairs: the id of a remark, and what is answered.
+    """
     missing = [name for name in _NEEDED if not env.get(name)]
     if missing:
         raise SignalError(
@@ -59,8 +62,10 @@ def signal(  # noqa: PLR0913  # one keyword per field of a breakpoint
     lacking = lacking or on_itself(
         kind, blockers, (env["LOOPWRIGHT_TASK_ID"], env["LOOPWRIGHT_AGENT_ID"])
     )
-    answers = {_clean(remark).strip(): _clean(text) for remark, text in (replies or {}).items()}
-    lacking = lacking or bad_replies(kind, answers) or _unknown(answers, env.get(REMARKS, ""))
+    given = [(_clean(remark).strip(), _clean(text)) for remark, text in replies]
+    answers = dict(given)
+    lacking = lacking or _twice([remark for remark, _ in given]) or bad_replies(kind, answers)
+    lacking = lacking or _unknown(answers, env.get(REMARKS, ""))
     if lacking:
         raise SignalError(lacking)
     said = {
@@ -104,6 +109,12 @@ def _unknown(replies: Mapping[str, str], remarks: str) -> str:
         return ""
     those = f"the summary names {', '.join(known)}" if known else "the summary names no remark"
     return f"there is no remark {shown(strange[0])} to reply to: {those}"
+
+
+def _twice(remarks: Sequence[str]) -> str:
+    """Say which remark has two replies; empty if none has."""
+    more = [remark for remark in remarks if remarks.count(remark) > 1]
+    return f"two replies to remark {shown(more[0])}: say all in one" if more else ""
 
 
 def _clean(text: str) -> str:

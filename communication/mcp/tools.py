@@ -121,7 +121,7 @@ class Toolbox:
             reason=told.get("reason", ""),
             pr_url=told.get("pr_url"),
             question=told.get("question", ""),
-            replies=dict(told.get("replies", ())),
+            replies=told.get("replies", ()),
         )
         return ToolAnswer((f"{told['type']} is reported. {_STOP}",))
 

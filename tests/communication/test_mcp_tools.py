@@ -238,6 +238,8 @@ def test_replies_to_remarks_go_with_the_breakpoint(env: dict[str, str], tmp_path
     assert "the summary names r1abc" in answer.texts[0]
     for wrong in ("r1abc", {"to": "r1abc", "text": "Done."}):
         assert "list of objects with `id` and `text`" in report(wrong).texts[0]
+    twice = report({"id": "r1abc", "text": "No."}, {"id": "r1abc", "text": "Done."})
+    assert "two replies to remark 'r1abc'" in twice.texts[0]
     assert list(tmp_path.iterdir()) == []
     assert not report({"id": "r1abc", "text": "Done."}).failed
     assert mailbox(tmp_path)[AGENT]["breakpoint"]["replies"] == {"r1abc": "Done."}

@@ -114,7 +114,7 @@ def test_a_folder_that_does_not_exist_is_named(env: dict[str, str], tmp_path: Pa
 
 def test_replies_are_for_remarks_that_the_agent_was_told(env: dict[str, str]) -> None:
     env[REMARKS] = "r1abc r2def"
-    path = signal(env, "pr_created", replies={"r2def": "Done.", " r1abc ": "No: \udce9"})
+    path = signal(env, "pr_created", replies=[("r2def", "Done."), (" r1abc ", "No: \udce9")])
     reading = read(path, spawn_id="spawn-7", task_id="T001")
     assert reading.breakpoint is not None
     assert reading.breakpoint.replies == {"r2def": "Done.", "r1abc": "No: ?"}
@@ -123,15 +123,20 @@ def test_replies_are_for_remarks_that_the_agent_was_told(env: dict[str, str]) ->
 @pytest.mark.parametrize(
     ("kind", "replies", "reason"),
     [
-        ("pr_created", {"r9": "x"}, "no remark 'r9' .* the summary names r1abc, r2def"),
-        ("pr_created", {"r1abc": " "}, "'r1abc' is empty"),
-        ("task_complete", {"r1abc": "x" * (LONGEST_REPLY + 1)}, "4,001 characters, at most 4,000"),
-        ("task_complete", {f"r{n}": "x" for n in range(MOST_REPLIES + 1)}, "at most 50"),
-        ("question", {"r1abc": "x"}, "with task_complete or pr_created, not with question"),
+        ("pr_created", [("r9", "x")], "no remark 'r9' .* the summary names r1abc, r2def"),
+        ("pr_created", [("r1abc", " ")], "'r1abc' is empty"),
+        ("pr_created", [("r1abc", "x"), (" r1abc", "y")], "two replies to remark 'r1abc'"),
+        (
+            "task_complete",
+            [("r1abc", "x" * (LONGEST_REPLY + 1))],
+            "4,001 characters, at most 4,000",
+        ),
+        ("task_complete", [(f"r{n}", "x") for n in range(MOST_REPLIES + 1)], "at most 50"),
+        ("question", [("r1abc", "x")], "with task_complete or pr_created, not with question"),
     ],
 )
 def test_a_reply_that_could_not_be_posted_is_refused_at_once(
-    env: dict[str, str], tmp_path: Path, kind: str, replies: dict[str, str], reason: str
+    env: dict[str, str], tmp_path: Path, kind: str, replies: list[tuple[str, str]], reason: str
 ) -> None:
     env[REMARKS] = "r1abc r2def"
     with pytest.raises(SignalError, match=reason):
@@ -141,4 +146,4 @@ def test_a_reply_that_could_not_be_posted_is_refused_at_once(
 
 def test_who_was_told_no_remark_has_none_to_reply_to(env: dict[str, str]) -> None:
     with pytest.raises(SignalError, match="the summary names no remark"):
-        signal(env, "pr_created", replies={"r1abc": "Done."})
+        signal(env, "pr_created", replies=[("r1abc", "Done.")])

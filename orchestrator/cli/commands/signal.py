@@ -49,17 +49,11 @@ def parser(name: str) -> CommandLineParser:
     return made
 
 
-def _replies(given: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in given:
-        remark, equals, text = each.partition("=")
-        remark = remark.strip()
-        if not equals:
-            raise UsageError(f"--reply {shown(each)} names no remark: write --reply ID=TEXT")
-        if remark in found:
-            raise UsageError(f"--reply answers {shown(remark)} twice: say all in one reply")
-        found[remark] = text
-    return found
+def _reply(given: str) -> tuple[str, str]:
+    remark, equals, text = given.partition("=")
+    if not equals:
+        raise UsageError(f"--reply {shown(given)} names no remark: write --reply ID=TEXT")
+    return remark, text
 
 
 def run(name: str, args: list[str]) -> int:
@@ -73,7 +67,7 @@ def run(name: str, args: list[str]) -> int:
         reason=options.reason,
         pr_url=options.pr_url,
         question=options.question,
-        replies=_replies(options.reply),
+        replies=[_reply(each) for each in options.reply],
     )
     agent, task = os.environ["LOOPWRIGHT_AGENT_ID"], os.environ["LOOPWRIGHT_TASK_ID"]
     tell(safe(f"{options.type} of {agent} on {task} is written to {path}; stop now."))

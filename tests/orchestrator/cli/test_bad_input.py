@@ -213,7 +213,7 @@ def test_a_signal_outside_of_an_agent_is_refused(empty: Cli) -> None:
         ("blocked", "blocked"),
         ("question", "question"),
         ("pr_created --reply r1abc", "'r1abc' names no remark: write --reply ID=TEXT"),
-        ("pr_created --reply r1=x --reply r1=y", "answers 'r1' twice"),
+        ("pr_created --reply r1=x --reply r1=y", "two replies to remark 'r1'"),
         ("pr_created --reply r1=Done.", "the summary names no remark"),
     ],
 )
