@@ -20,17 +20,19 @@ async def hooks_of(http: HttpClient, at: str, repo: str) -> KnownHooks:
     """Return those that are sent to us, also those of the organisation that owns it."""
     owner = repo.partition("/")[0]
     places = [HookPlace(repo, at)]
-    if await _is_organisation(http, owner):
+    if not await _is_person(http, owner):
         places.append(HookPlace(f"the organisation {owner}", f"/orgs/{owner}"))
     return await hooks_at(places, partial(_hooks, http))
 
 
-async def _is_organisation(http: HttpClient, owner: str) -> bool:
+async def _is_person(http: HttpClient, owner: str) -> bool:
     try:
         await http.get(f"/orgs/{owner}")
-    except (ForbiddenError, MissingError):
-        return False
-    return True
+    except ForbiddenError:
+        return False  # the token is not told
+    except MissingError:
+        return True
+    return False
 
 
 async def _hooks(http: HttpClient, place: HookPlace) -> list[ForgeHook]:

@@ -5,7 +5,7 @@ Asks the forge and reads the records; changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ci.errors import CIError, ForbiddenError
@@ -17,7 +17,7 @@ from orchestrator.control.webhooks import HooksError
 from orchestrator.runner.providers import ProviderInputs, make_providers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ci.forge.hooks import ForgeHook, SentDelivery
@@ -35,11 +35,18 @@ class CheckedHook:
     hook: ForgeHook
     missing: tuple[SentDelivery, ...]
     """What the forge has sent and we do not have."""
+    elsewhere: bool = False
+    """It seems to be for another runner, which has an address of its own."""
+
+    @property
+    def came(self) -> int:
+        """How many of its deliveries are here."""
+        return len(self.hook.deliveries or ()) - len(self.missing)
 
     @property
     def is_well(self) -> bool:
         """Whether nothing is wrong with it."""
-        return self.hook.active and not self.missing
+        return self.elsewhere or (self.hook.active and not self.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ async def check(repo: Path, *, environ: Mapping[str, str], now: Callable[[], flo
             place=forge.place,
             has_secret=bool(made.secrets_of(forge.name)),
             last_at=newest[0][1].received_at if newest else None,
-            hooks=tuple(
+            hooks=_for_us(
                 [await _compared(store.deliveries, forge.name, hook) for hook in known.hooks]
             ),
             unasked=known.unasked,
@@ -109,6 +116,19 @@ async def _compared(deliveries: Deliveries, forge: str, hook: ForgeHook) -> Chec
     return CheckedHook(hook, tuple(missing))
 
 
+def _for_us(checked: Sequence[CheckedHook]) -> tuple[CheckedHook, ...]:
+    """Tell apart those for another runner: nothing came of them, but of one with another address.
+
+    Several runners may have hooks in one organisation, and nobody knows under which address this
+    one is reached.
+    """
+    ours = {each.hook.url for each in checked if each.came}
+    return tuple(
+        replace(each, elsewhere=bool(ours and each.missing) and each.hook.url not in ours)
+        for each in checked
+    )
+
+
 def is_well(report: HooksReport) -> bool:
     """Return whether webhooks come as the forge sends them."""
     return report.has_secret and bool(report.hooks) and all(each.is_well for each in report.hooks)
@@ -132,13 +152,19 @@ def lines(report: HooksReport, *, when: Callable[[float], str]) -> Iterator[str]
 
 
 def _hook_lines(checked: CheckedHook, when: Callable[[float], str]) -> Iterator[str]:
-    hook, missing = checked.hook, checked.missing
+    hook, missing, came = checked.hook, checked.missing, checked.came
     state = "active" if hook.active else "switched off at the forge"
     if hook.deliveries is None:
         yield f"{hook.url} of {hook.of}: {state}; the forge does not tell its deliveries"
         return
     sent = len(hook.deliveries)
-    yield f"{hook.url} of {hook.of}: {state}; {sent - len(missing)} of its last {sent} are here"
+    if checked.elsewhere:
+        yield (
+            f"{hook.url} of {hook.of}: {state}; none of its last {sent} came here, so it seems to "
+            "be for another runner"
+        )
+        return
+    yield f"{hook.url} of {hook.of}: {state}; {came} of its last {sent} are here"
     for each in missing[:NAMED]:
         at = f" at {when(each.at)}" if each.at else ""
         yield f"  not here: {each.event}{at}, {each.id}, answered with {each.answer or 'nothing'}"
@@ -153,6 +179,7 @@ def form(report: HooksReport) -> dict[str, Any]:
         "hooks": [
             {
                 **each.hook.model_dump(mode="json"),
+                "elsewhere": each.elsewhere,
                 "missing": [sent.model_dump(mode="json") for sent in each.missing],
             }
             for each in report.hooks

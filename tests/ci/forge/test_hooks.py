@@ -126,6 +126,16 @@ async def test_gitea_tells_those_of_the_organisation_too(server: ForgeServer) ->
     ]
 
 
+async def test_gitea_may_hide_whether_the_owner_is_an_organisation(server: ForgeServer) -> None:
+    server.route("GET", "/repos/team/app/hooks", answers([]))
+    lacks = "token does not have at least one of required scope(s): [read:organization]"
+    for path in ("/orgs/team", "/orgs/team/hooks"):
+        server.route("GET", path, fails(403, lacks))
+    (unasked,) = (await known(GiteaForge(at(server)))).unasked
+    assert unasked.startswith("the organisation team: ")
+    assert "read:organization" in unasked
+
+
 async def test_what_belongs_to_a_person_has_hooks_of_its_own_only(server: ForgeServer) -> None:
     server.route("GET", "/repos/team/app/hooks", answers([]))
     server.route("GET", "/projects/team%2Fapp/hooks", answers([]))

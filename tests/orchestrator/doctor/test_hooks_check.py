@@ -116,6 +116,30 @@ async def test_where_the_repository_has_none_that_of_the_organisation_is_compare
     assert len(hooks_check.form(report)["unasked"]) == 1
 
 
+async def test_the_hook_of_another_runner_is_named_and_missed_by_nobody(
+    repo: Path, server: ForgeServer
+) -> None:
+    theirs = {**HOOK, "id": 2, "config": {"url": "https://other.example/hooks/github"}}
+    server.route("GET", AT, answers([HOOK]))
+    server.route("GET", f"{AT}/1/deliveries", answers([sent("a1")]))
+    server.route("GET", "/orgs/team/hooks", answers([theirs]))
+    server.route("GET", "/orgs/team/hooks/2/deliveries", answers([sent("c3"), sent("d4")]))
+    report = await checked(repo)
+    assert hooks_check.is_well(report)
+    assert [each["elsewhere"] for each in hooks_check.form(report)["hooks"]] == [False, True]
+    assert said(report)[1] == (
+        "https://other.example/hooks/github of the organisation team: active; none of its last 2 "
+        "came here, so it seems to be for another runner"
+    )
+    # A second one for the same address is for this runner.
+    server.route("GET", "/orgs/team/hooks", answers([{**HOOK, "id": 2}]))
+    assert not hooks_check.is_well(await checked(repo))
+    # Where nothing came at all, nothing tells which of them is for this runner.
+    server.route("GET", "/orgs/team/hooks", answers([theirs]))
+    server.route("GET", f"{AT}/1/deliveries", answers([sent("b2")]))
+    assert not hooks_check.is_well(await checked(repo))
+
+
 async def test_a_token_that_may_not_see_hooks_and_no_forge_are_refused_with_what_to_do(
     repo: Path, server: ForgeServer
 ) -> None:
