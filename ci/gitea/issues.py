@@ -13,7 +13,7 @@ from ci.forge.json_fields import flag, needed_number, number, rows, text
 from ci.forge.protocol import MOST_COMMENTS, ForgeIssue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ci.http.client import HttpClient
     from ci.issues import IssueReference
@@ -55,12 +55,13 @@ class GiteaIssues:
     async def add_labels(self, which: IssueReference, names: Sequence[str]) -> None:
         """Put labels on, made where there are none, unless one would replace another one."""
         present = (await self.issue(which)).labels
-        for row in await self._labels(which.repo):
-            name, scope = text(row, "name"), text(row, "name").rpartition(SCOPE)[0]
+        known = await self._labels(names, which.repo)
+        for name, row in known.items():
+            scope = name.rpartition(SCOPE)[0]
             rival = next((each for each in present if each.rpartition(SCOPE)[0] == scope), "")
-            if name in names and flag(row, "exclusive") and scope and rival not in {"", name}:
+            if flag(row, "exclusive") and scope and rival not in {"", name}:
                 raise RefusedError(f"the label {name} would replace {rival}, which is on it")
-        order = {"labels": await self.label_ids(names, which.repo)}
+        order = {"labels": await self._ids(names, known, which.repo)}
         await self._http.send("POST", f"{self._at(which)}/labels", json=order)
 
     async def remove_label(self, which: IssueReference, name: str) -> None:
@@ -86,23 +87,46 @@ class GiteaIssues:
             return "the token may not read issues: give it the scope write:issue"
         return ""
 
-    async def label_ids(self, names: Sequence[str], repo: str = "") -> list[int]:
-        """Return the ids of labels of a repository, made where there are none."""
-        known = {text(row, "name"): number(row, "id") for row in await self._labels(repo)}
-        for name in dict.fromkeys(names):
-            if name not in known:
-                order = {"name": name, "color": LABEL_COLOUR}
-                made = await self._http.send("POST", f"{self._in(repo)}/labels", json=order)
-                known[name] = number(made.body, "id")
-        return [found for name in names if (found := known.get(name)) is not None]
+    async def label_ids(self, names: Sequence[str]) -> list[int]:
+        """Return the ids of labels of our repository, made where there are none."""
+        return await self._ids(names, await self._labels(names, ""), "")
 
-    async def _labels(self, repo: str) -> Sequence[Mapping[str, object]]:
-        return rows(
-            {"rows": await self._http.get_all(f"{self._in(repo)}/labels", params=_PAGE)}, "rows"
-        )
+    async def _ids(
+        self, names: Sequence[str], known: Mapping[str, Mapping[str, object]], repo: str
+    ) -> list[int]:
+        found: list[int] = []
+        for name in dict.fromkeys(names):
+            row: object = known.get(name)
+            if row is None:
+                order = {"name": name, "color": LABEL_COLOUR}
+                row = (await self._http.send("POST", f"{self._in(repo)}/labels", json=order)).body
+            found.append(needed_number("the label", row, "id"))
+        return found
+
+    async def _labels(self, names: Sequence[str], repo: str) -> Mapping[str, Mapping[str, object]]:
+        """Return those of these names, also those that the repository has of its organisation."""
+        wanted = set(names)
+        known = _named(await self._listed(self._in(repo)), wanted)
+        if wanted - known.keys():
+            owner = (repo or self._repo).partition("/")[0]
+            try:
+                listed = await self._listed(f"/orgs/{quote(owner)}")
+            except (ForbiddenError, MissingError):
+                listed = []  # a person has none, and not every token is told of an organisation
+            known = {**_named(listed, wanted), **known}
+        return known
+
+    async def _listed(self, place: str) -> list[dict[str, object]]:
+        return rows({"": await self._http.get_all(f"{place}/labels", params=_PAGE)}, "")
 
     def _in(self, repo: str) -> str:
         return f"/repos/{quote(repo or self._repo)}"
 
     def _at(self, which: IssueReference) -> str:
         return f"{self._in(which.repo)}/issues/{which.number}"
+
+
+def _named(
+    listed: Iterable[Mapping[str, object]], wanted: Collection[str]
+) -> dict[str, Mapping[str, object]]:
+    return {name: row for row in listed if (name := text(row, "name")) in wanted}

@@ -77,6 +77,7 @@ class ServedGitea(GiteaState):
             ("GET", f"{R}/collaborators/{{user}}/permission", self._permission),
             ("GET", f"{R}/assignees", self._assignees),
             ("GET", f"{R}/labels", lambda _: self.labels),
+            ("GET", f"{API}/orgs/{{org}}/labels", self._labels_of_organisation),
             ("POST", f"{R}/labels", self._label),
             ("GET", f"{R}/actions/runs", self._list_runs),
             ("GET", f"{R}/actions/runs/{{run}}/jobs", self._list_jobs),
@@ -181,6 +182,11 @@ class ServedGitea(GiteaState):
         if who not in self.people:
             raise Refusal(404, "user does not exist")
         return {"permission": self.people[who], "user": self.user(who)}
+
+    def _labels_of_organisation(self, _: Asked) -> list[dict[str, Any]]:
+        if self.org_labels is None:
+            raise Refusal(403, "token does not have at least one of required scope(s)")
+        return self.org_labels
 
     def _label(self, asked: Asked) -> Reply:
         body = asked.json()
@@ -322,8 +328,11 @@ class ServedGitea(GiteaState):
             return self.issue_at(asked, "number").comments
         return self._pull(asked).comments
 
+    def _all_labels(self) -> list[dict[str, Any]]:
+        return [*self.labels, *(self.org_labels or ())]
+
     def _issue_form(self, issue: Issue) -> dict[str, Any]:
-        labels = [row for row in self.labels if row["name"] in issue.labels]
+        labels = [row for row in self._all_labels() if row["name"] in issue.labels]
         return {"state": "open" if issue.open else "closed", "labels": labels}
 
     def _close_issue(self, asked: Asked) -> Reply:
@@ -341,7 +350,7 @@ class ServedGitea(GiteaState):
 
     def _put_labels(self, asked: Asked) -> Reply:
         issue = self.issue_at(asked, "number")
-        for row in self.labels:
+        for row in self._all_labels():
             if row["id"] in asked.json()["labels"] and row["name"] not in issue.labels:
                 scope = row["name"].rpartition("/")[0]
                 if row.get("exclusive") and scope:
@@ -351,7 +360,7 @@ class ServedGitea(GiteaState):
 
     def _take_label(self, asked: Asked) -> Reply:
         issue = self.issue_at(asked, "number")
-        (name,) = [row["name"] for row in self.labels if str(row["id"]) == asked.names["id"]]
+        (name,) = [x["name"] for x in self._all_labels() if str(x["id"]) == asked.names["id"]]
         issue.labels.remove(name)
         return Reply(204)
 

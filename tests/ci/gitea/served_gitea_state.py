@@ -47,6 +47,8 @@ class GiteaState(served_forge.ServedForge[Pull]):
         self.version = NEWEST
         self.people = {"agent": "admin", "dora": "write", "stranger": "read"}
         self.labels: list[dict[str, Any]] = [{"id": 1, "name": "bug", "color": "ff0000"}]
+        self.org_labels: list[dict[str, Any]] | None = []
+        """Of the organisation; None where the token is not told of it."""
         self.runs: list[dict[str, Any]] = []
         self.jobs: list[dict[str, Any]] = []
         self.logs: dict[int, str] = {}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from ci.errors import RefusedError
 from ci.events import Check, CheckState
 from ci.forge.protocol import NewPull
 from ci.gitea.forge import SETTLES
 from ci.interface import PullRequestState
+from ci.issues import IssueReference
 from tests.ci.forge_server import answers, fails
 from tests.ci.gitea.served_gitea_state import REPO
 from tests.ci.served_git import BASE
@@ -27,6 +31,36 @@ async def test_labels_are_put_on_and_made_where_there_are_none(world: GiteaWorld
     assert pull.mergeable is None
     named = {row["id"]: row["name"] for row in world.served.labels}
     assert {named[key] for key in world.served.pulls[1].labels} == {"bug", "loop"}
+
+
+async def test_labels_of_the_organisation_are_used_and_not_made_once_more(
+    world: GiteaWorld,
+) -> None:
+    number = await world.new_issue("area/api")
+    areas = [{"id": 7 + at, "name": f"area/{name}", "exclusive": True}
+             for at, name in enumerate(("api", "web"))]  # fmt: skip
+    world.served.org_labels = [*areas, {"id": 9, "name": "in progress"}]
+    issues, which = world.forge.issues, IssueReference(number)
+    assert issues is not None
+    await issues.add_labels(which, ["in progress", "bug"])
+    with pytest.raises(RefusedError, match="would replace area/api"):
+        await issues.add_labels(which, ["area/web"])
+    assert (await world.issue(number)).labels == ("area/api", "bug", "in progress")
+    assert [row["name"] for row in world.served.labels] == ["bug"]
+    await issues.remove_label(which, "in progress")
+    assert (await world.issue(number)).labels == ("area/api", "bug")
+    await world.commit("agent/a")
+    new = NewPull(branch="agent/a", base=BASE, title="T", labels=("bug", "in progress"))
+    await world.forge.create_pull(new)
+    assert world.served.pulls[1].labels == [1, 9]
+
+
+async def test_where_the_organisation_is_not_told_its_labels_are_made(world: GiteaWorld) -> None:
+    number = await world.new_issue()
+    world.served.org_labels = None
+    assert world.forge.issues is not None
+    await world.forge.issues.add_labels(IssueReference(number), ["in progress"])
+    assert (await world.issue(number)).labels == ("in progress",)
 
 
 async def test_labels_that_may_not_be_made_hold_nothing_up(world: GiteaWorld) -> None:
