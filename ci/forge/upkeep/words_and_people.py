@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ci.errors import ForbiddenError, MissingError, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ci.forge.memory import Memory
     from ci.forge.merge_rules import Rules
@@ -68,14 +68,23 @@ class PullUpkeep:
 
     async def _ask_people(self, pull: ForgePull) -> None:
         rules = self.rules()
-        try:
-            if rules.reviewers:
-                await self.forge.ask_for_review(pull.number, rules.reviewers)
-            if rules.assignees:
-                await self.forge.assign(pull.number, rules.assignees)
-        except (RefusedError, ForbiddenError, MissingError):
-            # People are optional, as labels are: the pull request matters.
-            return
+        await _ask(self.forge.ask_for_review, pull.number, rules.reviewers)
+        await _ask(self.forge.assign, pull.number, rules.assignees)
+
+
+async def _ask(
+    ask: Callable[[int, Sequence[str]], Awaitable[None]], number: int, who: Sequence[str]
+) -> None:
+    """Ask all at once, else one by one: a forge may refuse all for one that it does not know."""
+    if not who:
+        return
+    try:
+        await ask(number, who)
+    except (RefusedError, ForbiddenError, MissingError):
+        # People are optional, as labels are: the pull request matters.
+        if len(who) > 1:
+            for each in who:
+                await _ask(ask, number, (each,))
 
 
 def plain(title: str) -> str:

@@ -63,8 +63,12 @@ async def test_people_are_asked_and_an_unknown_one_stops_nothing(world: RemoteWo
     assert await world.served.asked(pull.number) == [reviewer]
     assert await world.served.assigned(pull.number) == [reviewer]
     await world.provider.close(pull.number)
-    world.rules = Rules(reviewers=("nobody-of-that-name",))
-    assert (await opened(world)).state is PullRequestState.OPEN
+    nobody = "nobody-of-that-name"
+    world.rules = Rules(reviewers=(nobody, reviewer), assignees=(nobody, reviewer))
+    again = await opened(world)
+    assert again.state is PullRequestState.OPEN
+    assert await world.served.asked(again.number) == [reviewer]
+    assert await world.served.assigned(again.number) == [reviewer]
 
 
 async def test_a_draft_is_made_ready_once_it_is_green(world: RemoteWorld) -> None:
