@@ -50,7 +50,10 @@ def trace(facts: dict[str, Any]) -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = (ctypes.c_long,) * 4
     for pid in _pids():
-        command = (Path("/proc") / str(pid) / "cmdline").read_bytes()
+        try:
+            command = (Path("/proc") / str(pid) / "cmdline").read_bytes()
+        except OSError:  # it ended meanwhile
+            continue
         if f"victim.py\0{facts['name']}\0".encode() in command:
             if libc.ptrace(_PTRACE_SEIZE, pid, 0, 0) == 0:
                 libc.ptrace(_PTRACE_DETACH, pid, 0, 0)
