@@ -129,18 +129,21 @@ class GitSync:
         return joined is not None and await self._repository.same_files(joined, theirs)
 
     async def merge_base_into(self, pull: ForgePull) -> str:
-        """Push our commit merged with its base; return why that failed."""
-        branch, header = pull.branch, await self._header()
+        """Push its head, whoever made it, merged with its base; return why that failed."""
+        branch, head, header = pull.branch, pull.head_sha, await self._header()
         base = await self._remote.fetch(pull.base, header=header)
-        ours = self._memory.wanted(branch)
+        if base is None or await self._remote.fetch(branch, header=header) != head:
+            return f"{branch} or {pull.base} has moved at {self._place}: look at it again"
         message = f"Merge branch '{pull.base}' into {branch}"
-        joined = base and await self._repository.joined(ours, base, message=message)
-        if not joined or joined == ours:
+        joined = await self._repository.joined(head, base, message=message)
+        if joined is None or joined == head:
             return f"{branch} cannot be merged with {pull.base}"
-        pushed = await self._remote.push(branch, joined, expected=pull.head_sha, header=header)
+        pushed = await self._remote.push(branch, joined, expected=head, header=header)
         if not pushed.done:
             return f"{branch} could not be pushed to {self._place}: {pushed.reason}"
-        await self._memory.brought_up(branch, ours, joined)
+        ours = self._memory.wanted(branch)
+        if head in {ours, self._memory.updated(branch, ours)}:
+            await self._memory.brought_up(branch, ours, joined)
         return ""
 
     async def is_merged(self, sha: str, merge_commit: str | None, base: str) -> bool:

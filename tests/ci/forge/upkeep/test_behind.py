@@ -155,3 +155,22 @@ async def test_a_merge_that_a_person_asks_for_brings_it_up_to_date_too(
         result = await world.provider.merge(number, expected_sha=watch.sha)
         assert result.merged
         assert await world.provider.merge(number, expected_sha=watch.sha) == result
+
+
+@pytest.mark.parametrize("how", ["update", "merge"])
+async def test_bringing_it_up_to_date_takes_away_nothing_that_somebody_else_pushed(
+    how: str, tmp_path: Path
+) -> None:
+    async with behind(GiteaWorld, tmp_path, how, auto_merge=False) as (world, forge, watch):
+        theirs = forge.origin.commit(BRANCH, "theirs", "theirs")
+        forge.run(BRANCH, theirs, "green")
+        await world.polled(watch.number or 0)
+
+        async def asked() -> bool:
+            # As `loopwright pr merge` asks: for whatever the pull request is at.
+            await world.provider.merge(watch.number or 0)
+            return forge.origin.head(BRANCH) != theirs
+
+        await until(asked, "the update")
+        newer = forge.origin.head(BRANCH) or ""
+        assert set(forge.origin.parents(newer)) == {theirs, forge.origin.head(BASE)}
