@@ -156,11 +156,15 @@ class RemoteProvider(BaseProvider[_Work]):
         )
         for key in keys:
             work.poller.hurry(key)
-        keys = tuple(dict.fromkeys((*keys, *work.watcher.base_moved(hint.branch))))
+        bases = work.watcher.bases
+        into = work.watcher.base_moved(hint.branch) if bases.is_new(hint.branch, hint.sha) else ()
+        keys = tuple(dict.fromkeys((*keys, *into)))
         if keys:
             await work.poller.through()
             if (trouble := work.watcher.outage.present) is not None:
                 raise ForgeError(trouble.text, retry_at=trouble.next_try)
+        if into and hint.sha:
+            bases.looked_into(hint.branch, hint.sha)
         return keys
 
     def troubles(self) -> tuple[Trouble, ...]:
@@ -332,7 +336,10 @@ class RemoteProvider(BaseProvider[_Work]):
 
         async def polled(keys: Mapping[str, bool]) -> Mapping[str, PollResult]:
             watched = {key: uncached for key, uncached in keys.items() if key != REPLIES}
-            answers = {**await watcher.round(watched), REPLIES: await replies.poll()}
+            before = replies.ready()
+            answers = dict(await watcher.round(watched)) if watched else {}
+            if REPLIES in keys or replies.ready() > before:
+                answers[REPLIES] = await replies.poll()
             if not memory.owed_replies():
                 poller.remove(REPLIES)
             return answers

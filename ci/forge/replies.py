@@ -58,6 +58,15 @@ class AgentReplies:
             owed = OwedReply(mark, agent_id, branch, sha, remark, text, None)
             await self.memory.owe_reply(owed)
 
+    def ready(self) -> frozenset[str]:
+        """Return the marks of those that are owed, and whose commits are at the forge."""
+        return frozenset(each.mark for each in self.memory.owed_replies() if self._is_ready(each))
+
+    def _is_ready(self, owed: OwedReply) -> bool:
+        branch = owed.branch
+        pushed = self.memory.is_there(branch, self.memory.wanted(branch))
+        return pushed and self.memory.ours(branch, owed.sha)
+
     async def poll(self) -> PollResult:
         """Post what is owed; what the forge does not answer is polled again."""
         try:
@@ -78,8 +87,8 @@ class AgentReplies:
                 await self._post_of(branch, replies)
 
     async def _post_of(self, branch: str, owed: Iterable[OwedReply]) -> None:
-        ready = [each for each in owed if self.memory.ours(branch, each.sha)]
-        if not ready or not self.memory.is_there(branch, self.memory.wanted(branch)):
+        ready = [each for each in owed if self._is_ready(each)]
+        if not ready:
             return
         pull = await self.forge.find_pull(branch)
         if pull is None:

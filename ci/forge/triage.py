@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ci.errors import ForgeError
+from ci.errors import ForgeError, GarbledError, UnreachableError
 from ci.events import Check, CheckState
 from ci.forge.counting import counting
 from ci.forge.merge_rules import PASSING_HINDRANCES
@@ -84,7 +84,7 @@ class CheckTriage:
 
     def verdict(self, sha: str, checks: Sequence[Check]) -> Verdict:
         """Judge them; a commit without checks is pending until its grace period ends."""
-        if checks or self._now() >= self.grace_end(sha):
+        if any(check.counts for check in checks) or self._now() >= self.grace_end(sha):
             verdict = judge_checks(sha, checks)
             enough = verdict.status is VerdictStatus.NONE and self._rules().require_ci is False
             return verdict.model_copy(update={"enough": enough})
@@ -132,13 +132,25 @@ class CheckTriage:
         refs = [check.ref or check.name for check in failed]
         before = self._memory.rerun(sha)
         if before is None:
-            begun = await self._forge.rerun(sha, failed)
-            await self._memory.ran_again(sha, refs if begun else ())
-            return self._waits(sha, failed) if begun else None
+            # Recorded first: what was rerun and not answered must not run once more at each look.
+            await self._memory.ran_again(sha, refs)
+            if await self._begins(sha, failed):
+                return self._waits(sha, failed)
+            await self._memory.ran_again(sha, ())
+            return None
         at, known = before
         if set(refs) <= set(known) and self._now() < at + RERUN_BEGINS_WITHIN:
             return self._waits(sha, failed)
         return None
+
+    async def _begins(self, sha: str, failed: Sequence[Check]) -> bool:
+        try:
+            return await self._forge.rerun(sha, failed)
+        except (UnreachableError, GarbledError):
+            raise  # they may run nevertheless
+        except ForgeError:
+            await self._memory.ran_again(sha, ())
+            raise
 
     def _waits(self, sha: str, failed: Sequence[Check]) -> Verdict:
         names = tuple(check.name for check in failed)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ci.verdict import Verdict
 
 
+COMMITS_KEPT = 50
+"""Commits of each base of which it is known that they were looked into."""
+
+
 @dataclass(slots=True)
 class WatchState:
     """What is known of one watch, so that unchanged things cost no request."""
@@ -58,6 +62,7 @@ class Bases:
     def __init__(self, forge: Forge) -> None:
         self._forge = forge
         self._heads: dict[str, str] = {}
+        self._looked_into: dict[str, list[str]] = {}
 
     async def moved(self, bases: Collection[str], listed: Iterable[ForgePull]) -> tuple[str, ...]:
         """Return which of the bases have moved since the last call.
@@ -66,8 +71,18 @@ class Bases:
         """
         shown = {pull.base: pull.base_head for pull in listed if pull.base_head}
         heads = {base: shown.get(base) or await self._ask(base) for base in sorted(bases)}
-        before, self._heads = self._heads, {base: head for base, head in heads.items() if head}
-        return tuple(base for base, head in self._heads.items() if before.get(base, head) != head)
+        # One that could not be asked is compared with what was known of it the next time.
+        before, known = self._heads, {base: head for base, head in heads.items() if head}
+        self._heads = {**before, **known}
+        return tuple(base for base, head in known.items() if before.get(base, head) != head)
+
+    def is_new(self, base: str, commit: str) -> bool:
+        """Return whether a hint about this commit is a reason to look: its checks hint, too."""
+        return not commit or commit not in self._looked_into.get(base, ())
+
+    def looked_into(self, base: str, commit: str) -> None:
+        """Record that all that goes into the base was looked at since this commit was hinted at."""
+        self._looked_into[base] = [*self._looked_into.get(base, ()), commit][-COMMITS_KEPT:]
 
     async def _ask(self, base: str) -> str:
         try:

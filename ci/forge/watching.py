@@ -80,7 +80,7 @@ class ForgeWatcher:
     against: Callable[[str, str], Awaitable[str]] | None = None
     watches: dict[str, CIWatch] = field(default_factory=dict)
     _auto_merge: AutoMerge = field(init=False)
-    _bases: Bases = field(init=False)
+    bases: Bases = field(init=False)
     _known: dict[str, WatchState] = field(default_factory=dict)
     _list: dict[int, ForgePull] = field(default_factory=dict)
     _listed_at: float = float("-inf")
@@ -97,7 +97,7 @@ class ForgeWatcher:
             PullUpkeep(self.forge, self.memory, self.rules),
             self.against,
         )
-        self._bases = Bases(self.forge)
+        self.bases = Bases(self.forge)
 
     def begin(self, watch: CIWatch) -> None:
         """Add a watch, with nothing known yet."""
@@ -174,7 +174,7 @@ class ForgeWatcher:
         if self.forge.budget.pause(now) > 0:
             return
         used = {known.goes_into for known in self._known.values()} - {""}
-        for base in await self._bases.moved(used, self._list.values()):
+        for base in await self.bases.moved(used, self._list.values()):
             self.base_moved(base)
 
     async def _look(self, watch: CIWatch, *, uncached: bool) -> PollResult:
@@ -202,7 +202,7 @@ class ForgeWatcher:
             known.over = True
             try:
                 return await self._tell_end(watch, pull)
-            except ForgeError:
+            except Exception:
                 known.over = False  # it is still to be told
                 raise
         if owed:

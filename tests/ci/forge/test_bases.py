@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from ci.errors import ForgeError, GarbledError, UnreachableError
 from ci.forge.merge_rules import Rules
 from ci.webhook_delivery import Hint
 from tests.ci.forge.scripted_forge import check, sha
@@ -161,3 +164,49 @@ async def test_a_conflict_is_told_once_however_often_the_base_moves(scene: Scene
         await scene.provider.take(Hint(branch="main", sha=sha(letter)))
         await scene.later(SOON)
     assert conflicts(scene) == [2]
+
+
+async def test_a_base_that_moves_while_it_cannot_be_asked_is_noticed_afterwards(
+    scene: Scene,
+) -> None:
+    await four(scene)
+    await scene.provider.take(Hint(numbers=(1, 2, 3, 4)))
+    head = scene.forge.head
+
+    async def garbled(branch: str) -> str | None:
+        raise GarbledError(f"{branch}: no JSON")
+
+    scene.forge.head = garbled  # type: ignore[method-assign]  # for a while
+    await scene.later(150)
+    moves(scene, 3)
+    scene.forge.head = head  # type: ignore[method-assign]  # as before
+    await scene.later(150)
+    assert conflicts(scene) == [3]
+
+
+async def test_the_checks_of_a_base_are_no_reason_to_look_at_its_pull_requests_again(
+    scene: Scene,
+) -> None:
+    await four(scene)
+    moves(scene, 3)
+    await scene.provider.take(Hint(branch="main", sha=sha("e")))
+    await scene.later(SOON)
+    asked = scene.forge.asked["pull"]
+    for _ in range(20):
+        assert await scene.provider.take(Hint(branch="main", sha=sha("e"))) == ()
+    assert scene.forge.asked["pull"] == asked
+    assert conflicts(scene) == [3]
+
+
+async def test_a_push_to_a_base_that_could_not_be_looked_into_is_looked_into_again(
+    scene: Scene,
+) -> None:
+    await four(scene)
+    moves(scene, 3)
+    scene.forge.failing = UnreachableError("down")
+    with pytest.raises(ForgeError, match="down"):
+        await scene.provider.take(Hint(branch="main", sha=sha("e")))
+    scene.forge.failing = None
+    assert len(await scene.provider.take(Hint(branch="main", sha=sha("e")))) == 4
+    await scene.later(SOON)
+    assert conflicts(scene) == [3]

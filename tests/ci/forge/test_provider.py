@@ -404,3 +404,29 @@ async def test_a_wait_that_is_over_is_forgotten(scene: Scene) -> None:
     assert scene.forge.asked.total() == before
     assert await scene.provider.take(Hint(numbers=(7,))) == ()
     assert await scene.documents.all("ci.waits") == {}
+
+
+async def test_a_reply_that_cannot_be_posted_yet_costs_nothing_at_other_looks(
+    scene: Scene,
+) -> None:
+    asked: list[str] = []
+
+    async def find_pull(branch: str) -> None:
+        asked.append(branch)
+        raise LimitedError("no requests left", retry_at=scene.clock.now() + 500)
+
+    scene.wait_for_pull(check("unit", "pending"))
+    await scene.provider.pushed("agent/a", sha("1"))
+    scene.forge.find_pull = find_pull  # type: ignore[method-assign]  # it has a limit of its own
+    with pytest.raises(LimitedError):
+        await scene.provider.reply("agent-a", "agent/a", sha("1"), {"r1": "Done."})
+    await scene.later(400)
+    assert len(asked) <= 2
+
+
+async def test_a_reply_that_is_owed_makes_no_outage_look_over(scene: Scene) -> None:
+    scene.forge.failing = UnreachableError("it is down", retry_at=scene.clock.now() + 500)
+    scene.wait_for_pull(check("unit", "pending"))
+    await scene.provider.reply("agent-a", "agent/a", sha("1"), {"r1": "Done."})
+    await scene.later(900)
+    assert [event for event, _ in scene.reported] == ["forge_unusable"]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ci.errors import ForbiddenError, UnreachableError
 from ci.forge.merge_rules import Rules
 from tests.ci.forge.scripted_forge import BASE_SHA, check, sha
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ci.events import Check
     from tests.ci.forge.scripted_forge import Scene
 
 
@@ -97,4 +101,49 @@ async def test_a_forge_that_runs_nothing_again_is_believed_at_once(scene: Scene)
     scene.forge.may_rerun = False
     scene.wait_for_checks(check("unit", "failed"))
     await scene.quiet()
+    assert scene.told == ["build_failure"]
+
+
+async def test_a_rerun_whose_answer_is_lost_is_asked_for_once(scene: Scene) -> None:
+    scene.rules = Rules(rerun_red=True)
+    rerun, lost = scene.forge.rerun, UnreachableError("no answer")
+
+    async def answers_nothing(sha: str, checks: Sequence[Check]) -> bool:
+        await rerun(sha, checks)
+        raise lost
+
+    scene.forge.rerun = answers_nothing  # type: ignore[method-assign]  # as a proxy that gives up
+    scene.wait_for_checks(check("unit", "failed"))
+    await scene.later(60)
+    await scene.restart()
+    scene.watch(number=None)
+    await scene.later(60)
+    assert scene.forge.reruns == [("unit",)]
+    scene.forge.by_sha[sha("1")] = (check("unit", ref="unit-2"),)
+    await scene.later(200)
+    assert scene.told == ["build_success"]
+
+
+async def test_a_rerun_that_the_forge_refuses_is_not_said_to_have_failed_again(
+    scene: Scene,
+) -> None:
+    scene.rules = Rules(rerun_red=True)
+
+    async def refuses(sha: str, checks: Sequence[Check]) -> bool:
+        raise ForbiddenError(f"{sha} {len(checks)}: not with this token")
+
+    scene.forge.rerun = refuses  # type: ignore[method-assign]  # as with a token that only reads
+    scene.wait_for_checks(check("unit", "failed"))
+    await scene.later(60)
+    assert scene.told == ["build_failure"]
+    assert "rerun" not in scene.events[0].summary
+
+
+async def test_a_check_that_does_not_count_is_no_reason_to_stop_waiting_for_the_first(
+    scene: Scene,
+) -> None:
+    scene.wait_for_checks(check("preview", counts=False))
+    await scene.later(60)
+    scene.forge.by_sha[sha("1")] = (check("preview", counts=False), check("unit", "failed"))
+    await scene.later(60)
     assert scene.told == ["build_failure"]
