@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ForbiddenError, RefusedError
 from ci.forge.merge_rules import objection, squash_message
+from ci.forge.reviewers import counted
 from ci.verdict import VerdictStatus
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class AutoMerge:
 
         Return whether it was merged, why not, and the pull request as it was seen last.
         """
+        await self.upkeep.ask_people(pull)
         if verdict.status is VerdictStatus.GREEN and await self.upkeep.ready(pull):
             return False, "; it was a draft and is marked as ready, as it is green", pull
         looked = await self.queue.look(judged, pull)
@@ -69,7 +71,8 @@ class AutoMerge:
                 return False, "", pull
             pull = found
             verdict, _ = await self.triage.of_pull(found)
-            against = self._against(sha, found, verdict, await self.forge.reviews(found))
+            reviews = counted(await self.forge.reviews(found), self.rules())
+            against = self._against(sha, found, verdict, reviews)
             against = against or await self.comes_along(pull.branch, sha, pull.base)
         if against:
             return False, f"; not merged yet: {against}", pull

@@ -157,7 +157,17 @@ class Memory:
 
     async def wrote(self, number: int, title: str, body: str) -> None:
         """Record the fingerprints of what we wrote."""
-        await self._keep("written", str(number), {"prints": [title, body]})
+        told = self._body("written", str(number))
+        await self._keep("written", str(number), {**told, "prints": [title, body]})
+
+    def owes_people(self, number: int) -> bool:
+        """Return whether people are still to be asked to look at a pull request of ours."""
+        return bool(self._body("written", str(number)).get("owes_people"))
+
+    async def owe_people(self, number: int, *, owed: bool) -> None:
+        """Record whether people are still to be asked."""
+        told = self._body("written", str(number))
+        await self._keep("written", str(number), {**told, "owes_people": owed})
 
     async def answered(self, branch: str) -> None:
         """Record that the outcome is known."""
@@ -279,7 +289,9 @@ class Memory:
         return self._collections.get(kind, {}).get(key, {})
 
     async def _keep(self, kind: str, key: str, body: dict[str, Any]) -> None:
-        body.setdefault("at", self._now())
+        # Of a commit it tells when it was first seen, of all else when it was last changed.
+        since = body.get("at") if kind == "seen" else None
+        body = {**body, "at": self._now() if since is None else since}
         self._collections.setdefault(kind, {})[key] = body
         if self._documents is not None:
             await self._documents.put(self._collection(kind), key, body)

@@ -19,6 +19,7 @@ from ci.errors import (
 )
 from ci.forge.merge_rules import objection, squash_message
 from ci.forge.protocol import NewPull
+from ci.forge.reviewers import counted
 from ci.interface import USUAL_TERMS, MergeResult, MergeTerms, PullRequest, PullRequestState
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ class PullRequests:
         except ForgeError:
             await self.one_per_branch.refused(new)
             raise
-        await self.one_per_branch.opened(made, new.title, new.body)
         await self.upkeep.opened(made, new.title, new.body)
+        await self.one_per_branch.opened(made, new.title, new.body)
         return made
 
     async def _only_one(self, found: ForgePull) -> ForgePull:
@@ -136,8 +137,9 @@ class PullRequests:
         oldest = await self.one_per_branch.oldest(found)
         if oldest != found.number:
             found = await self._known(oldest)
-        if found.state is PullRequestState.OPEN and await self.one_per_branch.is_late(found):
+        if found.state is PullRequestState.OPEN and self.one_per_branch.is_late(found):
             await self.upkeep.opened(found, found.title, found.body)
+            await self.one_per_branch.opened(found, found.title, found.body)
         return found
 
     async def merge(
@@ -158,7 +160,8 @@ class PullRequests:
             expected_sha = await self.behind.current(pull.branch, expected_sha, pull)
         ready = pull.model_copy(update={"hindrance": ""}) if pull.behind else pull
         verdict, _ = await self.triage.of_pull(pull)
-        reviews, rules = await self.forge.reviews(pull), self.rules()
+        rules = self.rules()
+        reviews = counted(await self.forge.reviews(pull), rules)
         against = (
             _of_fork(pull)
             or await self._unpushed(pull)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ci.forge.merge_rules import Rules
+    from ci.forge.protocol import Reviews
 
 _BOT = "[bot]"
 """Ends the login of a GitHub App; no person can have such a login."""
@@ -35,6 +36,13 @@ def is_heard(author: str, rules: Rules, *, trusted: bool) -> bool:
         return True
     login = author.lower()
     return any(login in _logins(name) for name in rules.review_authors)
+
+
+def counted(reviews: Reviews, rules: Rules) -> Reviews:
+    """Let requests for changes by those who are named count like those of who may write."""
+    named = [who for who in reviews.changes_wanted_by_others if is_heard(who, rules, trusted=False)]
+    wanted = tuple(sorted({*reviews.changes_wanted_by, *named}))
+    return reviews.model_copy(update={"changes_wanted_by": wanted})
 
 
 def unheard(authors: Iterable[str], most: int = 3) -> str:

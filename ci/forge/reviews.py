@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci.forge.poller import RECONCILE
 from ci.forge.replies import is_reply
-from ci.forge.reviewers import is_heard, unheard
+from ci.forge.reviewers import counted, is_heard, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -77,16 +77,16 @@ class ReviewTracker:
         return reviews
 
     def _counted(self, reviews: Reviews) -> Reviews:
-        """Let requests for changes by those who are named count like those of who may write."""
-        named = [who for who in reviews.changes_wanted_by_others if self._hears(who)]
+        """Return what counts of them, and note who is not heard."""
+        found = counted(reviews, self.rules())
         silent = {
             remark.author
             for remark in reviews.remarks
             if not is_ours(remark) and not self._hears(remark.author, trusted=remark.trusted)
         }
-        self.unheard = unheard(sorted({*silent, *reviews.changes_wanted_by_others} - {*named}))
-        wanted = {*reviews.changes_wanted_by, *named}
-        return reviews.model_copy(update={"changes_wanted_by": tuple(sorted(wanted))})
+        others = set(reviews.changes_wanted_by_others) - set(found.changes_wanted_by)
+        self.unheard = unheard(sorted(silent | others))
+        return found
 
     async def _read(self, pull: ForgePull, *, uncached: bool) -> Reviews:
         """Read the reviews, again wherever something may have been added since."""

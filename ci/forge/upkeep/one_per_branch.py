@@ -54,12 +54,12 @@ class OnePerBranch:
         await self.memory.heard_of(new.branch, fingerprint(new.title, new.body))
         await self.memory.answered(new.branch)
 
-    async def is_late(self, pull: ForgePull) -> bool:
-        """Return whether an order without an answer made it; it is recorded then."""
-        if not self._is_unheard(pull):
+    def is_late(self, pull: ForgePull) -> bool:
+        """Return whether an order without an answer made it."""
+        unheard = self._unheard(pull.branch)
+        if not unheard or not pull.ours or pull.number in self.memory.made(pull.branch):
             return False
-        await self.opened(pull, pull.title, pull.body)
-        return True
+        return fingerprint(pull.title, pull.body) in unheard
 
     async def oldest(self, found: ForgePull) -> int:
         """Return the oldest that is open for its branch, and close a newer one of ours."""
@@ -79,7 +79,7 @@ class OnePerBranch:
         self, listed: Collection[ForgePull], waited_for: Collection[int | None]
     ) -> None:
         """Close what an order made that was thought lost, beside the older one waited for."""
-        late = [pull for pull in listed if pull.number not in waited_for and self._is_unheard(pull)]
+        late = [pull for pull in listed if pull.number not in waited_for and self.is_late(pull)]
         for pull in late:
             older = [
                 each.number
@@ -96,18 +96,13 @@ class OnePerBranch:
 
     async def _close(self, pull: ForgePull, oldest: int) -> None:
         await self.forge.close_pull(pull.number)
-        await self.is_late(pull)
+        if self.is_late(pull):
+            await self.opened(pull, pull.title, pull.body)
         text = f"Closed: pull request {oldest} is open for the same branch."
         await self.forge.comment(pull.number, text)
 
     def _is_ours(self, pull: ForgePull) -> bool:
-        return pull.number in self.memory.made(pull.branch) or self._is_unheard(pull)
-
-    def _is_unheard(self, pull: ForgePull) -> bool:
-        unheard = self._unheard(pull.branch)
-        if not unheard or not pull.ours or pull.number in self.memory.made(pull.branch):
-            return False
-        return fingerprint(pull.title, pull.body) in unheard
+        return pull.number in self.memory.made(pull.branch) or self.is_late(pull)
 
     def _unheard(self, branch: str) -> tuple[str, ...]:
         return self.memory.unheard(branch, since=self.now() - LATE_FOR)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from ci.errors import ForbiddenError, MissingError, RefusedError
+from ci.errors import ForbiddenError, ForgeError, MissingError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -35,7 +35,8 @@ class PullUpkeep:
         """Remember what was written, and ask people unless it is a draft."""
         await self.memory.wrote(pull.number, _print(title), _print(body))
         if not pull.draft:
-            await self._ask_people(pull)
+            await self.memory.owe_people(pull.number, owed=True)
+            await self.ask_people(pull)
 
     async def reword(self, pull: ForgePull, title: str, body: str) -> ForgePull:
         """Write the title and text of a later attempt, where ours still stand."""
@@ -62,14 +63,22 @@ class PullUpkeep:
         mine = pull.number in self.memory.made(pull.branch)
         if not (pull.draft and mine and self.rules().draft_first):
             return False
+        await self.memory.owe_people(pull.number, owed=True)
         await self.forge.mark_ready(pull)
-        await self._ask_people(pull)
+        await self.ask_people(pull.model_copy(update={"draft": False}))
         return True
 
-    async def _ask_people(self, pull: ForgePull) -> None:
+    async def ask_people(self, pull: ForgePull) -> None:
+        """Ask those who are still to be asked; who cannot be asked now is asked at a later look."""
+        if pull.draft or not self.memory.owes_people(pull.number):
+            return
         rules = self.rules()
-        await _ask(self.forge.ask_for_review, pull.number, rules.reviewers)
-        await _ask(self.forge.assign, pull.number, rules.assignees)
+        try:
+            await _ask(self.forge.ask_for_review, pull.number, rules.reviewers)
+            await _ask(self.forge.assign, pull.number, rules.assignees)
+        except ForgeError:
+            return
+        await self.memory.owe_people(pull.number, owed=False)
 
 
 async def _ask(

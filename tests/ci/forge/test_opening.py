@@ -218,3 +218,25 @@ async def test_a_refusal_is_told_and_nothing_is_waited_for(
         await opened(world)
     heal()
     assert (await opened(world)).number == 1
+
+
+@pytest.mark.parametrize("draft", [False, True])
+async def test_who_could_not_be_asked_for_a_review_is_asked_later(
+    gitea: GiteaWorld, world: RemoteWorld, *, draft: bool
+) -> None:
+    world.rules = Rules(draft_first=draft, reviewers=("dora",), checks_grace=0)
+    question = f"{gitea.pulls}/1/requested_reviewers"
+    heal = gitea.server.overlay()
+    gitea.server.route("POST", question, fails(502))
+    pull = await opened(world)
+    watch = CIWatch(key="a", branch=BRANCH, sha=gitea.served.pulls[1].head, number=pull.number)
+    world.provider.watch(watch)
+    await until(lambda: gitea.server.count("POST", question), "the question")
+    await world.restart()
+    heal()
+    world.provider.watch(watch)
+    await until(lambda: gitea.served.pulls[1].asked == ["dora"], "the answer")
+    asked = gitea.server.count("POST", question)
+    await world.polled(pull.number)
+    await opened(world)
+    assert gitea.server.count("POST", question) == asked

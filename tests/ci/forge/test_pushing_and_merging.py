@@ -337,3 +337,29 @@ async def test_a_merge_is_told_after_all_when_git_could_not_be_asked_at_first(
         assert scene.told == []
     await scene.later(300)
     assert scene.told == ["pr_merged"]
+
+
+async def test_changes_that_a_named_reviewer_asks_for_stop_every_merge(scene: Scene) -> None:
+    scene.rules = Rules(auto_merge=True, checks_grace=0, review_authors=("coderabbit",))
+    scene.against = "not now"
+    scene.wait_for_pull(check("unit"))
+    scene.remote.heads["agent/a"] = sha("1")
+    await scene.later(400)
+    # Not every forge shows by the pull request that there is a review.
+    scene.forge.said[7] = Reviews(changes_wanted_by_others=("coderabbitai[bot]",))
+    scene.against = ""
+    await scene.later(130)
+    assert scene.forge.merged_with == []
+    result = await scene.provider.merge(7)
+    assert "coderabbitai[bot] asked for changes" in result.reason
+
+
+async def test_a_branch_is_known_as_ours_for_long_after_its_last_push(scene: Scene) -> None:
+    days = 86_400.0
+    await scene.provider.pushed("agent/a", sha("1"))
+    scene.clock.advance(29 * days)
+    await scene.provider.pushed("agent/a", sha("2"))
+    scene.clock.advance(29 * days)
+    await scene.restart()
+    await scene.provider.pushed("agent/a", sha("3"))
+    assert scene.remote.heads == {"agent/a": sha("3")}
