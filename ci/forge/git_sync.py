@@ -163,8 +163,13 @@ class GitSync:
 
     async def conflicts(self, branch: str, base: str) -> tuple[str, ...]:
         """Return the files in which a branch conflicts with the remote base."""
-        head = await self._remote.fetch(base, header=await self._header())
-        found = await self._repository.conflicts(branch, head) if head is not None else ()
+        header, found = await self._header(), tuple[str, ...]()
+        ours: str | None = branch
+        if await self._repository.head(branch) is None:
+            ours = await self._remote.fetch(branch, header=header)
+        head = await self._remote.fetch(base, header=header)
+        if ours is not None and head is not None:
+            found = await self._repository.conflicts(ours, head)
         return found or ("(the forge does not say where)",)
 
     async def base_for_merging(self, base: str) -> str:

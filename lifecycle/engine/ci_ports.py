@@ -103,10 +103,12 @@ class _Repository:
         if not await self.branches.commit_exists(commit):
             return True
         joined = await self.joined(into, commit, message="would it change anything?")
-        return joined is not None and await self.same_files(joined, into)
+        with _in_words_of_ci():
+            return joined is not None and await self.same_files(joined, into)
 
     async def joined(self, commit: str, other: str, *, message: str) -> str | None:
-        return (await self.branches.join((commit, other), message=message)).commit
+        with _in_words_of_ci():
+            return (await self.branches.join((commit, other), message=message)).commit
 
     async def conflicts(self, branch: str, into: str) -> tuple[str, ...]:
         return await self.branches.is_conflicted(branch, into)

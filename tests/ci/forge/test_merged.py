@@ -168,3 +168,24 @@ async def test_a_pull_request_of_a_fork_is_refused_as_such(tmp_path: Path) -> No
         assert not result.merged
         assert "comes from a fork" in result.reason
         await world.aclose()
+
+
+async def test_a_conflict_of_a_branch_that_is_not_here_is_told_with_its_files(
+    tmp_path: Path,
+) -> None:
+    async with GiteaWorld.running(tmp_path / "forge", pushes=False) as gitea:
+        world = RemoteWorld(gitea, tmp_path / "state")
+        await world.start()
+        pull = await opened(world)
+        git(gitea.origin.repo, "update-ref", "-d", f"refs/heads/{BRANCH}")
+        gitea.origin.commit(BASE, "theirs", "b")
+
+        async def refused() -> bool:
+            result = await world.provider.merge(pull.number)
+            return "both changed shared.txt" in result.reason
+
+        await until(refused, "the conflict")
+        found = await world.provider.pull_request(pull.number)
+        assert found is not None
+        assert found.conflicts == ("shared.txt",)
+        await world.aclose()
