@@ -7,6 +7,7 @@ however odd, makes it raise.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from ci.forge.json_fields import at, branch_of, lowered, number, text
@@ -23,6 +24,7 @@ HEADERS = frozenset({
 })  # fmt: skip
 EVENT_HEADER = "x-gitlab-event"
 _NO_COMMIT = "0" * 40
+_OF_PULL = re.compile(r"refs/merge-requests/([0-9]{1,12})/")
 
 
 def signed(
@@ -93,8 +95,14 @@ def _pipeline(body: dict[str, Any]) -> Hint:
 
 
 def _job(body: dict[str, Any]) -> Hint:
-    branch = branch_of(text(body, "ref")) if at(body, "tag") is not True else ""
-    return Hint(branch=branch, sha=text(body, "sha"))
+    ref = text(body, "ref")
+    # The commit of a merged result or of a train is none that anybody waits for.
+    pull = _OF_PULL.match(ref)
+    return Hint(
+        branch=branch_of(ref) if at(body, "tag") is not True else "",
+        sha=text(body, "sha"),
+        numbers=(int(pull[1]),) if pull else (),
+    )
 
 
 def _merge_request(body: dict[str, Any]) -> Hint:
