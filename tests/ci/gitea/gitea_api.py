@@ -6,8 +6,9 @@ As the descriptions of Gitea 1.15, 1.21 and 1.27 have them. `Do`, `MergeTitleFie
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tests.ci.forge.api_routes import ApiRoutes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,23 +65,4 @@ ROUTES: Mapping[str, tuple[str, str]] = {
     "POST /repos/_/_/issues/_/labels": ("", "labels updated_at"),
     "PATCH /repos/_/_/issues/_": ("", f"state ref unset_due_date content_version {EDIT}"),
 }
-"""By method and path (`_` for a name): parameters of the query, and fields of the body."""
-_PATTERNS = {
-    re.compile(route.replace("_/_", "[^/]+/[^/]+", 1).replace("/_", "/[^/]+")): known
-    for route, known in ROUTES.items()
-}
-
-
-def fault_of(
-    method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None
-) -> str:
-    """Return what these descriptions have against a request; nothing if all is well."""
-    asked = f"{method} {path}"
-    found = next((each for route, each in _PATTERNS.items() if route.fullmatch(asked)), None)
-    if found is None:
-        return f"{asked}: there is no such route"
-    odd = [
-        *(f"parameter {name}" for name in query if name not in found[0].split()),
-        *(f"field {name}" for name in body or {} if name not in found[1].split()),
-    ]
-    return f"{asked}: unknown {', '.join(odd)}" if odd else ""
+GITEA = ApiRoutes(ROUTES)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from tests.ci.forge.served_forge import Issue, Refusal
 from tests.ci.forge_server import Reply, answers, text
-from tests.ci.gitea.gitea_api import fault_of
+from tests.ci.gitea.gitea_api import GITEA
 from tests.ci.gitea.served_gitea_state import GiteaState, Pull
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class ServedGitea(GiteaState):
 
     def fault_of(self, asked: Asked) -> str:
         path = asked.path.removeprefix(API)
-        return fault_of(asked.method, path, asked.query, asked.json() if asked.body else None)
+        return GITEA.fault_of(asked.method, path, asked.query, asked.json() if asked.body else None)
 
     def sign_in(self, asked: Asked) -> None:
         scheme, _, token = asked.headers.get("authorization", "").partition(" ")

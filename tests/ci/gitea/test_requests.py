@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.ci.gitea.gitea_api import fault_of
+from tests.ci.gitea.gitea_api import GITEA
 
 AT = "/repos/o/n"
 
@@ -26,6 +26,6 @@ AT = "/repos/o/n"
 def test_what_the_routes_do_not_know_is_found(
     method: str, path: str, query: dict[str, str], body: Any, fault: str
 ) -> None:
-    told = fault_of(method, path, query, body)
+    told = GITEA.fault_of(method, path, query, body)
     assert fault in told
     assert bool(told) is bool(fault)

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from tests.ci.forge.served_forge import Issue, Refusal
 from tests.ci.forge_server import Allowance, Reply, answers, text
+from tests.ci.gitlab.gitlab_api import GITLAB
 from tests.ci.gitlab.served_gitlab_state import GitLabState, Merge
 
 if TYPE_CHECKING:
@@ -91,6 +92,12 @@ class ServedGitLab(GitLabState):
             ("GET", f"{MR}/approvals", self._approvals),
             ("GET", f"{MR}/reviewers", self._reviewers),
         ]
+
+    def fault_of(self, asked: Asked) -> str:
+        path = asked.path.removeprefix(API)
+        return GITLAB.fault_of(
+            asked.method, path, asked.query, asked.json() if asked.body else None
+        )
 
     def sign_in(self, asked: Asked) -> None:
         bearer = asked.headers.get("authorization", "").removeprefix("Bearer ")
