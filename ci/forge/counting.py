@@ -5,7 +5,7 @@ Must not judge: a check that does not count keeps its state, so that people are 
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import re
 from typing import TYPE_CHECKING
 
 from ci.events import Check, CheckState
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 EXPECTED = "expected"
 _ALL = "*"
-_WILD = frozenset("*?[")
 
 
 def counting(
@@ -45,7 +44,11 @@ def _counts(check: Check, wanted: Sequence[str], rules: Rules) -> bool:
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
     """Return whether a name is one of these, or of the form of one; `*` stands for any text."""
-    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+    return any(re.fullmatch(_pattern(each), name, re.DOTALL) for each in patterns)
+
+
+def _pattern(text: str) -> str:
+    return ".*".join(map(re.escape, text.split(_ALL)))
 
 
 def _missing(checks: Sequence[Check], wanted: Sequence[str], rules: Rules) -> list[Check]:
@@ -53,7 +56,7 @@ def _missing(checks: Sequence[Check], wanted: Sequence[str], rules: Rules) -> li
         Check(name=name, state=CheckState.PENDING, how=EXPECTED, summary="required, not begun")
         for name in dict.fromkeys(wanted)
         if not (
-            _WILD & set(name)
+            _ALL in name
             or matches(name, rules.ignore_checks)
             or any(check.name == name for check in checks)
         )

@@ -5,6 +5,7 @@ Owns their words. Must not send requests.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ci.events import Check, CheckState, ReviewComment
@@ -64,13 +65,17 @@ def checks_of(statuses: Iterable[object], *, web_url: str) -> tuple[Check, ...]:
     return newest_of_each_name(row for row in newest if row[0] > silent.get(row[1].name, -1))
 
 
+_WILD = re.compile(r"\?|\[[^\]]*\]|\{[^}]*\}")
+"""What stands for several texts in a context that Gitea requires, beside `*`."""
+
+
 def branch_rules_of(row: object, protection: object = None) -> BranchRules:
     """Read a branch and its protection; contexts may be patterns, and none means all of them."""
     contexts = at(row, "status_check_contexts")
     named = contexts if flag(row, "enable_status_check") and isinstance(contexts, list) else []
     may = at(row, "user_can_merge")
     return BranchRules(
-        required_checks=tuple(str(each) for each in named),
+        required_checks=tuple(_WILD.sub("*", str(each)) for each in named),
         required_approvals=number(row, "required_approvals") or 0,
         up_to_date=flag(protection, "block_on_outdated_branch"),
         may_merge=may if isinstance(may, bool) else None,

@@ -44,6 +44,9 @@ def verdict(
         ((), {"ignore_checks": ("*",)}, VerdictStatus.NONE),
         (("unit", "e2e"), {}, VerdictStatus.PENDING),
         ((), {"required_checks": ("e2e",)}, VerdictStatus.PENDING),
+        ((), {"required_checks": ("e2e [linux]",)}, VerdictStatus.PENDING),
+        (("unit", "why?"), {}, VerdictStatus.PENDING),
+        ((), {"ignore_checks": ("[a-z]odecov/patch", "codecov?patch")}, VerdictStatus.RED),
     ],
 )
 def test_what_counts_by_the_branch_and_by_the_settings(

@@ -21,11 +21,11 @@ async def test_the_checks_that_a_protected_branch_requires_are_read(world: Gitea
     assert await world.forge.branch_rules("main") == BranchRules()
     told = {
         "protected": True, "required_approvals": 2, "enable_status_check": True,
-        "status_check_contexts": ["ci/unit", "lint/*"], "user_can_merge": False,
+        "status_check_contexts": ["ci/unit", "lint/{a,b}?"], "user_can_merge": False,
     }  # fmt: skip
     world.served.protection["main"] = told
     assert await world.forge.branch_rules("main") == BranchRules(
-        required_checks=("ci/unit", "lint/*"), required_approvals=2, may_merge=False
+        required_checks=("ci/unit", "lint/**"), required_approvals=2, may_merge=False
     )
     told["enable_status_check"] = False
     assert (await world.forge.branch_rules("main")).required_checks == ()
