@@ -118,9 +118,10 @@ class Service:
         try:
             if work.stays:
                 await self._told_to_end()
+            stayed = work.beside is not None and await self._stay_for(work.beside)
             await self._all_ended()
-            if work.beside is not None:
-                await self._stay_for(work.beside)
+            if stayed:
+                await self._count_rejected()
         finally:
             # What is asked for from now on is for the next runner.
             self._engine.revive = None
@@ -265,17 +266,18 @@ class Service:
         if self._failure is not None:
             raise self._failure
 
-    async def _stay_for(self, beside: Beside) -> None:
-        """Go on while somebody decides in the pages, with the loops that follow from that."""
+    async def _stay_for(self, beside: Beside) -> bool:
+        """Go on while somebody decides in the pages; tell whether anybody did."""
         stay = PageStay(self._engine, beside, self._approvals, self._view.note)
+        await self.supervisor.rest()
         while not self.supervisor.main.cancelled and await stay.wanted():
-            if self.supervisor.agent_types:
-                await self._all_ended()
-            else:
-                await self.supervisor.main.sleep(LOOK_EVERY)
-        await self._all_ended()
-        for agent_id in tuple(self.ending.codes) if stay.told else ():
-            # Rejected while no loop ran: that counts as if one had.
+            await self.supervisor.main.sleep(LOOK_EVERY)
+            await self.supervisor.rest()  # from loops that follow from what was decided
+        return stay.told
+
+    async def _count_rejected(self) -> None:
+        """Let what was rejected while no loop ran count as if one had."""
+        for agent_id in tuple(self.ending.codes):
             record = await self._engine.shared.store.get(agent_id)
             if record is not None and isinstance(record.work, Rejected) and (told := ended(record)):
                 self.ending.settled(agent_id, told, record, kept=self._keeps)

@@ -149,14 +149,19 @@ class Supervisor:
         Cancelling this call shuts down: all agents are ended first.
         """
         try:
+            await self.rest()
+        finally:
+            self._report_end()
+        return self.ending
+
+    async def rest(self) -> None:
+        """Return once no agent is left, though more may be added; cancelling it shuts down, too."""
+        try:
             await self._wait_for_all()
         except asyncio.CancelledError:
             self.shutdown("cancelled")
             await self._wait_for_all()
-            self._report_end()
             raise
-        self._report_end()
-        return self.ending
 
     @property
     def ending(self) -> SupervisorResult:

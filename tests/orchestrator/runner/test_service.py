@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from orchestrator.runner.signals import SignalHandler
 from orchestrator.runner.workload import Job, Workload
 from orchestrator.wording.live_view import PlainView
 from tests.begun import begun
-from tests.lifecycle.world import DONE, HANG, World, commit, until
+from tests.lifecycle.world import DONE, HANG, PATIENCE, World, commit, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lifecycle.audit import AuditEntry
     from lifecycle.engine.engine import LocalEngine
     from lifecycle.record import AgentLifecycle
+    from orchestrator.runner.server_interface import Beside
 
 UP = {"write": {"path": "up", "text": "u"}}
 
@@ -51,6 +53,21 @@ class Stays:
         """Is never asked to."""
 
 
+@dataclass
+class Pages:
+    """Pages in which somebody decides, until all is decided."""
+
+    used_at: float | None
+    stays: bool = False
+    waiting: int = 1
+
+    async def decisions(self) -> int:
+        return self.waiting
+
+    async def run(self, *_: object) -> None:
+        """Is never asked to."""
+
+
 class View(PlainView):
     """Keeps what is told of ended loops; may break as a view must not."""
 
@@ -69,11 +86,13 @@ class View(PlainView):
 class Runner:
     """A runner that stays, without a server, and the loops that a test begins in it."""
 
-    def __init__(self, world: World, engine: LocalEngine, late_after: float) -> None:
+    def __init__(
+        self, world: World, engine: LocalEngine, late_after: float, beside: Beside
+    ) -> None:
         self.world, self.engine, self.view = world, engine, View()
         signals = SignalHandler(lambda _: None)
         self.service = Service(engine, self.view, signals, revives=True, late_after=late_after)
-        self.run = asyncio.create_task(self.service.run(Workload((), beside=Stays())))
+        self.run = asyncio.create_task(self.service.run(Workload((), beside=beside)))
 
     def start(self, name: str, *steps: Any, task: str = "") -> None:
         agent = self.world.agent(list(steps), name)
@@ -85,9 +104,11 @@ class Runner:
 
 
 @asynccontextmanager
-async def running(world: World, late_after: float = 5.0) -> AsyncIterator[Runner]:
+async def running(
+    world: World, late_after: float = 5.0, beside: Beside | None = None
+) -> AsyncIterator[Runner]:
     async with world.loop().opened() as engine:
-        runner = Runner(world, engine, late_after)
+        runner = Runner(world, engine, late_after, beside or Stays())
         try:
             yield runner
         finally:
@@ -155,6 +176,21 @@ async def test_a_loop_that_does_not_end_in_time_is_named_and_waited_for(world: W
     assert "a: has not ended after 0.1 s; its work is still being saved" in told
     assert runner.view.ended == ["a"]
     assert world.marked() == []
+
+
+async def test_it_stays_for_its_pages_and_says_once_in_the_end_that_it_stopped(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    pages = Pages(time.time())  # noqa: TID251  # people have clocks
+    async with running(world, beside=pages) as runner:
+        await until(lambda: "all loops rest" in runner.view.told.getvalue())
+        runner.start("a", *commit("x"), DONE)
+        await until(lambda: runner.view.ended == ["a"] and not runner.service.supervisor.agents)
+        assert "supervisor_stopped" not in caplog.text
+        pages.waiting, pages.used_at = 0, 0.0
+        await asyncio.wait_for(runner.run, PATIENCE)
+    assert caplog.text.count("supervisor_stopped") == 1
 
 
 async def test_an_end_that_cannot_be_taken_ends_all_loops_and_is_raised(world: World) -> None:
