@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 
 from tests.orchestrator.loopkit import ASK, DONE, PATIENCE, SETTINGS, Live, until
 from tests.orchestrator.web.pages.browsing import HTML
@@ -68,6 +69,7 @@ def _let_go(world: World) -> None:
 WORK = ({"write": {"path": "a.txt", "text": "a\n"}}, {"commit": "Work"}, DONE)
 
 
+@pytest.mark.timeout(240)
 def test_up_stays_for_who_decides_in_its_pages_runs_what_follows_and_ends(world: World) -> None:
     asks = {"attempts": {"1": _held(world, ASK), "default": [*WORK]}}
     plan = world.plan_of({"Q": asks, "D": _held(world, *WORK)})
