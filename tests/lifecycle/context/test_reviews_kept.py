@@ -48,6 +48,16 @@ def test_a_remark_is_told_with_the_id_by_which_it_is_answered(local: LocalCopy) 
     assert "`replies` (an object:" in prompt
 
 
+@pytest.mark.parametrize("known", ["", "https://forge.example/pulls/1"])
+def test_who_judges_commits_and_knows_no_address_hides_none(local: LocalCopy, known: str) -> None:
+    remember(local, on.PullRequestOpened(at=2.0, number=1, url=known), "PrPending")
+    red = on.PullRequestMoved(at=3.0, fate=on.PrFate.CHECKS_FAILED, number=1, text="red")
+    remember(local, red, "PrPending", "BackingOff")
+    page = ContextBuilder(Renderer()).render(summary(local))
+    shown = f" `{known}`" if known else ""
+    assert f"- pull request 1{shown}: open\n" in page
+
+
 def guided(text: str) -> on.Guided:
     return on.Guided(at=4.0, text=text, by="ada")
 
