@@ -105,7 +105,7 @@ class Tally:
     """Attempts in a row that were woken to fix red checks of the same pull request."""
     conflicts: int = 0
     """Attempts in a row that were woken because the work does not go together with other work."""
-    answers: tuple[RemarkReply, ...] = ()
+    replies: tuple[RemarkReply, ...] = ()
     """Answers to reviewers that are posted when work is handed over."""
     merge: tuple[str, ...] = ()
     """Commits, or `ITS_BASE`, whose merge the next attempt finds begun in its workspace."""

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 DELIVERS = ("task_complete", "pr_created")
 """Breakpoints that hand over the agent's branch."""
-MOST_ANSWERS = 50
-"""Answers to reviewers that are kept until they can be posted."""
+MOST_REPLIES = 50
+"""Replies to reviewers that are kept until they can be posted."""
 
 
 def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
@@ -87,7 +87,7 @@ def _looked_at(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Tal
         moved=moved,
         said=words or before.said,
         said_new=bool(words) and words != before.said,
-        answers=_answers_of(before, outcome.word),
+        replies=_replies_of(before, outcome.word),
         signature="" if moved else before.signature,
         faults=0,
         shortages=0,
@@ -97,12 +97,12 @@ def _looked_at(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Tal
     return tally if outcome.ended is Ending.INTERRUPTED else without_streaks(tally, outcome.ended)
 
 
-def _answers_of(tally: Tally, word: Signal | None) -> tuple[RemarkReply, ...]:
+def _replies_of(tally: Tally, word: Signal | None) -> tuple[RemarkReply, ...]:
     """Return what reviewers are still to be told; of two answers to a remark, the newer one."""
     if word is None or not word.replies:
-        return tally.answers
-    newest = {each.remark: each for each in (*tally.answers, *word.replies)}
-    return tuple(newest.values())[-MOST_ANSWERS:]
+        return tally.replies
+    newest = {each.remark: each for each in (*tally.replies, *word.replies)}
+    return tuple(newest.values())[-MOST_REPLIES:]
 
 
 def _words_of(word: Signal | None) -> str:
@@ -196,7 +196,7 @@ def _block(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Poli
 
 def _await_merge(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> Step:
     pending = PrPending(
-        tally=changed(resolved(state.tally), blocked_on="", answers=()),
+        tally=changed(resolved(state.tally), blocked_on="", replies=()),
         since=event.at,
         until=event.at + (policy.pr_reminder or policy.pr_merge_timeout),
         word=word,
@@ -208,12 +208,12 @@ def _await_merge(state: Capturing, word: Signal, event: on.SnapshotTaken, policy
         event.at,
         do.PublishBranch(head=event.head),
         do.OpenPullRequest(url=word.pr_url, summary=word.summary),
-        *_post_answers(state.tally, event.head),
+        *_post_replies(state.tally, event.head),
     )
 
 
-def _post_answers(tally: Tally, head: str) -> tuple[do.PostReplies, ...]:
-    return (do.PostReplies(head=head, replies=tally.answers),) if tally.answers else ()
+def _post_replies(tally: Tally, head: str) -> tuple[do.PostReplies, ...]:
+    return (do.PostReplies(head=head, replies=tally.replies),) if tally.replies else ()
 
 
 def no_snapshot(state: Capturing, event: on.SnapshotFailed, policy: Policy) -> Step:
@@ -295,9 +295,9 @@ def _complete(completed: Completed, at: float) -> Step:
     before = completed.tally.merge_head
     tally = resolved(completed.tally)
     tally = changed(
-        tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="", blocked_on="", answers=()
+        tally, wanted=Wanted.NOTHING, wanted_by="", wanted_why="", blocked_on="", replies=()
     )
     return Step(
         changed(completed, tally=tally, resolves=before if before != completed.head else ""),
-        (do.PublishBranch(head=completed.head), *_post_answers(completed.tally, completed.head)),
+        (do.PublishBranch(head=completed.head), *_post_replies(completed.tally, completed.head)),
     )

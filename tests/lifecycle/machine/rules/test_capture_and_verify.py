@@ -223,12 +223,12 @@ def test_answers_beside_work_that_was_red_are_posted_with_the_next() -> None:
     said = replace(PR, replies=(better,))
     opens = do.OpenPullRequest(url="local://pr/1", summary="the fix")
     answers = do.PostReplies(head="h1", replies=(better, second))
-    held = capturing(said, answers=(first, second))
-    play(held).on(TAKEN).to(PrPending).orders(PUBLISH, opens, answers).counts(answers=())
-    play(held).on(replace(TAKEN, elsewhere="other")).to(BackingOff).counts(answers=(better, second))
+    held = capturing(said, replies=(first, second))
+    play(held).on(TAKEN).to(PrPending).orders(PUBLISH, opens, answers).counts(replies=())
+    play(held).on(replace(TAKEN, elsewhere="other")).to(BackingOff).counts(replies=(better, second))
     red = on.GatesFinished(at=11, attempt=1, gates=(RED,))
     played = play(capturing(replace(DONE, replies=(first,))), has_gates=True).on(TAKEN)
-    played.to(Verifying).orders(GATES).on(red).to(BackingOff).counts(answers=(first,))
+    played.to(Verifying).orders(GATES).on(red).to(BackingOff).counts(replies=(first,))
 
 
 def test_a_question_waits_for_a_person() -> None:
