@@ -21,6 +21,7 @@ from lifecycle import machine as machine_package
 from lifecycle.errors import StoreDamagedError, StoreFromNewerVersionError
 from lifecycle.json_form import decode, encode, plain
 from lifecycle.machine import effects, events, states
+from lifecycle.worker import assignment
 from tests.fuzzing import examples
 from tests.lifecycle.store.samples import BLOCKED, WORKING
 
@@ -103,7 +104,7 @@ MACHINE = [
 ]
 OTHERS = [
     each
-    for each in (*dataclasses_of(*MACHINE, record), drive.WorkingCopy)
+    for each in (*dataclasses_of(*MACHINE, record, assignment), drive.WorkingCopy)
     if not issubclass(each, (states.State, events.Event, effects.Effect))
 ]
 
@@ -117,6 +118,7 @@ def test_what_travels_beside_the_machine_is_among_what_is_tried_here() -> None:
     assert names >= {
         "AgentLifecycle", "AttemptRow", "Transaction", "JournalEntry", "PendingEffect", "Policy",
         "AgentReport", "OperatorRequest", "Spending", "SpendingSum", "Tally", "Used", "WorkingCopy",
+        "Assignment", "News",
     }  # fmt: skip
 
 
