@@ -155,9 +155,9 @@ async def test_too_many_tool_calls_are_a_loop(world: World, programs: Programs) 
 async def test_a_tool_that_waits_for_its_program_is_not_idle(
     world: World, programs: Programs
 ) -> None:
-    waiting = [claude.starts(), {"sleep": 0.6}, claude.uses("Bash"), {"run": ["sleep", "1.5"]}]
+    waiting = [claude.starts(), {"sleep": 0.3}, claude.uses("Bash"), {"run": ["sleep", "2"]}]
     programs.plays("claude", {1: [*waiting, DONE], 0: [HANG]})
-    result = await run(world, agent("claude"), idle_limit=0.8)
+    result = await run(world, agent("claude"), idle_limit=1.4)
     assert (result.result_type, result.spawn_count) == (LoopResultType.TASK_COMPLETE, 1)
 
 
@@ -165,7 +165,7 @@ async def test_a_tool_that_waits_for_its_program_is_not_idle(
 async def test_a_tool_that_never_ends_is_by_the_limit_for_tools(
     world: World, programs: Programs, idle: float
 ) -> None:
-    waiting = [claude.starts(), {"sleep": 0.6}, claude.uses("Bash"), {"run": ["sleep", "600"]}]
+    waiting = [claude.starts(), {"sleep": 0.2}, claude.uses("Bash"), {"run": ["sleep", "600"]}]
     programs.plays("claude", {1: waiting, 2: [DONE]})
     result = await run(world, agent("claude"), idle_limit=idle, tool_limit=1.2)
     assert (result.result_type, result.retry_count) == (LoopResultType.TASK_COMPLETE, 1)
