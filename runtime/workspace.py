@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from runtime.errors import CheckedOutError, WorkspaceError
+from runtime.errors import WorkspaceError
 from runtime.git import ownership
 from runtime.git.configured_programs import named_programs, new_programs
 from runtime.git.diff import CommitDiff
@@ -26,6 +26,7 @@ from runtime.git.porcelain import LOG_FORMAT, SHA, parse_changes, parse_log
 from runtime.git.safe_view import pinned, read_small
 from runtime.private_files import make_private
 from runtime.workspaces import locations
+from runtime.workspaces.adoption import Adopter
 from runtime.workspaces.begun_merge import BegunMerge, begin_merge, move_on
 from runtime.workspaces.nested_repositories import loose_links
 from runtime.workspaces.rebuild import WHOLE, Rebuilder, Rebuilt
@@ -33,7 +34,7 @@ from runtime.workspaces.remove_untracked import remove_untracked
 from runtime.workspaces.saved_work import SAVE_LIMIT, SavedCommit
 from runtime.workspaces.status import Checkout, head_of, status_of
 from runtime.workspaces.workspace_saver import WorkspaceSaver
-from runtime.workspaces.worktrees import FoundWorktree, Worktrees
+from runtime.workspaces.worktrees import FoundWorktree, Worktrees, occupied, refuse_foreign
 from runtime.workspaces.worktrees_dir import claim, default_worktrees_dir, release
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from runtime.git.porcelain import ChangedFile, GitCommit, TreeStatus
+    from runtime.workspaces.adoption import BranchLine
+    from runtime.workspaces.worktrees import WorktreeStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class WorkspaceManager:
         self._locations = locations.WorkspaceLocations(repo, self.root)
         self._trees = Worktrees(repo, self._locations, self._git, own_files)
         self._saver = WorkspaceSaver(self._git, self._trees, self._state, save_limit)
+        self._adopter = Adopter(self._git, self._trees, self._saver)
         self._rebuilder = Rebuilder(self._git, self._trees, self._locations, self._saver)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -135,6 +139,29 @@ class WorkspaceManager:
             Record(base_branch, ready=True, programs=programs, exclude=exclude),
         )
         return Workspace(agent_id, found.path, found.branch, commit, base_branch, notes)
+
+    async def adopt(
+        self, agent_id: str, line: BranchLine, attempt: int, *, latest: bool
+    ) -> Workspace:
+        """Return the agent's workspace, at what the branch is elsewhere; ours is saved before.
+
+        `latest`: the last attempt worked here, so what is not elsewhere yet is its work, and stays.
+        """
+        async with self._lock(agent_id):
+            await self._trees.common_dir()  # which refuses a folder that is not ours to use
+            claim(self.root, self._repo)
+            notes = await self._adopter.adopt(agent_id, line, str(attempt), latest=latest)
+            workspace = await self._prepare(agent_id, line.base_commit)
+            return replace(workspace, notes=(*notes, *workspace.notes))
+
+    async def starting_point(self, base: str | None) -> WorktreeStart:
+        """Return the commit where a workspace with this base would start, and of which branch."""
+        return await self._trees.starting_point(base)
+
+    async def saved_refs(self, agent_id: str) -> dict[str, str]:
+        """Return the refs under which work of this agent is saved, with their commits."""
+        found = await self._trees.refs(f"{ownership.SAVED_REFS}{checked_id(agent_id)}/")
+        return {ref: commit for ref, (commit, _) in found.items()}
 
     async def open(self, agent_id: str) -> Workspace | None:
         """Return the agent's workspace if it exists and is complete."""
@@ -379,11 +406,11 @@ class WorkspaceManager:
             notes += (
                 f"{found.path} was left by a repository that was here before; it is now {aside}",
             )
-        _refuse_foreign(found)
+        refuse_foreign(found)
         notes += await self._clear(found)
         found = replace(found, path=self.root / found.agent_id, git_dir=None)
         if not found.vacant:
-            raise WorkspaceError(_occupied(found.path))
+            raise WorkspaceError(occupied(found.path))
         return found, notes
 
     def _inside(self) -> tuple[str, ...]:
@@ -417,31 +444,3 @@ def _is_whole(found: FoundWorktree) -> bool:
 def _workspace(found: FoundWorktree, notes: tuple[str, ...] = ()) -> Workspace:
     commit = found.base_commit or ""
     return Workspace(found.agent_id, found.path, found.branch, commit, found.base_branch, notes)
-
-
-def _occupied(path: Path) -> str:
-    if (other := locations.repository_of(path)) is not None:
-        return (
-            f"{path} is a workspace of the repository {other}: choose another agent id, or set "
-            "worktrees_dir to another folder here"
-        )
-    return f"{path} exists and is not a workspace of this agent: move it away or delete it"
-
-
-def _refuse_foreign(found: FoundWorktree) -> None:
-    ours = found.base_commit is not None
-    if not ours and found.head is not None:
-        raise WorkspaceError(
-            f"branch {found.branch} exists and was not made for this agent: rename it (`git branch "
-            f"-m {found.branch} NEW-NAME`), delete it, or choose another agent id"
-        )
-    if not ours and not found.vacant:
-        raise WorkspaceError(_occupied(found.path))
-    if found.checked_out_at not in ("", str(found.path)):
-        there = os.path.lexists(found.checked_out_at)
-        to_do = "switch that checkout to another branch" if there else "`git worktree prune`"
-        gone = "" if there else ", which is not there"
-        raise CheckedOutError(
-            f"branch {found.branch} is checked out at {found.checked_out_at}{gone}: {to_do}, and "
-            "it can be worked on again"
-        )

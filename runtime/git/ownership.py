@@ -21,7 +21,10 @@ from runtime.private_files import make_private, write_whole
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+OWN_REFS = "refs/loopwright/"
 BASE_REFS = "refs/loopwright/base/"
+GIVEN_REFS = "refs/loopwright/given/"
+"""Commits that a lifecycle needs on the machine that works on it, by agent."""
 REMOTE_REFS = "refs/loopwright/remote/"
 """Branches as they were at the forge when they were fetched last."""
 SAVED_REFS = "refs/loopwright/saved/"

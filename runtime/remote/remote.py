@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from runtime.branches import BranchManager
 from runtime.errors import BranchError, GitError, RepositoryError, RuntimeFault
 from runtime.git.git import NOT_A_REPOSITORY, Git, set_over
-from runtime.git.ownership import REMOTE_REFS, STATE_FOLDER
+from runtime.git.ownership import OWN_REFS, REMOTE_REFS, STATE_FOLDER
 from runtime.git.porcelain import SHA
 from runtime.git.safe_view import locate, read_small
 from runtime.remote.address import NO_ADDRESS, Address, understood
@@ -142,6 +142,8 @@ class PushOutcome:
 
     done: bool
     reason: str
+    beaten: bool = False
+    """Somebody else changed it, so that pushing again is in vain."""
 
 
 def url_of(repo: Path, name: str = "origin", *, git: Git | None = None) -> str | None:
@@ -204,6 +206,60 @@ class GitRemote:
         except RuntimeFault as error:
             return PushOutcome(done=False, reason=str(error))
         return PushOutcome(done=False, reason=trip.tell(f"does not take {branch}", result, status))
+
+    async def push_refs(self, refs: Mapping[str, str], *, header: Mapping[str, str]) -> PushOutcome:
+        """Set refs of ours there to these commits, losing nothing that they hold.
+
+        What one holds there and its commit does not stays, and the commit goes to a ref beside it.
+        """
+        try:
+            trip = self._trip(header)
+            await self._require_ours(refs)
+            result, left = await self._pushed_refs(trip, refs) if refs else (None, {})
+            if result and result.stdout and left:
+                beside = {f"{ref}-{sha[:12]}": sha for ref, sha in left.items()}
+                result, left = await self._pushed_refs(trip, beside)
+        except RuntimeFault as error:
+            return PushOutcome(done=False, reason=str(error))
+        if result and left:
+            reason = trip.tell(f"does not take {', '.join(left)}", result)
+            return PushOutcome(done=False, reason=reason)
+        return PushOutcome(done=True, reason="")
+
+    async def _pushed_refs(
+        self, trip: Trip, refs: Mapping[str, str]
+    ) -> tuple[GitResult, dict[str, str]]:
+        """Push refs; return also those that are not there now."""
+        words = (f"{sha}:{ref}" for ref, sha in refs.items())
+        result = await self._go(trip, *_PUSH, "--end-of-options", trip.url, *words)
+        told = {ref: pushed(result.text, ref) for ref in refs}
+        return result, {ref: sha for ref, sha in refs.items() if not told[ref].is_there}
+
+    async def fetch_refs(self, below: str, *, header: Mapping[str, str]) -> dict[str, str]:
+        """Fetch the refs of ours below a name, which ends in a slash, as they are there."""
+        trip = self._trip(header)
+        await self._require_ours({f"{below}x": None})
+        words = ("ls-remote", "--refs", "--end-of-options", trip.url, f"{below}*")
+        listed = await self._go(trip, *words)
+        if listed.code != 0:
+            raise GitError(trip.tell(f"does not list {below}", listed), code=listed.code)
+        rows = (line.partition("\t") for line in listed.text.splitlines())
+        there = {ref: sha for sha, _, ref in rows if ref.startswith(below)}
+        if there:
+            # Without a local name: git would follow a ref that an agent made point elsewhere.
+            result = await self._go(trip, *_FETCH, "--end-of-options", trip.url, *there)
+            if result.code != 0:
+                raise GitError(trip.tell(f"does not give {below}", result), code=result.code)
+        for ref, sha in there.items():
+            _clear(trip.place.common_dir, ref)
+            await self._git.run("update-ref", "--no-deref", ref, sha, cwd=self._repo)
+        return there
+
+    async def _require_ours(self, refs: Mapping[str, str | None]) -> None:
+        for ref, sha in refs.items():
+            if not ref.startswith(OWN_REFS):
+                raise BranchError(f"{ref!r} is not one of the runner's own refs ({OWN_REFS})")
+            await self._require_sane(ref.removeprefix("refs/"), sha or None)
 
     async def remove(self, branch: str, *, expected: str, header: Mapping[str, str]) -> PushOutcome:
         """Remove the remote branch, if it is at `expected`."""
@@ -290,7 +346,7 @@ class GitRemote:
             now = "is elsewhere" if listed.code else "is not there any more"
         before = f"and was last at {expected}" if expected else "and was not there before"
         reason = BEATEN.format(branch=branch, url=trip.url, now=now, before=before, sha=sha)
-        return PushOutcome(done=False, reason=reason)
+        return PushOutcome(done=False, reason=reason, beaten=True)
 
     async def _require_sane(self, branch: str, *commits: str | None) -> None:
         asked = ("check-ref-format", _HEADS + branch)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.errors import GitError, RepositoryError, WorkspaceError
+from runtime.errors import CheckedOutError, GitError, RepositoryError, WorkspaceError
 from runtime.git import ownership
 from runtime.git.git import IS_BARE, IS_CALLED_BARE, NO_COMMIT, NOT_A_REPOSITORY, SLOW
 from runtime.git.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS, Record, checked_id
@@ -322,3 +322,33 @@ class Worktrees:
 
     async def _ask(self, *args: str) -> str:
         return (await self._git.run(*args, cwd=self._repo, timeout=SLOW)).text
+
+
+def occupied(path: Path) -> str:
+    """Say whose the place of a workspace is, and what to do."""
+    if (other := locations.repository_of(path)) is not None:
+        return (
+            f"{path} is a workspace of the repository {other}: choose another agent id, or set "
+            "worktrees_dir to another folder here"
+        )
+    return f"{path} exists and is not a workspace of this agent: move it away or delete it"
+
+
+def refuse_foreign(found: FoundWorktree) -> None:
+    """Raise WorkspaceError where a branch or folder is not ours, or is in use."""
+    ours = found.base_commit is not None
+    if not ours and found.head is not None:
+        raise WorkspaceError(
+            f"branch {found.branch} exists and was not made for this agent: rename it (`git branch "
+            f"-m {found.branch} NEW-NAME`), delete it, or choose another agent id"
+        )
+    if not ours and not found.vacant:
+        raise WorkspaceError(occupied(found.path))
+    if found.checked_out_at not in ("", str(found.path)):
+        there = os.path.lexists(found.checked_out_at)
+        to_do = "switch that checkout to another branch" if there else "`git worktree prune`"
+        gone = "" if there else ", which is not there"
+        raise CheckedOutError(
+            f"branch {found.branch} is checked out at {found.checked_out_at}{gone}: {to_do}, and "
+            "it can be worked on again"
+        )
