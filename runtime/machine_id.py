@@ -36,6 +36,11 @@ def this_machine() -> str:
     return machine_id(os.environ)
 
 
+def worker_id(name: str, machine: str = "") -> str:
+    """Return the name of one worker, of which a machine may have several, for the same places."""
+    return f"{machine or this_machine()}.{name}"[:_LONGEST]
+
+
 def machine_id(
     environ: Mapping[str, str],
     *,

@@ -217,9 +217,10 @@ def _start(
     stderr: int | None = None,
 ) -> StartedProcess:
     cleanup = watchdog.Cleanup(program.cleanup, program.env) if program.cleanup else None
+    mark = order.spawn_id
     with (
-        lineage_tag.tagging(order.spawn_id) as tag,
-        watchdog.entered(lineage_tag.fingerprint(order.spawn_id), tag, cleanup) as entry,
+        lineage_tag.tagging(mark) as tag,
+        watchdog.entered(mark, lineage_tag.fingerprint(mark), tag, cleanup) as entry,
     ):
         before = proc_table.instant()
         popen = subprocess.Popen(

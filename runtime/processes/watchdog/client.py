@@ -68,18 +68,22 @@ class RegisterWriter:
         self._free: list[int] = []
         self._count = 0
         self._bases: list[bytes] = []
+        self._marks: dict[int, str] = {}
+        self._ends: dict[str, int] = {}
+        """Deadlines, by how marks begin."""
         self._lock = threading.Lock()
         self._with_cleanup: set[int] = set()
 
-    def enter(self, fingerprint: int, tag: int | None, cleanup: bytes) -> int:
+    def enter(self, mark: str, fingerprint: int, tag: int | None, cleanup: bytes) -> int:
         """Record what is about to be started; returns its number."""
         with self._lock:
             number = self._free.pop() if self._free else self._count
+            self._marks[number] = mark
             if cleanup:
                 self._with_cleanup.add(number)
                 size = len(cleanup).to_bytes(program.WORD, sys.byteorder)
                 os.pwrite(self.file, size + cleanup, program.CLEANUPS + number * program.CLEANUP)
-            self._write(number, fingerprint, tag or 0, 0, 0)
+            self._write(number, fingerprint, tag or 0, 0, 0, self.deadline_of(mark))
             if number == self._count:
                 self._count += 1
                 os.pwrite(self.file, self._count.to_bytes(program.WORD, sys.byteorder), 0)
@@ -95,7 +99,8 @@ class RegisterWriter:
         """Remove an entry of which nothing is left."""
         # This fails under a small `ulimit -f`; a stale entry kills nothing.
         with self._lock, suppress(OSError):
-            self._write(number, 0, 0, 0, 0)
+            self._write(number, 0, 0, 0, 0, 0)
+            self._marks.pop(number, None)
             if number in self._with_cleanup:
                 at = program.CLEANUPS + number * program.CLEANUP
                 os.pwrite(self.file, bytes(program.WORD), at)
@@ -109,6 +114,24 @@ class RegisterWriter:
             if name not in self._bases:
                 self._bases.append(name)
                 os.pwrite(self.file, b"\n".join(self._bases) + b"\0", program.WORD)
+
+    def deadline_of(self, mark: str) -> int:
+        """Return until when a tree of this mark may live; 0: for ever."""
+        ends = (end for prefix, end in self._ends.items() if mark.startswith(prefix))
+        return next(ends, 0)
+
+    def set_deadline(self, prefix: str, deadline: int | None) -> None:
+        """Set until when trees of such marks may live, present and to come; None: for ever."""
+        with self._lock:
+            if deadline is None:
+                self._ends.pop(prefix, None)
+            else:
+                self._ends[prefix] = deadline
+            data = (deadline or 0).to_bytes(program.WORD, sys.byteorder)
+            for number, mark in self._marks.items():
+                if mark.startswith(prefix):
+                    at = program.HEADER + (number + 1) * program.ENTRY - program.WORD
+                    os.pwrite(self.file, data, at)
 
     def _write(self, number: int, *words: int) -> None:
         data = b"".join(word.to_bytes(program.WORD, sys.byteorder) for word in words)
@@ -151,6 +174,7 @@ class _Started:
         self.group = process.pid
         process.returncode = 0  # it is reaped here, with its forks
         os.set_blocking(self._words, False)
+        os.set_blocking(self.pipe, False)
         self._said = b""
         self._answered = False
         self.watched_by: asyncio.AbstractEventLoop | None = None
@@ -280,6 +304,13 @@ class Watchdog:
         with suppress(RuntimeError):  # it was closed meanwhile
             loop.call_soon_threadsafe(close)
 
+    def look(self) -> None:
+        """Have it read the deadlines again; one that starts later reads them by itself."""
+        # Full, the pipe holds such a word already; broken, the next watchdog is on its way.
+        if (started := self._started) is not None:
+            with suppress(OSError):
+                os.write(started.pipe, b"\n")
+
     def session(self) -> int:
         """Return its session; 0 while it is not started."""
         return 0 if self._started is None else self._started.group
@@ -294,20 +325,26 @@ class Watchdog:
 class RegisteredTree:
     """The entry of a started tree in the register of this process."""
 
-    def __init__(self, register: RegisterWriter, number: int) -> None:
-        self._register = register
+    def __init__(self, watchdog: Watchdog, number: int, *, held: bool) -> None:
+        """`held` to a deadline, of which the watchdog is to know at once."""
+        self._watchdog = watchdog
         self._number: int | None = number
+        self._held = held
+        if held:
+            watchdog.look()
 
     def identify(self, pid: int, start: int) -> None:
         """Add the identity of the started process."""
         if self._number is not None:
-            self._register.identify(self._number, pid, start)
+            self._watchdog.register.identify(self._number, pid, start)
+            if self._held:
+                self._watchdog.look()
 
     def leave(self) -> None:
         """Remove it: nothing of the tree is left. Idempotent."""
         number, self._number = self._number, None
         if number is not None:
-            self._register.leave(number)
+            self._watchdog.register.leave(number)
 
 
 _own: list[Watchdog] = []
@@ -338,11 +375,28 @@ async def ready() -> None:
     await _mine().ready()
 
 
+def set_deadline(prefix: str, deadline: int | None) -> None:
+    """Set until when what is started under marks that begin so may live; None: for ever.
+
+    It is ended then although this process may live, frozen or busy. The instant is one of `now`.
+    """
+    _mine().register.set_deadline(prefix, deadline)
+    _mine().look()
+
+
+def now() -> int:
+    """Return the nanoseconds since boot, those that the machine slept included."""
+    return program.now()
+
+
 @contextmanager
-def entered(fingerprint: int, tag: int | None, cleanup: Cleanup | None) -> Iterator[RegisteredTree]:
+def entered(
+    mark: str, fingerprint: int, tag: int | None, cleanup: Cleanup | None
+) -> Iterator[RegisteredTree]:
     """Record what is started inside the block; removed again if the start fails."""
-    register = _mine().register
-    entry = RegisteredTree(register, register.enter(fingerprint, tag, _packed(cleanup)))
+    watchdog = _mine()
+    number = watchdog.register.enter(mark, fingerprint, tag, _packed(cleanup))
+    entry = RegisteredTree(watchdog, number, held=watchdog.register.deadline_of(mark) > 0)
     try:
         yield entry
     except BaseException:

@@ -2,8 +2,8 @@
 
 A script, `python -I -S program.py RUNNER START REGISTER WIDTH`, with few modules, so that it is
 small. It runs as two processes: each takes over if the other is killed, and both learn from the
-kernel when the runner is gone. It must not end anything while the runner lives, nor what is not
-proved to come from that runner.
+kernel when the runner is gone. While the runner lives it must not end anything but what is past its
+deadline, and never what is not proved to come from that runner.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 HEADER = 1 << 16
 """Offset of the entries. Before that: their number, and the folders of control groups."""
 WORD = 8
-ENTRY = 4 * WORD
-"""Fingerprint (0: free), tag (0: none), pid and start time (0: not known yet)."""
+ENTRY = 5 * WORD
+"""Fingerprint (0: free), tag (0: none), pid and start time (0: not known yet), and the deadline (0:
+none): after it nothing of it may live. The runner writes a byte into the pipe when it sets one."""
 CLEANUPS = 1 << 24
 """Offset of the cleanup commands (for containers), one for each entry."""
 CLEANUP = 1 << 16
@@ -52,11 +53,11 @@ _LINUX = sys.platform == "linux"
 class RegisterEntry:
     """A tree that the runner started."""
 
-    __slots__ = ("fingerprint", "number", "pid", "start", "tag")
+    __slots__ = ("deadline", "fingerprint", "number", "pid", "start", "tag")
 
     def __init__(self, number: int, data: bytes) -> None:
         self.number = number
-        self.fingerprint, self.tag, self.pid, self.start = (
+        self.fingerprint, self.tag, self.pid, self.start, self.deadline = (
             int.from_bytes(data[at : at + WORD], sys.byteorder) for at in range(0, ENTRY, WORD)
         )
 
@@ -67,14 +68,15 @@ class RegisterReader:
     def __init__(self, file: int) -> None:
         self._file = file
 
-    def entries(self) -> list[RegisterEntry]:
-        """List all that is live."""
+    def entries(self, *, late: bool = False) -> list[RegisterEntry]:
+        """List all that is live, or only what must not be any more."""
         count = int.from_bytes(os.pread(self._file, WORD, 0), sys.byteorder)
         data = os.pread(self._file, count * ENTRY, HEADER)
         found = (
             RegisterEntry(at // ENTRY, data[at : at + ENTRY]) for at in range(0, len(data), ENTRY)
         )
-        return [entry for entry in found if entry.fingerprint]
+        live = [entry for entry in found if entry.fingerprint]
+        return [entry for entry in live if 0 < entry.deadline <= now()] if late else live
 
     def bases(self) -> list[str]:
         """List the folders below which the runner made control groups."""
@@ -112,18 +114,15 @@ class Sweep:
     """
 
     def __init__(self, register: RegisterReader, group: str, width: int, spared: set[int]) -> None:
-        self._register = register
-        self._entries = register.entries()
-        self._bases = register.bases()
-        self._group = group
-        self._width = width
-        self._spared = spared
+        self._register, self._width, self._spared = register, width, spared
+        # Without a group's name only what is overdue; a group does not tell whose it is.
+        self._entries = register.entries(late=not group)
+        self._bases, self._group = register.bases() if group else [], group
         self._tags: dict[int, list[int]] = {}
         for entry in self._entries:
             self._tags.setdefault(entry.fingerprint, []).append(entry.tag)
         self._seen: set[tuple[int, int]] = set()
-        self._over = time.clock_gettime_ns(time.CLOCK_BOOTTIME) if _LINUX else 0
-        self._tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        self._over, self._tick = now(), 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
     def run(self) -> None:
         """Kill until nothing has been found several times in a row."""
@@ -139,7 +138,10 @@ class Sweep:
                 time.sleep(pause)
                 pause = min(pause * 2, _LATE)
         for path in self._groups():
-            _remove(path)
+            try:
+                os.rmdir(path)  # noqa: PTH106  # pathlib is large
+            except OSError:
+                continue
         _wait(helpers, until)
 
     def _strike(self) -> bool:
@@ -251,10 +253,14 @@ class Sweep:
             order = self._register.cleanup(entry.number)
             if order is not None:
                 command, env = order
-                started.append(
-                    os.posix_spawn(command[0], command, env, setpgroup=0, setsigdef=_IGNORED)
-                )
+                pid = os.posix_spawn(command[0], command, env, setpgroup=0, setsigdef=_IGNORED)
+                started.append(pid)
         return started
+
+
+def now() -> int:
+    """Return the nanoseconds since boot, those that the machine slept included."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) if _LINUX else time.monotonic_ns()
 
 
 def _read(path: str) -> bytes:
@@ -278,25 +284,16 @@ def _tell(path: str, order: bytes) -> None:
     """Write a value to a file of the kernel, if it accepts it."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(handle, order)
+        finally:
+            os.close(handle)
     except OSError:
         return
-    try:
-        os.write(handle, order)
-    except OSError:
-        return
-    finally:
-        os.close(handle)
 
 
 def _members(path: str) -> set[int]:
     return {int(each) for each in _read(f"{path}/cgroup.procs").split()} - {0}
-
-
-def _remove(path: str) -> None:
-    try:
-        os.rmdir(path)  # noqa: PTH106  # pathlib is large
-    except OSError:
-        return
 
 
 def _row(pid: int) -> ProcStat | None:
@@ -343,12 +340,10 @@ class WatchdogProcess:
     """
 
     def __init__(self, runner: int, start: str, register: int, width: int) -> None:
-        self._runner = runner
+        self._runner, self._handle, self._pipe = runner, _handle_on(runner), _PIPE
         self._group = f"loopwright.{runner}-{start}."
-        self._register = RegisterReader(register)
-        self._width = width
-        self._handle = _handle_on(runner)
-        self._pipe = _PIPE
+        self._register, self._width = RegisterReader(register), width
+        self._ended: set[tuple[int, int, int]] = set()
 
     def run(self) -> NoReturn:
         """Watch, until the runner is gone and nothing is left of what it started."""
@@ -377,11 +372,11 @@ class WatchdogProcess:
         """Return when the second is gone; end when the runner is."""
         other = _handle_on(second) if second > 0 else -1
         while True:
-            # A negative descriptor is ignored.
-            ready = _wait_for((self._pipe, self._handle, other), _AGAIN if second < 0 else None)
+            next_end = self._end_overdue(second)
+            ready = _wait_for((self._pipe, self._handle, other), _AGAIN if second < 0 else next_end)
             if self._handle in ready:
                 self._sweep(second)
-            if self._pipe in ready:
+            if self._pipe in ready and not os.read(self._pipe, _BIG):
                 # The pipe is closed: the runner is ending, or has closed it.
                 self._pipe = -1
                 if not self._register.entries():
@@ -401,17 +396,29 @@ class WatchdogProcess:
             _wait_for((handle,), _HEAD_START)
             self._sweep(first, leads=False)
 
+    def _end_overdue(self, second: int) -> int | None:
+        """End what is past its deadline; return the milliseconds until the next one, if any."""
+        entries = self._register.entries(late=True)
+        late = {(each.number, each.deadline, each.pid) for each in entries}
+        if not late <= self._ended:
+            self._end("", second)
+        self._ended = late
+        ends = [end - now() for each in self._register.entries() if (end := each.deadline)]
+        return min((end for end in ends if end > 0), default=-1) // 1_000_000 + 1 or None
+
     def _sweep(self, other: int, *, leads: bool = True) -> NoReturn:
-        spared = {1, os.getpid(), os.getppid(), other}
-        Sweep(self._register, self._group, self._width, spared).run()
+        self._end(self._group, other)
         _finish(other if leads else 0)
+
+    def _end(self, group: str, other: int) -> None:
+        spared = {1, os.getpid(), os.getppid(), other}
+        Sweep(self._register, group, self._width, spared).run()
 
 
 def _wait_for(files: tuple[int, ...], milliseconds: int | None = None) -> set[int]:
     waiting = select.poll()
-    for file in files:
-        if file >= 0:
-            waiting.register(file, select.POLLIN)
+    for file in (each for each in files if each >= 0):
+        waiting.register(file, select.POLLIN)
     return {file for file, _ in waiting.poll(milliseconds)}
 
 
