@@ -50,6 +50,13 @@ class BaseCommits:
             raise RecordDamagedError(damaged)
         return page.records[0] if page.records else None
 
+    async def task_named(self, name: str) -> str:
+        """Return the task that this names, itself or by its agent; nothing if none is recorded."""
+        if await self.of_task(name) is not None:
+            return name
+        record = await self._store.get(name)
+        return record.task_id if record is not None else ""
+
     async def start_of(self, task: Task) -> StartingPoint:
         """Return where to start from.
 

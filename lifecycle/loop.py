@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections import deque
 from contextlib import asynccontextmanager
-from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Self
 
 from ci.events import CIEvent
-from communication.watcher import MailboxWatcher
 from lifecycle.admission.budgets import Accounts
 from lifecycle.admission.slots import Slots
 from lifecycle.admission.unenforceable_budgets import require_counted
 from lifecycle.base_commits import BaseCommits
 from lifecycle.clock import Clock, SystemClock
-from lifecycle.context.snapshot import ContextBuilder
 from lifecycle.engine.ci_ports import provider_ports
 from lifecycle.engine.early_events import EarlyEvents
 from lifecycle.engine.engine import LocalEngine
@@ -36,15 +32,13 @@ from lifecycle.engine.loop_parts import (
 )
 from lifecycle.engine.open_lifecycle import accepted_before
 from lifecycle.errors import ArgumentError, LifecycleError
-from lifecycle.judging.code_origin import finder
-from lifecycle.launch.programs import here
-from lifecycle.launch.sandbox import SandboxedCommands, SandboxPlanner
 from lifecycle.machine import events as on
+from lifecycle.machine_parts import RealParts, machine_services
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, Plan, Task, as_plan, require_kind
 from lifecycle.reporting import logged
 from lifecycle.result import LoopResult, LoopResultType, telling_unblock
-from lifecycle.services import CommitWatch, MachineServices, SharedServices, pass_by
+from lifecycle.services import CommitWatch, SharedServices, pass_by
 from lifecycle.shortage_retry import patiently
 from lifecycle.store.lock import BUSY_PAUSE, RunnerLock
 from lifecycle.store.lost_files import LostFilesCheck
@@ -52,18 +46,15 @@ from lifecycle.store.lost_records import refuse_lost
 from lifecycle.store.sqlite.store import SqliteStore
 from runtime.branches import BranchManager
 from runtime.capacity import room_for_agents
-from runtime.commands import CommandRunner
 from runtime.process import TerminalManager
-from runtime.setup.facts import GitSetupFacts
-from runtime.setup.port_ranges import PortSlots
 from runtime.temp_folders import sweep
 from runtime.thread_pool import provide
 from runtime.workspace import WorkspaceManager
 from runtime.workspaces.worktrees_dir import worktrees_dir
-from templates.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
+    from pathlib import Path
 
     from ci.interface import CIProvider
     from ci.ports import Remote
@@ -368,16 +359,7 @@ class AgentLifecycleLoop:
         if store is None:
             store = await patiently(self._own_store, report)
         self._store = store
-        sandbox = SandboxPlanner(
-            self.repo_dir,
-            self._paths.root,
-            home=Path.home(),
-            path=os.environ.get("PATH", ""),
-            report=self._given_weaker,
-        )
         settings = self._settings
-        own_commands = CommandRunner(self._terminals)
-        commands = SandboxedCommands(own_commands, sandbox, settings)
         room = self._room()
         slots = Slots(lambda: min(settings().max_live_agents, room.agents))
         shared = SharedServices(
@@ -398,36 +380,21 @@ class AgentLifecycleLoop:
             else LostFilesCheck(self._paths.database).gone,
             checkpoint=self._checkpoint,
         )
-        machine = MachineServices(
-            shared=shared,
+        parts = RealParts(
             repo=self.repo_dir,
             paths=self._paths,
-            workspaces=self._workspaces,
             terminals=self._terminals,
+            workspaces=self._workspaces,
             branches=self._branches,
             checkouts=self._checkouts,
-            commands=commands,
-            own_commands=own_commands,
-            setup_facts=GitSetupFacts(self.repo_dir),
-            ports=PortSlots(self._paths.ports),
-            watcher=MailboxWatcher(
-                poll_interval=settings().breakpoint_check_interval, polls_only=room.tight
-            ),
-            builder=ContextBuilder(
-                Renderer(
-                    self._paths.templates,
-                    nonce=lambda: token_hex(16),
-                    mask=self._masker.mask,
-                )
-            ),
-            sandbox=sandbox,
-            other_code=finder(self.repo_dir, self._paths, self._terminals, settings),
+            tight=room.tight,
+        )
+        machine = machine_services(
+            parts,
+            shared,
             held_files=self._held_files,
-            withheld=self._terminals.withheld,
-            host=here(),
             comm_file=self._comm_file,
             work_watch=self._work_watch,
-            machine_id=self._terminals.machine,
         )
         if self._ci is not None:
             self._ci.bind(provider_ports(machine, remote=self._remote))
@@ -445,6 +412,3 @@ class AgentLifecycleLoop:
         if room.agents < wanted:
             self._report("machine_small", agents=room.agents, wanted=wanted, reason=room.why)
         return room
-
-    def _given_weaker(self, what: str) -> None:
-        self._report("isolation_weaker", reason=what)

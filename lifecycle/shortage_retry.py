@@ -38,9 +38,15 @@ def text_of(error: BaseException) -> str:
     return said if short in said else short
 
 
-def put_off(effect_id: str, effect: Effect, at: float, error: BaseException) -> Event | None:
+def put_off(
+    effect_id: str,
+    effect: Effect,
+    at: float,
+    error: BaseException,
+    fault: Fault = Fault.SHORTAGE,
+) -> Event | None:
     """Return the fact that has the order given again later; None where there is none."""
-    text, fault = text_of(error), Fault.SHORTAGE
+    text = text_of(error)
     match effect:
         case do.PrepareWorkspace(attempt=attempt):
             return on.WorkspaceFailed(at=at, attempt=attempt, text=text, fault=fault)

@@ -164,6 +164,10 @@ class SandboxedCommands:
         self._sandbox = sandbox
         self._settings = settings
 
+    def going_by(self, settings: Callable[[], Settings]) -> SandboxedCommands:
+        """Return the same for who goes by other settings."""
+        return SandboxedCommands(self._commands, self._sandbox, settings)
+
     async def run(  # noqa: PLR0913  # all by name
         self,
         command: str,

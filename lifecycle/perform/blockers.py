@@ -59,11 +59,8 @@ async def _task(shared: SharedServices, local: LocalCopy, name: str) -> str:
     if name in shared.plans or name in shared.completed:
         return name
     with suppress(RecordDamagedError):
-        if await shared.base_commits.of_task(name) is not None:
-            return name
-        record = await shared.store.get(name)
-        if record is not None and record.task_id:
-            return record.task_id
+        if task := await shared.base_commits.task_named(name):
+            return task
     return next((task for task in shared.plans if default_agent_id(task) == name), "")
 
 

@@ -67,17 +67,13 @@ LOOSE = (
 class Performer:
     """Performs the orders of all lifecycles of one repository."""
 
-    def __init__(self, machine: MachineServices) -> None:
+    def __init__(self, machine: MachineServices, sampler: AttemptSampler | None = None) -> None:
+        """Performers on one machine may share what measures its agents."""
         self._machine, self._shared = machine, machine.shared
         self._setting_up = SettingUp(machine)
         self._gates = GateRunner(machine, self._setting_up)
         self._merger = Merger(machine, self._gates)
-        self._sampler = AttemptSampler(
-            machine.terminals,
-            machine.shared.clock,
-            machine.sample_interval,
-            machine.shared.report,
-        )
+        self._sampler = sampler or sampler_of(machine)
         self._starter = Starter(machine, self._setting_up, self._sampler)
         self._watches: dict[str, AttemptWatch] = {}
         self._ends = False
@@ -148,6 +144,14 @@ class Performer:
     def attempt_watch(self, agent_id: str) -> AttemptWatch | None:
         """Return the watch on the agent's living process, if it has one."""
         return self._watches.get(agent_id)
+
+    def let_go(self, agent_id: str) -> AttemptWatch | None:
+        """Look at the agent's process no more; return what did."""
+        watch = self._watches.pop(agent_id, None)
+        if watch is not None:
+            watch.close()
+            self._sampler.drop(watch)
+        return watch
 
     async def reclaim(
         self, local: LocalCopy, attempt: int, marks: tuple[str, ...]
@@ -283,10 +287,7 @@ class Performer:
 
     async def _capture(self, local: LocalCopy, order: do.TakeSnapshot) -> Event:
         attempt = order.attempt
-        watch = self._watches.pop(local.agent_id, None)
-        if watch is not None:
-            watch.close()
-            self._sampler.drop(watch)
+        watch = self.let_go(local.agent_id)
         drop_config(self._machine.paths.config(local.agent_id, attempt))
         try:
             try:
@@ -414,6 +415,12 @@ class Performer:
 
     def _now(self) -> float:
         return self._shared.clock.now()
+
+
+def sampler_of(machine: MachineServices) -> AttemptSampler:
+    """Return what measures the agents of a machine."""
+    shared = machine.shared
+    return AttemptSampler(machine.terminals, shared.clock, machine.sample_interval, shared.report)
 
 
 def _head_before(local: LocalCopy, watch: AttemptWatch | None) -> str:
