@@ -65,6 +65,8 @@ LEVELS: dict[str, str] = {
             "spawn_rejected",
             "supervisor_stop_failed",
             "transition_hook_failed",
+            "worker_assignment_lost",
+            "worker_save_failed",
         ),
         WARNING,
     ),

@@ -1,0 +1,157 @@
+"""A worker: one machine's part of lifecycles that another process decides.
+
+It carries out orders by the same `Performer` as a runner of one machine, tells facts, and ends its
+agents by itself where it does not hear from the server. It must not decide, commit or look at what
+all machines share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from lifecycle.perform.performer import Performer, sampler_of
+from lifecycle.worker.assigned_machine import assigned
+from lifecycle.worker.lease import Lease
+from lifecycle.worker.visit import AssignmentOverError, Visit
+from runtime.processes.watchdog import client as watchdog
+
+if TYPE_CHECKING:
+    from lifecycle.machine.events import Event
+    from lifecycle.record import PendingEffect
+    from lifecycle.services import MachineServices
+    from lifecycle.worker.assignment import Assignment, News
+    from lifecycle.worker.branch_travel import BranchTravel
+    from lifecycle.worker.visit import Tell
+
+LOOKS = 50
+"""Looks at the leases in the time of one, at least: a machine may have slept."""
+
+
+class Worker:
+    """One machine's part of lifecycles that another process decides.
+
+    Without `travel` all workers have the same clone, as in a test.
+    """
+
+    def __init__(
+        self,
+        machine: MachineServices,
+        *,
+        tell: Tell,
+        lease: float,
+        travel: BranchTravel | None = None,
+    ) -> None:
+        self._machine = machine
+        self._tell = tell
+        self.lease = lease
+        """Seconds after which the server gives an assignment to another worker."""
+        self._travel = travel
+        self._sampler = sampler_of(machine)
+        self._visits: dict[str, Visit] = {}
+        self._beginning = asyncio.Lock()
+        self._watch: asyncio.Task[None] | None = None
+        self._drains = False
+
+    async def start(self) -> None:
+        """End what an earlier process of this worker left alive, and of no other worker."""
+        terminals, grace = self._machine.terminals, self._machine.shared.settings().stop_grace
+        attended = {process.identity.mark for process in terminals.live()}
+        strays = [
+            stray
+            for stray in terminals.find_all_marked()
+            if stray.machine == self._machine.machine_id and stray.mark not in attended
+        ]
+        await asyncio.gather(*(terminals.stop_identity(stray, grace) for stray in strays))
+
+    async def begin(self, assignment: Assignment) -> None:
+        """Take an assignment; what this worker had of the same agent before is ended first."""
+        if self._drains:
+            raise AssignmentOverError("this worker is being drained and takes no assignment")
+        async with self._beginning:
+            if assignment.assignment_id not in self._visits:
+                await self._begin(assignment)
+
+    async def _begin(self, assignment: Assignment) -> None:
+        agent = assignment.agent_id
+        for former in [each for each in self._visits.values() if each.local.agent_id == agent]:
+            await former.leave()
+        machine = await assigned(self._machine, assignment)
+        visit = Visit(
+            assignment,
+            machine=machine,
+            performer=Performer(machine, self._sampler),
+            travel=self._travel,
+            lease=self._lease_of(assignment),
+            tell=self._tell,
+        )
+        self._visits[assignment.assignment_id] = visit
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.get_running_loop().create_task(
+                self._watch_leases(), name="leases of assignments"
+            )
+
+    async def perform(self, assignment_id: str, order: PendingEffect, news: News) -> Event | None:
+        """Carry out an order and return its result; a second delivery gets the same.
+
+        AssignmentOverError where the assignment is not, or no longer, this worker's.
+        """
+        return await self._visit(assignment_id).perform(order, news)
+
+    async def end(self, assignment_id: str) -> None:
+        """Give an assignment back at rest: everything is saved and pushed."""
+        visit = self._visits.get(assignment_id)
+        if visit is not None:
+            await visit.finish()
+            self._visits.pop(assignment_id, None)
+
+    def confirmed(self, assignment_id: str) -> None:
+        """Note that the server has heard a beat of this assignment."""
+        visit = self._visits.get(assignment_id)
+        if visit is not None:
+            visit.lease.confirm()
+
+    def assignments(self) -> tuple[str, ...]:
+        """Return the assignments that are this worker's."""
+        return tuple(name for name, each in self._visits.items() if not each.lease.is_over())
+
+    async def drain(self, why: str = "the worker was shutting down") -> None:
+        """Take nothing new, and end all agents as interrupted; who decides orders the rest."""
+        self._drains = True
+        await asyncio.gather(*(each.drain(why) for each in self._visits.values()))
+
+    async def aclose(self) -> None:
+        """End everything, saved here; what was not ended by `end` is not pushed."""
+        self._drains = True
+        await asyncio.gather(*(each.leave() for each in self._visits.values()))
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+        self._visits.clear()
+
+    def _visit(self, assignment_id: str) -> Visit:
+        visit = self._visits.get(assignment_id)
+        if visit is None:
+            raise AssignmentOverError(f"this worker has no assignment {assignment_id}")
+        return visit
+
+    def _lease_of(self, assignment: Assignment) -> Lease:
+        prefix = f"{assignment.agent_id}.{assignment.birth}."
+        return Lease(self.lease, watchdog.now, lambda end: watchdog.set_deadline(prefix, end))
+
+    async def _watch_leases(self) -> None:
+        """End what is past its lease, for as long as there are assignments."""
+        while self._visits:
+            for name, visit in tuple(self._visits.items()):
+                if visit.ended:
+                    del self._visits[name]
+                elif visit.lease.is_over() and not visit.leaves:
+                    agent = visit.local.agent_id
+                    report = self._machine.shared.report
+                    report("worker_assignment_lost", agent_id=agent, assignment=name)
+                    visit.leave()
+            left = min((each.lease.left() for each in self._visits.values()), default=0.0)
+            pause = self.lease / LOOKS
+            await asyncio.sleep(min(max(left, pause / 10), pause))

@@ -1,0 +1,278 @@
+"""Workers with clones of one remote: work moves between them, and nothing of it is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lifecycle.machine import effects as do
+from lifecycle.machine import events as on
+from lifecycle.machine.attempt_events import Fault
+from lifecycle.machine.states import BackingOff, Capturing, Completed, Working
+from lifecycle.plan import Task
+from lifecycle.record import AgentLifecycle, PendingEffect
+from lifecycle.settings import Settings
+from lifecycle.worker.build import worker_machine
+from lifecycle.worker.hand_over import assignment_for
+from lifecycle.worker.visit import AssignmentOverError
+from runtime.workspaces.worktrees_dir import default_worktrees_dir
+from tests.lifecycle.worker.deciding import Decider, worker_in
+from tests.lifecycle.world import AGENT, DONE, HANG, World, commit, git
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lifecycle.machine.states import State
+    from lifecycle.services import MachineServices
+    from lifecycle.worker.assignment import Assignment
+    from lifecycle.worker.branch_travel import BranchTravel
+    from tests.lifecycle.world import Step
+
+DRAFT: Step = {"write": {"path": "draft", "text": "half done\n"}}
+AS_EVE = ("-c", "user.name=Eve", "-c", "user.email=eve@example.org")
+FAILS: Step = {"exit": 1}
+BRANCH = f"agent/{AGENT}"
+
+
+class Coordinated(Decider):
+    """Has its assignments made by the coordinator, from its own clone and records."""
+
+    machine: MachineServices
+    travel: BranchTravel
+
+    async def given(self, name: str) -> Assignment:
+        local = (await super().given(name)).local_copy()
+        return await assignment_for(self.machine, self.travel, local, name)
+
+
+class Shop:
+    """A remote, clones of it, and a lifecycle that is worked on in them."""
+
+    def __init__(self, world: World, attempts: dict[int, list[Step]], **settings: Any) -> None:
+        self.folder = world.folder
+        self.bare = world.folder / "bare.git"
+        git(world.folder, "clone", "-q", "--bare", str(world.repo), str(self.bare))
+        task = Task(id="T001", title="Calculator", verify=["test -e one.txt"])
+        told = Settings.model_validate({"retry_interval": 0.0, "canary": "off", **settings})
+        base = git(self.bare, "rev-parse", "main")
+        self.decider = Decider(task, world.agent(attempts), told, base)
+
+    def clone(self, name: str) -> Path:
+        git(self.folder, "clone", "-q", str(self.bare), str(self.folder / name))
+        return self.folder / name
+
+    def there(self, what: str) -> str:
+        return git(self.bare, "show", what)
+
+    def workspace(self, name: str) -> Path:
+        return default_worktrees_dir(self.folder / name) / AGENT
+
+
+@pytest.mark.parametrize("next_on", ["one", "two"])
+async def test_a_branch_that_is_gone_at_the_remote_is_lost_only_where_nobody_has_it(
+    world: World, next_on: str
+) -> None:
+    shop = Shop(world, {1: [*commit("one.txt"), FAILS], 2: [DONE]})
+    decider = shop.decider
+    one, two = shop.clone("one"), shop.clone("two")
+    async with worker_in(one, "one", decider) as first, worker_in(two, "two", decider) as second:
+        await decider.visit(first, "a.1")
+        git(shop.bare, "update-ref", "-d", f"refs/heads/{BRANCH}")
+        state = await decider.visit({"one": first, "two": second}[next_on], "a.2")
+    if next_on == "one":
+        assert isinstance(state, Completed)
+        assert shop.there(f"{BRANCH}:one.txt") == "x"
+    else:
+        assert isinstance(state, BackingOff)
+        assert f"{BRANCH} is not at the remote any more" in state.why
+        assert "push it there again" in state.why
+        assert (state.tally.retry_count, state.tally.faults) == (1, 1)
+
+
+async def test_what_somebody_else_pushed_meanwhile_is_never_overwritten(world: World) -> None:
+    shop = Shop(world, {1: [*commit("one.txt"), DONE]})
+    decider = shop.decider
+    async with worker_in(shop.clone("one"), "one", decider) as worker:
+        await decider.visit(worker, "a.1", works)
+        other = shop.clone("other")
+        git(other, *AS_EVE, "commit", "-q", "--allow-empty", "-m", "mine")
+        git(other, "push", "-q", "origin", f"HEAD:refs/heads/{BRANCH}")
+        theirs = git(other, "rev-parse", "HEAD")
+
+        def refused(state: State) -> bool:
+            return isinstance(state, Capturing) and state.again_at is not None
+
+        await decider.go_on(worker, refused)
+        (failed,) = [each for each in decider.facts if isinstance(each, on.SnapshotFailed)]
+        assert f"somebody else moved {BRANCH}" in failed.text
+        assert git(shop.bare, "rev-parse", BRANCH) == theirs
+        ours = git(shop.workspace("one"), "rev-parse", "HEAD")
+        assert shop.there(f"refs/loopwright/saved/{AGENT}/head-{ours[:12]}:one.txt") == "x"
+        git(other, "fetch", "-q", "origin", f"refs/loopwright/saved/{AGENT}/*:refs/ours/*")
+        git(other, *AS_EVE, "merge", "-q", "--no-edit", f"refs/ours/head-{ours[:12]}")
+        git(other, "push", "-q", "origin", f"HEAD:refs/heads/{BRANCH}")
+        again = PendingEffect(
+            effect_id="again", agent_id=AGENT, effect=do.TakeSnapshot(attempt=1, blocked_on=())
+        )
+        assert isinstance(await worker.perform("a.1", again, decider.news()), on.SnapshotTaken)
+    assert decider.state.tally.retry_count == 0
+
+
+async def test_what_the_work_builds_on_comes_along_from_the_coordinators_clone(
+    world: World,
+) -> None:
+    shop = Shop(world, {1: [{"run": ["sh", "-c", "cat base.txt dep.txt > one.txt"]},
+                            {"commit": "both"}, DONE]})  # fmt: skip
+    repo, one = world.repo, shop.clone("one")
+    world.git("remote", "add", "origin", str(shop.bare))
+    (repo / "base.txt").write_text("unpushed\n")
+    world.git("add", "base.txt")
+    world.git("commit", "-qm", "not pushed anywhere")
+    world.git("checkout", "-qb", "dep")
+    (repo / "dep.txt").write_text("of T000\n")
+    world.git("add", "dep.txt")
+    world.git("commit", "-qm", "dependency")
+    head = world.git("rev-parse", "HEAD")
+    world.git("checkout", "-q", "main")
+    task = Task(id="T001", title="Calculator", dependencies=["T000"])
+    agent = shop.decider.agent
+    decider = Coordinated(task, agent, shop.decider.settings, "")
+    async with (
+        worker_machine(repo, name="coordinator", settings=Settings()) as (machine, travel),
+        worker_in(one, "one", decider) as worker,
+    ):
+        decider.machine, decider.travel = machine, travel
+        done = AgentLifecycle(agent_id="other", task="Before", task_id="T000")
+        done.work = Completed(summary="done", changed_files=(), head=head)
+        done.facts = {"base_branch": "main"}
+        done.derive()
+        await machine.shared.store.create(done)
+        machine.shared.completed["T000"] = "Before"
+        assert isinstance(await decider.visit(worker, "a.1"), Completed)
+    assert shop.there(f"{BRANCH}:one.txt") == "unpushed\nof T000"
+    facts = decider.copy.record.facts
+    assert (facts["base_branch"], facts["base_commit"]) == ("main", head)
+
+
+def works(state: State) -> bool:
+    return isinstance(state, Working)
+
+
+async def test_work_goes_on_on_another_machine(world: World) -> None:
+    shop = Shop(world, {1: [*commit("one.txt"), DRAFT, FAILS], 2: [*commit("two.txt"), DONE]})
+    decider = shop.decider
+    one, two = shop.clone("one"), shop.clone("two")
+    async with worker_in(one, "one", decider) as first, worker_in(two, "two", decider) as second:
+        assert isinstance(await decider.visit(first, "a.1"), BackingOff)
+        assert shop.there(f"{BRANCH}:one.txt") == "x"
+        assert shop.there(f"refs/loopwright/saved/{AGENT}/1:draft") == "half done"
+        assert isinstance(await decider.visit(second, "a.2"), Completed)
+    assert shop.there(f"{BRANCH}:one.txt") + shop.there(f"{BRANCH}:two.txt") == "xx"
+    assert decider.state.tally.retry_count == 1
+    assert decider.copy.record.facts["base_branch"] == "main"
+    assert [row.commits for row in decider.copy.ledger] == [1, 1]
+
+
+async def test_a_remote_out_of_reach_is_waited_for_and_costs_nothing(world: World) -> None:
+    shop = Shop(world, {1: [*commit("one.txt"), DONE]})
+    decider, away = shop.decider, shop.folder / "away.git"
+
+    def put_off(state: State) -> bool:
+        return isinstance(state, Capturing) and state.again_at is not None
+
+    async with worker_in(shop.clone("one"), "one", decider) as worker:
+        await decider.visit(worker, "a.1", works)
+        shop.bare.rename(away)
+        await decider.go_on(worker, put_off)
+        (failed,) = [each for each in decider.facts if isinstance(each, on.SnapshotFailed)]
+        assert failed.fault is Fault.SHORTAGE
+        assert "bare.git" in failed.text
+        away.rename(shop.bare)
+        again = PendingEffect(
+            effect_id="again", agent_id=AGENT, effect=do.TakeSnapshot(attempt=1, blocked_on=())
+        )
+        taken = await worker.perform("a.1", again, decider.news())
+        assert isinstance(taken, on.SnapshotTaken)
+        assert shop.there(f"{BRANCH}:one.txt") == "x"
+    assert decider.state.tally.retry_count == decider.state.tally.faults == 0
+
+
+async def test_a_worker_that_is_not_heard_ends_its_agent_and_tells_and_pushes_nothing(
+    world: World,
+) -> None:
+    shop = Shop(world, {1: [*commit("one.txt"), DRAFT, HANG], 2: [DONE]})
+    decider = shop.decider
+    one, two = shop.clone("one"), shop.clone("two")
+    async with (
+        worker_in(one, "one", decider, lease=2.0) as first,
+        worker_in(two, "two", decider) as second,
+    ):
+        await decider.visit(first, "a.1", works)
+        await until((shop.workspace("one") / "draft").exists)
+        known = len(decider.facts)
+        await until(lambda: not first.assignments())
+        assert isinstance(decider.state, Working)
+        end = do.StopAgent(attempt=1, process=decider.state.process)
+        stop = PendingEffect(effect_id="stop", agent_id=AGENT, effect=end)
+        with pytest.raises(AssignmentOverError):
+            await first.perform("a.1", stop, decider.news())
+        first.confirmed("a.1")
+        assert first.assignments() == ()
+        await until(lambda: git(one, "for-each-ref", f"refs/loopwright/saved/{AGENT}/1"))
+        assert git(one, "show", f"refs/loopwright/saved/{AGENT}/1:draft") == "half done"
+        assert len(decider.facts) == known
+        assert git(shop.bare, "for-each-ref", "refs/heads/agent/", "refs/loopwright/") == ""
+        assert isinstance(await decider.visit(second, "a.2"), BackingOff)
+    tally = decider.state.tally
+    assert (tally.retry_count, tally.interruptions, tally.attempt) == (0, 1, 1)
+
+
+async def test_an_order_that_is_delivered_twice_is_carried_out_once(world: World) -> None:
+    shop = Shop(world, {1: [HANG]})
+    decider = shop.decider
+    async with worker_in(shop.clone("one"), "one", decider) as worker:
+        await decider.visit(worker, "a.1", works)
+        spawned = next(each for each in decider.facts if isinstance(each, on.AgentSpawned))
+        order = PendingEffect(
+            effect_id=spawned.process.spawn_id, agent_id=AGENT, effect=do.SpawnAgent(attempt=1)
+        )
+        assert await worker.perform("a.1", order, decider.news()) == spawned
+        look = PendingEffect(effect_id="x", agent_id=AGENT, effect=do.LookAtPullRequest(number=1))
+        with pytest.raises(Exception, match="no worker performs it"):
+            await worker.perform("a.1", look, decider.news())
+        with pytest.raises(AssignmentOverError, match=r"no assignment a\.2"):
+            await worker.perform("a.2", order, decider.news())
+
+
+async def test_a_drained_worker_hands_its_work_on_and_nobody_is_charged(world: World) -> None:
+    shop = Shop(world, {1: [*commit("one.txt"), DRAFT, HANG]})
+    decider = shop.decider
+    async with worker_in(shop.clone("one"), "one", decider) as worker:
+        await decider.visit(worker, "a.1", works)
+        await until((shop.workspace("one") / "draft").exists)
+        await worker.drain()
+        await decider.go_on(worker, lambda _: False)
+        await worker.end("a.1")
+        assert isinstance(decider.state, BackingOff)
+        with pytest.raises(AssignmentOverError, match="drained"):
+            await decider.begin(worker, "a.2")
+    tally = decider.state.tally
+    assert (tally.retry_count, tally.interruptions, tally.attempt) == (0, 1, 1)
+    assert shop.there(f"{BRANCH}:one.txt") == "x"
+    assert shop.there(f"refs/loopwright/saved/{AGENT}/1:draft") == "half done"
+
+
+async def test_of_two_workers_on_one_host_neither_ends_what_is_the_others(world: World) -> None:
+    shop = Shop(world, {1: [HANG]})
+    decider, one = shop.decider, shop.clone("one")
+    async with worker_in(one, "one", decider) as first:
+        await decider.visit(first, "a.1", works)
+        async with worker_in(shop.clone("two"), "two", decider) as second:
+            await second.start()
+            assert first.assignments() == ("a.1",)
+            assert not any(isinstance(each, on.AgentExited) for each in decider.facts)
+        async with worker_in(shop.clone("three"), "one", decider):
+            # The same worker again, after it died: what it left is its own to end.
+            await until(lambda: any(isinstance(each, on.AgentExited) for each in decider.facts))
