@@ -33,8 +33,8 @@ from lifecycle.engine.loop_parts import (
 from lifecycle.engine.open_lifecycle import accepted_before
 from lifecycle.errors import ArgumentError, LifecycleError
 from lifecycle.machine import events as on
-from lifecycle.machine_parts import RealParts, machine_services
 from lifecycle.paths import Paths
+from lifecycle.perform.machine_parts import RealParts, machine_services
 from lifecycle.plan import Agent, Plan, Task, as_plan, require_kind
 from lifecycle.reporting import logged
 from lifecycle.result import LoopResult, LoopResultType, telling_unblock

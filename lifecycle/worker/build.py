@@ -14,8 +14,8 @@ from lifecycle.admission.budgets import Accounts
 from lifecycle.admission.slots import Slots
 from lifecycle.base_commits import BaseCommits
 from lifecycle.clock import SystemClock
-from lifecycle.machine_parts import RealParts, machine_services
 from lifecycle.paths import Paths
+from lifecycle.perform.machine_parts import RealParts, machine_services
 from lifecycle.reporting import logged
 from lifecycle.services import SharedServices
 from lifecycle.store.lock import RunnerLock
