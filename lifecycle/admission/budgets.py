@@ -17,7 +17,7 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from lifecycle.admission.usage import Present
-from lifecycle.machine.budget import NO_LIMIT, NOTHING, UNITS, Budget, Spent
+from lifecycle.machine.budget import NO_LIMIT, NOTHING, UNITS, Budget, BudgetShare, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +43,12 @@ class Budgets:
     plan: Budget = NO_LIMIT
     day: Budget = NO_LIMIT
     plan_name: str = ""
+
+    @classmethod
+    def set_for(cls, settings: Settings, task: Task, plan: PlanMark) -> Budgets | None:
+        """Return the same; None where no budget is set."""
+        unset = task.budget is None and plan.budget is None and not settings.has_budget
+        return None if unset else cls.of(settings, task, plan)
 
     @classmethod
     def of(cls, settings: Settings, task: Task, plan: PlanMark) -> Budgets:
@@ -208,6 +214,16 @@ class Accounts:
             most = budget.attempts
             hold = hold or (not live and most is not None and used.attempts >= most)
         return BudgetVerdict(hold=hold) if hold else _GO
+
+    def shares(
+        self, agent_id: str, budgets: Budgets, *, birth: str | None = None
+    ) -> tuple[BudgetShare, ...]:
+        """Return what is used of each budget, for who holds an attempt to them elsewhere."""
+        now = self._clock.now()
+        return tuple(
+            BudgetShare(scope=scope, budget=budget, used=past + present.spent(now))
+            for scope, budget, past, present in self._scopes(agent_id, budgets, birth, now)
+        )
 
     def _scopes(
         self, agent_id: str, budgets: Budgets, birth: str | None, now: float

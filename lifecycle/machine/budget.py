@@ -91,6 +91,20 @@ class Budget:
 NO_LIMIT = Budget()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetShare:
+    """What of a budget was used when an attempt was let in: what it may use is the rest."""
+
+    scope: str
+    budget: Budget
+    used: Spent = NOTHING
+
+    def over(self, so_far: Spent) -> str:
+        """Say what is used up once the attempt used that; it was let in by their number."""
+        used = self.used + so_far - Spent(attempts=self.used.attempts + so_far.attempts)
+        return self.budget.over(used, self.scope)
+
+
 def dollars(cost_usd: float) -> str:
     """Write money: in cents, and more finely where cents would hide it."""
     if abs(round(cost_usd, 2) - cost_usd) < HAIR or cost_usd >= 1:

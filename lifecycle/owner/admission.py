@@ -119,8 +119,4 @@ class Admission:
 
     def _budgets(self) -> Budgets | None:
         local = self._local
-        mark = plan_of(local.record)
-        settings = self._shared.settings()
-        if local.task.budget is None and mark.budget is None and not settings.has_budget:
-            return None
-        return Budgets.of(settings, local.task, mark)
+        return Budgets.set_for(self._shared.settings(), local.task, plan_of(local.record))

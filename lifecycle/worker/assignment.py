@@ -15,6 +15,7 @@ from lifecycle.base_commits import StartingPoint  # noqa: TC001  # json_form rea
 from lifecycle.drive import WorkingCopy
 from lifecycle.errors import ArgumentError
 from lifecycle.json_form import encode
+from lifecycle.machine.budget import BudgetShare  # noqa: TC001  # as above
 from lifecycle.mask_values import masked
 from lifecycle.plan import Agent, Task
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry  # noqa: TC001  # as above
@@ -22,6 +23,7 @@ from lifecycle.settings import Settings, checked_settings
 from lifecycle.working_copy import LocalCopy
 
 if TYPE_CHECKING:
+    from lifecycle.machine.budget import Spent
     from runtime.masking.masker import Masker
 
 MOST_BYTES = 64 * 1024
@@ -54,6 +56,8 @@ class Assignment:
     """The commit that brings a task's completed work, by task."""
     tasks: dict[str, str] = field(default_factory=dict)
     """The task that an agent means by a name: its own id, or that of its agent."""
+    budgets: tuple[BudgetShare, ...] = ()
+    """What may be used; each attempt is ended where it uses up one of them."""
     approved: dict[str, str] = field(default_factory=dict)
     """Commits with whose files a person lets set-ups use the network, by their inputs."""
 
@@ -80,6 +84,10 @@ class Assignment:
             task=Task.model_validate(facts["task"]),
             agent=Agent.model_validate(facts["agent"]),
         )
+
+    def afford(self, so_far: Spent) -> str:
+        """Say which budget an attempt uses up that used so much so far; nothing if none."""
+        return next(filter(None, (each.over(so_far) for each in self.budgets)), "")
 
     def read_settings(self) -> Settings:
         """Return the settings; SettingsError where this version does not know one."""

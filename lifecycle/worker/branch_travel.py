@@ -141,6 +141,21 @@ class BranchTravel:
         if moved is not None:
             raise moved
 
+    async def rescue(self, agent: str) -> None:
+        """Push what is only here of an agent's work that this worker lost, beside its branch.
+
+        The branch itself may be another worker's by now. OutOfReachError as with `publish`.
+        """
+        branch = f"agent/{agent}"
+        try:
+            there = await self._remote.fetch(branch, header=await self._header())
+        except RuntimeFault as error:
+            raise OutOfReachError(str(error)) from error
+        head, refs = await self._branches.head(branch), await self._workspaces.saved_refs(agent)
+        if head is not None and not (there and await self._remote.holds(there, head)):
+            refs[f"{SAVED_REFS}{agent}/head-{head[:12]}"] = head
+        await self._push_refs(agent, refs)
+
     async def _is_work(self, local: LocalCopy, head: str, seen: str | None) -> bool:
         """Tell whether there is anything to push: not before the first commit."""
         return seen is not None or head != local.record.facts.get("base_commit")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lifecycle.admission.budgets import Budgets
 from lifecycle.base_commits import needs
 from lifecycle.machine.states import Verifying
-from lifecycle.plan import default_agent_id
+from lifecycle.plan import default_agent_id, plan_of
 from lifecycle.projection import head_now
 from lifecycle.setup.plans import APPROVED
 from lifecycle.setup.setup import SettingUp
@@ -19,6 +20,7 @@ from lifecycle.worker.assignment import Assignment, fitted, settings_for, travel
 
 if TYPE_CHECKING:
     from lifecycle.base_commits import StartingPoint
+    from lifecycle.machine.budget import BudgetShare
     from lifecycle.services import MachineServices, SharedServices
     from lifecycle.worker.branch_travel import BranchTravel
     from lifecycle.working_copy import LocalCopy
@@ -55,6 +57,7 @@ async def assignment_for(
             target=into,
             work={task: commit for task, commit in work.items() if commit},
             tasks=await _names(shared),
+            budgets=_budgets(shared, local),
             approved=approved,
         )
     )
@@ -87,6 +90,14 @@ def _told_of(shared: SharedServices, local: LocalCopy, wanted: tuple[str, ...]) 
     said = [name for word in words if word is not None for name in word.blocked_on]
     names = dict.fromkeys((*wanted, *said))
     return {name: shared.completed[name] for name in names if name in shared.completed}
+
+
+def _budgets(shared: SharedServices, local: LocalCopy) -> tuple[BudgetShare, ...]:
+    record = local.record
+    budgets = Budgets.set_for(shared.settings(), local.task, plan_of(record))
+    if budgets is None:
+        return ()
+    return shared.accounts.shares(record.agent_id, budgets, birth=record.birth)
 
 
 async def _names(shared: SharedServices) -> dict[str, str]:

@@ -23,26 +23,31 @@ class Lease:
     """The lease of one assignment; once it is over, it stays over."""
 
     def __init__(
-        self, seconds: float, now: Callable[[], int], hold: Callable[[int | None], None]
+        self,
+        seconds: float,
+        *,
+        since: int,
+        now: Callable[[], int],
+        hold: Callable[[int | None], None],
     ) -> None:
         """`hold` is told the instant by which the watchdog is to end what is left, or None."""
         self._length = int(seconds * NANO)
         self._now = now
         self._hold = hold
         self._over = False
-        self._heard = 0
-        self.confirm()
+        self._heard = since
+        self.confirm(since)
 
-    def confirm(self) -> None:
-        """Begin again: the server has heard a beat; in vain once it is over."""
+    def confirm(self, sent: int) -> None:
+        """Begin again: the server has heard a beat that was sent then; in vain once it is over."""
         if self.is_over():
             return
-        self._heard = self._now()
+        self._heard = max(self._heard, sent)
         self._hold(self._heard + int(self._length * WATCHDOGS_END))
 
     def is_over(self) -> bool:
         """Tell whether this worker may not act for the assignment any more."""
-        self._over = self._over or (bool(self._heard) and self.left() <= 0)
+        self._over = self._over or self.left() <= 0
         return self._over
 
     def cease(self) -> None:

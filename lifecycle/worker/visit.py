@@ -11,6 +11,7 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from lifecycle.attempt.watch import LOOK_AGAIN
 from lifecycle.errors import LifecycleError
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -18,6 +19,7 @@ from lifecycle.mask_values import masked
 from lifecycle.record import mark_of
 from lifecycle.setup.agent_workspace import opened, save
 from lifecycle.shortage_retry import fault_of, put_off, text_of
+from lifecycle.worker.branch_travel import MovedElsewhereError
 from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from lifecycle.worker.lease import Lease
 
 LAST_SPAWNS = "worker.last_spawns"
-"""Documents: the id of the process that each agent had last on this worker."""
+"""Documents: the id of the process that each agent had last on this worker, and whether what it
+left may be only here."""
 BY_OTHERS = (
     do.LookAtBlockers, do.LookAtPullRequest, do.MergeBranch, do.OpenPullRequest, do.PostReplies,
 )  # fmt: skip
@@ -122,9 +125,10 @@ class Visit:
         try:
             await self._bring(effect)
             if isinstance(effect, do.SpawnAgent):
-                kept = {"spawn_id": order.effect_id}
-                await self._machine.shared.store.put(LAST_SPAWNS, self.local.agent_id, kept)
-            event = await self._performer.perform(self.local, order.effect_id, effect, self._tell)
+                await self._note_spawn(order.effect_id, only_here=True)
+            event = await self._performer.perform(
+                self.local, order.effect_id, effect, self._tell, self.assignment.afford
+            )
             if isinstance(event, on.SnapshotTaken):
                 await self._publish()
         except (RuntimeFault, OSError) as error:
@@ -143,6 +147,14 @@ class Visit:
         now = self._machine.shared.clock.now()
         return put_off(order.effect_id, order.effect, now, error, fault)
 
+    async def _note_spawn(self, spawn_id: str, *, only_here: bool) -> None:
+        noted = {"spawn_id": spawn_id, "attempt": self.local.attempt, "only_here": only_here}
+        await self._machine.shared.store.put(LAST_SPAWNS, self.local.agent_id, noted)
+
+    async def _last_spawn(self) -> str:
+        noted = (await self._machine.shared.store.all(LAST_SPAWNS)).get(self.local.agent_id, {})
+        return str(noted.get("spawn_id", ""))
+
     async def _bring(self, effect: do.Effect) -> None:
         """Have the branch and its workspace here before the first order that needs them."""
         if isinstance(effect, OF_WHAT_IS_HERE):
@@ -151,9 +163,8 @@ class Visit:
             if self._brought or self._travel is None:
                 return
             local = self.local
-            kept = (await self._machine.shared.store.all(LAST_SPAWNS)).get(local.agent_id, {})
             last = local.ledger[-1].spawn_id if local.ledger else ""
-            latest = bool(last) and kept.get("spawn_id") == last
+            latest = bool(last) and await self._last_spawn() == last
             await self._travel.bring(self.assignment, local, latest=latest)
             self._brought = True
 
@@ -185,8 +196,11 @@ class Visit:
         """Be at rest: nothing alive, everything saved and pushed."""
         if not self.lease.is_over():
             await self._end_processes(self._machine.shared.settings().stop_grace)
-            if self._brought and self._travel is not None and self.local.record.facts.get("branch"):
-                await self._publish()
+            if self._brought and self.local.record.facts.get("branch"):
+                with contextlib.suppress(MovedElsewhereError):  # ours is saved there
+                    await self._publish()
+            if spawn_id := await self._last_spawn():
+                await self._note_spawn(spawn_id, only_here=False)
         await self.leave()
 
     @property
@@ -228,10 +242,12 @@ class Visit:
             report("worker_save_failed", agent_id=self.local.agent_id, reason=text_of(error))
 
     async def _end_processes(self, grace: float) -> None:
+        """Return only when nothing of it is alive; what hangs in the kernel is waited for."""
         ours = [
             each
             for each in self._machine.terminals.live()
             if each.identity.mark.startswith(self.prefix)
         ]
-        with contextlib.suppress(OSError):
-            await asyncio.gather(*(each.stop(grace) for each in ours))
+        for process in ours:
+            while (await process.stop(grace)).survivors:  # noqa: ASYNC110  # the kernel tells nobody
+                await asyncio.sleep(LOOK_AGAIN)

@@ -12,9 +12,13 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from lifecycle.perform.performer import Performer, sampler_of
+from lifecycle.record import mark_of
+from lifecycle.setup.agent_workspace import save
+from lifecycle.shortage_retry import text_of
 from lifecycle.worker.assigned_machine import assigned
 from lifecycle.worker.lease import Lease
-from lifecycle.worker.visit import AssignmentOverError, Visit
+from lifecycle.worker.visit import LAST_SPAWNS, AssignmentOverError, Visit
+from runtime.errors import RuntimeFault
 from runtime.processes.watchdog import client as watchdog
 
 if TYPE_CHECKING:
@@ -52,6 +56,7 @@ class Worker:
         self._visits: dict[str, Visit] = {}
         self._beginning = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
+        self._rescuing: asyncio.Task[None] | None = None
         self._drains = False
 
     async def start(self) -> None:
@@ -64,16 +69,37 @@ class Worker:
             if stray.machine == self._machine.machine_id and stray.mark not in attended
         ]
         await asyncio.gather(*(terminals.stop_identity(stray, grace) for stray in strays))
+        await self._rescue()
+
+    async def _rescue(self) -> None:
+        """Save and push what lost assignments left only here; what cannot be is tried again."""
+        machine, visited = self._machine, {each.local.agent_id for each in self._visits.values()}
+        store = machine.shared.store
+        for agent, noted in (await store.all(LAST_SPAWNS)).items():
+            if self._travel is None or agent in visited or not noted.get("only_here"):
+                continue
+            try:
+                workspace = await machine.workspaces.open(agent)
+                if workspace is not None:
+                    await machine.workspaces.unlock(workspace)
+                    attempt = int(noted.get("attempt", 0))
+                    await save(machine, workspace, attempt, "its assignment was over")
+                await self._travel.rescue(agent)
+            except (RuntimeFault, OSError) as error:
+                machine.shared.report("worker_save_failed", agent_id=agent, reason=text_of(error))
+            else:
+                await store.put(LAST_SPAWNS, agent, {**noted, "only_here": False})
 
     async def begin(self, assignment: Assignment) -> None:
         """Take an assignment; what this worker had of the same agent before is ended first."""
         if self._drains:
             raise AssignmentOverError("this worker is being drained and takes no assignment")
+        since = self.now()
         async with self._beginning:
             if assignment.assignment_id not in self._visits:
-                await self._begin(assignment)
+                await self._begin(assignment, since)
 
-    async def _begin(self, assignment: Assignment) -> None:
+    async def _begin(self, assignment: Assignment, since: int) -> None:
         agent = assignment.agent_id
         for former in [each for each in self._visits.values() if each.local.agent_id == agent]:
             await former.leave()
@@ -83,14 +109,15 @@ class Worker:
             machine=machine,
             performer=Performer(machine, self._sampler),
             travel=self._travel,
-            lease=self._lease_of(assignment),
+            lease=self._lease_of(assignment, since),
             tell=self._tell,
         )
         self._visits[assignment.assignment_id] = visit
+        loop = asyncio.get_running_loop()
         if self._watch is None or self._watch.done():
-            self._watch = asyncio.get_running_loop().create_task(
-                self._watch_leases(), name="leases of assignments"
-            )
+            self._watch = loop.create_task(self._watch_leases(), name="leases of assignments")
+        if self._rescuing is None or self._rescuing.done():
+            self._rescuing = loop.create_task(self._rescue(), name="work of lost assignments")
 
     async def perform(self, assignment_id: str, order: PendingEffect, news: News) -> Event | None:
         """Carry out an order and return its result; a second delivery gets the same.
@@ -106,11 +133,19 @@ class Worker:
             await visit.finish()
             self._visits.pop(assignment_id, None)
 
-    def confirmed(self, assignment_id: str) -> None:
-        """Note that the server has heard a beat of this assignment."""
+    def confirmed(self, assignment_id: str, sent: int | None = None) -> None:
+        """Note that the server has heard a beat of this assignment, which was `sent` then.
+
+        Without the instant it counts as sent now, which is late if the answer took long.
+        """
         visit = self._visits.get(assignment_id)
         if visit is not None:
-            visit.lease.confirm()
+            visit.lease.confirm(self.now() if sent is None else sent)
+
+    @staticmethod
+    def now() -> int:
+        """Return the instant by which leases are counted: nanoseconds since boot."""
+        return watchdog.now()
 
     def assignments(self) -> tuple[str, ...]:
         """Return the assignments that are this worker's."""
@@ -125,10 +160,10 @@ class Worker:
         """End everything, saved here; what was not ended by `end` is not pushed."""
         self._drains = True
         await asyncio.gather(*(each.leave() for each in self._visits.values()))
-        if self._watch is not None:
-            self._watch.cancel()
+        for task in filter(None, (self._watch, self._rescuing)):
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
+                await task
         self._visits.clear()
 
     def _visit(self, assignment_id: str) -> Visit:
@@ -137,9 +172,14 @@ class Worker:
             raise AssignmentOverError(f"this worker has no assignment {assignment_id}")
         return visit
 
-    def _lease_of(self, assignment: Assignment) -> Lease:
-        prefix = f"{assignment.agent_id}.{assignment.birth}."
-        return Lease(self.lease, watchdog.now, lambda end: watchdog.set_deadline(prefix, end))
+    def _lease_of(self, assignment: Assignment, since: int) -> Lease:
+        prefix = mark_of(assignment.agent_id, assignment.birth)
+        return Lease(
+            self.lease,
+            since=since,
+            now=self.now,
+            hold=lambda end: watchdog.set_deadline(prefix, end),
+        )
 
     async def _watch_leases(self) -> None:
         """End what is past its lease, for as long as there are assignments."""

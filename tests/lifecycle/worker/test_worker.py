@@ -9,13 +9,15 @@ import pytest
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.attempt_events import Fault
-from lifecycle.machine.states import BackingOff, Capturing, Completed, Working
+from lifecycle.machine.budget import HOUR
+from lifecycle.machine.states import BackingOff, Capturing, Completed, Stopping, Working
 from lifecycle.plan import Task
 from lifecycle.record import AgentLifecycle, PendingEffect
 from lifecycle.settings import Settings
 from lifecycle.worker.build import worker_machine
 from lifecycle.worker.hand_over import assignment_for
 from lifecycle.worker.visit import AssignmentOverError
+from runtime.agents.outcome import Ending
 from runtime.workspaces.worktrees_dir import default_worktrees_dir
 from tests.lifecycle.worker.deciding import Decider, worker_in
 from tests.lifecycle.world import AGENT, DONE, HANG, World, commit, git
@@ -227,6 +229,32 @@ async def test_a_worker_that_is_not_heard_ends_its_agent_and_tells_and_pushes_no
         assert isinstance(await decider.visit(second, "a.2"), BackingOff)
     tally = decider.state.tally
     assert (tally.retry_count, tally.interruptions, tally.attempt) == (0, 1, 1)
+    # Back in touch, it brings to safety what was only there; the branch is no longer its own.
+    async with worker_in(one, "one", decider):
+        head = git(one, "rev-parse", BRANCH)
+        saved = f"refs/loopwright/saved/{AGENT}"
+        assert shop.there(f"{saved}/head-{head[:12]}:one.txt") == "x"
+        assert shop.there(f"{saved}/1:draft") == "half done"
+        assert git(shop.bare, "for-each-ref", "refs/heads/agent/") == ""
+
+
+async def test_an_attempt_is_ended_where_it_uses_up_a_budget(world: World) -> None:
+    shop = Shop(world, {1: [HANG]})
+    repo, one = world.repo, shop.clone("one")
+    world.git("remote", "add", "origin", str(shop.bare))
+    told = Settings(budget_hours=0.5 / HOUR)
+    decider = Coordinated(Task(id="T001", title="Calculator"), shop.decider.agent, told, "")
+    async with (
+        worker_machine(repo, name="coordinator", settings=told) as (machine, travel),
+        worker_in(one, "one", decider) as worker,
+    ):
+        decider.machine, decider.travel = machine, travel
+        await decider.visit(worker, "a.1", works)
+        await decider.go_on(worker, lambda state: isinstance(state, Stopping))
+        await decider.go_on(worker, lambda _: False)
+    (doomed,) = [each for each in decider.facts if isinstance(each, on.AttemptDoomed)]
+    assert doomed.ended is Ending.BUDGET
+    assert doomed.text.startswith("budget of the lifecycle: ")
 
 
 async def test_an_order_that_is_delivered_twice_is_carried_out_once(world: World) -> None:
