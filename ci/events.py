@@ -191,3 +191,5 @@ class CIEvent(JsonModel):
     """Its parts, where there are several: failed checks, review comments."""
     of_others: bool = False
     """It is about a head that somebody else pushed and that was fetched just now."""
+    by_bots: bool = False
+    """No person who may write said any of it: only review bots, and who is heard by name alone."""

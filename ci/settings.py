@@ -48,7 +48,8 @@ class CISettings(BaseModel):
     checks_grace: float = Field(default=120.0, ge=0, le=86_400)
     """Seconds in which checks may begin on a new commit before it counts as having none."""
     ci_fix_limit: int = Field(default=5, ge=0, le=1000)
-    """Attempts in a row to fix red checks of a pull request before a person is waited for."""
+    """Attempts in a row that red checks or review bots of a pull request wake, before a person is
+    waited for."""
     on_conflict: Literal["agent", "ask"] = "agent"
     """Who resolves work that does not go together (conflicts, red merges): a fresh attempt, or you.
     An accepted head that was resolved waits for a new decision."""

@@ -126,7 +126,13 @@ class ForgeEvents:
         return self._moved(pull, CIEventType.PR_CHANGES_REQUESTED, f"pushed:{sha}", text, at)
 
     def changes_requested(
-        self, pull: ForgePull, remarks: Sequence[ReviewComment], by: Iterable[str], *, at: float
+        self,
+        pull: ForgePull,
+        remarks: Sequence[ReviewComment],
+        by: Iterable[str],
+        *,
+        by_bots: bool,
+        at: float,
     ) -> CIEvent:
         """Reviewers request changes."""
         named = ", ".join(sorted(set(by)))
@@ -140,7 +146,7 @@ class ForgeEvents:
             f"was reviewed: changes asked for by {named}" if named else "was commented on",
             at,
         )
-        return event.model_copy(update={"details": tuple(remarks)})
+        return event.model_copy(update={"details": tuple(remarks), "by_bots": by_bots})
 
     def _moved(self, pull: ForgePull, kind: CIEventType, key: str, text: str, at: float) -> CIEvent:
         return CIEvent(

@@ -5,6 +5,7 @@ Owns the short names of review bots. Must not know what a remark says.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ BOTS = {
     "sourcery": ("sourcery-ai[bot]",),
 }
 """The logins of well-known reviewers at GitHub, by the name that people know."""
+_BOT_LOGINS = frozenset(login for logins in BOTS.values() for login in logins)
+_BOT_OF_GITLAB = re.compile(r"(?:project|group)_\d+_bot(?:_\w+)?")
+"""The account that GitLab makes for a token of a project or a group."""
 
 
 def is_heard(author: str, rules: Rules, *, trusted: bool) -> bool:
@@ -36,6 +40,16 @@ def is_heard(author: str, rules: Rules, *, trusted: bool) -> bool:
         return True
     login = author.lower()
     return any(login in _logins(name) for name in rules.review_authors)
+
+
+def is_bot(author: str, *, trusted: bool) -> bool:
+    """Return whether what this author writes counts as a bot's.
+
+    That of who is heard by name alone does, too: most forges do not tell bots from people.
+    """
+    login = author.lower()
+    by_its_name = login.endswith(_BOT) or login in _BOT_LOGINS
+    return not trusted or by_its_name or _BOT_OF_GITLAB.fullmatch(login) is not None
 
 
 def counted(reviews: Reviews, rules: Rules) -> Reviews:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci.forge.poller import RECONCILE
 from ci.forge.replies import is_reply
-from ci.forge.reviewers import counted, is_heard, unheard
+from ci.forge.reviewers import counted, is_bot, is_heard, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -62,7 +62,12 @@ class ReviewTracker:
         ]
         wanted = {remark.author for remark in fresh if remark.wants_changes} | set(wordless)
         if wanted or (fresh and self.rules().wake_on_comments):
-            event = self.events.changes_requested(pull, fresh, wanted, at=self.now())
+            by_bots = all(is_bot(each.author, trusted=each.trusted) for each in fresh) and all(
+                is_bot(who, trusted=who not in reviews.changes_wanted_by_others) for who in wordless
+            )
+            event = self.events.changes_requested(
+                pull, fresh, wanted, by_bots=by_bots, at=self.now()
+            )
             await self.publish(event)
             self.woke = True
             keys = [remark.key for remark in fresh]

@@ -165,6 +165,8 @@ class Reviewed(Event):
     text: str = ""
     url: str = ""
     details: tuple[Detail, ...] = ()
+    by_bots: bool = False
+    """No person said any of it, as far as the forge tells."""
 
 
 @frozen

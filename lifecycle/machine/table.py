@@ -177,7 +177,7 @@ RULES: tuple[Rule, ...] = (
     rule(PrPending, on.PullRequestOpened, waits.opened, PrPending),
     rule(PrPending, on.PullRequestUnknown, waits.unknown, PrPending, *WOKEN),
     rule(PrPending, on.PullRequestMoved, waits.moved, PrPending, *WOKEN),
-    rule(PrPending, on.Reviewed, waits.reviewed, PrPending, BackingOff),
+    rule(PrPending, on.Reviewed, waits.reviewed, PrPending, BackingOff, AwaitingHuman),
     rule(PrPending, on.DeadlinePassed, waits.pr_deadline, PrPending, AwaitingHuman),
     rule(PrPending, on.Unblocked, people.stop_waiting_for_merge, BackingOff),
     rule(PrPending, on.ResumeRequested, people.try_programs_again, PrPending),

@@ -102,7 +102,7 @@ class Tally:
     shortages: int = 0
     """Times in a row that the machine was short of something; they only lengthen the wait."""
     ci_fixes: int = 0
-    """Attempts in a row that were woken to fix red checks of the same pull request."""
+    """Attempts in a row that red checks or review bots of the same pull request woke."""
     conflicts: int = 0
     """Attempts in a row that were woken because the work does not go together with other work."""
     replies: tuple[RemarkReply, ...] = ()

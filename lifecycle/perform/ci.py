@@ -95,6 +95,7 @@ def fact_from(
             text=event.summary,
             url=event.pr_url or "",
             details=details,
+            by_bots=event.by_bots,
         )
     return None
 

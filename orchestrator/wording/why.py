@@ -245,7 +245,8 @@ def _human(past: RecordHistory, state: AwaitingHuman) -> str:
         case About.CI_LIMIT:
             because = f"{quoted(state.text)} (ci_fix_limit = {settings.ci_fix_limit})"
             guided = f"{do('guide', 'TEXT')} and {do('unblock')}"
-            then = f"a merge or a review still counts; look at {url}, then {guided}, or {again}"
+            then = f"a merge or a person's review still counts; look at {url}, then {guided}, "
+            then += f"or {again}"
         case About.CONFLICT:
             limits = f"on_conflict = {settings.on_conflict}, conflict_limit = "
             because = f"{quoted(state.text)} ({limits}{settings.conflict_limit})"

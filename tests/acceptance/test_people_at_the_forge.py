@@ -10,7 +10,9 @@ import pytest
 
 from ci.forge.merge_rules import Rules
 from lifecycle.loop import LoopResultType
+from lifecycle.machine import events as on
 from lifecycle.paths import Paths
+from lifecycle.settings import Settings
 from tests.acceptance.forge_life import Life
 from tests.ci.gitea.gitea_world import GiteaWorld
 from tests.ci.gitlab.gitlab_world import GitLabWorld
@@ -131,3 +133,47 @@ async def test_what_somebody_else_pushes_is_told_and_never_overwritten(
     assert result.result_type is LoopResultType.TASK_COMPLETE
     assert "has commits of somebody else" in prompt(served, 2)
     assert git(served.origin.repo, "show", "main:theirs.txt")[1] == b"theirs\n"
+
+
+@pytest.mark.timeout(180)
+async def test_a_bot_that_is_never_content_wakes_so_many_attempts_until_a_person_says_more(
+    tmp_path: Path,
+) -> None:
+    attempts = {
+        str(number): [
+            {"write": {"path": "calc.py", "text": f"x = {number}\n"}},
+            {"commit": f"Try number {number}"},
+            ASKS,
+        ]
+        for number in range(1, 4)
+    }
+    settings = Settings(pr_merge_timeout=86_400.0, retry_interval=1.0, ci_fix_limit=1)
+    async with GiteaWorld.running(tmp_path / "served") as served:
+        rules = Rules(review_authors=("nitpicker",))
+        life = Life(served, tmp_path, settings, script={"attempts": attempts}, rules=rules)
+        of_attempt = Paths.of(served.origin.repo).prompt
+        async with living(life):
+            await served.review(1, "Nit 1", by="nitpicker")
+            await until(of_attempt("agent-T001", 2).exists)
+            await life.until_it_says("is open; ")
+            await served.review(1, "Nit 2", by="nitpicker")
+            said = await life.until_it_says("Needs you since")
+            assert "after 1 attempt to fix what checks or bots found" in said
+            assert "ci_fix_limit = 1" in said
+            await served.review(1, "Nit 3", by="nitpicker")
+            await until(lambda: told(life, "Nit 3"))
+            assert not of_attempt("agent-T001", 3).exists()
+            await served.review(1, "Make it five")
+            await until(of_attempt("agent-T001", 3).exists)
+    assert all(word in prompt(served, 3) for word in ("Nit 2", "Nit 3", "Make it five"))
+
+
+async def told(life: Life, words: str) -> bool:
+    """Return whether its records have this remark."""
+    journal = await life.store.journal("agent-T001")
+    return any(
+        words in detail.text
+        for entry in journal
+        if isinstance(entry.event, on.Reviewed)
+        for detail in entry.event.details
+    )

@@ -116,27 +116,47 @@ def _fix_checks(state: PrPending, event: on.PullRequestMoved, policy: Policy) ->
     """Wake an agent for red checks, so often and then never without a person."""
     if state.tally.ci_fixes >= policy.ci_fix_limit:
         why = event.text or "no reason given"
-        text = f"the checks are red after {state.tally.ci_fixes} attempts to fix them: {why}"
+        text = f"the checks are red after {_attempts_for(state)}: {why}"
         until = event.at + policy.blocked_timeout
         return _for_a_person(state, event.at, About.CI_LIMIT, text, until)
     return _meet(counted(state, ci_fixes=state.tally.ci_fixes + 1), event, policy)
 
 
+def _attempts_for(state: PrPending) -> str:
+    tried = state.tally.ci_fixes
+    return f"{tried} attempt{'s' * (tried != 1)} to fix what checks or bots found"
+
+
 def reviewed(state: PrPending, event: on.Reviewed, policy: Policy) -> Step:
-    """Wake the agent with what reviewers want; nobody pays for that."""
-    del policy
+    """Wake the agent with what reviewers want; bots get that so often and then never."""
     if state.number is not None and event.number != state.number:
         return Step(state, late=True)
-    return wake(state, event.at, event.text or f"pull request {event.number} was reviewed")
+    text = event.text or f"pull request {event.number} was reviewed"
+    if not event.by_bots or state.tally.ci_fixes < policy.ci_fix_limit:
+        return _heed(state, event, text)
+    until = event.at + policy.blocked_timeout
+    text = f"after {_attempts_for(state)}, {text}"
+    return _for_a_person(state, event.at, About.CI_LIMIT, text, until)
 
 
 def reviewed_late(state: AwaitingHuman, event: on.Reviewed, policy: Policy) -> Step:
-    """A review moves on what waits for a person because of its pull request."""
-    del policy
-    if state.about in OVER_A_PULL_REQUEST:
-        looked_at = counted(state, ci_fixes=0, conflicts=0)
-        return wake(looked_at, event.at, event.text or "the pull request was reviewed")
-    return Step(state)
+    """A person's review moves on what waits for one because of its pull request.
+
+    A bot's does so only where nobody looked at the pull request in time, and counts.
+    """
+    if state.about not in OVER_A_PULL_REQUEST:
+        return Step(state)
+    may_wake = state.about is About.PR_TIMEOUT and state.tally.ci_fixes < policy.ci_fix_limit
+    if event.by_bots and not may_wake:
+        return Step(state)
+    return _heed(state, event, event.text or "the pull request was reviewed")
+
+
+def _heed(state: State, event: on.Reviewed, text: str) -> Step:
+    """Wake an attempt for a review, which is not charged; only those that bots woke are counted."""
+    if event.by_bots:
+        return wake(counted(state, ci_fixes=state.tally.ci_fixes + 1), event.at, text)
+    return wake(counted(state, ci_fixes=0, conflicts=0), event.at, text)
 
 
 def moved_after_timeout(state: AwaitingHuman, event: on.PullRequestMoved, policy: Policy) -> Step:

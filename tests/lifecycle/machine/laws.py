@@ -94,6 +94,7 @@ def lawful(before: State, event: on.Event, policy: Policy) -> Step | None:
         _waits_its_time(before, event, step.state)
         _keeps_rests(before, event, step.state)
         _stops_for_a_reason(before, event, step.state, policy)
+        _heeds_bots_so_often(before, event, step.state, policy)
     return step
 
 
@@ -248,6 +249,19 @@ def _stops_for_a_reason(before: State, event: on.Event, after: State, policy: Po
             assert not now.tally.moved
             assert now.tally.stuck == was.tally.stuck + 1 >= policy.stuck_limit > 0
         assert now.tally.trips == was.tally.trips + 1
+
+
+def _heeds_bots_so_often(before: State, event: on.Event, after: State, policy: Policy) -> None:
+    """Each attempt that a bot wakes is counted, and at the limit none is."""
+    was, now = _inner(before), _inner(after)
+    if isinstance(event, on.Reviewed) and event.by_bots and type(was) is not type(now):
+        woken = isinstance(now, BackingOff)
+        assert (
+            now.tally.ci_fixes
+            == was.tally.ci_fixes + woken
+            <= max(policy.ci_fix_limit, was.tally.ci_fixes)
+        )
+        assert now.tally.conflicts == was.tally.conflicts
 
 
 def _known_ending(state: State) -> Ending | None:

@@ -31,6 +31,7 @@ from tests.lifecycle.machine.playbook import (
 )
 
 REVIEW = on.Reviewed(at=20, number=1, text="changes asked for by ada")
+BOT = on.Reviewed(at=20, number=1, text="changes asked for by coderabbitai[bot]", by_bots=True)
 RED = on.PullRequestMoved(at=20, fate=on.PrFate.CHECKS_FAILED, number=1, text="unit is red")
 
 
@@ -78,9 +79,42 @@ def test_checks_that_stay_red_wake_so_many_attempts_and_then_wait_for_a_person()
         play(pr_pending(ci_fixes=2), ci_fix_limit=2, blocked_timeout=500)
         .on(RED)
         .to(AwaitingHuman, about=About.CI_LIMIT, url="local://pr/1", number=1, until=520)
-        .says("red after 2 attempts to fix them: unit is red")
+        .says("red after 2 attempts to fix what checks or bots found: unit is red")
         .counts(retry_count=0)
     )
+
+
+def test_attempts_that_bots_wake_count_with_those_for_red_checks_until_a_person_is_needed() -> None:
+    woken = play(pr_pending(ci_fixes=1), ci_fix_limit=2).on(BOT).to(BackingOff)
+    woken.says("changes asked for by coderabbitai[bot]").counts(ci_fixes=2, retry_count=0)
+    (
+        play(pr_pending(ci_fixes=2), ci_fix_limit=2, blocked_timeout=500)
+        .on(BOT)
+        .to(AwaitingHuman, about=About.CI_LIMIT, url="local://pr/1", number=1, until=520)
+        .says("after 2 attempts to fix what checks or bots found, changes asked for by coderabbit")
+        .counts(ci_fixes=2, retry_count=0)
+    )
+    play(pr_pending(), ci_fix_limit=0).on(BOT).to(AwaitingHuman, about=About.CI_LIMIT)
+
+
+def test_a_persons_review_starts_the_count_anew() -> None:
+    waits = pr_pending(ci_fixes=2, conflicts=1)
+    play(waits, ci_fix_limit=2).on(REVIEW).to(BackingOff).counts(ci_fixes=0, conflicts=0)
+
+
+@pytest.mark.parametrize("about", [About.CI_LIMIT, About.CONFLICT])
+def test_what_a_limit_ended_is_moved_on_by_a_person_and_by_no_bot(about: About) -> None:
+    ended = awaiting(about, url="local://pr/1", number=1, tally={"ci_fixes": 2, "conflicts": 2})
+    play(ended, ci_fix_limit=3).on(BOT).to(AwaitingHuman, about=about).counts(ci_fixes=2)
+    play(ended, ci_fix_limit=3).on(REVIEW).to(BackingOff).counts(ci_fixes=0, conflicts=0)
+
+
+def test_a_pull_request_nobody_looked_at_in_time_is_moved_on_by_a_bot_below_its_limit() -> None:
+    late = awaiting(
+        About.PR_TIMEOUT, url="local://pr/1", number=1, tally={"ci_fixes": 2, "conflicts": 2}
+    )
+    play(late, ci_fix_limit=3).on(BOT).to(BackingOff).counts(ci_fixes=3, conflicts=2)
+    play(late, ci_fix_limit=2).on(BOT).to(AwaitingHuman, about=About.PR_TIMEOUT)
 
 
 def test_what_waits_at_the_limit_still_hears_of_a_merge_and_of_a_review() -> None:
