@@ -29,6 +29,7 @@ LEVELS: dict[str, str] = {
             "api_server_failed",
             "attendance_failed",
             "authorization_refused",
+            "branch_removal_refused",
             "budget_unheld",
             "cleanup_hook_failed",
             "concurrent_limit_exceeded",

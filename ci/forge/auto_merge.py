@@ -7,6 +7,7 @@ The conditions of every merge are in `ci.forge.merge_rules`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ci.errors import ForbiddenError, RefusedError
@@ -84,16 +85,14 @@ class AutoMerge:
             return False, f"; not merged yet: {await self.behind.bring_up(pull)}"
         try:
             rules = self.rules()
-            result = await self.forge.merge(
-                pull,
-                sha=sha,
-                method=rules.merge_method,
-                message=squash_message(pull, rules, self.forge.mark),
+            words = squash_message(pull, rules, self.forge.mark)
+            order = partial(
+                self.forge.merge, pull, sha=sha, method=rules.merge_method, message=words
             )
+            result = await self.queue.order(pull, order)
         except (RefusedError, ForbiddenError) as refusal:
             return False, f"; not merged yet: {refusal}"
         if result.queued:
-            await self.queue.entered(pull)
             return False, f"; it was put into the {self.forge.queue}"
         if result.merged:
             return True, ""

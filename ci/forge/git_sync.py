@@ -108,13 +108,13 @@ class GitSync:
         return await self._remote.fetch(branch, header=await self._header())
 
     async def remove(self, branch: str, head: str) -> str:
-        """Remove a merged branch there, if it is at this head; return a note."""
+        """Remove a merged branch there, if it is at this head; return why that is refused."""
         header = await self._header()
         removed = await self._remote.remove(branch, expected=head, header=header)
         if not removed.done:
-            return f"; its branch {branch} was not removed there: {removed.reason}"
+            return removed.reason
         await self._memory.removed(branch)
-        return f"; its branch {branch} was removed there"
+        return ""
 
     async def is_update(self, branch: str, sha: str, pull: ForgePull) -> bool:
         """Return whether the remote head is our commit merged with its base, and nothing else."""

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from ci.ports import Documents
 
 FORGOTTEN_AFTER = 30 * 86_400.0
+"""Seconds since the last change; what is about a pull request is kept as long after its end."""
+UNENDED_FOR = 366 * 86_400.0
+"""Seconds for which that is kept where no end was ever noticed."""
+_OF_PULLS = ("heads", "told", "queue", "written")
 _FORGOTTEN = ("heads", "seen", "told", "flaky", "queue", "written", "replies", "issues")
+OWED_FOR = 7 * 86_400.0
+"""Seconds for which the removal of a merged branch is tried again."""
 HEADS_KEPT = 50
 """Earlier heads of a branch that are remembered as ours."""
 
@@ -36,6 +42,18 @@ class OwedReply(NamedTuple):
     """When the forge was asked to post it, while the outcome is unknown."""
 
 
+class OwedRemoval(NamedTuple):
+    """A branch that is to be removed at the forge, as it is merged."""
+
+    branch: str
+    number: int
+    """Of its pull request."""
+    event_id: str
+    """Of the event that tells the merge: before it is stored, nothing is removed."""
+    at: float
+    """When the merge was noticed."""
+
+
 class Memory:
     """Documents in a few collections, read once and written through."""
 
@@ -50,15 +68,29 @@ class Memory:
         self._documents = documents
         for kind in (*_FORGOTTEN, "waits"):
             self._collections[kind] = dict(await documents.all(self._collection(kind)))
-        oldest = self._now() - FORGOTTEN_AFTER
         for kind in _FORGOTTEN:
             for key, body in tuple(self._collections[kind].items()):
-                under_way = kind == "issues" and body.get("standing", {}).get("stage") != "over"
-                if float(body.get("at", 0.0)) < oldest and not under_way:
+                if self._is_old(kind, body):
                     await self._forget(kind, key)
         for key in tuple(self._collections["waits"]):
             # Whatever still waits registers again.
             await self._forget("waits", key)
+
+    def _is_old(self, kind: str, body: dict[str, Any]) -> bool:
+        """Return whether nobody needs it any more: told once is not told again."""
+        if kind == "issues" and body.get("standing", {}).get("stage") != "over":
+            return False
+        open_still = kind in _OF_PULLS and not body.get("ended")
+        kept_for = UNENDED_FOR if open_still else FORGOTTEN_AFTER
+        return float(body.get("at", 0.0)) < self._now() - kept_for
+
+    async def ended(self, number: int, branch: str) -> None:
+        """Record that a pull request is merged or closed; more work on its branch undoes that."""
+        keys = {kind: branch if kind == "heads" else str(number) for kind in _OF_PULLS}
+        for kind, key in keys.items():
+            body = self._body(kind, key)
+            if body and not body.get("ended"):
+                await self._keep(kind, key, {**body, "ended": True})
 
     # --- heads to be pushed ----------------------------------------------------------------
 
@@ -80,7 +112,8 @@ class Memory:
         body = self._body("heads", branch)
         if body.get("sha") != sha:
             before = [*body.get("before", ()), *filter(None, [body.get("sha")])][-HEADS_KEPT:]
-            await self._keep("heads", branch, {**body, "sha": sha, "before": before})
+            fresh = {"sha": sha, "before": before, "ended": False}
+            await self._keep("heads", branch, {**body, **fresh})
         await self.saw(sha)
 
     async def pushed(self, branch: str, sha: str) -> None:
@@ -107,7 +140,23 @@ class Memory:
 
     async def removed(self, branch: str) -> None:
         """Record that the remote branch was removed after the merge of what it was to be at."""
-        await self._change_head(branch, there=None, removed_at=self.wanted(branch))
+        wanted = self.wanted(branch)
+        await self._change_head(branch, there=None, removed_at=wanted, owed_removal=None)
+
+    def owed_removals(self) -> tuple[OwedRemoval, ...]:
+        """Return the branches that are to be removed there once their merge is stored."""
+        heads = self._collections.get("heads", {})
+        owed = {branch: body.get("owed_removal") for branch, body in heads.items()}
+        known = (OwedRemoval(branch, *facts) for branch, facts in owed.items() if facts)
+        return tuple(each for each in known if each.at > self._now() - OWED_FOR)
+
+    async def owe_removal(self, branch: str, number: int, event_id: str) -> None:
+        """Record that the branch of a merged pull request is to be removed there."""
+        await self._change_head(branch, owed_removal=[number, event_id, self._now()])
+
+    async def removal_settled(self, branch: str) -> None:
+        """Record that the branch is not to be removed any more."""
+        await self._change_head(branch, owed_removal=None)
 
     async def brought_up(self, branch: str, sha: str, newer: str) -> None:
         """Record the commit that brought ours up to date with its base."""
@@ -266,10 +315,22 @@ class Memory:
 
     # --- the status of each wait, for people --------------------------------------------------
 
-    async def stands(self, key: str, text: str, *, trouble: bool, next_try: float | None) -> None:
-        """Record the status of a wait; written only when it changes."""
+    async def stands(
+        self,
+        key: str,
+        text: str,
+        *,
+        trouble: bool,
+        next_try: float | None,
+        unanswered: bool = False,
+    ) -> None:
+        """Record the status of a wait; written only when it changes.
+
+        `unanswered`: the trouble is that the forge gives no answer that could be understood.
+        """
         body = self._body("waits", key)
         fresh = {"place": self._name, "text": text, "trouble": trouble, "next_try": next_try}
+        fresh["unanswered"] = unanswered
         if body.get("text") == text and body.get("trouble") == trouble and not next_try:
             return
         since = body.get("since") if body.get("text") == text else None

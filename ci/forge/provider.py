@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 REPLIES = " replies"
 """The key by which replies that are owed are polled; no agent has this name."""
+BRANCHES = " branches"
+"""The same for branches that are to be removed."""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class _Work:
     watcher: ForgeWatcher
     poller: Poller
     issues: IssueUpkeep
+    head_branches: HeadBranches
     forgetting: set[asyncio.Task[None]] = field(default_factory=set)
 
     def forget(self, key: str) -> None:
@@ -116,6 +119,8 @@ class RemoteProvider(BaseProvider[_Work]):
                 await work.memory.open(ports.documents)
                 if work.memory.owed_replies():
                     work.poller.add(REPLIES)
+                if work.head_branches.owed():
+                    work.poller.add(BRANCHES)
                 self._work = work
                 work.issues.resume()
 
@@ -290,7 +295,17 @@ class RemoteProvider(BaseProvider[_Work]):
         issues = IssueUpkeep(
             forge, memory, self._rules, now=now, call_at=ports.call_at, report=ports.report
         )
-        head_branches = HeadBranches(forge, memory, git_sync, self._rules, ports.is_needed)
+        head_branches = HeadBranches(
+            forge,
+            memory,
+            git_sync,
+            self._rules,
+            ports.is_needed,
+            self._publish,
+            self._log.knows,
+            ports.report,
+            poll=lambda: poller.add(BRANCHES),
+        )
         one_per_branch = OnePerBranch(forge, memory, now)
         queue = MergeQueue(forge, triage, memory, events, now, self._publish)
         replies = AgentReplies(forge, memory, now, ports.report)
@@ -335,13 +350,18 @@ class RemoteProvider(BaseProvider[_Work]):
         )
 
         async def polled(keys: Mapping[str, bool]) -> Mapping[str, PollResult]:
-            watched = {key: uncached for key, uncached in keys.items() if key != REPLIES}
+            owed = (REPLIES, BRANCHES)
+            watched = {key: uncached for key, uncached in keys.items() if key not in owed}
             before = replies.ready()
             answers = dict(await watcher.round(watched)) if watched else {}
             if REPLIES in keys or replies.ready() > before:
                 answers[REPLIES] = await replies.poll()
             if not memory.owed_replies():
                 poller.remove(REPLIES)
+            if BRANCHES in keys:
+                answers[BRANCHES] = await head_branches.remove_owed()
+            if not head_branches.owed():
+                poller.remove(BRANCHES)
             return answers
 
         poller = Poller(
@@ -351,7 +371,9 @@ class RemoteProvider(BaseProvider[_Work]):
             chance=self._chance,
             budget=lambda: forge.budget,
         )
-        return _Work(memory, triage, git_sync, pulls, replies, watcher, poller, issues)
+        return _Work(
+            memory, triage, git_sync, pulls, replies, watcher, poller, issues, head_branches
+        )
 
     async def _beside(self, sha: str) -> tuple[Check, ...]:
         verdicts = [await judge.verdict(sha) for judge in self.judges]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ci.errors import (
@@ -178,13 +179,13 @@ class PullRequests:
     async def _order(self, pull: ForgePull, rules: Rules) -> MergeResult:
         words = squash_message(pull, rules, self.forge.mark)
         try:
-            result = await self.forge.merge(
-                pull, sha=pull.head_sha, method=rules.merge_method, message=words
+            order = partial(
+                self.forge.merge, pull, sha=pull.head_sha, method=rules.merge_method, message=words
             )
+            result = await self.queue.order(pull, order)
         except RefusedError as refusal:
             return await self._refused(pull, str(refusal))
         if result.queued:
-            await self.queue.entered(pull)
             return result
         if not result.merged:
             reason = result.reason
@@ -198,9 +199,10 @@ class PullRequests:
         """Publish the merge, and fast-forward the local base."""
         self.base_moved(pull.base)
         note = await self.git_sync.follow_base(pull.base)
-        note += await self.head_branches.remove(pull)
         await self.issues.merged(pull)
-        await self.publish(self.events.merged(pull, note, wait=self.wait_for(pull.number)))
+        event = self.events.merged(pull, note, wait=self.wait_for(pull.number))
+        await self.head_branches.publish_merge(event, pull)
+        await self.memory.ended(pull.number, pull.branch)
         return MergeResult(merged=True, commit=pull.merge_commit)
 
     async def _refused(self, pull: ForgePull, reason: str) -> MergeResult:
@@ -218,6 +220,7 @@ class PullRequests:
             await self.forge.close_pull(number)
             pull = await self._known(number)
             await self.publish(self.events.closed(pull))
+            await self.memory.ended(number, pull.branch)
         return await self._shown(pull)
 
     async def _unpushed(self, pull: ForgePull) -> str:

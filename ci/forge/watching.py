@@ -140,15 +140,19 @@ class ForgeWatcher:
         try:
             return await self._look(watch, uncached=uncached)
         except OF_ONE as error:
-            await self.memory.stands(key, str(error), trouble=True, next_try=error.retry_at)
+            await self._fails(key, error, unanswered=isinstance(error, GarbledError))
             return PollResult(not_before=error.retry_at)
+
+    async def _fails(self, key: str, error: ForgeError, *, unanswered: bool) -> None:
+        again, text = error.retry_at, str(error)
+        await self.memory.stands(key, text, trouble=True, next_try=again, unanswered=unanswered)
 
     async def _nobody_answers(
         self, keys: tuple[str, ...], error: ForgeError
     ) -> dict[str, PollResult]:
         self.outage.goes_on(error)
         for key in keys:
-            await self.memory.stands(key, str(error), trouble=True, next_try=error.retry_at)
+            await self._fails(key, error, unanswered=True)
         return dict.fromkeys(keys, PollResult(not_before=error.retry_at))
 
     async def _list_if_needed(self, keys: Mapping[str, bool]) -> None:
@@ -244,9 +248,8 @@ class ForgeWatcher:
             return await self._tell_red(judged, verdict, known)
         known.red = ()
         text = verdict.summary
-        if verdict.status is not VerdictStatus.GREEN and not verdict.enough:
-            return text
-        if judged.checks and known.green == judged.checks:
+        final = verdict.status is VerdictStatus.GREEN or verdict.enough
+        if not final or (judged.checks and known.green == judged.checks):
             return text
         known.green = judged.checks
         if verdict.status is VerdictStatus.NONE:
@@ -417,11 +420,12 @@ class ForgeWatcher:
                 note += f"; {watch.sha[:12]} is not in it: it takes another pull request"
             else:
                 await self.issues.merged(pull)
-            note += await self.head_branches.remove(pull)
             event = self.events.merged(pull, note, wait=_wait(watch))
+            event = await self.head_branches.publish_merge(event, pull)
         else:
             event = self.events.closed(pull, wait=_wait(watch))
-        await self.publish(event)
+            await self.publish(event)
+        await self.memory.ended(pull.number, pull.branch)
         await self._stands(watch, event.summary)
         return PollResult(rests=True)
 

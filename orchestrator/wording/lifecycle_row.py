@@ -52,8 +52,8 @@ def row_of(
 ) -> LifecycleRow:
     """Return the row of a lifecycle; `runs` tells whether a runner is alive.
 
-    `stuck`: it is blocked on what nobody but a person can bring. `trouble`: why what it waits for
-    outside cannot be asked.
+    `stuck`: it is blocked on what nobody but a person can bring. `trouble`: what is wrong where
+    it waits for something outside.
     """
     kind, work, damaged = columns["work_kind"], columns["work"], columns["damaged"]
     as_they_are = LifecycleRow.__annotations__.keys() & columns.keys()

@@ -72,7 +72,7 @@ def waiting_for(
 
 
 def with_trouble(kind: str, waits: str, text: object) -> str:
-    """Return what a lifecycle waits for, with why that cannot be asked outside at present."""
+    """Return what a lifecycle waits for, with what is wrong outside at present."""
     return f"{waits}; {text}" if text and kind and STATES[kind].outside else waits
 
 

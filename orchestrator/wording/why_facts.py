@@ -130,7 +130,7 @@ class RecordHistory:
         return "a person"
 
     def outside(self) -> str:
-        """Return the state of the wait at the forge, and why it cannot be read."""
+        """Return the state of the wait at the forge, and what is wrong there."""
         noted = self.context.outside
         text = whole(str(noted.get("text", "")))
         if not text:
@@ -141,7 +141,9 @@ class RecordHistory:
         then = (
             f"; tried again at {self.context.when(float(again))}" if again else "; tried again soon"
         )
-        return f"; since {since} the forge cannot be asked ({text}){then}"
+        if noted.get("unanswered"):
+            return f"; since {since} the forge cannot be asked ({text}){then}"
+        return f"; since {since}: {text}{then}"
 
     def kept(self) -> str:
         """Say where the work of an ended lifecycle is."""

@@ -26,20 +26,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def refuse_pushes(served: GiteaWorld, why: str) -> Path:
+    hook = served.origin.bare / "hooks" / "pre-receive"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\necho '{why}' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    return hook
+
+
 async def test_why_a_branch_is_refused_is_told_whole_while_there_is_no_pull_request(
     tmp_path: Path,
 ) -> None:
     rule = f"the branch {'must be named as the handbook says, ' * 12}ask dora"
     async with GiteaWorld.running(tmp_path / "served") as served:
-        hook = served.origin.bare / "hooks" / "pre-receive"
-        hook.parent.mkdir()
-        hook.write_text(f"#!/bin/sh\necho '{rule}' >&2\nexit 1\n")
-        hook.chmod(0o755)
+        hook = refuse_pushes(served, rule)
         life = Life(served, tmp_path)
         run = asyncio.create_task(life.loop.run_agent_loop(life.agent, life.task))
         try:
-            said = await life.until_it_says("there is none yet")
-            assert rule in said
+            said = await life.until_it_says(rule)
+            assert "there is none yet" in said
             assert "tried again every" in said
             hook.unlink()
             await life.until_it_says("is open; ")
@@ -49,6 +54,26 @@ async def test_why_a_branch_is_refused_is_told_whole_while_there_is_no_pull_requ
             await life.loop.shutdown()
             await asyncio.gather(run, return_exceptions=True)
     assert result.result_type is LoopResultType.TASK_COMPLETE
+
+
+async def test_a_push_that_is_refused_is_not_told_as_a_forge_that_cannot_be_asked(
+    tmp_path: Path,
+) -> None:
+    blocked = {"type": "blocked", "blocked_on": "ci", "reason": "the build has to say"}
+    begin = [{"write": {"path": "calc.py", "text": "x = 1\n"}}, {"commit": "Begin"}]
+    script = {"attempts": {"default": [*begin, {"breakpoint": blocked}]}}
+    async with GiteaWorld.running(tmp_path / "served") as served:
+        refuse_pushes(served, "ask dora")
+        life = Life(served, tmp_path, script=script)
+        run = asyncio.create_task(life.loop.run_agent_loop(life.agent, life.task))
+        try:
+            said = await life.until_it_says("ask dora")
+        finally:
+            await life.loop.shutdown()
+            await asyncio.gather(run, return_exceptions=True)
+    assert "agent/agent-T001 could not be pushed to " in said
+    assert "tried again soon" in said
+    assert "cannot be asked" not in said
 
 
 @pytest.mark.parametrize(

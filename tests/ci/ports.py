@@ -15,6 +15,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 IDENTITY = {
@@ -189,12 +190,16 @@ class ShellCommands:
 
 
 class JsonDocuments:
-    """Documents as text; can lose power after a number of writes."""
+    """Documents as text; can lose power after a number of writes, or around one of them."""
 
     def __init__(self, kept: dict[str, dict[str, str]] | None = None) -> None:
         self.kept: dict[str, dict[str, str]] = kept if kept is not None else {}
         self.puts = 0
         self.lives_for: int | None = None
+        self.loses: Callable[[str], bool] = lambda _: False
+        """Whether the power goes before this collection is written."""
+        self.ends_with: Callable[[str], bool] = lambda _: False
+        """Whether it goes just after that."""
 
     @property
     def crashed(self) -> bool:
@@ -205,9 +210,11 @@ class JsonDocuments:
 
     async def put(self, collection: str, key: str, body: dict[str, Any]) -> None:
         self.puts += 1
-        if self.crashed:
+        if self.crashed or self.loses(collection):
             raise CrashError
         self.kept.setdefault(collection, {})[key] = json.dumps(body, allow_nan=False)
+        if self.ends_with(collection):
+            raise CrashError
 
     async def all(self, collection: str) -> dict[str, dict[str, Any]]:
         return {key: json.loads(text) for key, text in self.kept.get(collection, {}).items()}

@@ -1,7 +1,8 @@
 """Merge queues: what was put into one is remembered, and what is thrown out of it is told.
 
-Owns how often a commit is put into the queue of a branch again, and that a person's removal is
-respected. How a forge's queue is asked is in that forge's folder.
+Owns that no order to merge is given again before it is known what came of the last, how often a
+commit is put into the queue of a branch, and that a person's removal is respected. How a forge's
+queue is asked is in that forge's folder.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ci.errors import ForgeError
+from ci.errors import ForbiddenError, ForgeError, MissingError, RefusedError
 from ci.forge.triage import EXPLAINED, TriageResult
 from ci.json_model import JsonModel
 from ci.verdict import failed_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ci.forge.memory import Memory
     from ci.forge.protocol import Forge, ForgePull, LeftQueue
     from ci.forge.triage import CheckTriage
+    from ci.interface import MergeResult
 
 MOST_ENTRIES = 3
 """How often one commit is put into a queue: each entry tests all that is behind it anew."""
@@ -55,6 +57,8 @@ class QueueEntry(JsonModel):
     """Why it was thrown out; empty while it is in."""
     stays_out: bool = False
     """A person took it out."""
+    asked_at: float | None = None
+    """When it was asked to be merged once more, while it is not known what came of that."""
 
     def is_of(self, pull: ForgePull) -> bool:
         """Return whether it is about the head and the base that the pull request has now."""
@@ -88,6 +92,8 @@ class MergeQueue:
         if pull.queued:
             await self._is_in(pull, known if is_newest else None)
             return QueueLook(f"; it is in the {self.forge.queue}")
+        if known is not None and known.asked_at is not None:
+            return await self._asked(judged, pull, known, known.asked_at)
         if known is None:
             return QueueLook(may_enter=True)
         if not known.out and is_newest:
@@ -98,16 +104,61 @@ class MergeQueue:
             return QueueLook(f"; {known.out}")
         return _again(known)
 
-    async def entered(self, pull: ForgePull) -> None:
-        """Record that we put it in."""
+    async def order(
+        self, pull: ForgePull, give: Callable[[], Awaitable[MergeResult]]
+    ) -> MergeResult:
+        """Have it merged, or put in; that is recorded before, as the answer may be lost."""
+        before, _ = self._known(pull)
+        none_yet = QueueEntry(head=pull.head_sha, base=pull.base, at=self.now(), entries=0)
+        asked = {"asked_at": self.now()}
+        await self._keep(pull, (before or none_yet).model_copy(update=asked))
+        try:
+            result = await give()
+        except (ForbiddenError, MissingError, RefusedError):
+            await self._came_to_nothing(pull)
+            raise
+        if result.queued:
+            await self._entered(pull)
+        else:
+            await self._came_to_nothing(pull)
+        return result
+
+    async def _asked(
+        self, judged: JudgedCommit, pull: ForgePull, known: QueueEntry, asked_at: float
+    ) -> QueueLook:
+        """Find out what came of an order whose answer was lost."""
+        if self.now() < asked_at + SHOWS_WITHIN:
+            return QueueLook(
+                "; it was asked to be merged and no answer came: it is looked at before it is "
+                "asked for again"
+            )
+        left = await self.forge.left_queue(pull)
+        groups = {entry.group for entry in self._entries(pull)}
+        left_since = left.group not in groups if left.group else left.reason and not known.entries
+        if not left_since:
+            await self._came_to_nothing(pull)
+            return _again(known)
+        entered = await self._entered(pull)
+        return QueueLook(f"; {(await self._thrown_out(judged, pull, entered, left)).out}")
+
+    async def _entered(self, pull: ForgePull) -> QueueEntry:
+        """Record that it was put in."""
         known, _ = self._known(pull)
         times = known.entries + 1 if known else 1
         entry = QueueEntry(head=pull.head_sha, base=pull.base, at=self.now(), entries=times)
         await self._keep(pull, entry)
+        return entry
+
+    async def _came_to_nothing(self, pull: ForgePull) -> None:
+        """Record that the newest order put nothing in."""
+        known, _ = self._known(pull)
+        if known is not None:
+            done = known.model_copy(update={"asked_at": None})
+            await self._keep(pull, *([done] if known.entries else []))
 
     async def _is_in(self, pull: ForgePull, known: QueueEntry | None) -> None:
-        if known is None or known.out:
-            await self.entered(pull)
+        if known is None or known.out or known.asked_at is not None:
+            await self._entered(pull)
             known, _ = self._known(pull)
         group = pull.group_sha or (known.group if known else "")
         if known is not None and (not known.seen or group != known.group):
@@ -158,9 +209,9 @@ class MergeQueue:
         found = next((entry for entry in entries if entry.is_of(pull)), None)
         return found, bool(entries) and entries[-1] is found
 
-    async def _keep(self, pull: ForgePull, entry: QueueEntry) -> None:
+    async def _keep(self, pull: ForgePull, *entry: QueueEntry) -> None:
         others = [known for known in self._entries(pull) if not known.is_of(pull)]
-        await self.memory.keep_queue(pull.number, [*others, entry][-ENTRIES_KEPT:])
+        await self.memory.keep_queue(pull.number, [*others, *entry][-ENTRIES_KEPT:])
 
     def _entries(self, pull: ForgePull) -> list[QueueEntry]:
         return [QueueEntry.model_validate(entry) for entry in self.memory.queue(pull.number)]

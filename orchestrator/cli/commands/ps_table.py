@@ -109,7 +109,7 @@ def listing(
 
 
 def _troubles(database: Path) -> dict[str, str]:
-    """Return by agent why the forge that it waits for cannot be asked, as its runner noted it."""
+    """Return by agent what is wrong at the forge that it waits for, as its runner noted it."""
     try:
         noted = read_documents(database, "ci.waits")
     except ValueError:

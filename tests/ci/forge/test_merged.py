@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,17 +11,16 @@ from ci.events import CIEventType
 from ci.forge.merge_rules import Rules
 from ci.interface import CIWatch, PullRequestState
 from tests.ci.contract import BASE, until
+from tests.ci.forge.forge_world import ServedWorld
 from tests.ci.forge.remote_world import RemoteWorld
 from tests.ci.gitea.gitea_world import GiteaWorld
-from tests.ci.ports import git
+from tests.ci.ports import CrashError, git
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from ci.interface import PullRequest
-    from tests.ci.forge.forge_world import ServedWorld
-
 BRANCH = "agent/a"
 
 
@@ -104,6 +104,62 @@ async def test_its_branch_is_removed_there_and_comes_back_only_with_new_work(
     later = await world.commit(BRANCH, shared="more")
     await world.provider.pushed(BRANCH, later)
     assert origin.head(BRANCH) == later
+
+
+def is_of_events(collection: str) -> bool:
+    return collection.endswith(".events")
+
+
+async def test_no_branch_is_removed_before_its_merge_is_stored(world: RemoteWorld) -> None:
+    pull = await opened(world)
+    origin = world.served.origin
+    world.documents.loses = is_of_events
+    with pytest.raises(CrashError):
+        await world.provider.merge(pull.number, expected_sha=pull.head_sha)
+    assert origin.head(BRANCH) == pull.head_sha
+    world.documents.loses = lambda _: False
+    await world.restart()
+    assert CIEventType.PR_MERGED not in {event.type for event in world.events}
+    assert origin.head(BRANCH) == pull.head_sha
+    world.provider.watch(CIWatch(key="a", branch=BRANCH, sha=pull.head_sha, number=pull.number))
+    await until(lambda: origin.head(BRANCH) is None)
+    assert CIEventType.PR_MERGED in {event.type for event in world.events}
+
+
+async def test_what_a_runner_could_not_remove_any_more_is_removed_by_the_next(
+    world: RemoteWorld,
+) -> None:
+    pull = await opened(world)
+    world.documents.ends_with = is_of_events
+    with pytest.raises(CrashError):
+        await world.provider.merge(pull.number, expected_sha=pull.head_sha)
+    assert world.served.origin.head(BRANCH) == pull.head_sha
+    world.documents.ends_with = lambda _: False
+    await world.restart()
+    await until(lambda: world.served.origin.head(BRANCH) is None)
+
+
+async def test_a_removal_that_the_forge_refuses_is_told_and_not_tried_again(
+    world: RemoteWorld,
+) -> None:
+    pull = await opened(world)
+    origin = world.served.origin
+    git(origin.bare, "config", "receive.denyDeletes", "true")
+    assert (await world.provider.merge(pull.number, expected_sha=pull.head_sha)).merged
+    assert "branch_removal_refused" in [event for event, _ in world.logged]
+    git(origin.bare, "config", "receive.denyDeletes", "false")
+    await world.restart()
+    await world.polled(pull.number)
+    assert origin.head(BRANCH) == pull.head_sha
+
+
+async def test_a_fork_with_a_branch_of_the_same_name_keeps_nothing(world: RemoteWorld) -> None:
+    pull = await opened(world)
+    assert isinstance(world.served, ServedWorld)
+    pulls = world.served.served.pulls
+    pulls[99] = replace(pulls[pull.number], number=99, head_repo=77)
+    assert (await world.provider.merge(pull.number, expected_sha=pull.head_sha)).merged
+    assert world.served.origin.head(BRANCH) is None
 
 
 async def test_a_branch_that_another_pull_request_goes_into_stays(world: RemoteWorld) -> None:

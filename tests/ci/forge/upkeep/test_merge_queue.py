@@ -159,3 +159,35 @@ async def test_what_the_queue_merges_is_merged(world: RemoteWorld, forge: Queued
     forge.served.ends(1, green=True)
     await until(lambda: CIEventType.PR_MERGED in [each.type for each in world.events])
     assert len(forge.served.entries) == 1
+
+
+async def test_what_was_put_in_before_a_crash_is_told_of_and_not_put_in_again(
+    world: RemoteWorld, forge: Queued
+) -> None:
+    waiting = Waiting(world, forge)
+    world.documents.loses = lambda name: name.endswith(".queue") and bool(forge.served.entries)
+    await waiting.begin()
+    await until(lambda: forge.served.group(waiting.number), "an entry in the queue")
+    await world.provider.aclose()
+    forge.served.ends(1, green=False)
+    world.documents.loses = lambda _: False
+    await world.restart()
+    await waiting.begin()
+    assert "the sum is wrong" in (await waiting.until_red(1)).excerpt
+    assert len(forge.served.entries) == 1
+
+
+async def test_an_order_that_a_crash_kept_from_the_queue_is_given_again(
+    world: RemoteWorld, forge: Queued
+) -> None:
+    waiting = Waiting(world, forge)
+    world.documents.ends_with = lambda name: name.endswith(".queue")
+    await waiting.begin()
+    await until(lambda: any(name.endswith(".queue") for name in world.documents.kept))
+    await world.provider.aclose()
+    assert forge.served.entries == []
+    world.documents.ends_with = lambda _: False
+    await world.restart()
+    await waiting.begin()
+    await waiting.until_in()
+    assert len(forge.served.entries) == 1
