@@ -83,6 +83,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 COMMANDS: dict[str, str] = {name: module for _, commands in GROUPS for name, module, _ in commands}
 
 USAGE_ERROR = 2
+INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -94,6 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     try:
         return _main(sys.argv[1:])
+    except KeyboardInterrupt:  # before what a command does about it was loaded
+        return INTERRUPTED
     finally:
         gc.freeze()  # nor when it ends, and the interpreter looks through all of it then
 

@@ -61,6 +61,31 @@ _ROOT = str(_PACKAGE.parent)
 _RUN = "import sys; from orchestrator.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
+_INTERRUPTED = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "orchestrator.cli.error_boundary":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+from orchestrator.cli.main import main
+sys.argv = ["loopwright", "ps"]
+sys.exit(main())
+"""
+
+
+def test_a_command_that_is_interrupted_while_it_loads_ends_without_a_word(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _INTERRUPTED],
+        cwd=tmp_path,
+        env={"PYTHONPATH": _ROOT, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_help_and_version_import_next_to_nothing(tmp_path: Path) -> None:
     for option in ("--help", "--version"):
         assert not imported(option, cwd=tmp_path) & (HEAVY | BARE)
