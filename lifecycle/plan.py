@@ -45,7 +45,15 @@ def checked_name(value: str) -> str:
     return value
 
 
+def checked_issue(text: str) -> str:
+    """Return the reference unchanged, or say why it names no issue; empty for none."""
+    if text:
+        issue_of(text)
+    return text
+
+
 Name = Annotated[str, AfterValidator(checked_name)]
+IssueName = Annotated[str, AfterValidator(checked_issue)]
 
 
 def check_words(words: Iterable[str]) -> None:
@@ -109,7 +117,7 @@ class Task(BaseModel):
     """Name of the plan's agent that works on it; the plan's default if not given."""
     type: str | None = None
     """Type of the agent that works on it, instead of what the agent says."""
-    issue: str = ""
+    issue: IssueName = ""
     """Number (12), owner/name#12 or address of the issue that its merge closes."""
     base: str | None = None
     """Branch to start from and to merge into; the repository's current branch if not given."""
@@ -138,13 +146,6 @@ class Task(BaseModel):
             budget: Allowance | None = None,
             max_retries: int | None = None,
         ) -> None: ...
-
-    @field_validator("issue")
-    @classmethod
-    def _names_an_issue(cls, issue: str) -> str:
-        if issue:
-            issue_of(issue)
-        return issue
 
     @model_validator(mode="after")
     def _does_not_wait_for_itself(self) -> Task:

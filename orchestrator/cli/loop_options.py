@@ -41,6 +41,11 @@ def with_task(parser: CommandLineParser) -> CommandLineParser:
         help="must succeed on the committed work before it counts as complete; may be repeated",
     )
     parser.add_argument("--base", metavar="B", help="branch to start from and merge into")
+    parser.add_argument(
+        "--issue",
+        metavar="N",
+        help="the issue that it is about: its number, owner/name#N or its address",
+    )
     return parser
 
 

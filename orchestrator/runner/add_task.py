@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,13 +30,17 @@ from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.plans import chosen_agent, task_of
 from orchestrator.control import requests
 from orchestrator.control.open_store import runner_of
+from orchestrator.errors import ConfigError
 from orchestrator.runner.job_selection import free_task_id, names, startable, startable_from
+from orchestrator.runner.preflight import require_issues
+from orchestrator.runner.providers import ProviderInputs, make_providers
 from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
+    from ci.forge.protocol import Forge
     from lifecycle.plan import Allowance
     from lifecycle.settings import Settings
 
@@ -52,6 +56,8 @@ class Addition:
     command: str | None = None
     verify: tuple[str, ...] = ()
     base: str | None = None
+    issue: str = ""
+    """The issue that it is about."""
     title: str = ""
     """By default the first line of the text."""
     acceptance: tuple[str, ...] = ()
@@ -84,7 +90,10 @@ async def add(repo: Path, addition: Addition, settings: Settings) -> Added:
         async def noted(note: OperationNote) -> None:
             await requests.leave_note(repo, store, note, masker)
 
-        record = await add_recorded(store, audit, repo, addition, settings, noted=noted)
+        async with _provider_of(repo, addition, settings) as provider:
+            record = await add_recorded(
+                store, audit, repo, addition, settings, noted=noted, provider=provider
+            )
         runner = runner_of(repo)
         who = "" if runner is None else str(runner.get("who") or "another runner")
         return Added(record.agent_id, record.task_id, who)
@@ -98,10 +107,11 @@ async def add_recorded(  # noqa: PLR0913  # the last by name
     settings: Settings,
     *,
     noted: Callable[[OperationNote], Awaitable[object]],
+    provider: object,
 ) -> AgentLifecycle:
     """Write the record of an addition, and in the audit who asked for it and what was decided.
 
-    `noted` logs it, and has a live runner start it.
+    `noted` logs it, and has a live runner start it; the provider says which issues it keeps.
     """
     by, name = addition.by or "somebody", clipped(addition.name or addition.text)
     note = OperationNote(at=requests.now(), by=addition.by, operation=ADD, agent_name=name)
@@ -109,7 +119,7 @@ async def add_recorded(  # noqa: PLR0913  # the last by name
         if addition.base is not None:
             await startable_from(repo, addition.base)
         with _add_alone(Paths.of(repo).root):
-            record = await _added_as(store, addition, settings)
+            record = await _added_as(store, addition, settings, provider)
     except LifecycleError as refusal:
         await audit.record("add", by, name, "refused", str(refusal))
         await noted(replace(note, refused=str(refusal)))
@@ -121,7 +131,28 @@ async def add_recorded(  # noqa: PLR0913  # the last by name
     return record
 
 
-async def _added_as(store: SqliteStore, addition: Addition, settings: Settings) -> AgentLifecycle:
+@asynccontextmanager
+async def _provider_of(
+    repo: Path, addition: Addition, settings: Settings
+) -> AsyncIterator[object | None]:
+    """Yield what keeps the pull requests, where the host of an issue is to be compared with its."""
+    forge: Forge | None = None
+    provider: object | None = None
+    if "://" in addition.issue:
+        with suppress(ConfigError):  # whoever starts a runner is told
+            inputs = ProviderInputs(repo, lambda: settings, os.environ, requests.now)
+            made = make_providers(inputs)
+            provider, forge = made.provider, made.forge
+    try:
+        yield provider
+    finally:
+        if forge is not None:
+            await forge.aclose()
+
+
+async def _added_as(
+    store: SqliteStore, addition: Addition, settings: Settings, provider: object
+) -> AgentLifecycle:
     """Write the record of an addition."""
     masker = masker_of(os.environ, settings.pass_env)
     addition = masked(addition, masker)
@@ -149,11 +180,13 @@ async def _added_as(store: SqliteStore, addition: Addition, settings: Settings) 
         task_id,
         verify=addition.verify,
         base=addition.base,
+        issue=addition.issue,
         title=addition.title,
         acceptance=addition.acceptance,
         dependencies=await _known_tasks(store, addition.dependencies),
         budget=addition.budget,
     )
+    require_issues([task], provider)
     agent = Agent.model_validate({**agent.model_dump(), "agent_id": resolved})
     return await store.create(
         AgentLifecycle(

@@ -56,6 +56,7 @@ class RunRequest:
     command: str | None = None
     verify: tuple[str, ...] = ()
     base: str | None = None
+    issue: str | None = None
     max_retries: int | None = None
 
     def options(self) -> tuple[str, ...]:
@@ -65,6 +66,7 @@ class RunRequest:
             "--command": self.command is not None,
             "--verify": bool(self.verify),
             "--base": self.base is not None,
+            "--issue": self.issue is not None,
             "--max-retries": self.max_retries is not None,
         }
         return tuple(name for name, given in typed.items() if given)
@@ -278,8 +280,10 @@ async def _fresh(engine: LocalEngine, request: RunRequest, settings: Settings) -
         task_id,
         verify=request.verify,
         base=request.base,
+        issue=request.issue or "",
         max_retries=request.max_retries,
     )
+    require_issues([task], engine.shared.ci)
     agent = chosen_agent(task.id, settings, adapter=request.adapter, command=request.command)
     startable(agent)
     if request.base is not None:
@@ -323,6 +327,8 @@ def _changed(task: Task, request: RunRequest) -> Task:
         changes["verify"] = request.verify
     if request.base is not None:
         changes["base"] = request.base
+    if request.issue is not None:
+        changes["issue"] = task_of(task.title, task.id, issue=request.issue).issue
     if request.max_retries is not None:
         changes["max_retries"] = request.max_retries
     return task.model_copy(update=changes)

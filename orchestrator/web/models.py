@@ -13,7 +13,7 @@ from uuid import UUID  # noqa: TC003  # pydantic reads it at run time
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from lifecycle.machine.states import ALL
-from lifecycle.plan import Allowance  # noqa: TC001  # pydantic reads it at run time
+from lifecycle.plan import Allowance, IssueName  # noqa: TC001  # pydantic reads it at run time
 from lifecycle.state_words import RECORD_STATES, meant, spelled
 from orchestrator.wording.json_forms import EditForm, EntryForm, RecordForm  # noqa: TC001  # hints are read at run time
 from orchestrator.wording.lifecycle_row import LifecycleRow  # noqa: TC001  # as above
@@ -60,6 +60,9 @@ class Submission(_Asked):
     command: Line | None = Field(None, description="any program that reads its prompt")
     verify: list[Line] = Field([], max_length=100, description="must succeed before it counts")
     base: Line | None = Field(None, description="branch to start from and merge into")
+    issue: Annotated[IssueName, Field(max_length=4096, pattern=_NO_CONTROL)] = Field(
+        "", description="the issue that it is about: its number, owner/name#12 or its address"
+    )
     title: Annotated[str, Field(max_length=200, pattern=_NO_CONTROL)] = Field(
         "", description="by default the first line of the text"
     )

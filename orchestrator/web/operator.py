@@ -110,7 +110,13 @@ async def add(runner: RunnerPort, addition: Addition) -> tuple[AgentLifecycle, l
     settings, engine = runner.settings(), runner.engine
     async with runner.adding:
         record = await add_recorded(
-            runner.store, runner.audit, runner.repo, addition, settings, noted=engine.noted
+            runner.store,
+            runner.audit,
+            runner.repo,
+            addition,
+            settings,
+            noted=engine.noted,
+            provider=engine.shared.ci,
         )
     warnings = list(exempted(Agent.model_validate(record.facts["agent"]), settings))
     for text in warnings:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,3 +140,27 @@ async def test_an_issue_elsewhere_is_refused_where_the_plan_is_read(runner: Runn
     code, said = await runner.call("up", runner.plan("JIRA-1"))
     assert code == 2, said
     assert "does not name an issue: give its number" in said
+
+
+@pytest.mark.timeout(180)
+async def test_a_task_that_is_added_names_its_issue_as_one_of_a_plan_does(runner: Runner) -> None:
+    world = runner.world
+    number = await world.new_issue()
+    runner.script(default=OPENS)
+    runner.plan("1", require_ci=False)
+    agent = (sys.executable, "-S", "-P", "-m", "runtime.agents.scripted")
+    script = runner.folder / "script.json"
+    command = shlex.join(("env", f"PYTHONPATH={ROOT}", *agent, str(script)))
+    add = ("add", "Calculate", "--command", command, "--issue")
+    for wrong, why in (
+        ("JIRA-1", "does not name an issue: give its number"),
+        ("https://elsewhere.test/o/r/issues/1", "is not at 127.0.0.1"),
+    ):
+        code, said = await runner.call(*add, wrong)
+        assert (code, why in said) == (2, True), said
+    code, said = await runner.call(*add, f"{world.server.url}/{world.repo}/issues/{number}")
+    assert code == 0, said
+    async with runner.running("up", "--port", "0"):
+        await until(lambda: 1 in world.served.pulls, "the pull request")
+        assert world.served.pulls[1].body.endswith(f"Closes #{number}")
+        assert "task `T001`" in (await world.issue(number)).said[0]

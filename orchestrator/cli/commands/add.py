@@ -54,6 +54,7 @@ def run(name: str, args: list[str]) -> int:
         command=options.command,
         verify=tuple(options.verify),
         base=options.base,
+        issue=options.issue or "",
         by=options.by or user(),
     )
     settings = load_settings(repo, environ=os.environ)

@@ -72,6 +72,7 @@ def run(name: str, args: list[str]) -> int:
         command=options.command,
         verify=tuple(options.verify),
         base=options.base,
+        issue=options.issue,
         max_retries=options.max_retries,
     )
 

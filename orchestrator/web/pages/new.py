@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from orchestrator.web.services import ServerServices
 
 NAMES = (
-    "text", "title", "acceptance", "verify", "agent", "command", "dependencies", "base", "usd",
-    "attempts",
+    "text", "title", "acceptance", "verify", "agent", "command", "dependencies", "base", "issue",
+    "usd", "attempts",
 )  # fmt: skip
 
 
@@ -74,6 +74,7 @@ def submission_of(sent: Form) -> Submission:
         "command": sent.text("command") or None,
         "verify": sent.lines("verify"),
         "base": sent.text("base") or None,
+        "issue": sent.text("issue"),
         "title": " ".join(sent.text("title").split()),
         "acceptance": sent.lines("acceptance"),
         "dependencies": sent.text("dependencies").replace(",", " ").split(),

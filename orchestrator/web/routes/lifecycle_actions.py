@@ -79,6 +79,7 @@ def addition_of(asked: models.Submission, by: str) -> Addition:
         command=asked.command,
         verify=tuple(asked.verify),
         base=asked.base,
+        issue=asked.issue,
         title=asked.title.strip(),
         acceptance=tuple(asked.acceptance),
         dependencies=tuple(asked.dependencies),

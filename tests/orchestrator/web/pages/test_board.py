@@ -35,6 +35,7 @@ async def test_a_first_start_shows_how_to_begin_and_its_form_starts_a_task(tmp_p
             "title": "Good work",
             "acceptance": "one\n\ntwo",
             "command": command,
+            "issue": "12",
             "attempts": "3",
         }
         answer = await visit.send("/new", dict(fields))
@@ -42,6 +43,7 @@ async def test_a_first_start_shows_how_to_begin_and_its_form_starts_a_task(tmp_p
         told = await found.get(f"/lifecycles/{agent_id}")
         task = told["lifecycle"]["facts"]["task"]
         assert task["acceptance"] == ["one", "two"]
+        assert task["issue"] == "12"
         assert (task["title"], task["budget"]["attempts"]) == ("Good work", 3)
         assert "Good work" in await visit.text("/")
 
@@ -55,6 +57,8 @@ async def test_what_was_typed_stays_when_a_task_is_refused(tmp_path: Path) -> No
         for name in ("text", "title", "verify"):
             await visit.send("/new", {**sent, name: "a\0b"}, 422)
         await visit.send("/new", {**sent, "title": "x" * 201}, 422)
+        wrong = await visit.send("/new", {**sent, "issue": "JIRA-1"}, 422)
+        assert "does not name an issue: give its number" in wrong.text
         assert "there is no task" in answer.text
 
 

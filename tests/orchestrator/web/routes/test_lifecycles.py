@@ -343,7 +343,7 @@ UNUSABLE: tuple[object, ...] = (
     {"text": "x", "command": "no-such-program-anywhere"},
     {"text": "x", "command": "true '"},
     {"text": "x", "command": "tr\u0000ue"},
-    {"text": "x", "agent": "nobody"},
+    {"text": "x", "agent": "nobody"}, {"text": "x", "command": "true", "issue": "JIRA-1"},
     {"text": "x", "command": "true", "base": "no-such-branch"},
     {"text": "x", "command": "true", "base": "--upload-pack=x"},
     {"text": "\ud800", "command": "true"},
