@@ -10,7 +10,6 @@ import asyncio
 from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from lifecycle.base_commits import is_done
@@ -19,7 +18,8 @@ from lifecycle.engine.early_events import EarlyEvents
 from lifecycle.engine.issue_progress import follow_issues
 from lifecycle.engine.open_lifecycle import case_of, may_be_resumed, only_starts
 from lifecycle.engine.operation_log import OperationLog
-from lifecycle.engine.recovery import end_strays, learn_completed, recover
+from lifecycle.engine.owners import LocalOwners
+from lifecycle.engine.recovery import learn_completed
 from lifecycle.engine.requests import RequestPoller
 from lifecycle.engine.retention import Retention
 from lifecycle.engine.transition_hooks import TransitionHooks
@@ -37,12 +37,10 @@ from lifecycle.machine.rules.blocks import waits_for
 from lifecycle.machine.runner_orders import OperationNote
 from lifecycle.machine.states import Accepted, AgentState, Completed, Rejected
 from lifecycle.mask_values import masked
-from lifecycle.owner.owner import Owner
 from lifecycle.perform.performer import Performer
 from lifecycle.perform.removal import remove_all
 from lifecycle.record import AgentLifecycle, Filter, agent_of
 from lifecycle.result import LoopResult, LoopResultType, ended, interrupted
-from lifecycle.shortage_retry import patiently
 from lifecycle.working_copy import load
 from runtime.errors import RuntimeFault
 
@@ -50,7 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ci.events import CIEvent
+    from lifecycle.engine.owners import Owners
     from lifecycle.machine.events import Event
+    from lifecycle.owner.owner import Owner
     from lifecycle.plan import Agent, Task
     from lifecycle.record import OperatorRequest
     from lifecycle.services import MachineServices
@@ -60,9 +60,15 @@ if TYPE_CHECKING:
 class LocalEngine:
     """All lifecycles of one repository in this process."""
 
-    def __init__(self, machine: MachineServices, early: deque[CIEvent] | None = None) -> None:
+    def __init__(
+        self,
+        machine: MachineServices,
+        early: deque[CIEvent] | None = None,
+        owners: Callable[[MachineServices, Performer], Owners] = LocalOwners,
+    ) -> None:
         self.machine, self.shared = machine, machine.shared
         self.performer = Performer(machine)
+        self._ownership = owners(machine, self.performer)
         self._owners: dict[str, Owner] = {}
         self._early = EarlyEvents(deque() if early is None else early, self._owners)
         self.shared.observers.append(self._early.committed)
@@ -70,7 +76,7 @@ class LocalEngine:
         self._started = False
         self._recovered: tuple[str, ...] = ()
         """Whom the start brought to safety, until somebody asks for them."""
-        self._unsubscribe: Callable[[], None] = _nothing
+        self._unsubscribe: Callable[[], None] = lambda: None
         self.inbox = RequestPoller(self.shared, self._take_up, self._lose_ground)
         self._gone = ""
         """Why it ended by itself: lock or records are not its own any more."""
@@ -87,7 +93,7 @@ class LocalEngine:
         self._hooks = None if own is None else TransitionHooks(self.shared, own, machine.repo)
         self.revive: Callable[[AgentLifecycle], None] | None = None
         """Called with a record that a person's request made runnable and that nobody runs."""
-        self.abandon: Callable[[], None] = _nothing
+        self.abandon: Callable[[], None] = lambda: None
         """Called when nothing may begin any more; what runs is being shut down."""
 
     # --- beginning and end --------------------------------------------------------------------
@@ -98,7 +104,7 @@ class LocalEngine:
             return
         self._started = True
         shared = self.shared
-        await patiently(partial(end_strays, self.machine), shared.report)
+        await self._ownership.start()
         await learn_completed(shared)
         await shared.accounts.load()
         if shared.ci is not None:
@@ -155,7 +161,7 @@ class LocalEngine:
     async def recover_agents(self) -> tuple[str, ...]:
         """Bring to safety what a crash left in mid-attempt; returns all agent ids, each once."""
         earlier, self._recovered = self._recovered, ()
-        return (*earlier, *await recover(self.machine, self.performer, self._claim))
+        return earlier + await self._ownership.recover(self._claim)
 
     # --- one lifecycle ------------------------------------------------------------------------
 
@@ -230,7 +236,7 @@ class LocalEngine:
             raise LifecycleError(f"{agent_id} is running already in this process")
         with self._claim(agent_id):
             local = await case_of(self.machine, agent, task, before, after_reject=after_reject)
-            owner = Owner(local, self.shared, self.performer)
+            owner = self._ownership.of(local)
             self._owners[agent_id] = owner
             self.turns.owned(agent_id, local.record.work)
             self.shared.running[agent_id] = local.record.task_id
@@ -282,7 +288,7 @@ class LocalEngine:
                 self.shared.refused(agent_id, event, problem)
             await store.answer_request(request, problem)
             return
-        owner = Owner(await load(store, record), self.shared, self.performer)
+        owner = self._ownership.of(await load(store, record))
         if self.revive is not None and only_starts(event, record) and not owner.is_news(event):
             self.operations.done(agent_id, event)
             await store.answer_request(request)
@@ -324,7 +330,7 @@ class LocalEngine:
                     if not free:
                         self.emit(other.agent_id, event)
                         continue
-                    owner = Owner(await load(self.shared.store, other), self.shared, self.performer)
+                    owner = self._ownership.of(await load(self.shared.store, other))
                     owner.drain()
                     owner.emit(event)
                     await owner.run()
@@ -348,8 +354,7 @@ class LocalEngine:
 
     def drain(self, agent_id: str) -> None:
         """End one soon, with its work saved and its record resumable; `run` returns then."""
-        owner = self._owners.get(agent_id)
-        if owner is not None:
+        if (owner := self._owners.get(agent_id)) is not None:
             owner.drain()
 
     def owner(self, agent_id: str) -> Owner | None:
@@ -443,7 +448,3 @@ class LocalEngine:
         if added is not None and self.revive is not None and ended(added) is None:
             self.revive(added)
         return "", ""
-
-
-def _nothing() -> None:
-    pass

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lifecycle.machine.policy import Policy
     from lifecycle.machine.states import State
     from lifecycle.owner.inbox import Item
+    from lifecycle.owner.resume import Leftover
     from lifecycle.perform.performer import Performer
     from lifecycle.record import JournalEntry, PendingEffect
     from lifecycle.services import SharedServices
@@ -157,14 +158,14 @@ class Owner:
             await self._take_over()
             while True:
                 self._inbox.check()
-                while self._inbox:
-                    await self._take(self._inbox.take())
+                await self._work_off()
                 self._tell_people()
                 if self._is_over():
                     break
                 self._wakeups.arm(self.state, draining=self._draining)
                 self._polling.arm(draining=self._draining)
                 await self._inbox.wait()
+            await self._let_go()
         finally:
             await self._release()
             self._shared.accounts.part(self.local.agent_id)
@@ -175,6 +176,10 @@ class Owner:
         return for_people(record) if self._is_left_to_people() else interrupted(record)
 
     # --- one fact -----------------------------------------------------------------------------
+
+    async def _work_off(self) -> None:
+        while self._inbox:
+            await self._take(self._inbox.take())
 
     async def _take(self, item: Item) -> None:
         if isinstance(item.event, (on.Admitted, on.DeadlinePassed)):
@@ -198,6 +203,9 @@ class Owner:
         if self._may_go_straight_on(turn):
             # Into the next attempt, by the same commit: nothing is in the way.
             turn = self._drive.take(self.admission.ticket(), self._policy(), onto=turn)
+        await self._commit(turn)
+
+    async def _commit(self, turn: Turn) -> None:
         name, commit = type(turn.fact).__name__, turn.commit
         if commit is None:
             return
@@ -209,9 +217,13 @@ class Owner:
         if commit.spending is not None:
             self.admission.booked(commit.spending)
         await self._break_off()
-        if turn.orders:
-            self._effects.begin(turn.orders, draining=self._draining)
+        if orders := self._own(turn.orders):
+            self._effects.begin(orders, draining=self._draining)
         self._announce(commit.journal)
+
+    def _own(self, orders: tuple[PendingEffect, ...]) -> tuple[PendingEffect, ...]:
+        """Return the orders that are performed here."""
+        return orders
 
     def _may_go_straight_on(self, turn: Turn) -> bool:
         state = turn.state
@@ -354,7 +366,7 @@ class Owner:
     async def _take_over(self) -> None:
         """Continue where the record says: orders that are not known to be done are done now."""
         local, state = self.local, self.state
-        left = await left_of(local, state, self._shared, self._performer)
+        left = await self._left(state)
         self._drive.carried_out(*left.settled)
         if left.lost is not None:
             self.emit(left.lost)
@@ -372,6 +384,9 @@ class Owner:
         for fact in await unheard(local, state, self._shared):
             self.emit(fact)
 
+    async def _left(self, state: State) -> Leftover:
+        return await left_of(self.local, state, self._shared, self._performer)
+
     async def _catch_up(self, state: State) -> None:
         """Learn of limits; wait for a slot for what is under way: others may have been quicker."""
         if self._draining:
@@ -387,6 +402,9 @@ class Owner:
             await self._inbox.woken()
         if isinstance(state, Preparing) and not self._draining:
             self.admission.begun()
+
+    async def _let_go(self) -> None:
+        """Give up what only this owner had, now that it is over."""
 
     async def _release(self) -> None:
         await self._polling.aclose()

@@ -109,6 +109,12 @@ class Visit:
         self._require()
         return answer
 
+    async def reclaim(self, attempt: int, marks: tuple[str, ...]) -> Event:
+        """Make sure that nothing of a lost attempt is alive here; return what it left to say."""
+        self._require()
+        told = await self._performer.reclaim(self.local, attempt, marks)
+        return masked(told, self._machine.shared.masker)
+
     def _require(self) -> None:
         if self.lease.is_over():
             raise AssignmentOverError(

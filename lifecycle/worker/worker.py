@@ -126,6 +126,10 @@ class Worker:
         """
         return await self._visit(assignment_id).perform(order, news)
 
+    async def reclaim(self, assignment_id: str, attempt: int, marks: tuple[str, ...]) -> Event:
+        """Return what an attempt left to say here, whose worker was lost; nothing of it lives."""
+        return await self._visit(assignment_id).reclaim(attempt, marks)
+
     async def end(self, assignment_id: str) -> None:
         """Give an assignment back at rest: everything is saved and pushed."""
         visit = self._visits.get(assignment_id)

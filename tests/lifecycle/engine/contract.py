@@ -1,6 +1,7 @@
 """The rules every engine keeps: it decides as the machine does, whatever dies or comes twice.
 
-An engine joins by a module with a subclass of `EngineContract` and a fixture `plays`. Nothing here
+An engine joins by a module with a subclass of `EngineContract`, or of some of its groups, and a
+fixture `plays`. Nothing here
 knows an engine but by its port and the store; the world around it is simulated.
 """
 
@@ -140,10 +141,8 @@ async def played(plays: Plays, name: str, story: Story, *crashes: int, **more: A
     return play
 
 
-class EngineContract:
-    """What is promised by every engine."""
-
-    # --- the same decisions -------------------------------------------------------------------
+class SameDecisions:
+    """An engine decides as the machine does."""
 
     @pytest.mark.parametrize("name", STORIES)
     async def test_every_story_ends_as_the_machine_decides(self, plays: Plays, name: str) -> None:
@@ -158,6 +157,10 @@ class EngineContract:
         assert await first.picture() == await again.picture()
         assert await first.audit() == await again.audit()
         assert await first.audit()
+
+
+class AskedInAnyState:
+    """People are answered alike, whoever decides."""
 
     @pytest.mark.parametrize("number", range(len(EVERY)))
     async def test_what_people_ask_of_any_state_comes_to_what_the_machine_says(
@@ -194,6 +197,10 @@ class EngineContract:
                 assert now.work is not None
                 assert decide(now.work, event, play.policy()).state == now.work
 
+
+class Refusals:
+    """What is not possible is said so."""
+
     async def test_what_the_machine_forbids_is_refused_with_its_words(self, plays: Plays) -> None:
         play = await played(plays, "one", STORIES["rejected at the end"])
         async with play.engine() as engine:
@@ -213,7 +220,9 @@ class EngineContract:
                 with pytest.raises(LifecycleError, match=f"{AGENT} is done; there is nothing to"):
                     await engine.ask(AGENT, asked(at=play.world.now, by="Ada"))
 
-    # --- crashes ------------------------------------------------------------------------------
+
+class Crashes:
+    """An engine may die anywhere."""
 
     @pytest.mark.parametrize(
         ("name", "meanwhile"),
@@ -260,7 +269,9 @@ class EngineContract:
         play = await played(plays, "many", story, *range(1, 60))
         assert await play.picture() == picture
 
-    # --- doubled, delayed, reordered ----------------------------------------------------------
+
+class Disorder:
+    """Facts may come twice, late, and in any order."""
 
     @pytest.mark.parametrize("seed", range(WALKS))
     async def test_facts_that_come_twice_late_or_in_another_order_break_nothing(
@@ -299,6 +310,10 @@ class EngineContract:
         assert len(heard) == len(set(heard)) <= len(known)
         assert all([await play.store.request_outcome(each) is not None for each in known])
 
+
+class Requests:
+    """What is asked takes effect once."""
+
     async def test_a_request_takes_effect_once_however_often_it_is_asked(
         self, plays: Plays
     ) -> None:
@@ -312,7 +327,9 @@ class EngineContract:
         journal = await play.store.journal(AGENT)
         assert sum(isinstance(entry.event, on.Guided) for entry in journal) == 1
 
-    # --- time ---------------------------------------------------------------------------------
+
+class Deadlines:
+    """Time passes for who waits, and for nobody who is paused."""
 
     async def test_a_deadline_that_passes_while_no_engine_lives_is_met_by_the_next(
         self, plays: Plays
@@ -338,16 +355,22 @@ class EngineContract:
         assert isinstance(record.work, Blocked)
         assert record.work.until > play.world.now
 
-    # --- what is limited ----------------------------------------------------------------------
+
+class Slots:
+    """No more run at once than may."""
 
     async def test_no_more_agents_live_at_once_than_there_are_slots(
         self, plays: Plays, tmp_path: Path
     ) -> None:
-        make = plays("one", Story(DEMO)).make
-        play, results = await crowd(tmp_path / "crowd", 12, slots=3, make=make)
+        like = plays("one", Story(DEMO))
+        play, results = await crowd(tmp_path / "crowd", 12, slots=3, like=like)
         assert {each.result_type for each in results} == {LoopResultType.TASK_COMPLETE}
         assert play.world.most_alive <= 3
         assert (play.world.doubled, play.world.alive()) == ([], [])
+
+
+class BudgetsOverCrashes:
+    """What was used stays used."""
 
     async def test_a_budget_holds_over_a_crash(self, plays: Plays) -> None:
         story = STORIES["a budget of two attempts"]
@@ -359,7 +382,9 @@ class EngineContract:
             assert isinstance(record.work, Rejected)
             assert record.work.tally.attempts == 2
 
-    # --- beginning and end --------------------------------------------------------------------
+
+class BeginningAndEnd:
+    """One owner at a time, from the first call to the last."""
 
     async def test_a_lifecycle_runs_once_at_a_time_and_is_seen_while_it_does(
         self, plays: Plays
@@ -391,3 +416,18 @@ class EngineContract:
         async with play.engine() as engine:
             with pytest.raises(LifecycleError, match="there is no lifecycle"):
                 await engine.ask("agent-T404", on.AcceptRequested(at=play.world.now, by="Ada"))
+
+
+class EngineContract(
+    SameDecisions,
+    AskedInAnyState,
+    Refusals,
+    Crashes,
+    Disorder,
+    Requests,
+    Deadlines,
+    Slots,
+    BudgetsOverCrashes,
+    BeginningAndEnd,
+):
+    """What is promised by every engine."""

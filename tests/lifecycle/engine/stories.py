@@ -119,6 +119,8 @@ class Play:
     result: LoopResult | None = None
     make: Callable[[MachineServices], Engine] = LocalEngine
     """Makes the engine that is played with."""
+    settles: Callable[[], Awaitable[None]] = field(default_factory=lambda: _settle)
+    """Returns when nothing of the engine can go on without the world."""
     meddle: Callable[[Engine], Awaitable[None]] | None = None
     """Called between two steps of the world."""
 
@@ -162,7 +164,7 @@ class Play:
 
     async def settled(self) -> None:
         """Return when no task can go on without the world."""
-        await _settle()
+        await self.settles()
 
     async def _live(self, life: Life, last: type[State] | None = None) -> bool:
         clock = SteppedClock(self.world.now)
@@ -174,7 +176,7 @@ class Play:
         run = loop.create_task(_opened(engine, agent, self.story.task))
         try:
             for _ in range(MOST_STEPS):
-                await _settle()
+                await self.settles()
                 if life.dead or (run.done() and await self._is_told(run)):
                     break
                 if last is not None and isinstance(await self._work(), last):
@@ -356,7 +358,7 @@ def _builder() -> ContextBuilder:
 
 
 async def _settle() -> None:
-    """Return when no task can go on without the world."""
+    """Return when no task of this event loop can go on without the world."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # what is idle else?
     await asyncio.sleep(0)
     while ready:  # noqa: ASYNC110  # nothing tells of it
@@ -377,10 +379,13 @@ async def crowd(
     number: int,
     *,
     slots: int,
-    make: Callable[[MachineServices], Engine] = LocalEngine,
+    like: Play | None = None,
 ) -> tuple[Play, list[LoopResult]]:
-    """Play the demo story with many agents at once."""
-    play = Play(Story(DEMO, settings={"max_live_agents": slots}), folder, make=make)
+    """Play the demo story with many agents at once, with the engine of another play."""
+    play = Play(Story(DEMO, settings={"max_live_agents": slots}), folder)
+    if like is not None:
+        play.make, play.settles = like.make, like.settles
+    make = play.make
     clock = SteppedClock(play.world.now)
     engine = make(play._machine(Life(), clock))
     await engine.start()
@@ -392,7 +397,7 @@ async def crowd(
         )
     )
     while True:
-        await _settle()
+        await play.settles()
         if runs.done():
             break
         if play.world.step():

@@ -1,0 +1,208 @@
+"""The owner of a lifecycle that is decided, and worked on, elsewhere: it keeps, shares and waits.
+
+What it learns it tells the decider as one machine's owner tells its own `Drive`; the commits that
+come back it writes, books and announces as that does, and it performs the orders that touch what
+all machines share. Must not decide anything, and must not know how commits travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.drive import Turn, WorkingCopy
+from lifecycle.errors import LifecycleError
+from lifecycle.machine import events as on
+from lifecycle.owner.decider import (
+    Beginning,
+    DecisionLostError,
+    Telling,
+    Terms,
+    on_a_worker,
+)
+from lifecycle.owner.owner import UNTIL_CAPTURED, Owner
+from lifecycle.owner.resume import Leftover
+from lifecycle.shortage_retry import patiently
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from lifecycle.machine.states import State
+    from lifecycle.owner.decider import Decider, FactAnswer
+    from lifecycle.owner.inbox import Item
+    from lifecycle.perform.performer import Performer
+    from lifecycle.record import PendingEffect, Transaction
+    from lifecycle.services import SharedServices
+    from lifecycle.working_copy import LocalCopy
+
+
+class RemoteOwner(Owner):
+    """The owner of one lifecycle, which another process decides on."""
+
+    def __init__(
+        self,
+        local: LocalCopy,
+        shared: SharedServices,
+        performer: Performer,
+        decider: Decider,
+        equipment: Callable[[LocalCopy], Awaitable[dict[str, Any]]],
+    ) -> None:
+        """`equipment` tells what a worker has to know beside the working copy."""
+        super().__init__(local, shared, performer)
+        self._decider = decider
+        self._equipment = equipment
+        self._arrived: deque[tuple[tuple[Transaction, ...], asyncio.Future[None]]] = deque()
+        self._elsewhere: dict[str, PendingEffect] = {}
+        """Orders that a worker has and has not answered."""
+        self._terms: Terms | None = None
+        """As they were told last."""
+        self._ended = False
+
+    async def keep(self, commits: tuple[Transaction, ...]) -> None:
+        """Write commits that were made elsewhere; returns once they are in the store."""
+        if self._ended:
+            raise LifecycleError(f"nobody keeps what is decided on {self.local.agent_id}")
+        kept = asyncio.get_running_loop().create_future()
+        self._arrived.append((commits, kept))
+        self._inbox.wake()
+        await kept
+
+    # --- one fact, one commit -----------------------------------------------------------------
+
+    async def _work_off(self) -> None:
+        while self._arrived or self._inbox:
+            if self._arrived:
+                await self._keep_next()
+            else:
+                await self._take(self._inbox.take())
+
+    async def _take(self, item: Item) -> None:
+        grant = isinstance(item.event, (on.Admitted, on.DeadlinePassed))
+        if isinstance(item.event, on.Admitted) and self._draining:
+            self._wakeups.admitted()
+            return
+        verdict = await self._ask(item)
+        while self.local.seq < verdict.seq:
+            if self._arrived:
+                await self._keep_next()
+            else:
+                await self._inbox.woken()
+        if grant:
+            self._wakeups.admitted()
+        if verdict.seq:
+            self._wakeups.rest(self.state)
+            return
+        if verdict.refused:
+            turn = Turn(fact=item.event, before=self.state, state=self.state)
+            self._tell_refusal(replace(turn, refused=verdict.refused))
+        await self._answer(item.request_id, verdict.refused)
+        if not verdict.refused:
+            self._wakeups.rest(self.state)
+
+    async def _ask(self, item: Item) -> FactAnswer:
+        """Have a fact decided on; once more if that was lost, with all that was written."""
+        while True:
+            terms = await self._terms_now(fresh=isinstance(item.event, on.Admitted))
+            telling = Telling(
+                event=item.event,
+                effect_id=item.effect_id,
+                request_id=item.request_id,
+                terms=None if terms == self._terms else terms,
+            )
+            try:
+                verdict = await self._decider.take(self.local.agent_id, telling)
+            except DecisionLostError:
+                await self._begin()
+                continue
+            self._terms = terms
+            return verdict
+
+    async def _terms_now(self, *, fresh: bool) -> Terms:
+        """Return what goes for it now; what a worker has to know, as an attempt begins."""
+        policy, known = self._policy(), self._terms
+        if known is not None and not fresh:
+            return known if known.policy == policy else replace(known, policy=policy)
+        work = await patiently(
+            lambda: self._equipment(self.local),
+            self._shared.report,
+            agent_id=self.local.agent_id,
+        )
+        return Terms(policy=policy, work=work)
+
+    async def _keep_next(self) -> None:
+        commits, kept = self._arrived[0]
+        for commit in commits:
+            await self._keep(commit)
+        self._arrived.popleft()
+        if not kept.done():
+            kept.set_result(None)
+
+    async def _keep(self, commit: Transaction) -> None:
+        """Write what was decided elsewhere; nothing is written twice."""
+        local = self.local
+        if commit.record.birth != local.record.birth or commit.journal[-1].seq <= local.seq:
+            return
+        commit.record.version, commit.record.cursor = local.record.version, local.record.cursor
+        own = tuple(each for each in self._drive.settled() if each not in commit.done)
+        commit = replace(commit, done=(*commit.done, *own))
+        self._elsewhere |= {
+            order.effect_id: order for order in commit.effects if on_a_worker(order.effect)
+        }
+        for done in commit.done:
+            self._elsewhere.pop(done, None)
+        fact, state = commit.journal[0].event, commit.passed[-1]
+        await self._commit(Turn(fact=fact, before=self.state, state=state, commit=commit))
+        self._wakeups.rest(self.state)
+
+    def _own(self, orders: tuple[PendingEffect, ...]) -> tuple[PendingEffect, ...]:
+        return tuple(order for order in orders if not on_a_worker(order.effect))
+
+    async def _break_off(self) -> None:
+        """Leave it to who gave the orders."""
+
+    # --- beginning and end --------------------------------------------------------------------
+
+    async def _left(self, state: State) -> Leftover:
+        del state  # what became of an attempt that was under way is found out by a worker
+        pending = await self._shared.store.pending(self.local.agent_id)
+        self._elsewhere = {order.effect_id: order for order in pending if on_a_worker(order.effect)}
+        await self._begin()
+        return Leftover(self._own(pending))
+
+    async def _begin(self) -> None:
+        local, self._terms = self.local, None
+        self._terms = terms = await self._terms_now(fresh=True)
+        known = {name: getattr(local, name) for name in WorkingCopy.__dataclass_fields__}
+        beginning = Beginning(
+            copy=WorkingCopy(**known), terms=terms, orders=tuple(self._elsewhere.values())
+        )
+        await self._decider.begin(beginning, self.keep)
+
+    def _is_over(self) -> bool:
+        needed = not self._draining or isinstance(self.state, UNTIL_CAPTURED)
+        return not (needed and self._elsewhere) and super()._is_over()
+
+    async def _let_go(self) -> None:
+        """Have it decided on no more; what was decided meanwhile is kept all the same."""
+        loop = asyncio.get_running_loop()
+        releasing = loop.create_task(self._decider.release(self.local.agent_id))
+        releasing.add_done_callback(lambda _: self._inbox.wake())
+        try:
+            while not releasing.done():
+                if self._arrived:
+                    await self._keep_next()
+                else:
+                    await self._inbox.woken()
+        finally:
+            releasing.cancel()
+        self._drive.carried_out(*releasing.result())
+
+    async def _release(self) -> None:
+        self._ended = True
+        self._decider.part(self.local.agent_id)
+        for _, kept in self._arrived:
+            if not kept.done():
+                kept.set_exception(LifecycleError("its owner ended before this was kept"))
+        await super()._release()

@@ -1,0 +1,91 @@
+"""The processes' ends of the queues: who decides, who keeps and who acts, as SDK workers.
+
+Owns how they are set up, and the list of modules that pass the sandbox of workflows.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from orchestrator.engines.temporal import options
+from orchestrator.engines.temporal.workflow import LifecycleWorkflow
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from temporalio.client import Client
+    from temporalio.worker import WorkflowRunner
+
+    from orchestrator.engines.temporal.activities import Acting, Keepers
+    from orchestrator.engines.temporal.options import Queues
+
+PASSED_THROUGH = (
+    "communication",
+    "lifecycle",
+    "orchestrator.engines.temporal.options",
+    "orchestrator.engines.temporal.payloads",
+    "pydantic",
+    "pydantic_core",
+    "runtime",
+    "templates",
+    "ci",
+)
+"""What a workflow uses as it is: importing it anew for each costs its host four times the time."""
+
+
+def sandbox() -> WorkflowRunner:
+    """Return what keeps workflows from looking at a clock, a disk or a network."""
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+    return SandboxedWorkflowRunner(restrictions=restrictions)
+
+
+def decides(
+    client: Client,
+    queues: Queues,
+    workflow: type = LifecycleWorkflow,
+    *,
+    runner: WorkflowRunner | None = None,
+    executor: ThreadPoolExecutor | None = None,
+) -> Worker:
+    """Return who decides, in a sandbox unless there is another runner of workflows."""
+    return Worker(
+        client,
+        task_queue=queues.workflows,
+        workflows=[workflow],
+        workflow_runner=runner or sandbox(),
+        workflow_task_executor=executor,
+        max_cached_workflows=options.CACHED_WORKFLOWS,
+        sticky_queue_schedule_to_start_timeout=options.STICKY,
+    )
+
+
+def keeps(client: Client, queues: Queues, keepers: Keepers) -> Worker:
+    """Return who keeps."""
+    return Worker(client, task_queue=queues.coordinator, activities=[keepers.keep])
+
+
+def acts(  # noqa: PLR0913  # all by name
+    client: Client, queues: Queues, acting: Acting, *, name: str, agents: int, lease: float
+) -> tuple[Worker, Worker]:
+    """Return who takes assignments, at most so many at once, and who takes their orders."""
+    throttle = timedelta(seconds=lease / options.BEATS / 2)
+    return (
+        Worker(
+            client,
+            task_queue=queues.agents,
+            activities=[acting.assignment],
+            max_concurrent_activities=agents,
+            graceful_shutdown_timeout=options.DRAIN_WITHIN,
+            max_heartbeat_throttle_interval=throttle,
+            default_heartbeat_throttle_interval=throttle,
+        ),
+        Worker(
+            client,
+            task_queue=queues.worker(name),
+            activities=[acting.perform, acting.reclaim, acting.end],
+        ),
+    )

@@ -1,0 +1,85 @@
+"""Every timeout, interval and queue of this engine, in one table.
+
+Pure: the workflow reads it, so a change here is one of the workflow, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+LEASE = 60.0
+"""Seconds without a beat after which a worker counts as lost."""
+BEATS = 6
+"""In one lease."""
+DEADLINE_SLACK = timedelta(seconds=5)
+"""By which the workflow's own timers are late: the coordinator's come first while it lives."""
+STICKY = timedelta(seconds=3)
+"""How long a dead host of workflows is waited for before another one takes over."""
+DRAIN_WITHIN = timedelta(minutes=5)
+"""How long a worker that leaves may take to save and push what it has."""
+CACHED_WORKFLOWS = 200
+LONG_HISTORY = 200
+"""Events after which a run that rests gives way to a fresh one, also without an attempt in it."""
+VERDICT_WITHIN = timedelta(seconds=20)
+"""How long a call waits before it asks again under the same id."""
+AGAIN_AFTER = 0.5
+"""Seconds before a call that the server did not answer is made again, at first."""
+AGAIN_CAP = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Of one kind of activity."""
+
+    all: timedelta
+    """From its start to its end."""
+    beat: timedelta
+    """Without a sign of life it is lost."""
+    again: timedelta = timedelta(seconds=0.2)
+    """Before it is tried a second time; later waits double."""
+    again_cap: timedelta = timedelta(seconds=10)
+
+
+KEEP = Timeouts(timedelta(minutes=2), timedelta(seconds=15))
+ORDER = Timeouts(timedelta(days=1), timedelta(seconds=15))
+"""One order of an attempt: the longest are gates, which have a limit of their own."""
+
+
+def visit(lease: float) -> Timeouts:
+    """Return those of an assignment: its beat is the lease, and it is never tried again."""
+    return Timeouts(timedelta(days=30), timedelta(seconds=lease))
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The task queues of one repository."""
+
+    project: str
+
+    @property
+    def workflows(self) -> str:
+        """Where decisions are made."""
+        return f"lw.{self.project}.workflows"
+
+    @property
+    def coordinator(self) -> str:
+        """Where commits are kept."""
+        return f"lw.{self.project}.coordinator"
+
+    @property
+    def agents(self) -> str:
+        """Where assignments wait for a worker."""
+        return f"lw.{self.project}.agents"
+
+    def worker(self, name: str) -> str:
+        """Where one worker gets its orders."""
+        return f"lw.{self.project}.worker.{name}"
+
+    def workflow_id(self, agent_id: str) -> str:
+        """Return the id of the workflow that decides on a lifecycle."""
+        return f"lw.{self.project}.{agent_id}"
+
+    def agent_of(self, workflow_id: str) -> str:
+        """Return the lifecycle that a workflow decides on."""
+        return workflow_id.removeprefix(f"lw.{self.project}.")

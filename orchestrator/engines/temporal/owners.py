@@ -1,0 +1,56 @@
+"""The owners of an engine whose lifecycles are decided by workflows and worked on by workers.
+
+Owns what a worker is told beside the working copy. What a crash of the coordinator left is gone on
+with by whoever runs the lifecycles again: their workflows never ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lifecycle.json_form import plain
+from lifecycle.owner.remote_owner import RemoteOwner
+from lifecycle.worker.hand_over import assignment_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from lifecycle.owner.decider import Decider
+    from lifecycle.perform.performer import Performer
+    from lifecycle.services import MachineServices
+    from lifecycle.worker.branch_travel import BranchTravel
+    from lifecycle.working_copy import LocalCopy
+
+
+class RemoteOwners:
+    """Every lifecycle is decided elsewhere."""
+
+    def __init__(self, decider: Decider, travel: BranchTravel | None = None) -> None:
+        """Without `travel` workers have the coordinator's own clone."""
+        self._decider, self._travel = decider, travel
+
+    def __call__(self, machine: MachineServices, performer: Performer) -> RemoteOwners:
+        """Serve an engine with these services."""
+        self._machine, self._performer = machine, performer
+        return self
+
+    def of(self, local: LocalCopy) -> RemoteOwner:
+        """Return a new owner of this lifecycle."""
+        shared = self._machine.shared
+        return RemoteOwner(local, shared, self._performer, self._decider, self._equipment)
+
+    async def start(self) -> None:
+        """End nothing: every agent is its worker's."""
+
+    async def recover(
+        self, claim: Callable[[str], AbstractContextManager[bool]]
+    ) -> tuple[str, ...]:
+        """Bring nothing to safety: workflows go on with what was under way."""
+        del claim
+        return ()
+
+    async def _equipment(self, local: LocalCopy) -> dict[str, Any]:
+        """Return an assignment without what the workflow adds when it gives it to a worker."""
+        told = plain(await assignment_for(self._machine, self._travel, local, ""))
+        return {name: told[name] for name in told if name not in ("copy", "assignment_id")}

@@ -1,0 +1,30 @@
+"""One development server, and one stage, for all tests of a process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.orchestrator.engines.temporal.dev_server import dev_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.orchestrator.engines.temporal.stage import Stage
+
+
+@pytest.fixture(scope="session")
+def temporal_address(clean_home: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    del clean_home  # made first, so that what is begun here is nobody's leftover
+    with dev_server(tmp_path_factory.mktemp("temporal")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def stage(temporal_address: str) -> Iterator[Stage]:
+    from tests.orchestrator.engines.temporal.stage import Stage  # noqa: PLC0415  # loads the SDK
+
+    made = Stage(temporal_address)
+    yield made
+    made.close()
