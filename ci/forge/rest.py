@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ci.forge.protocol import ForgeIssues, ForgePull, NewPull
     from ci.http.circuit_breaker import CircuitBreakers
     from ci.http.client import RateBudget, Response
+    from ci.http.shared_clients import SharedClients
     from ci.issues import IssueReference
 
 _NUMBER = re.compile(r"[#!]?(\d{1,12})")
@@ -46,6 +47,9 @@ class Connection:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     breakers: CircuitBreakers | None = None
     timeout: float = 20.0
+    clients: SharedClients | None = None
+    """Those of all repositories of this process."""
+    account: str = ""
 
     @property
     def page(self) -> str:
@@ -58,15 +62,20 @@ class Connection:
         return self.page.partition("://")[2]
 
     def client(self, advice: str) -> HttpClient:
-        """Create a client; `advice` says what to do about a bad token."""
-        return HttpClient(
-            self.api.rstrip("/"),
-            sign=self.sign,
-            now=self.now,
-            advice=advice,
-            breakers=self.breakers,
-            timeout=self.timeout,
-        )
+        """Return a client, to be closed; `advice` says what to do about a bad token."""
+        api = self.api.rstrip("/")
+
+        def made() -> HttpClient:
+            return HttpClient(
+                api,
+                sign=self.sign,
+                now=self.now,
+                advice=advice,
+                breakers=self.breakers,
+                timeout=self.timeout,
+            )
+
+        return made() if self.clients is None else self.clients.client(api, self.account, made)
 
 
 class Client(Protocol):

@@ -6,6 +6,7 @@ Must not print, log or keep a token anywhere else.
 from __future__ import annotations
 
 import base64
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,6 +26,11 @@ class SignIn(Protocol):
     @property
     def source(self) -> str:
         """Where the token comes from, for people."""
+        ...
+
+    @property
+    def account(self) -> str:
+        """The same for all sign-ins that share a rate limit; empty where nobody can know."""
         ...
 
     async def sign(self) -> Mapping[str, str]:
@@ -71,6 +77,11 @@ class TokenSignIn:
     header: Mapping[str, str] = field(repr=False)
     git_user: str
 
+    @property
+    def account(self) -> str:
+        """The token's fingerprint."""
+        return fingerprint(self.token)
+
     async def sign(self) -> Mapping[str, str]:
         """Return the header of an API request."""
         return self.header
@@ -91,6 +102,11 @@ def tokens(environ: Mapping[str, str], variables: Iterable[str]) -> Mapping[str,
     """Return the tokens that the variables hold, by their names and in their order."""
     found = {name: environ.get(name, "").strip() for name in variables}
     return {name: token for name, token in found.items() if token}
+
+
+def fingerprint(token: str) -> str:
+    """Return a text by which two tokens are known to be the same, and nothing else of them."""
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def bearer(token: str) -> Mapping[str, str]:

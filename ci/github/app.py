@@ -65,6 +65,11 @@ class GitHubAppSignIn:
         """The App."""
         return f"GitHub App {self._app_id}"
 
+    @property
+    def account(self) -> str:
+        """None that is known: each installation has a limit of its own, and tokens of it differ."""
+        return ""
+
     async def sign(self) -> Mapping[str, str]:
         """Return the header of an API request."""
         return bearer(await self._get())

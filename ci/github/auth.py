@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ci.errors import UnauthorizedError
-from ci.forge.sign_in import basic, bearer, tokens
+from ci.forge.sign_in import basic, bearer, fingerprint, tokens
 from ci.github import ENTERPRISE_VARIABLES, OWN_CLOUD, VARIABLES
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class GitHubSignIn:
     def source(self) -> str:
         """The variable, or the command that prints the token."""
         return self._variable or f"gh auth token --hostname {self._host}"
+
+    @property
+    def account(self) -> str:
+        """The token's fingerprint; `gh` has one account for each host."""
+        return fingerprint(self._token) if self._variable else f"gh {self._host}"
 
     async def sign(self) -> Mapping[str, str]:
         """Return the header of an API request."""

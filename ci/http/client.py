@@ -76,6 +76,7 @@ class HttpClient:
         """
         self.budget = RateBudget()
         """The remaining rate limit, as of the last answer."""
+        self._users = 1
         self._base = parse_address(base_url)
         self._origin = origin(self._base)
         self._host = _name(self._base)
@@ -207,8 +208,17 @@ class HttpClient:
                 if splitter.full:
                     raise garbled(context, OK, f"a line is longer than {self._max_body} bytes")
 
+    def share(self) -> None:
+        """Count one more user: each takes its part of the rate limit, and the last one closes."""
+        self._users += 1
+        self.budget = self.budget.shared_by(self._users)
+
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections, once nobody uses them any more."""
+        self._users -= 1
+        self.budget = self.budget.shared_by(max(self._users, 1))
+        if self._users > 0:
+            return
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.aclose()

@@ -40,6 +40,8 @@ class RateBudget:
     """Answers of any kind since the last reset."""
     drawn: int = 0
     """By how much `remaining` fell in that time, including other users of the token."""
+    users: int = 1
+    """How many repositories of this process share it; each asks on its own."""
 
     def told(self, headers: Mapping[str, str], now: float, *, counted: bool) -> RateBudget:
         """Return what is known after an answer with these headers."""
@@ -51,15 +53,22 @@ class RateBudget:
         poll_interval = _seconds(headers.get("x-poll-interval", "")) or self.poll_interval
         before = self.remaining
         if before is None or self.resets_at is None or resets_at > self.resets_at + SAME_WINDOW:
-            return RateBudget(limit, remaining, resets_at, poll_interval, spent)
-        drawn = self.drawn + max(0, before - remaining)
-        return RateBudget(limit, remaining, resets_at, poll_interval, spent, self.asked + 1, drawn)
+            return RateBudget(limit, remaining, resets_at, poll_interval, spent, users=self.users)
+        drawn, asked = self.drawn + max(0, before - remaining), self.asked + 1
+        return RateBudget(
+            limit, remaining, resets_at, poll_interval, spent, asked, drawn, self.users
+        )
+
+    def shared_by(self, users: int) -> RateBudget:
+        """Return the same, shared by so many."""
+        return dataclasses.replace(self, users=users)
 
     def pause(self, now: float, *, reserve: float = 0.1) -> float:
         """Return how long to wait before the next request that is not urgent.
 
         What is left beyond the reserve is spread evenly over the time until the reset. Others may
-        use the same limit: each slows down by how much is used in total per own request.
+        use the same limit: each slows down by how much is used in total per own request, and by how
+        many repositories of this process ask.
         """
         if self.limit is None or self.remaining is None or self.resets_at is None:
             return 0.0
@@ -67,7 +76,7 @@ class RateBudget:
         if left <= 0 or self.remaining > self.limit * PLENTY:
             return 0.0
         spare = self.remaining - reserve * self.limit
-        drawn_per_request = (self.drawn + 1) / (self.asked + 1)
+        drawn_per_request = self.users * (self.drawn + 1) / (self.asked + 1)
         return min(left, LONGEST, drawn_per_request * left / spare if spare > 0 else left)
 
 

@@ -119,7 +119,7 @@ class Receiver:
         if len(self._storing) >= MOST_STORING:
             reason = f"{key} was not stored: {MOST_STORING} others wait for the store"
             return Receipt(503, "it cannot be stored now: send it again", key, reason=reason)
-        storing = asyncio.get_running_loop().create_task(self._stored(delivery))
+        storing = asyncio.get_running_loop().create_task(self.store(delivery))
         self._storing.add(storing)
         storing.add_done_callback(self._forget)
         await asyncio.wait((storing,), timeout=self._within)
@@ -137,7 +137,8 @@ class Receiver:
             return Receipt(202, f"kept, but {delivery.outcome}", key, fresh=True)
         return Receipt(202, "kept", key, fresh=True)
 
-    async def _stored(self, delivery: Delivery) -> bool:
+    async def store(self, delivery: Delivery) -> bool:
+        """Keep what was checked already; False if it is known."""
         fresh = await self._deliveries.add(delivery)
         if fresh:
             self._wake()

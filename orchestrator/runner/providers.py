@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from ci.forge.protocol import Forge
     from ci.forge_registry import ForgeKind
+    from ci.http.shared_clients import SharedClients
     from ci.interface import CIProvider
     from lifecycle.settings import Settings
 
@@ -110,6 +111,8 @@ class ProviderInputs:
     now: Callable[[], float]
     masker: Masker = field(default_factory=Masker)
     """Learns what signs in at a forge, where that is in no variable."""
+    clients: SharedClients | None = None
+    """Those of all repositories of this process."""
 
     def rules(self) -> Callable[[], Rules]:
         """Read the settings as far as a provider is concerned, once and for all.
@@ -210,7 +213,7 @@ def _forge(inputs: ProviderInputs, name: str) -> Providers:
         at = urlsplit(api)
     except ValueError as error:
         raise ConfigError(f"forge_url {api!r} is not a valid URL: {error}") from error
-    breakers = CircuitBreakers()
+    clients, breakers = inputs.clients, CircuitBreakers()
     context = SignInContext(
         environ=inputs.environ,
         host=address.host if address else at.hostname or "",
@@ -228,6 +231,8 @@ def _forge(inputs: ProviderInputs, name: str) -> Providers:
         raise ConfigError(str(missing)) from missing
     if signed is None:
         raise ConfigError(_no_token(kind, context.host))
+    if clients is not None:
+        signed = clients.sign_in(api, signed)
     from ci.forge.rest import Connection  # noqa: PLC0415  # loads httpx: most runs ask no forge
 
     forge = kind.make(
@@ -239,6 +244,8 @@ def _forge(inputs: ProviderInputs, name: str) -> Providers:
             now=inputs.now,
             renew=signed.renew,
             breakers=breakers,
+            clients=clients,
+            account=signed.account,
         )
     )
     return Providers(

@@ -226,3 +226,14 @@ def test_runners_that_mostly_hear_of_nothing_new_leave_the_reserve_too() -> None
     run(token, 20, wish=0.1, hours=0.9, unchanged=0.7)
     assert token.refused == 0
     assert token.lowest >= 500 - 20
+
+
+def test_who_shares_a_budget_asks_less_often() -> None:
+    budget = RateBudget().told(github(5000, 1000, START + HOUR), START, counted=True)
+    alone = budget.pause(START)
+    shared = budget.shared_by(50)
+    assert shared.pause(START) == pytest.approx(50 * alone)
+    later = shared.told(github(5000, 990, START + HOUR), START + 1, counted=True)
+    assert later.users == 50
+    fresh = later.told(github(5000, 4999, START + 2 * HOUR), START + HOUR, counted=True)
+    assert (fresh.users, fresh.pause(START + HOUR)) == (50, 0.0)
