@@ -132,6 +132,15 @@ class Settings(CISettings):
     """Hours that they may work in a day, those of attempts at the same time added up."""
     day_budget_attempts: int | None = Field(default=None, ge=1)
     """Attempts that they may make in a day."""
+    repos_day_budget_tokens: int | None = Field(default=None, ge=1)
+    """Tokens that all repositories of one `serve` may use together in a calendar day; this and the
+    three below count in your own settings file only."""
+    repos_day_budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Dollars that they may cost together in a day."""
+    repos_day_budget_hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Hours that they may work together in a day."""
+    repos_day_budget_attempts: int | None = Field(default=None, ge=1)
+    """Attempts that they may make together in a day."""
     prices: dict[str, dict[str, float]] = Field(default={})
     """Dollars per million tokens, by NAME or NAME:MODEL, for programs that tell tokens and no
     dollars: { codex = { input = 1.25, cached = 0.125, output = 10.0 } }; cached is optional."""
@@ -217,6 +226,9 @@ class Settings(CISettings):
     notify: tuple[NotifyChannel, ...] = ()
     """Who is told what needs a person: one `[[notify]]` entry for each channel; see
     docs/notifications.md."""
+    repos: tuple[str, ...] = ()
+    """Folders of the repositories that `serve` without --repo serves together, in your own settings
+    file only; see docs/how-to/many-repositories.md."""
     public_url: str = ""
     """Address at which you reach the server from elsewhere, for links in notifications."""
     setup: tuple[str, ...] = ()
@@ -355,7 +367,8 @@ def checked_settings(given: Mapping[str, object]) -> Settings:
         raise SettingsError("; ".join(told)) from problem
 
 
-_BUDGETS = tuple(f"{scope}budget_{unit}" for scope in ("", "plan_", "day_") for unit in UNITS)
+_SCOPES = ("", "plan_", "day_", "repos_day_")
+_BUDGETS = tuple(f"{scope}budget_{unit}" for scope in _SCOPES for unit in UNITS)
 
 
 def check_price(program: str, price: Mapping[str, float]) -> None:

@@ -16,10 +16,11 @@ from ci.forge_registry import FORGES
 from ci.remote_url import kind_of, parse
 from lifecycle.launch.programs import installed
 from lifecycle.settings import Settings
+from orchestrator.approval.held_settings import OF_THE_USER
 from orchestrator.config.field_docs import field_docs
-from orchestrator.config.settings import allowed_values
 from orchestrator.config.sources import REPO_FILE
 from orchestrator.config.toml_text import TomlText
+from orchestrator.config.value_forms import allowed_values
 from orchestrator.doctor.code_origin import other_code
 from orchestrator.proposals.propose import propose
 from runtime.agents.catalogue import built_in
@@ -161,6 +162,8 @@ def fresh_file(guesses: Mapping[str, Any]) -> str:
     docs = field_docs(Settings)
     lines = [_HEAD]
     for name, field in Settings.model_fields.items():
+        if name in OF_THE_USER:
+            continue
         lines.append(f"# {docs.get(name, '')} ({allowed_values(name)})")
         if name in guesses:
             lines.append(f"{name} = {_toml(guesses[name])}\n")

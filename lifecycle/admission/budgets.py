@@ -1,6 +1,7 @@
 """Allows or refuses attempts by their budgets, from the running sums of a runner.
 
-Owns which attempts may begin under the budgets of lifecycle, plan and day. Reads the store once, at
+Owns which attempts may begin under the budgets of lifecycle, plan, day, and of the day of all
+repositories that the process serves. Reads the store once, at
 the start; after that it is told, and answers without waiting. Must not end or begin anything.
 
 A budget counts what programs told of ended attempts and of those under way; what was not told is
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
+    from lifecycle.admission.shared_day import SharedDay, UnderWay
     from lifecycle.clock import Clock
     from lifecycle.plan import Allowance, PlanMark, Task
     from lifecycle.record import Spending
@@ -42,6 +44,7 @@ class Budgets:
     lifecycle: Budget = NO_LIMIT
     plan: Budget = NO_LIMIT
     day: Budget = NO_LIMIT
+    repos_day: Budget = NO_LIMIT
     plan_name: str = ""
 
     @classmethod
@@ -57,6 +60,7 @@ class Budgets:
             lifecycle=budget_of(task.budget, settings, ""),
             plan=budget_of(plan.budget, settings, "plan_"),
             day=budget_of(None, settings, "day_"),
+            repos_day=budget_of(None, settings, "repos_day_"),
             plan_name=plan.name,
         )
 
@@ -107,6 +111,8 @@ class Accounts:
         self._store, self._clock, self._zone, self._freed = store, clock, zone, freed
         self.watch: Callable[[str], None] = _unwatched
         """Called with the lifecycle of which an attempt used something."""
+        self.shared: SharedDay | None = None
+        """The day of all repositories; without it this one is all."""
         self._lives: dict[str, _Life] = {}
         self._plans: defaultdict[str, Spent] = defaultdict(Spent)
         self._days: dict[date, Spent] = {}
@@ -183,13 +189,13 @@ class Accounts:
             life.past += spending.spent
             self._plans[spending.plan] += spending.spent
             self._to_day(spending.at, spending.spent)
-        self._freed()
+        self._free()
         self.watch(spending.agent_id)
 
     def gone(self, agent_id: str) -> None:
         """Forget an attempt that was never begun, or of which nobody can say anything."""
         if self._leave(agent_id):
-            self._freed()
+            self._free()
 
     def admit(self, agent_id: str, budgets: Budgets, *, birth: str | None = None) -> BudgetVerdict:
         """Say whether an attempt may begin, and count it as under way if so."""
@@ -205,7 +211,9 @@ class Accounts:
 
         Without `birth` the latest lifecycle of this agent is meant.
         """
-        now, live, hold = self._clock.now(), agent_id in self._plan_of, False
+        now, live = self._clock.now(), agent_id in self._plan_of
+        unread = self.shared is not None and not self.shared.complete
+        hold = bool(budgets.repos_day) and unread and not live
         for scope, budget, past, present in self._scopes(agent_id, budgets, birth, now):
             used = past + present.spent(now)
             # One under way was let in by their number; who begins counts those that ended.
@@ -227,7 +235,7 @@ class Accounts:
 
     def _scopes(
         self, agent_id: str, budgets: Budgets, birth: str | None, now: float
-    ) -> Iterator[tuple[str, Budget, Spent, Present]]:
+    ) -> Iterator[tuple[str, Budget, Spent, Present | UnderWay]]:
         """Return each budget that is set, with what ended attempts used of it and who uses it."""
         name = self._plan_of.get(agent_id, budgets.plan_name)
         if budgets.lifecycle:
@@ -238,6 +246,25 @@ class Accounts:
             yield "the plan", budgets.plan, plan, shared
         if budgets.day:
             yield "the day", budgets.day, self._of_day(now), self._now
+        if budgets.repos_day:
+            name = "the day of all repositories"
+            if self.shared is None:
+                yield name, budgets.repos_day, self._of_day(now), self._now
+            else:
+                yield name, budgets.repos_day, *self.shared.of_today(now)
+
+    def of_today(self, now: float) -> tuple[Spent, Spent]:
+        """Return what ended attempts of the day used, and what those under way used so far."""
+        return self._of_day(now), self._now.spent(now)
+
+    def ask_again(self) -> None:
+        """Let who waits for a budget ask again."""
+        self._freed()
+
+    def _free(self) -> None:
+        self._freed()
+        if self.shared is not None:
+            self.shared.freed(by=self)
 
     def _own(self, agent_id: str, birth: str | None) -> Spent:
         life = self._lives.get(agent_id)

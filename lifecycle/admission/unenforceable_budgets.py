@@ -103,6 +103,7 @@ def _limits(
         ("", of_task, "task"),
         ("plan_", of_plan, "plan"),
         ("day_", None, ""),
+        ("repos_day_", None, ""),
     ):
         name = f"{prefix}budget_{unit}"
         if own is not None and getattr(own, unit) is not None:

@@ -31,7 +31,8 @@ HELD = frozenset({
     "budget_tokens", "budget_usd", "budget_hours", "budget_attempts",
     "plan_budget_tokens", "plan_budget_usd", "plan_budget_hours", "plan_budget_attempts",
     "day_budget_tokens", "day_budget_usd", "day_budget_hours", "day_budget_attempts",
-    "prices", "budget_exempt",
+    "repos_day_budget_tokens", "repos_day_budget_usd", "repos_day_budget_hours",
+    "repos_day_budget_attempts", "prices", "budget_exempt",
     "max_retries", "max_attempts", "stuck_limit", "same_gate_limit", "breaker_cooldown",
     "limit_patience", "max_provider_failures", "max_environment_failures", "ci_fix_limit",
     "conflict_limit", "on_conflict",
@@ -45,9 +46,15 @@ HELD = frozenset({
     # Who is told what, and by which program.
     "notify", "public_url", "issue_comment", "issue_labels_working", "issue_close",
     # Who can look and give orders, where work lies, and how long it can be looked at.
-    "host", "port", "allowed_hosts", "sign_in_file", "worktrees_dir", "retention_hours",
+    "repos", "host", "port", "allowed_hosts", "sign_in_file", "worktrees_dir", "retention_hours",
 })  # fmt: skip
 """Settings that can loosen what holds an agent."""
+
+OF_THE_USER = frozenset({
+    "repos", "repos_day_budget_tokens", "repos_day_budget_usd", "repos_day_budget_hours",
+    "repos_day_budget_attempts",
+})  # fmt: skip
+"""Settings about several repositories: a file of one of them does not speak for the others."""
 
 NAME_FILES = (
     "ci_poll_command", "on_transition", "notify", "sign_in_file", "github_app_key", "sandbox_login",

@@ -22,9 +22,17 @@ from lifecycle.errors import LifecycleError, PlanError
 from lifecycle.notify.channel import NotifyChannel, as_values
 from lifecycle.settings import FORMER_NAMES, Settings
 from orchestrator.approval.approvals import Approvals
-from orchestrator.approval.held_settings import NAME_FILES, ONE_CHOICE
+from orchestrator.approval.held_settings import NAME_FILES, OF_THE_USER, ONE_CHOICE
 from orchestrator.approval.restricting_values import SETTINGS_TABLES, name_of, setting_cells
 from orchestrator.config.sources import PREFIX, Layer, layers, settings_files
+from orchestrator.config.value_forms import (
+    ENTRIES,
+    allowed_values,
+    is_list,
+    is_table,
+    not_finite,
+    takes_bool,
+)
 from orchestrator.errors import ConfigError
 from runtime.errors import RuntimeFault
 
@@ -32,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
 DEFAULT = "default"
@@ -44,9 +51,6 @@ _SPLIT_AT_COMMAS = ("agents", "budget_exempt")
 as one item."""
 
 
-_ENTRIES = ("notify",)
-"""Lists of tables."""
-_FORMS = (("dict", "a table"), ("tuple", "a list of texts"), ("str", "a text"))
 _WRITTEN_WITHIN = 1.0
 """Seconds within which a program that deletes a file to rewrite it has done so."""
 
@@ -85,6 +89,16 @@ def load_settings(
     """
     rows = explain_settings(repo, environ=environ, overrides=overrides, approvals=approvals)
     return _settings_of(rows, defaults or {})
+
+
+def load_user_settings(
+    environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+) -> Settings:
+    """Read what is of no repository: your own file, variables, the command line."""
+    values: dict[str, Any] = {}
+    for layer in map(_renamed, _layers(None, environ, overrides or {})):
+        values.update(_checked(layer))
+    return Settings.model_validate(values)
 
 
 def setting_alone(name: str, value: Any) -> Settings:
@@ -272,25 +286,8 @@ class SettingsReader:
         return tuple(_stamp(path) for path in (*self._files, *self._named))
 
 
-def allowed_values(name: str) -> str:
-    """Say in words what a setting may be."""
-    field = Settings.model_fields[name]
-    kind = str(field.annotation)
-    flags = ["true", "false"] if _takes_bool(name) else []
-    choices = re.findall(r"'(\w+)'", kind) if "Literal" in kind else []
-    if flags or choices:
-        return " or ".join([*flags, *choices])
-    if name in _ENTRIES:
-        return f"a list of tables, each written as [[{name}]]"
-    for part, words in _FORMS:
-        if part in kind:
-            return words
-    noun = "a whole number" if "int" in kind else "a number"
-    return noun + _range_of(field)
-
-
 def _layers(
-    repo: Path, environ: Mapping[str, str], overrides: Mapping[str, object]
+    repo: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]
 ) -> Iterator[Layer]:
     for layer in layers(repo, environ):
         if layer.is_text:
@@ -306,7 +303,7 @@ def _from_text(name: str, text: str) -> Any:
     """Read a list or a table from a variable; the other kinds are read by the model itself."""
     known = FORMER_NAMES.get(name, name)
     for kind, begin in (("list", "["), ("table", "{")):
-        is_of_kind = _is_list(known) if kind == "list" else _is_table(known)
+        is_of_kind = is_list(known) if kind == "list" else is_table(known)
         if is_of_kind and text.lstrip().startswith(begin):
             try:
                 return json.loads(text)
@@ -322,13 +319,18 @@ def _checked(layer: Layer) -> dict[str, Any]:
     for name in layer.values:
         if name not in Settings.model_fields:
             raise ConfigError(f"{layer.where(name)}: {_unknown(name)}")
+        if layer.file and name in OF_THE_USER:
+            raise ConfigError(
+                f"{layer.where(name)}: {name} is about several repositories, and agents can write "
+                "this file; move it to your own one, ~/.config/loopwright/config.toml"
+            )
     prepared = {name: _prepared(layer, name, value) for name, value in layer.values.items()}
     try:
         settings = Settings.model_validate(prepared)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         name = str(first["loc"][0])
-        if len(first["loc"]) > 1 and name in _ENTRIES:
+        if len(first["loc"]) > 1 and name in ENTRIES:
             raise _bad_entry(layer, name, first) from problem
         if first["type"] == "value_error":
             # It says itself what is wrong, and leaves out what may be secret.
@@ -360,11 +362,11 @@ def _prepared(layer: Layer, name: str, value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise _bad(layer, name, value)
     field = Settings.model_fields[name]
-    if isinstance(value, bool) is not _takes_bool(name) and not isinstance(value, str):
+    if isinstance(value, bool) is not takes_bool(name) and not isinstance(value, str):
         raise _bad(layer, name, value)
-    if isinstance(value, str) and field.annotation is float and _not_finite(value):
+    if isinstance(value, str) and field.annotation is float and not_finite(value):
         raise _bad(layer, name, value)
-    if _is_list(name) and isinstance(value, str):
+    if is_list(name) and isinstance(value, str):
         if name in _SPLIT_AT_COMMAS:
             return tuple(each.strip() for each in re.split(r"[,\n]", value.strip()))
         if name != _SPLIT_INTO_WORDS:
@@ -374,27 +376,6 @@ def _prepared(layer: Layer, name: str, value: Any) -> Any:
         except ValueError as problem:
             raise ConfigError(f"{layer.where(name)}: {name} = {value!r}: {problem}") from problem
     return value
-
-
-def _takes_bool(name: str) -> bool:
-    return "bool" in str(Settings.model_fields[name].annotation)
-
-
-def _not_finite(text: str) -> bool:
-    try:
-        return not math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _is_list(name: str) -> bool:
-    field = Settings.model_fields.get(name)
-    return field is not None and "tuple" in str(field.annotation)
-
-
-def _is_table(name: str) -> bool:
-    field = Settings.model_fields.get(name)
-    return field is not None and "dict" in str(field.annotation)
 
 
 def _refused(layer: Layer, name: str, problem: Exception) -> ConfigError:
@@ -427,18 +408,6 @@ def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name.lower().replace("-", "_"), Settings.model_fields, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "; `loopwright schema settings` lists all"
     return f"there is no setting {name!r}{hint}"
-
-
-def _range_of(field: FieldInfo) -> str:
-    bounds: dict[str, Any] = {}
-    for rule in field.metadata:
-        for word in ("ge", "gt", "le", "lt"):
-            if (bound := getattr(rule, word, None)) is not None:
-                bounds[word] = f"{bound:g}" if isinstance(bound, float) else str(bound)
-    low = f" from {bounds['ge']}" if "ge" in bounds else ""
-    low = f" above {bounds['gt']}" if "gt" in bounds else low
-    high = f" to {bounds['le']}" if "le" in bounds else ""
-    return low + high
 
 
 def _stamp(path: Path) -> _Stamp | None:

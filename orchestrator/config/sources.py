@@ -43,12 +43,13 @@ class Layer:
     """Its name if it is a file of the repository, which agents can write."""
 
 
-def layers(repo: Path, environ: Mapping[str, str]) -> Iterator[Layer]:
-    """Read what there is, the weakest first."""
+def layers(repo: Path | None, environ: Mapping[str, str]) -> Iterator[Layer]:
+    """Read what there is, the weakest first; without a repository what is of none."""
     for path in _user_files(environ):
         yield from _file_layer(path)
-    yield from _file_layer(repo / PROJECT_FILE, "tool", "loopwright", file=PROJECT_FILE)
-    yield from _file_layer(repo / REPO_FILE, file=REPO_FILE)
+    if repo is not None:
+        yield from _file_layer(repo / PROJECT_FILE, "tool", "loopwright", file=PROJECT_FILE)
+        yield from _file_layer(repo / REPO_FILE, file=REPO_FILE)
     yield _environment_layer(environ)
 
 

@@ -11,11 +11,11 @@ from lifecycle.settings import Settings
 from orchestrator.approval.held_settings import ONE_CHOICE
 from orchestrator.config.settings import (
     SettingsReader,
-    allowed_values,
     explain_settings,
     load_settings,
 )
 from orchestrator.config.sources import NOT_SETTINGS
+from orchestrator.config.value_forms import allowed_values
 from orchestrator.errors import ConfigError
 from tests.orchestrator.loopkit import until
 
