@@ -22,7 +22,7 @@ SCRIPTS = (
     "attempts", "peer", "breakpoints", "snapshot", "verdicts", "storm", "parked", "listing",
     "recovery", "start", "watchdog", "instances", "sandboxes", "population", "hooks", "outside",
     "api", "agents", "masking", "finished", "pages",
-    "live_pages",
+    "live_pages", "repositories",
 )  # fmt: skip
 
 PATIENCE_S = 900.0

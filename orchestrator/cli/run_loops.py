@@ -41,7 +41,7 @@ from orchestrator.terminal.text import (
     tell,
     terminal_width,
 )
-from orchestrator.wording.live_view import choose
+from orchestrator.wording.live_view import PlainView, choose
 from orchestrator.wording.states import (
     ACCEPT,
     COLOURS,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from lifecycle.engine.engine import LocalEngine
     from lifecycle.record import AgentLifecycle
     from lifecycle.result import LoopResult
+    from orchestrator.runner.process_share import ProcessShare
     from orchestrator.runner.workload import RunResult, Workload
 
 NAMED = 4
@@ -108,13 +109,14 @@ class CommandContext:
         return cls(repo, reader, environ)
 
 
-async def loop_through(
+async def loop_through(  # noqa: PLR0913  # all by name
     context: CommandContext,
     work: Callable[[LocalEngine], Awaitable[Workload]],
     *,
     who: str,
     plain: bool,
     revives: bool,
+    share: ProcessShare | None = None,
 ) -> RunResult:
     """Run the loops; progress is shown on standard error."""
     check_own_packages()
@@ -129,11 +131,24 @@ async def loop_through(
         raise UsageError(str(refusal)) from refusal
     for what in weaker:
         tell(f"Weaker than asked for: {what}")
-    view = choose(sys.stderr, context.environ, plain=plain)
+    view = (
+        choose(sys.stderr, context.environ, plain=plain)
+        if share is None
+        else PlainView(sys.stderr, of=share.name)
+    )
     masker = masker_of(context.environ, settings.pass_env)
     providers = make_providers(
-        ProviderInputs(context.repo, context.settings, context.environ, SystemClock().now, masker)
+        ProviderInputs(
+            context.repo,
+            context.settings,
+            context.environ,
+            SystemClock().now,
+            masker,
+            clients=None if share is None else share.clients,
+        )
     )
+    if share is not None:
+        share.provided(providers)
     root = Paths.of(context.repo).root
     agents = worktrees_dir(context.repo, settings.worktrees_dir, context.environ)
     with (
@@ -158,6 +173,7 @@ async def loop_through(
             providers=providers,
             revives=revives,
             approvals=context.settings.approvals,
+            share=share,
         )
 
 

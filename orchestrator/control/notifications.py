@@ -17,7 +17,7 @@ from orchestrator.control.open_store import runner_of, store_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.notify.channels import ChannelSender, ring_terminal
 from orchestrator.notify.errors import ChannelError
-from orchestrator.notify.forms import NotificationsForm, channels, listed, message
+from orchestrator.notify.forms import NotificationsForm, channels, listed, message, reached_at
 from orchestrator.notify.secret_values import secrets_of
 from runtime.commands import CommandRunner
 from runtime.process import TerminalManager
@@ -46,8 +46,8 @@ async def page(
     repo: Path, settings: Settings, *, before: int | None, limit: int
 ) -> NotificationsForm:
     """Return what was told, the newest first, and how each channel does."""
-    runner = runner_of(repo) or {}
-    address = settings.public_url or str(runner.get("url", "")) if runner.get("url") else ""
+    served_at = str((runner_of(repo) or {}).get("url", ""))
+    address = reached_at(settings.public_url, served_at)
     async with store_of(repo) as store:
         return await page_of(
             store, settings, repo=repo, address=address, before=before, limit=limit
@@ -89,6 +89,7 @@ async def test(repo: Path, settings: Settings, *, only: str | None) -> list[Test
     masker = masker_of(os.environ, settings.pass_env)
     masker.learn(secrets_of(named.values(), repo=repo, environ=os.environ))
     clock = SystemClock()
+    served_at = str((runner_of(repo) or {}).get("url", ""))
     told = message(
         Notification(
             id=f"msg_test_{token_hex(8)}",
@@ -98,7 +99,7 @@ async def test(repo: Path, settings: Settings, *, only: str | None) -> list[Test
             command="loopwright notify list",
         ),
         repository=str(repo),
-        address=settings.public_url or str((runner_of(repo) or {}).get("url", "")),
+        address=reached_at(settings.public_url, served_at) or settings.public_url,
     )
     terminals = TerminalManager(repo, masker=masker)
     sender = ChannelSender(

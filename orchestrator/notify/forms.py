@@ -6,6 +6,7 @@ Owns the form that is sent, of which a person's script reads the keys. Must not 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
+from urllib.parse import urlsplit
 
 from lifecycle.notify.message import (
     ALL_DONE,
@@ -33,6 +34,17 @@ _TITLES = {
 }
 _PAGES = {BUDGET: "/costs", ALL_DONE: "/review"}
 """Pages of what is about no single task; all else leads to the board."""
+
+
+def reached_at(public_url: str, served_at: str) -> str:
+    """Return where people reach the pages that are served at an address; empty while none are.
+
+    One of several repositories keeps its place (/r/NAME) behind a public address.
+    """
+    if not (public_url and served_at):
+        return served_at
+    place = urlsplit(served_at).path.rstrip("/")
+    return public_url if public_url.endswith(place) else f"{public_url}{place}"
 
 
 class MessageForm(TypedDict):

@@ -15,7 +15,7 @@ from lifecycle.errors import StoreError
 from lifecycle.notify.channel import with_names
 from lifecycle.notify.message import SEVERAL, Notification, SendState, id_of
 from orchestrator.notify.errors import ChannelError
-from orchestrator.notify.forms import message
+from orchestrator.notify.forms import message, reached_at
 from orchestrator.notify.quiet_hours import quiet_until
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _cut(text: str) -> str:
 
 def address_of(shared: SharedServices) -> str:
     """Return the address at which people reach the pages; empty while nothing serves them."""
-    return (shared.settings().public_url or shared.address) if shared.address else ""
+    return reached_at(shared.settings().public_url, shared.address)
 
 
 def names_for(found: Notification, channels: dict[str, NotifyChannel]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lifecycle.fleet.supervisor.supervisor import Supervisor
     from lifecycle.loop import AgentLifecycleLoop
     from orchestrator.approval.approvals import Approvals
+    from orchestrator.runner.process_share import ProcessShare
     from orchestrator.runner.providers import Providers
     from orchestrator.runner.server_interface import Beside
     from orchestrator.runner.workload import RunResult, Workload
@@ -46,17 +47,24 @@ async def run_session(  # noqa: PLR0913  # all by name
     providers: Providers,
     revives: bool,
     approvals: Approvals | None = None,
+    share: ProcessShare | None = None,
 ) -> RunResult:
     """Open the repository, run what there is to run, and leave nothing behind.
 
-    `work` is asked once the repository is ours. RepositoryBusyError names another runner.
+    `work` is asked once the repository is ours; `share` is what it has in common with others of
+    this process. RepositoryBusyError names another runner.
     """
-    with SignalHandler(view.note) as signals:
+    listening = SignalHandler(view.note) if share is None else nullcontext(share.signals)
+    with listening as signals:
         try:
-            async with loop.opened() as engine:
+            async with loop.opened() as engine, AsyncExitStack() as over:
                 view.attach(engine)
+                if share is not None:
+                    share.day.joined(share.name, engine.shared.accounts)
+                    engine.shared.accounts.shared = share.day
                 service = Service(engine, view, signals, revives=revives, approvals=approvals)
                 signals.attach(service)
+                over.callback(signals.detach, service)
                 await document_migration.take_over(engine.shared.store, engine.shared.clock.now)
                 given = await work(engine)
                 service.ending.damaged = given.damaged

@@ -1,6 +1,6 @@
 """Takes the signals that end a runner: the first cleanly, the second at once.
 
-Must not know more of what runs than the runner it is given.
+Must not know more of what runs than the runners it is given.
 """
 
 from __future__ import annotations
@@ -36,17 +36,23 @@ class SignalHandler:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._runner: Stoppable | None = None
+        self._runners: list[Stoppable] = []
         self._ending: list[asyncio.Task[None]] = []
+        self._killing = False
         self._first_at = 0.0
         self.number = 0
         """The first signal that came; 0 if none did."""
+        self.came = asyncio.Event()
 
     def attach(self, runner: Stoppable) -> None:
-        """Set what to end; an earlier signal takes effect now."""
-        self._runner = runner
+        """Add what to end; an earlier signal takes effect now."""
+        self._runners.append(runner)
         if self.number:
             self._begin(runner.shutdown())
+
+    def detach(self, runner: Stoppable) -> None:
+        """Leave alone what has ended by itself."""
+        self._runners.remove(runner)
 
     @property
     def exit_code(self) -> int:
@@ -73,18 +79,20 @@ class SignalHandler:
             self._tell(
                 "stopping: agents are asked to end and work is saved; a second signal kills them"
             )
-            if self._runner is not None:
-                self._begin(self._runner.shutdown())
+            for runner in self._runners:
+                self._begin(runner.shutdown())
+            self.came.set()
         elif present - self._first_at < ONE_PRESS:
             return
-        elif len(self._ending) == 1 and self._runner is not None:
+        elif self._runners and not self._killing:
+            self._killing = True
             self._tell("killing the agents; work that is being saved is still finished")
-            self._begin(self._kill(self._runner))
+            self._begin(self._kill())
 
     def _begin(self, ending: Coroutine[object, object, None]) -> None:
         self._ending.append(asyncio.get_running_loop().create_task(ending))
 
-    async def _kill(self, runner: Stoppable) -> None:
+    async def _kill(self) -> None:
         while True:
-            await runner.kill()
+            await asyncio.gather(*(runner.kill() for runner in self._runners))
             await asyncio.sleep(KILL_AGAIN_EVERY)

@@ -163,6 +163,12 @@ def api(services: ServerServices) -> FastAPI:
     for each in (*ROUTES, *PAGES):
         # Not included but put together: to include is to make every route once more.
         app.router.routes.extend(each.router(services).routes)
+    app.add_middleware(TaskIds, store=services.runner.store)
+    return complete(app)
+
+
+def complete(app: FastAPI) -> FastAPI:
+    """Return an application with its document and the answers to what goes wrong."""
     written = _Written(app)
 
     @app.get(
@@ -177,7 +183,6 @@ def api(services: ServerServices) -> FastAPI:
     async def described() -> Response:
         return Response(await written.text(), media_type="application/json")
 
-    app.add_middleware(TaskIds, store=services.runner.store)
     for kind in (*OURS, HTTPException, Problem):
         app.add_exception_handler(kind, _answered)
     app.add_exception_handler(Exception, _defect)

@@ -19,7 +19,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.web.links import sign_in_link
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from orchestrator.runner.server_interface import RunnerPort
     from orchestrator.runner.workload import Workload
@@ -76,7 +76,7 @@ class BoundServer:
                 app = await asyncio.to_thread(
                     app_module.guarded,
                     services,
-                    hosts=lambda: self._hosts(runner),
+                    hosts=lambda: hosts_of(self.host, runner.settings().allowed_hosts),
                 )
                 async with server_module.Server(
                     app, self.sock, report=runner.report, closing=services.leave
@@ -90,9 +90,10 @@ class BoundServer:
                         runner.tell(f"sign in (once, within 15 min): {link}")
                     await over()
 
-    def _hosts(self, runner: RunnerPort) -> frozenset[str]:
-        named = runner.settings().allowed_hosts
-        return frozenset((_as_host(self.host), *(each.lower() for each in named)))
+
+def hosts_of(host: str, named: Iterable[str]) -> frozenset[str]:
+    """Return the names by which a server may be addressed that listens on `host`."""
+    return frozenset((_as_host(host), *(each.lower() for each in named)))
 
 
 async def with_server(server: BoundServer | None, planned: Awaitable[Workload]) -> Workload:

@@ -41,9 +41,19 @@ SPENT = "web.spent"
 class ServerServices:
     """The parts behind the endpoints; `async with` listens to the engine."""
 
-    def __init__(self, runner: RunnerPort, *, token: str, most_streams: int = MOST_STREAMS) -> None:
+    def __init__(
+        self,
+        runner: RunnerPort,
+        *,
+        token: str,
+        most_streams: int = MOST_STREAMS,
+        door: Door | None = None,
+    ) -> None:
+        """`door` is that of all repositories, where this is one of several."""
         self.runner = runner
-        self.door = Door(token, now=runner.now, spent=SpentPasses(self._spent))
+        self.several = door is not None
+        """Whether others are served at the same address."""
+        self.door = door or Door(token, now=runner.now, spent=SpentPasses(self.keep_spent))
         self.hub = StreamHub()
         self.streams = Streams(runner.store, self.hub, secrets.token_hex(4))
         self.most_streams = most_streams
@@ -105,7 +115,17 @@ class ServerServices:
             else:
                 await self.runner.store.remove(SPENT, id_)
 
-    def _spent(self, id_: str, until: float) -> None:
+    @property
+    def place(self) -> str:
+        """What one signs in to, for people."""
+        return self.runner.repo.name
+
+    async def note_sign_in(self, name: str, role: str) -> None:
+        """Record who signed in, and as what."""
+        await self.runner.audit.record("sign_in", name, role, "done", "")
+
+    def keep_spent(self, id_: str, until: float) -> None:
+        """Remember over a restart that a pass counts no more."""
         writing = asyncio.get_running_loop().create_task(
             self.runner.store.put(SPENT, id_, {"until": until}), name="note of a spent pass"
         )

@@ -55,10 +55,11 @@ def choose(stream: TextIO, environ: Mapping[str, str], *, plain: bool) -> LiveVi
 
 
 class PlainView:
-    """One dated line per fact."""
+    """One dated line per fact; `of` is the repository, where there are several."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
+    def __init__(self, stream: TextIO = sys.stderr, *, of: str = "") -> None:
         self._stream = stream
+        self._of = f"{of}: " if of else ""
 
     def attach(self, engine: LocalEngine) -> None:
         """Begin."""
@@ -73,7 +74,8 @@ class PlainView:
         who = f"{agent_id}: " if agent_id else ""
         # A closed terminal must not end the loops that it watched.
         with contextlib.suppress(OSError):
-            self._stream.write(f"{time.strftime('%H:%M:%S')} {who}{safe(text, lines=True)}\n")
+            said = f"{self._of}{who}{safe(text, lines=True)}"
+            self._stream.write(f"{time.strftime('%H:%M:%S')} {said}\n")
             self._stream.flush()
 
     def over(self, record: AgentLifecycle) -> None:

@@ -1,14 +1,17 @@
-"""`loopwright serve`: the API and the loops of a repository, until it is told to end."""
+"""`loopwright serve`: API and loops of a repository, or of several, until it is told to end."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import run_loops
 from orchestrator.cli.loop_options import isolation, with_looping
+from orchestrator.cli.serve_repositories import ServeRequest, serve_repositories
+from orchestrator.config.settings import load_user_settings
 from orchestrator.control.open_store import runner_of
 from orchestrator.control.people_only import require_person
 from orchestrator.runner import job_selection
@@ -22,15 +25,19 @@ from orchestrator.web.token import VARIABLE, find_token
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lifecycle.engine.engine import LocalEngine
+    from orchestrator.runner.repositories import ServedRepository
     from orchestrator.runner.workload import Workload
+    from orchestrator.web.token import Token
 
 ROLES = ("viewer", "operator", "admin")
 MOST_PORT = 65_535
 _EXAMPLES = """\
 loopwright serve
 loopwright serve --port 0 --json
+loopwright serve --repo ~/app --repo ~/site
 loopwright serve --link --role viewer"""
 _MORE = """\
 Continues every lifecycle that is not finished, as `loopwright up` does, starts what is added,
@@ -41,6 +48,10 @@ you can read.
 Two lines are printed once it answers: its address and where the token is, and a link that signs a
 browser in once, within 15 minutes. With --json it is one JSON object: `url`, `token_file` (null
 when the token is in the variable LOOPWRIGHT_TOKEN), `link`, `pid`.
+
+With several repositories (--repo A --repo B, or `repos` in your own settings file) all are behind
+one address: the board of all at /, each at /r/NAME/, its API below /api/v1/repositories/NAME. One
+that cannot be served is named there and tried again; the others go on.
 
 --link prints a new link for the server that is alive, and --role-token a token for a program that
 may do no more than a role: viewer (reads), operator (all about tasks), admin (settings, too). A new
@@ -53,7 +64,7 @@ def parser(name: str) -> CommandLineParser:
     """Return the options."""
     made = CommandLineParser(
         name,
-        "Serve the API of a repository, and run its loops.",
+        "Serve the API of a repository, or of several, and run its loops.",
         example=_EXAMPLES,
         more=_MORE,
     )
@@ -72,7 +83,14 @@ def parser(name: str) -> CommandLineParser:
     )
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
     with_looping(made)
-    return made.with_json("print that line as JSON").with_repo()
+    made.add_argument(
+        "--repo",
+        action="append",
+        metavar="DIR",
+        help="the git repository; by default those of the setting repos, else the one around "
+        "here. Given more than once, all are served at one address",
+    )
+    return made.with_json("print that line as JSON")
 
 
 def run(name: str, args: list[str]) -> int:
@@ -85,7 +103,10 @@ def run(name: str, args: list[str]) -> int:
     if options.link or options.role_token:
         return _pass(options)
     confined = isolation(options.isolation, allow_weaker=options.allow_weaker)
-    repo = find_repo(options.repo)
+    folders = _several(options)
+    if folders:
+        return _serve_several(options, folders, confined)
+    repo = find_repo(_one(options))
     # Taken out, so that nothing that is started here inherits it.
     given = os.environ.pop(VARIABLE, "")
     context = run_loops.CommandContext.of(
@@ -97,17 +118,7 @@ def run(name: str, args: list[str]) -> int:
     token = find_token(context.environ, repo=repo, given=options.token_file, variable=given)
 
     def listens(url: str) -> None:
-        shown = {"token": token.value} if options.show_token else {}
-        if options.json:
-            file = str(token.path) if token.path is not None else None
-            told = {"url": url, "token_file": file, "token_place": token.place, "pid": os.getpid()}
-            told["link"] = sign_in_link(url, token.value, now=now())
-            say(to_json({**told, **shown}, compact=True))
-        else:
-            more = f": {token.value}" if options.show_token else ""
-            say(f"{url} (token in {token.place}{more})")
-            say(f"sign in (once, within 15 min): {sign_in_link(url, token.value, now=now())}")
-        sys.stdout.flush()
+        _say_where(options, url, token)
 
     async def work(engine: LocalEngine) -> Workload:
         # The repository is ours: now nobody else of it can have the address.
@@ -125,9 +136,79 @@ def run(name: str, args: list[str]) -> int:
     return ending.exit_code
 
 
+def folders_of(given: Iterable[str]) -> list[Path]:
+    """Return absolute folders, also of those that do not exist now; each once."""
+    return list(dict.fromkeys(Path(each).expanduser().resolve() for each in given))
+
+
+def _several(options: Namespace) -> list[Path]:
+    """Return the folders to serve together; none where it is one repository."""
+    given = options.repo
+    if given is None:
+        given = load_user_settings(os.environ).repos
+    folders = folders_of(given)
+    return folders if len(folders) > 1 else []
+
+
+def _one(options: Namespace) -> str | None:
+    """Return the folder that is meant, where it is one."""
+    named = options.repo or load_user_settings(os.environ).repos
+    return str(folders_of(named)[0]) if named else None
+
+
+def _serve_several(
+    options: Namespace, folders: Sequence[Path], confined: Mapping[str, object]
+) -> int:
+    """Serve several repositories; settings of the server itself are of no repository."""
+    given = os.environ.pop(VARIABLE, "")
+    settings = load_user_settings(os.environ)
+    for folder in folders:
+        require_person(folder, "run loops")
+    token, *_ = (
+        find_token(os.environ, repo=folder, given=options.token_file, variable=given)
+        for folder in folders
+    )
+
+    def listens(url: str, repositories: Sequence[ServedRepository]) -> None:
+        told = [{"name": each.name, "folder": str(each.folder)} for each in repositories]
+        _say_where(options, url, token, {"repositories": told})
+
+    request = ServeRequest(
+        host=options.host or settings.host,
+        port=options.port if options.port is not None else settings.port,
+        token=token,
+        allowed_hosts=settings.allowed_hosts,
+        overrides={
+            "max_live_agents": options.max_live,
+            "stay_for_people": True,
+            **confined,
+        },
+        listens=listens,
+    )
+    return asyncio.run(serve_repositories(folders, request))
+
+
+def _say_where(
+    options: Namespace, url: str, token: Token, more: Mapping[str, object] | None = None
+) -> None:
+    """Print the address, where the token is, and a link."""
+    shown = {"token": token.value} if options.show_token else {}
+    link = sign_in_link(url, token.value, now=now())
+    if options.json:
+        file = str(token.path) if token.path is not None else None
+        told = {"url": url, "token_file": file, "token_place": token.place, "pid": os.getpid()}
+        say(to_json({**told, "link": link, **(more or {}), **shown}, compact=True))
+    else:
+        also = f": {token.value}" if options.show_token else ""
+        say(f"{url} (token in {token.place}{also})")
+        say(f"sign in (once, within 15 min): {link}")
+    sys.stdout.flush()
+
+
 def _pass(options: Namespace) -> int:
     """Print a link or a token for the server of this repository."""
-    repo = find_repo(options.repo)
+    served = (each for each in _several(options) if (runner_of(each) or {}).get("url"))
+    repo = next(served, None) or find_repo(_one(options))
     require_person(repo, "serve --link")
     token = find_token(
         os.environ, repo=repo, given=options.token_file, variable=os.environ.get(VARIABLE, "")

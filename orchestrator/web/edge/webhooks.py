@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ci.forge_registry import SENDERS
 from ci.webhooks.receiver import MAX_BODY
@@ -16,9 +16,11 @@ from orchestrator.web.edge.bodies import Headers, read_body
 from orchestrator.web.edge.problems import JSON_TYPE, Problem, busy, unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.types import Receive, Scope, Send
 
-    from ci.webhooks.receiver import Receipt, Receiver
+    from ci.webhooks.receiver import Receipt
     from lifecycle.reporting import Report
 
 PATH = "/hooks/"
@@ -40,11 +42,19 @@ _HELP = {
 }
 
 
+class Receives(Protocol):
+    """Checks and keeps deliveries: of one repository, or of several."""
+
+    async def take(self, provider: str, headers: Mapping[str, str], raw: bytes) -> Receipt:
+        """Check a request and keep it."""
+        ...
+
+
 class Hooks:
     """Answers `POST /hooks/PROVIDER`; failures are raised as a Problem."""
 
     def __init__(
-        self, receiver: Receiver | None, *, report: Report, within: float = WITHIN
+        self, receiver: Receives | None, *, report: Report, within: float = WITHIN
     ) -> None:
         self._receiver = receiver
         self._report = report

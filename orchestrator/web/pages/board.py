@@ -293,8 +293,12 @@ def row_piece(  # noqa: PLR0913  # all by name
     opened: bool = False,
     problem: Problem | None = None,
     typed: str = "",
+    repo: str = "",
 ) -> Html:
-    """Return a row as HTML, with `GUARD` where the form's guard belongs."""
+    """Return a row as HTML, with `GUARD` where the form's guard belongs.
+
+    `repo` is named on it, where rows of several are shown together.
+    """
     return Html(
         piece(
             "parts/row.html",
@@ -308,6 +312,7 @@ def row_piece(  # noqa: PLR0913  # all by name
             back=back,
             problem=problem,
             typed=typed,
+            repo=repo,
         )
     )
 

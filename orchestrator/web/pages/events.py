@@ -111,17 +111,16 @@ def router(services: ServerServices) -> APIRouter:
             name, BoardNews(services, filter_of(request), operate=operate)
         ).pieces
 
-    VIEWS["board"] = board
-
     @made.get("/ui/events")
     async def events(request: Request, view: str = "board", last: str = "") -> Response:
-        if view not in VIEWS:
+        of = board if view == "board" else VIEWS.get(view)
+        if of is None:
             raise unknown(f"there is no view {view[:40]!r}", "load the page once more")
         if services.pages.pages >= services.most_streams:
             raise busy(f"{services.pages.pages} pages are open")
         visitor = visitor_of(request)
         operate = bool(visitor and visitor.may("operator"))
-        name, make = VIEWS[view](services, request, operate)
+        name, make = of(services, request, operate)
         last = request.headers.get("last-event-id", "") or last
         if not last and _is_outdated(services, request):
             last = OUTDATED

@@ -5,7 +5,7 @@ The cookie is a signed statement; see `orchestrator.web.edge.passes`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fastapi import APIRouter
 from starlette.requests import Request  # noqa: TC002  # FastAPI reads it at run time
@@ -21,12 +21,26 @@ from orchestrator.web.pages.site import form, our_path, page, see, visitor_of
 
 if TYPE_CHECKING:
     from orchestrator.web.edge.visitors import Door
-    from orchestrator.web.services import ServerServices
 
 ENDED = "You were signed out, or the sign-in is too old. Nothing is lost, tasks go on."
 
 
-def router(services: ServerServices) -> APIRouter:
+class Entrance(Protocol):
+    """What one signs in to."""
+
+    door: Door
+
+    @property
+    def place(self) -> str:
+        """Its name for people."""
+        ...
+
+    async def note_sign_in(self, name: str, role: str) -> None:
+        """Record who signed in, and as what."""
+        ...
+
+
+def router(services: Entrance) -> APIRouter:
     """Return the pages."""
     made = APIRouter(include_in_schema=False)
 
@@ -69,7 +83,7 @@ def router(services: ServerServices) -> APIRouter:
             _spend(services.door, link, _address(request))
         until = services.door.now() + SESSION_LASTS
         session = services.door.office.issue(PassKind.SESSION, name, role, until)
-        await services.runner.audit.record("sign_in", name, str(role), "done", "")
+        await services.note_sign_in(name, str(role))
         answer = see(following)
         answer.set_cookie(
             COOKIE,
@@ -115,7 +129,7 @@ def _spend(door: Door, link: str, address: str) -> None:
 
 def _form(
     request: Request,
-    services: ServerServices,
+    services: Entrance,
     *,
     following: str,
     problem: Problem | None = None,
@@ -130,7 +144,7 @@ def _form(
         status=problem.status if problem else 200,
         next=following,
         problem=problem,
-        repo_name=services.runner.repo.name if values["link"] else "",
+        repo_name=services.place if values["link"] else "",
         **values,
     )
 

@@ -91,12 +91,13 @@ def frame(request: Request) -> dict[str, Any]:
     visitor = visitor_of(request)
     services: ServerServices | None = getattr(request.app.state, "services", None)
     told: dict[str, Any] = {
-        "nav": NAV,
+        "nav": NAV if services is not None else NAV[:1],
         "visitor": visitor,
         "csrf": visitor.guard if visitor else "",
         "may_operate": bool(visitor and visitor.may("operator")),
         "may_admin": bool(visitor and visitor.may("admin")),
         "repo": "",
+        "several": False,
         "needs_count": 0,
         "path": request.url.path,
         "live": "",
@@ -105,6 +106,7 @@ def frame(request: Request) -> dict[str, Any]:
     }
     if services is not None:
         told["repo"] = services.runner.repo.name
+        told["several"] = services.several
         told["needs_count"] = services.board.needs()
         told["now"] = services.runner.now()
     return told

@@ -53,7 +53,7 @@ def static(name: str) -> str:
     return f"{STATIC}{name}?v={files()[name].version}"
 
 
-def router(services: ServerServices) -> APIRouter:
+def router(services: ServerServices | None = None) -> APIRouter:
     """Return the addresses."""
     del services
     made = APIRouter(include_in_schema=False)

@@ -70,7 +70,7 @@ def router(services: ServerServices) -> APIRouter:
 
     def live(services: ServerServices, request: Request, operate: bool) -> tuple[str, Maker]:  # noqa: FBT001  # as all views
         agent_id = request.query_params.get("task", "")[:200]
-        news = TaskNews(services, activity, agent_id, operate=operate)
+        news = TaskNews(services, services.board.activity, agent_id, operate=operate)
         return f"task:{int(operate)}:{agent_id}", news.pieces
 
     VIEWS["task"] = live

@@ -3,6 +3,7 @@
 const $ = (selector, scope = document) => scope.querySelector(selector);
 const $$ = (selector, scope = document) => [...scope.querySelectorAll(selector)];
 const UNASKED = { "X-Loopwright-Unasked": "1" };
+const home = $(".brand")?.getAttribute("href") || "/"; // the top of a repository, where there are several
 const typing = (e) => /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName) || e.target.isContentEditable;
 
 /* --- keys: all of them are buttons or links, too ------------------------------------------ */
@@ -41,8 +42,8 @@ addEventListener("keydown", (e) => {
       file.focus(); file.parentElement.scrollIntoView({ block: "start" });
       break;
     }
-    case "b": location.href = "/"; break;
-    case "v": location.href = "/review"; break;
+    case "b": location.href = home; break;
+    case "v": $('.nav a[href$="/review"]')?.click(); break;
     case ".": sortAnew(); break;
     default:
       if (!press(e.key)) return;
@@ -160,7 +161,7 @@ function offer() {
 
 async function sortAnew() {
   if (!board) return;
-  const answer = await fetch(`/ui/board${location.search}`, { headers: { "HX-Request": "true", ...UNASKED } }).catch(() => null);
+  const answer = await fetch(`${home}ui/board${location.search}`, { headers: { "HX-Request": "true", ...UNASKED } }).catch(() => null);
   if (!answer?.ok) return;
   const focus = document.activeElement?.closest("li[id]")?.id;
   const typed = $$("textarea", board).filter((f) => f.value !== f.defaultValue).map((f) => [f.id, f.value, f === document.activeElement]);

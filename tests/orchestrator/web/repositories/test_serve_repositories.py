@@ -1,0 +1,203 @@
+"""One `loopwright serve` over several repositories, as a process and over HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import shutil
+import signal
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from lifecycle.paths import Paths
+from lifecycle.store.lock import RunnerLock
+from orchestrator.control.open_store import runner_of
+from tests.orchestrator.loopkit import ASK, DONE
+from tests.orchestrator.web.repositories.several import several, worlds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.orchestrator.web.repositories.several import Several
+
+SECRET = "a-secret-of-the-organisation"  # noqa: S105  # opens nothing
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the token and the user's own settings a place of their own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def test_good_ones_work_beside_broken_ones_which_are_named_and_tried_again(tmp_path: Path) -> None:
+    app, site, locked, damaged, bad = worlds(tmp_path, "app", "site", "locked", "damaged", "bad")
+    agent = app.script("agent", {"attempts": {"1": [ASK], "default": [DONE]}})
+    for each in (app, site):
+        each.settings(
+            f"command = {json.dumps(agent.split())}\nstop_grace = 0.3\nbaseline = false\n"
+        )
+    bad.settings("max_retries = 'many'\n")
+    records = Paths.of(damaged.repo)
+    records.root.mkdir()
+    records.database.write_bytes(b"no database " * 1000)
+    locked_root = Paths.of(locked.repo).root
+    locked_root.mkdir()
+    gone = tmp_path / "gone"
+    repos = [each.repo for each in (app, site, locked, damaged, bad)]
+    with (
+        RunnerLock(locked_root, who="another runner") as lock,
+        several(app, *repos, gone) as serve,
+    ):
+        assert serve.live.out.count("\n") == 1
+        named = ["app", "site", "locked", "damaged", "bad", "gone"]
+        assert [each["name"] for each in serve.told["repositories"]] == named
+        serve.does(
+            app="ok", site="ok", locked="locked", damaged="store", bad="settings", gone="folder"
+        )
+
+        # The same name in two repositories is two tasks.
+        serve.order("app", "/lifecycles", {"text": "Do it", "name": "first"})
+        serve.order("site", "/lifecycles", {"text": "Do that", "name": "first"})
+        serve.comes_to("app", "AwaitingHuman", "first")
+        serve.comes_to("site", "AwaitingHuman", "first")
+        serve.order("app", "/lifecycles/first/answer", {"text": "green"})
+        serve.comes_to("app", "Completed", "first")
+        assert site.row("first")["work_kind"] == "AwaitingHuman"
+
+        _the_board_names_all(serve)
+        _a_repository_has_its_own_pages(serve)
+        assert (runner_of(site.repo) or {})["url"] == f"{serve.url}/r/site"
+
+        lock.release()
+        serve.does(locked="ok", damaged="store", app="ok")
+
+        # To begin with empty records is a person's decision.
+        assert serve.client.get("/api/v1/repositories/damaged").json()["again_at"] is None
+        serve.client.post("/api/v1/repositories/damaged/open", json={}).raise_for_status()
+        serve.does(damaged="ok")
+        assert serve.client.post("/api/v1/repositories/damaged/open", json={}).status_code == 409
+
+        # One whose records are taken away while it runs ends alone.
+        shutil.rmtree(Paths.of(locked.repo).root)
+        serve.does(locked="store", app="ok")
+
+        serve.live.signal(signal.SIGTERM)
+        serve.live.ends(143)
+        assert "locked: another runner" in serve.live.err
+    assert app.row("first")["work_kind"] == "Completed"
+    assert site.row("first")["work_kind"] == "AwaitingHuman"
+
+
+def _the_board_names_all(serve: Several) -> None:
+    board = serve.page("/")
+    assert 'href="/r/app/review/first"' in board
+    assert 'href="/r/site/t/first"' in board
+    assert 'id="row-app-first"' in board
+    for name in ("locked", "damaged", "bad", "gone"):
+        assert f"{name} is not served: " in board
+    assert "must be a whole number" in board
+    only = serve.page("/?repo=site")
+    assert "/r/site/t/first" in only
+    assert "/r/app/review" not in only
+    items = serve.client.get("/api/v1/repositories").json()["items"]
+    assert {each["name"]: each["needs"] for each in items if each["needs"]} == {"app": 1, "site": 1}
+    broken = serve.client.get("/api/v1/repositories/gone/lifecycles")
+    assert broken.status_code == 503
+    assert "gone is not served now" in broken.json()["error"]["text"]
+    assert "does not exist" in broken.json()["error"]["text"]
+    which = serve.client.get("/api/v1/lifecycles")
+    assert which.status_code == 404
+    assert "/api/v1/repositories/NAME/lifecycles" in which.json()["error"]["what_to_do"]
+    assert serve.client.get("/api/v1/repositories/nobody/board").status_code == 404
+
+
+def _a_repository_has_its_own_pages(serve: Several) -> None:
+    page = serve.page("/r/site/t/first")
+    assert 'action="/r/site/t/first/answer"' in page
+    assert 'href="/repositories"' in page
+    assert 'href="/r/site/"' in page
+    assert 'href="/t/' not in page
+    with httpx.Client(base_url=serve.url, trust_env=False, verify=False) as stranger:  # noqa: S501  # there is no TLS
+        unknown = stranger.get("/r/site/t/first", headers={"accept": "text/html"})
+        assert unknown.headers["location"] == "/login?next=%2Fr%2Fsite%2Ft%2Ffirst"
+        assert stranger.get("/api/v1/repositories/site/lifecycles").status_code == 401
+        assert stranger.get("/healthz").json()["status"] == "degraded"
+    with serve.client.stream(
+        "GET", "/r/site/ui/events?view=board", headers={"accept": "text/event-stream"}
+    ) as stream:
+        assert b"hello" in next(stream.iter_bytes())
+
+
+def _sent(serve: Several, repository: str, sha: str, path: str = "/hooks/github") -> Any:
+    body = json.dumps(
+        {
+            "action": "completed",
+            "check_run": {"head_sha": sha, "check_suite": {"head_branch": "main"}},
+            "repository": {"full_name": repository},
+        }
+    ).encode()
+    seal = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    headers = {
+        "x-github-event": "check_run",
+        "x-github-delivery": sha,
+        "x-hub-signature-256": f"sha256={seal}",
+        "content-type": "application/json",
+    }
+    return serve.client.post(path, content=body, headers=headers)
+
+
+def test_one_webhook_address_serves_an_organisation(tmp_path: Path) -> None:
+    app, site, away = worlds(tmp_path, "app", "site", "away")
+    forge = 'providers = ["github"]\nforge_url = "http://127.0.0.1:9"\nbaseline = false\n'
+    for each, name in ((app, "app"), (site, "Site"), (away, "away")):
+        each.settings(f'{forge}forge_repo = "team/{name}"\n')
+    env = {"LOOPWRIGHT_GITHUB_HOOK_SECRET": SECRET, "LOOPWRIGHT_GITHUB_TOKEN": "t" * 20}
+    root = Paths.of(away.repo).root
+    root.mkdir()
+    with RunnerLock(root), several(app, app.repo, site.repo, away.repo, env=env) as serve:
+        serve.does(app="ok", site="ok", away="locked")
+
+        def kept(name: str) -> int:
+            return len(serve.of(name, "/deliveries")["items"])
+
+        assert _sent(serve, "team/app", "a" * 40).json()["text"] == "kept"
+        assert (kept("app"), kept("site")) == (1, 0)
+        assert _sent(serve, "team/app", "a" * 40).json()["text"] == "known already"
+        assert _sent(serve, "TEAM/site", "b" * 40).status_code == 202
+        assert (kept("app"), kept("site")) == (1, 1)
+
+        nobodys = _sent(serve, "team/another", "c" * 40)
+        assert nobodys.status_code == 202
+        assert "about no repository that is served here" in nobodys.json()["text"]
+        assert (kept("app"), kept("site")) == (1, 1)
+
+        # The forge is to send it again: its repository is known, and cannot take it now.
+        assert _sent(serve, "team/away", "d" * 40).status_code == 503
+        assert _sent(serve, "team/app", "e" * 40, "/r/app/hooks/github").status_code == 202
+        assert (kept("app"), kept("site")) == (2, 1)
+        assert serve.client.post("/hooks/github", content=b"{}").status_code == 401
+
+
+def test_the_user_file_names_them_and_a_repository_may_not(tmp_path: Path) -> None:
+    app, site, bad = worlds(tmp_path, "app", "site", "bad")
+    bad.settings('repos = ["/"]\n')
+    own = tmp_path / "config/loopwright/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"repos = {json.dumps([str(each.repo) for each in (app, site, bad)])}\n")
+    with several(app) as serve:
+        serve.does(app="ok", site="ok", bad="settings")
+        [told] = [
+            each["trouble"]
+            for each in serve.client.get("/api/v1/repositories").json()["items"]
+            if each["name"] == "bad"
+        ]
+        assert "loopwright.toml:1: repos is about several repositories" in told
+        assert "move it to your own one" in told
+        link = app.json("serve", "--link")["link"]
+        assert link.startswith(f"{serve.url}/r/app/login?token=")
+        asked = serve.client.get(link, headers={"accept": "text/html"}, follow_redirects=True)
+        assert asked.url.path == "/login"
+        assert 'name="next" value="/r/app/"' in asked.text
