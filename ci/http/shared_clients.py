@@ -6,15 +6,26 @@ account. Must not know any forge, nor hold a token.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ci.forge.sign_in import SignIn
     from ci.http.client import HttpClient
 
     Key = tuple[str, str]
+
+
+class OfAccount(Protocol):
+    """A way to sign in."""
+
+    @property
+    def account(self) -> str:
+        """The same for all that share a rate limit; empty where nobody can know."""
+        ...
+
+
+_S = TypeVar("_S", bound=OfAccount)
 
 
 class SharedClients:
@@ -25,13 +36,14 @@ class SharedClients:
 
     def __init__(self) -> None:
         self._clients: dict[Key, HttpClient] = {}
-        self._sign_ins: dict[Key, SignIn] = {}
+        self._sign_ins: dict[Key, Any] = {}
 
-    def sign_in(self, api: str, signed: SignIn) -> SignIn:
+    def sign_in(self, api: str, signed: _S) -> _S:
         """Return the sign-in of the same account that came first, else this one."""
-        return (
-            self._sign_ins.setdefault((api, signed.account), signed) if signed.account else signed
-        )
+        if not signed.account:
+            return signed
+        first: _S = self._sign_ins.setdefault((api, signed.account), signed)
+        return first
 
     def client(self, api: str, account: str, make: Callable[[], HttpClient]) -> HttpClient:
         """Return the client of this account, made where there is none; count who uses it."""

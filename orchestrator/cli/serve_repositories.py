@@ -131,7 +131,8 @@ class _Process:
         await turn.take()
         late = asyncio.get_running_loop().call_later(TURN, turn.give)
         try:
-            await self._opened(it, mount, turn.give)
+            if not self._signals.number:
+                await self._opened(it, mount, turn.give)
         finally:
             late.cancel()
             turn.give()

@@ -87,3 +87,27 @@ def shown(labels: Mapping[str, str]) -> str:
 def number(value: float) -> str:
     """Return a number; whole ones without a point."""
     return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def joined(texts: Mapping[str, str]) -> str:
+    """Return the texts of several repositories as one, each number with its repository's name."""
+    families: dict[str, tuple[list[str], list[str]]] = {}
+    for repository, text in texts.items():
+        samples: list[str] = []
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                head, samples = families.setdefault(line.split(" ", 3)[2], ([line], []))
+            elif line.startswith("#"):
+                head[1:] = [line]
+            elif line:
+                samples.append(_named(line, repository))
+    lines = [line for head, samples in families.values() for line in (*head, *samples)]
+    return "\n".join(lines) + "\n"
+
+
+def _named(sample: str, repository: str) -> str:
+    name, brace, rest = sample.partition("{")
+    if not brace:
+        name, _, rest = sample.partition(" ")
+        return f"{name}{shown({'repository': repository})} {rest}"
+    return f"{name}{shown({'repository': repository})[:-1]},{rest}"

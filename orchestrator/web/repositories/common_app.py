@@ -16,6 +16,7 @@ from orchestrator.version import __version__
 from orchestrator.web.app import complete
 from orchestrator.web.edge.answers import EVERYWHERE, PREFIX, as_text, json_answer, says_no
 from orchestrator.web.edge.problems import Problem, busy, unknown
+from orchestrator.web.live.prometheus import TYPE, MetricsText, joined
 from orchestrator.web.live.streams import Stream
 from orchestrator.web.pages import sign_in, static_files
 from orchestrator.web.pages.board import GUARD
@@ -24,6 +25,7 @@ from orchestrator.web.pages.site import NAV, page, see, visitor_of
 from orchestrator.web.repositories.board import CommonBoard, CommonFilter, needs_of
 from orchestrator.web.repositories.forms import HealthOfAll, RepositoriesForm, RepositoryForm
 from orchestrator.web.repositories.prefix import API, PAGES
+from orchestrator.web.routes.system import present_numbers
 from orchestrator.wording.json_schemas import model_of
 from templates.renderer import Html
 
@@ -86,6 +88,20 @@ def _health(services: CommonServices) -> APIRouter:
         reason = f"{broken} of {len(told)} repositories are broken" if broken else ""
         status = "degraded" if broken else "ok"
         return json_answer({"status": status, "reason": reason, "repositories": told})
+
+    @made.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: as_text("Prometheus text form"), **says_no(*EVERYWHERE)},
+        summary="Numbers for Prometheus of all repositories, each with the label repository",
+    )
+    async def metrics() -> Response:
+        page = MetricsText()
+        told = [({"repository": each.name}, each.well) for each in services.repositories]
+        page.gauges("loopwright_repository_up", "Whether a repository is served", told)
+        served = {each.name: each.mounted for each in services.repositories if each.mounted}
+        texts = {name: await present_numbers(each.services) for name, each in served.items()}
+        return Response(page.text() + joined(texts), media_type=TYPE)
 
     @made.get(
         "/readyz",

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lifecycle.reporting import Report
     from orchestrator.web.repositories.common_services import CommonServices
 
+OPEN = "open"
+"""What is asked about a repository, not of it."""
 INSIDE = ((PAGES, "/"), (API, "/api/v1/"))
 """How the paths of a repository begin, and how its own application knows them."""
 
@@ -67,7 +69,7 @@ class Front:
             if not (scope["path"].startswith(begin) and slash):
                 continue
             it = next((each for each in self._services.repositories if each.name == name), None)
-            if it is None or it.mounted is None:
+            if it is None or it.mounted is None or (begin == API and rest == OPEN):
                 break
             if begin == PAGES and rest == "login" and scope["method"] == "GET":
                 return to_sign_in(name, scope["query_string"].decode("latin-1")), scope

@@ -47,11 +47,16 @@ def router(services: ServerServices) -> APIRouter:
         summary="Numbers for Prometheus",
     )
     async def metrics() -> Response:
-        # Brings the gauges of instances in line.
-        await services.spawner.get_statistics()
-        return Response(numbers(services), media_type=TYPE)
+        return Response(await present_numbers(services), media_type=TYPE)
 
     return made
+
+
+async def present_numbers(services: ServerServices) -> str:
+    """Return all numbers as they are now."""
+    # Brings the gauges of instances in line.
+    await services.spawner.get_statistics()
+    return numbers(services)
 
 
 def _checks(made: APIRouter, services: ServerServices) -> None:

@@ -108,6 +108,10 @@ def _the_board_names_all(serve: Several) -> None:
     assert broken.status_code == 503
     assert "gone is not served now" in broken.json()["error"]["text"]
     assert "does not exist" in broken.json()["error"]["text"]
+    numbers = serve.client.get("/metrics").text
+    assert 'loopwright_repository_up{repository="gone"} 0' in numbers
+    assert 'loopwright_lifecycles{repository="site",state="needs-you"} 1' in numbers
+    assert numbers.count("# TYPE loopwright_lifecycles gauge") == 1
     which = serve.client.get("/api/v1/lifecycles")
     assert which.status_code == 404
     assert "/api/v1/repositories/NAME/lifecycles" in which.json()["error"]["what_to_do"]
