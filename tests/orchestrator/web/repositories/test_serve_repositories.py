@@ -198,7 +198,7 @@ def test_the_user_file_names_them_and_a_repository_may_not(tmp_path: Path) -> No
             for each in serve.client.get("/api/v1/repositories").json()["items"]
             if each["name"] == "bad"
         ]
-        assert "loopwright.toml:1: repos is about several repositories" in told
+        assert "loopwright.toml, line 1: repos is about several repositories" in told
         assert "move it to your own one" in told
         link = app.json("serve", "--link")["link"]
         assert link.startswith(f"{serve.url}/r/app/login?token=")
