@@ -93,7 +93,7 @@ def joined(texts: Mapping[str, str]) -> str:
     """Return the texts of several repositories as one, each number with its repository's name."""
     families: dict[str, tuple[list[str], list[str]]] = {}
     for repository, text in texts.items():
-        samples: list[str] = []
+        head, samples = list[str](), list[str]()
         for line in text.splitlines():
             if line.startswith("# HELP "):
                 head, samples = families.setdefault(line.split(" ", 3)[2], ([line], []))

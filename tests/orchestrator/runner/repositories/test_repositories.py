@@ -73,7 +73,7 @@ async def test_a_broken_one_is_tried_again_and_again_until_a_signal(
         assert repository is it
         tries.append(len(tries))
         if len(tries) < 4:
-            raise StoreDamagedError(f"damaged, {len(tries) // 2}")
+            raise ConfigError(f"wrong, {len(tries) // 2}")
         it.status = RepositoryStatus.OK
         await over.wait()
 
@@ -81,10 +81,29 @@ async def test_a_broken_one_is_tried_again_and_again_until_a_signal(
     keeper = RepositoryKeeper(it, run, signals=signals, now=lambda: 0.0, tell=said.append)
     keeping = asyncio.create_task(keeper.keep(lambda: settled.append(over.clear)))
     await until(lambda: it.well and len(tries) == 4, "it is well again")
-    assert said == ["app: damaged, 0; the others go on", "app: damaged, 1; the others go on"]
+    assert said == ["app: wrong, 0; the others go on", "app: wrong, 1; the others go on"]
     signals.number = 15
     signals.came.set()
     over.set()
     await keeping
     assert it.status is RepositoryStatus.ENDED
     assert len(settled) == 4
+
+
+async def test_one_whose_records_are_lost_waits_until_a_person_opens_it(tmp_path: Path) -> None:
+    signals, tries = SignalHandler(lambda _: None), list[int]()
+    it = ServedRepository("app", tmp_path)
+
+    async def run(_: ServedRepository) -> None:
+        tries.append(len(tries))
+        raise StoreDamagedError("it was moved away; start again to begin with empty records")
+
+    keeper = RepositoryKeeper(it, run, signals=signals, now=lambda: 0.0, tell=lambda _: None)
+    keeping = asyncio.create_task(keeper.keep(lambda: None))
+    await until(lambda: not it.well, "it broke")
+    assert it.again_at is None
+    assert len(tries) == 1
+    it.anew.set()
+    await until(lambda: len(tries) == 2 and not it.well, "it was opened once more")
+    signals.came.set()
+    await keeping

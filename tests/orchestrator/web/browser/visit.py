@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.orchestrator.web.browser.chromium import watched
 
@@ -13,16 +13,31 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, StorageState
 
     from tests.orchestrator.web.browser.chromium import Watched
-    from tests.orchestrator.web.browser.scene import Scene
 
 NAME = "Ada"
+
+
+class Served(Protocol):
+    """A server that runs."""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        ...
+
+    @property
+    def token(self) -> str:
+        """What it asks for."""
+        ...
+
+
 _signed_in: dict[str, StorageState] = {}
 """What the browser keeps after the sign-in, by the token of the server."""
 
 
 @asynccontextmanager
 async def visit(
-    browser: Browser, scene: Scene, *, clean: bool = True, **options: Any
+    browser: Browser, scene: Served, *, clean: bool = True, **options: Any
 ) -> AsyncIterator[Watched]:
     """Open a window in which a person is signed in."""
     kept = await _cookies(browser, scene)
@@ -30,7 +45,7 @@ async def visit(
         yield found
 
 
-async def _cookies(browser: Browser, scene: Scene) -> StorageState:
+async def _cookies(browser: Browser, scene: Served) -> StorageState:
     if scene.token not in _signed_in:
         async with watched(browser, scene.url) as found:
             await sign_in(found, scene)
@@ -43,7 +58,7 @@ async def _state_of(context: BrowserContext) -> StorageState:
     return await context.storage_state()
 
 
-async def sign_in(found: Watched, scene: Scene, name: str = NAME) -> None:
+async def sign_in(found: Watched, scene: Served, name: str = NAME) -> None:
     """Sign in with the token, as somebody does who has no link."""
     await found.goto("/login")
     await found.page.get_by_label("Token").fill(scene.token)
