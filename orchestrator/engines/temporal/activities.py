@@ -75,8 +75,12 @@ class Acts(Protocol):
         """Give an assignment back: everything is saved and pushed."""
         ...
 
-    def confirmed(self, assignment_id: str) -> None:
-        """Note that the server has heard a beat of this assignment."""
+    def confirmed(self, assignment_id: str, sent: int | None = None) -> None:
+        """Note that the server has heard a beat of this assignment, which was `sent` then."""
+        ...
+
+    def now(self) -> int:
+        """Return the instant by which leases are counted."""
         ...
 
 
@@ -125,9 +129,10 @@ class Acting:
         every = visit.lease / options.BEATS
         while True:
             activity.heartbeat()  # so that the SDK's own timer knows
-            with suppress(RPCError):
+            sent = self.acts.now()
+            with suppress(RPCError, TimeoutError):
                 await asyncio.wait_for(handle.heartbeat(), visit.lease)
-                self.acts.confirmed(visit.assignment_id)
+                self.acts.confirmed(visit.assignment_id, sent)
             await asyncio.sleep(every)
 
     async def _send(self, name: str, workflow_id: str) -> None:

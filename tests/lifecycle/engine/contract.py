@@ -224,6 +224,9 @@ class Refusals:
 class Crashes:
     """An engine may die anywhere."""
 
+    apart, pairs, deaths = APART, PAIRS, 60
+    """Each so manieth place; pairs of places; places at the beginning, one after the other."""
+
     @pytest.mark.parametrize(
         ("name", "meanwhile"),
         [
@@ -239,8 +242,8 @@ class Crashes:
         whole = await played(plays, "whole", story)
         picture = await whole.picture()
         places = whole.lives[0].passed
-        first = (2 * list(STORIES).index(name) + (meanwhile == "frozen")) % APART
-        for number, place in list(enumerate(places, 1))[first::APART]:
+        first = (2 * list(STORIES).index(name) + (meanwhile == "frozen")) % self.apart
+        for number, place in list(enumerate(places, 1))[first :: self.apart]:
             play = await played(plays, str(number), story, number, goes_on=meanwhile == "going on")
             assert await play.picture() == picture, f"crash {number} of {len(places)}: {place}"
             assert len(play.lives) == 2
@@ -254,7 +257,7 @@ class Crashes:
         picture = await whole.picture()
         last = len(whole.lives[0].passed)
         chance = random.Random(name)  # noqa: S311  # the same pairs in each run
-        for number in range(PAIRS):
+        for number in range(self.pairs):
             first, second = chance.randint(1, last), chance.randint(1, last // 2)
             goes_on = chance.random() < 0.5
             play = await played(plays, str(number), story, first, second, goes_on=goes_on)
@@ -266,7 +269,7 @@ class Crashes:
     ) -> None:
         story = STORIES["the demo"]
         picture = await (await played(plays, "whole", story)).picture()
-        play = await played(plays, "many", story, *range(1, 60))
+        play = await played(plays, "many", story, *range(1, self.deaths))
         assert await play.picture() == picture
 
 

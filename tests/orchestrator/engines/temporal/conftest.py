@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.begun import begun
+from tests.lifecycle.world import World
 from tests.orchestrator.engines.temporal.dev_server import dev_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.orchestrator.engines.temporal.stage import Stage
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    begun(tmp_path / "repo", {"a.txt": "a\n"})
+    return World(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -156,8 +156,11 @@ class Acts:
     async def end(self, assignment_id: str) -> None:
         self._copies.pop(assignment_id, None)
 
-    def confirmed(self, assignment_id: str) -> None:
-        del assignment_id
+    def confirmed(self, assignment_id: str, sent: int | None = None) -> None:
+        del assignment_id, sent
+
+    def now(self) -> int:
+        return 0
 
 
 def _to_nobody(assignment_id: str, fact: Event) -> None:
@@ -248,8 +251,11 @@ class Across:
         life = self.life
         await life.here(assignment_id, lambda: _acts(life).end(assignment_id))
 
-    def confirmed(self, assignment_id: str) -> None:
-        del assignment_id
+    def confirmed(self, assignment_id: str, sent: int | None = None) -> None:
+        del assignment_id, sent
+
+    def now(self) -> int:
+        return 0
 
 
 class StoryDecider:

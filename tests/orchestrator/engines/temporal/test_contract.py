@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lifecycle.engine.contract import (
+    EVERY_PLACE,
     BeginningAndEnd,
+    Crashes,
     Deadlines,
     Plays,
     Refusals,
@@ -36,5 +38,8 @@ def plays(tmp_path: Path, stage: Stage) -> Plays:
     return make
 
 
-class TestTemporalEngine(SameDecisions, Refusals, Requests, Deadlines, Slots, BeginningAndEnd):
-    pass
+class TestTemporalEngine(
+    SameDecisions, Refusals, Requests, Deadlines, Slots, BeginningAndEnd, Crashes
+):
+    if not EVERY_PLACE:
+        apart, pairs, deaths = 49, 1, 12
