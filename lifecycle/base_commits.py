@@ -1,19 +1,23 @@
-"""Where a task starts from: on top of the work it depends on, accepted or not."""
+"""Where a task starts from: on top of the work it depends on, accepted or not.
+
+That work may have been made by a worker, which pushed it from a clone of its own: it is brought
+here before it is read, merged or built upon. Where one machine does all the work nothing is asked.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lifecycle.machine.states import Accepted, Completed, State
-from lifecycle.record import Filter
+from lifecycle.machine.states import TERMINAL, Accepted, Completed, State, Suspended
+from lifecycle.record import Filter, worker_of
 from lifecycle.store.damaged_records import RecordDamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lifecycle.plan import Task
-    from lifecycle.ports import Branches
+    from lifecycle.ports import Branches, Bring
     from lifecycle.record import AgentLifecycle
     from lifecycle.store.sqlite.store import SqliteStore
 
@@ -39,6 +43,8 @@ class BaseCommits:
     def __init__(self, store: SqliteStore, branches: Branches) -> None:
         self._store = store
         self._branches = branches
+        self.bring: Bring | None = None
+        """Has a branch here that a worker pushed."""
 
     async def of_task(self, task_id: str) -> AgentLifecycle | None:
         """Return the newest lifecycle of a task; RecordDamagedError when it cannot be read.
@@ -67,6 +73,7 @@ class BaseCommits:
         for wanted in task.dependencies:
             record = await self.of_task(wanted)
             if record is not None and isinstance(record.work, Completed) and record.work.head:
+                await bring_work(self._store, record, self.bring)
                 heads[wanted] = record.work.head
         if not heads:
             return StartingPoint(task.base)
@@ -134,3 +141,24 @@ def needs(dependencies: Iterable[str], state: State | None) -> tuple[str, ...]:
 def is_done(state: State | None) -> bool:
     """Tell whether others may build on this."""
     return isinstance(state, (Completed, Accepted))
+
+
+async def bring_work(store: SqliteStore, record: AgentLifecycle, bring: Bring | None) -> None:
+    """Have the branch of a lifecycle here as its worker pushed it; RuntimeFault if that fails.
+
+    One function for all that read, merge or build upon it.
+    """
+    branch = str(record.facts.get("branch", ""))
+    if bring is None or not worker_of(record) or not branch or isinstance(record.work, TERMINAL):
+        return
+    if head := await _pushed_head(store, record):
+        await bring(branch, head)
+
+
+async def _pushed_head(store: SqliteStore, record: AgentLifecycle) -> str:
+    """Return the newest commit that the record knows of; empty while there is none."""
+    work = record.work.inner if isinstance(record.work, Suspended) else record.work
+    if head := str(getattr(work, "head", "")):
+        return head
+    rows = await store.attempts(record.agent_id)
+    return next((row.head_after for row in reversed(rows) if row.head_after), "")

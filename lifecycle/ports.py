@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from runtime.workspaces.saved_work import SavedCommit
 
 
+class Bring(Protocol):
+    """Has a branch here at a commit that was pushed; RuntimeFault says why it cannot."""
+
+    async def __call__(self, branch: str, commit: str) -> None:
+        """Fetch and move it."""
+        ...
+
+
 class Workspaces(Protocol):
     """One folder and branch per agent, kept across attempts."""
 

@@ -21,6 +21,14 @@ LOOSE = "run"
 """The name of the plan to which all tasks belong that came with none."""
 EARLIER = "@"
 """Stands between agent and birth in the id of an earlier lifecycle; in no agent's own id."""
+MACHINE = "machine"
+"""The fact of a record that names the machine which ran it last."""
+WORKER = "worker"
+"""The fact of a record that names the worker there; not there where one machine works alone."""
+ATTEMPT_WORKERS = "attempt_workers"
+"""The fact of a record that names the worker of each attempt, by its number."""
+_PLACED = 50
+"""Attempts of which the worker is remembered."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -321,3 +329,25 @@ class RecordPage:
     records: tuple[AgentLifecycle, ...]
     next_cursor: int | None = None
     """Pass as `cursor` for the next page; None when this was the last."""
+
+
+def worker_of(record: AgentLifecycle, attempt: int = 0) -> str:
+    """Return the worker that has a lifecycle, or had it last, or that had one attempt of it."""
+    if attempt and (found := record.facts.get(ATTEMPT_WORKERS, {}).get(str(attempt))):
+        return str(found)
+    return str(record.facts.get(WORKER, ""))
+
+
+def placed(
+    facts: dict[str, Any], machine: str, worker: str = "", attempt: int = 0
+) -> dict[str, Any]:
+    """Return the facts of a record that this machine runs from now on.
+
+    With its `worker`, who takes over the attempt that is named; the latest of them are remembered.
+    """
+    others = {name: value for name, value in facts.items() if name != WORKER}
+    if not worker:
+        return others | {MACHINE: machine}
+    had = dict(facts.get(ATTEMPT_WORKERS, {})) | ({str(attempt): worker} if attempt else {})
+    latest = dict(sorted(had.items(), key=lambda each: int(each[0]))[-_PLACED:])
+    return others | {MACHINE: machine, WORKER: worker, ATTEMPT_WORKERS: latest}

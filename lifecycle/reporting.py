@@ -27,6 +27,7 @@ LEVELS: dict[str, str] = {
             "agent_supervision_failed",
             "api_request_failed",
             "api_server_failed",
+            "attempt_upload_failed",
             "attendance_failed",
             "authorization_refused",
             "branch_removal_refused",

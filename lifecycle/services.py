@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lifecycle.plan import PlanMark
     from lifecycle.ports import (
         Branches,
+        Bring,
         Checkouts,
         Ports,
         TaskCommands,
@@ -162,6 +163,8 @@ class MachineServices:
     """Processes that were ended when this runner began, by mark, until they are told of."""
     work_watch: CommitWatch | None = None
     """Is told of what each attempt committed."""
+    bring: Bring | None = None
+    """Has a branch here as a worker pushed it; not needed where one machine does all the work."""
     sample_interval: float = SAMPLE_INTERVAL
     """Seconds between two measurements of all living agents."""
     machine_id: str = field(default_factory=this_machine)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lifecycle.drive import REMEMBERED_ATTEMPTS, REMEMBERED_FACTS, WorkingCopy
 from lifecycle.mask_values import masked, without_secrets
 from lifecycle.plan import Agent, Task
+from lifecycle.record import MACHINE
 from runtime.git.porcelain import ChangedFile
 from runtime.masking.masker import Masker
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from runtime.git.porcelain import GitCommit, TreeStatus
     from runtime.workspace import Workspace
     from runtime.workspaces.begun_merge import BegunMerge
-
-MACHINE = "machine"
-"""The fact of a record that names the machine which ran it last."""
 
 
 @dataclass(slots=True)

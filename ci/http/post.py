@@ -1,4 +1,4 @@
-"""One POST to an address of a person's choice, such as a webhook that is told something.
+"""One request to an address of a person's choice, such as a webhook that is told something.
 
 Unlike a forge's client: nothing is signed for it here, nothing is cached, nothing is followed.
 """
@@ -30,15 +30,21 @@ class PostRefusal(NamedTuple):
     """Whether the same request will be refused again."""
 
 
-async def post(
-    address: str, content: bytes, headers: Mapping[str, str], *, seconds: float, now: float
+async def post(  # noqa: PLR0913  # all but what is sent by name
+    address: str,
+    content: bytes,
+    headers: Mapping[str, str],
+    *,
+    seconds: float,
+    now: float,
+    method: str = "POST",
 ) -> PostRefusal | None:
     """Send it; return why it was not taken, if it was not. Raises ForgeError without an answer.
 
     The path is not named in errors: it may be a secret.
     """
     to = parse_address(address)
-    context = RequestContext("POST", to.netloc.decode("ascii"), "", "check the address", {})
+    context = RequestContext(method, to.netloc.decode("ascii"), "", "check the address", {})
     async with within(context, seconds), connect(context, to) as connections:
         incoming = await send(connections, context, to, headers, content=content, idle=seconds)
         raw = await receive(context, incoming, HIDDEN_IN, None)

@@ -17,9 +17,9 @@ from lifecycle.machine.states import Accepted, AwaitingHuman, Queued, Reason, Re
 from lifecycle.mask_values import masked
 from lifecycle.perform.removal import remove_all
 from lifecycle.plan import plan_of
-from lifecycle.record import AgentLifecycle, AgentState, Filter
+from lifecycle.record import AgentLifecycle, AgentState, Filter, placed, worker_of
 from lifecycle.result import ended
-from lifecycle.working_copy import MACHINE, LocalCopy, facts_of, load
+from lifecycle.working_copy import LocalCopy, facts_of, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,9 +63,17 @@ async def case_of(
     # What the caller says now counts: the command may have been fixed meanwhile.
     local.task, local.agent = task, agent
     known = facts_of(task, agent, shared.masker)
-    facts = {**record.facts, **known, **_plan(shared, task), MACHINE: machine.machine_id}
+    facts = _placed(machine, {**record.facts, **known, **_plan(shared, task)}, record)
     local.record = replace(record, facts=facts, **_shown(shared, task))
     return local
+
+
+def _placed(
+    machine: MachineServices, facts: dict[str, Any], record: AgentLifecycle
+) -> dict[str, Any]:
+    """Return the facts as of this machine; where others work too, the worker stays named."""
+    worker = "" if machine.shared.one_machine else worker_of(record)
+    return placed(facts, machine.machine_id, worker)
 
 
 def _gives_way(
@@ -158,7 +166,7 @@ def _fresh(
     fresh = replace(fresh, **_shown(shared, task))
     fresh.task_id = task.id
     fresh.updated_at = now
-    fresh.facts = {**fresh.facts, **known, **_plan(shared, task), MACHINE: machine.machine_id}
+    fresh.facts = placed({**fresh.facts, **known, **_plan(shared, task)}, machine.machine_id)
     fresh.work = Queued(waiting_on=waiting_on)
     fresh.derive()
     return fresh

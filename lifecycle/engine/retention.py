@@ -1,7 +1,8 @@
 """Removes what is settled and old: records, logs, summaries, snapshots, workspaces and branches.
 
-Owns which lifecycles may go and in which order. It never touches one that is unfinished or whose
-completed work nobody reviewed, and work that was not merged stays under its saved refs.
+Workers that were not heard of for as long are forgotten, too. Owns which lifecycles
+may go and in which order. It never touches one that is unfinished or whose completed work nobody
+reviewed, and work that was not merged stays under its saved refs.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Retention:
             if cursor is None:
                 break
         await self._prune_instances(due)
+        await shared.store.workers.prune(due)
         return tuple(removed)
 
     async def _prune_instances(self, due: float) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ProviderError
 from ci.interface import MergeTerms, PullRequestState
-from lifecycle.base_commits import needs
+from lifecycle.base_commits import bring_work, needs
 from lifecycle.judging.merge_gates import MergeGates
 from lifecycle.judging.unaccepted_work import DONE, Along, UnacceptedWork, refusal
 from lifecycle.machine import events as on
@@ -94,6 +94,7 @@ class Merger:
     async def _merge(self, local: LocalCopy, effect_id: str, order: do.MergeBranch) -> Event:
         head = order.head
         branch, base = _ends(local)
+        await bring_work(self._shared.store, local.record, self._machine.bring)
         if not base:
             to_do = f"{branch} was started from no branch: switch to one, `git merge {branch}`"
             return await self._by_hand(head, to_do)

@@ -12,6 +12,7 @@ from ci.events import CIEvent, CIEventType, ReviewComment
 from ci.interface import CIWatch, PullRequestState, TakesReplies, refuse_replies
 from ci.issues import keeper_of
 from ci.verdict import VerdictStatus
+from lifecycle.base_commits import bring_work
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Fault, PrFate
@@ -164,8 +165,9 @@ async def _publish(machine: MachineServices, local: LocalCopy, head: str) -> Non
     branch = str(local.record.facts.get("branch", ""))
     if machine.shared.ci is not None and branch and head:
         try:
+            await bring_work(machine.shared.store, local.record, machine.bring)
             await machine.shared.ci.pushed(branch, head)
-        except ProviderError:
+        except (ProviderError, RuntimeFault):
             # The looks that follow will find out by themselves.
             return
 
@@ -195,6 +197,7 @@ async def _open_pull_request(
     facts = local.record.facts
     branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
     try:
+        await bring_work(machine.shared.store, local.record, machine.bring)
         found = await machine.shared.ci.pull_request(url) if url else None
         if found is None:
             found = await _adoptable(machine.shared.ci, local, branch)

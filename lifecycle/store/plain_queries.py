@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-KNOWN_SCHEMA = 11
+KNOWN_SCHEMA = 12
 """The schema version whose columns are named here; a test compares it with the migrations."""
 _COLUMNS = (
     "cursor",
@@ -122,6 +122,12 @@ def read_program(path: Path, agent_id: str, attempt: int) -> str:
     query = "SELECT program FROM attempts WHERE agent_id = ? AND attempt = ?"
     rows = _fetch(path, query, (agent_id, attempt))
     return str(rows[0][0]) if rows else ""
+
+
+def read_silent_workers(path: Path, present: float) -> dict[str, float]:
+    """Return the workers that were not heard of for a lease, with when they were last."""
+    query = "SELECT name, seen_at FROM workers WHERE ? - seen_at > lease"
+    return {str(name): float(at) for name, at in _fetch(path, query, (present,))}
 
 
 def read_spending(path: Path) -> list[dict[str, Any]]:

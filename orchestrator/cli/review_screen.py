@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lifecycle.machine.states import Completed
+from orchestrator.cli.work_reader import work_reader
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import load_settings
 from orchestrator.control.open_store import known, runner_of, store_of
@@ -20,9 +22,8 @@ from orchestrator.review.held_summary import held_summary
 from orchestrator.review.merge_result import merge_form
 from orchestrator.review.own_work import ALL, ReviewError
 from orchestrator.review.queue import waiting, waiting_form, ways_of
-from orchestrator.review.work_diff import DiffWish, WorkReader
+from orchestrator.review.work_diff import DiffWish
 from orchestrator.terminal.text import coloured, now, one_line, safe, tell, terminal_width
-from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,18 +85,20 @@ async def read_screen(repo: Path, each: Waiting, place: str) -> Screen:
     """Read what there is to show of a lifecycle; `place` is where it stands in the walk."""
     settings = load_settings(repo, environ=os.environ)
     masker = masker_of(os.environ, settings.pass_env)
-    branches, record, present = BranchManager(repo), each.record, now()
+    record, present = each.record, now()
     runs = runner_of(repo) is not None
     diff, merge = None, None
     async with store_of(repo) as store:
-        reader = WorkReader(branches, store, lambda: settings, cleaned=masker.mask_bytes)
+        reader = work_reader(repo, store, settings, masker)
+        with suppress(ReviewError):  # its diff tells why
+            await reader.bring(record)
         read = await evidence(
             repo, store=store, record=record, settings=settings, now=present, runs=runs
         )
         if isinstance(record.work, Completed):
             merge = await merge_form(
                 repo,
-                branches=branches,
+                branches=reader.branches,
                 store=store,
                 record=record,
                 settings=settings,
@@ -145,6 +148,5 @@ async def diff_with_all(repo: Path, agent_id: str) -> WorkDiff:
     masker = masker_of(os.environ, settings.pass_env)
     async with store_of(repo) as store:
         record = await known(store, agent_id, repo)
-        branches = BranchManager(repo)
-        reader = WorkReader(branches, store, lambda: settings, cleaned=masker.mask_bytes)
+        reader = work_reader(repo, store, settings, masker)
         return await reader.diff(record, DiffWish(of=ALL, whole=True))

@@ -137,16 +137,15 @@ async def loop_through(  # noqa: PLR0913  # all by name
         else PlainView(sys.stderr, of=share.name)
     )
     masker = masker_of(context.environ, settings.pass_env)
-    providers = make_providers(
-        ProviderInputs(
-            context.repo,
-            context.settings,
-            context.environ,
-            SystemClock().now,
-            masker,
-            clients=None if share is None else share.clients,
-        )
+    inputs = ProviderInputs(
+        context.repo,
+        context.settings,
+        context.environ,
+        SystemClock().now,
+        masker,
+        clients=None if share is None else share.clients,
     )
+    providers = make_providers(inputs)
     if share is not None:
         share.provided(providers)
     root = Paths.of(context.repo).root
@@ -174,6 +173,7 @@ async def loop_through(  # noqa: PLR0913  # all by name
             revives=revives,
             approvals=context.settings.approvals,
             share=share,
+            bring=providers.bring(inputs),
         )
 
 

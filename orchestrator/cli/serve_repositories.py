@@ -56,6 +56,8 @@ class ServeRequest:
     host: str
     port: int
     token: Token
+    worker_token: Token
+    """By which workers hand in what their attempts left."""
     allowed_hosts: tuple[str, ...]
     overrides: Mapping[str, object]
     """Settings of the command line, for each repository."""
@@ -83,6 +85,7 @@ async def serve_repositories(folders: Sequence[Path], request: ServeRequest) -> 
             sock=sock,
             host=request.host,
             token=request.token.value,
+            worker_token=request.worker_token.value,
             allowed_hosts=request.allowed_hosts,
             environ=os.environ,
             now=clock.now,

@@ -22,7 +22,7 @@ NOT_SETTINGS = frozenset(
     for name in (
         *("AGENT_ID", "TASK_ID", "ATTEMPT", "SPAWN_ID", "COMM_FILE", "SUMMARY_FILE", "REMARKS"),
         *("DEBUG", "CRASH_AT", "AGENT_SCRIPT", "HYPOTHESIS", "MACHINE_ID"),
-        "TOKEN",
+        *("TOKEN", "WORKER_TOKEN"),
     )
 ) | {*map(token_variable, FORGES), *map(secret_variable, SENDERS)}
 """Variables of ours that are not settings: what agents get, debugging aids, and secrets, which

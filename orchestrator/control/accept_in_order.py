@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lifecycle.base_commits import needs
+from lifecycle.base_commits import bring_work, needs
 from lifecycle.errors import LifecycleError, UnknownLifecycleError
 from lifecycle.judging.unaccepted_work import Along, UnacceptedWork
 from lifecycle.machine.states import Completed
@@ -20,11 +20,13 @@ from orchestrator.control.open_store import known, store_of
 from orchestrator.control.outcomes import OperatorOutcome
 from orchestrator.terminal import exits
 from runtime.branches import BranchManager
+from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from lifecycle.ports import Bring
     from lifecycle.record import AgentLifecycle
     from lifecycle.store.sqlite.store import SqliteStore
     from orchestrator.control.commands import OperatorCommand
@@ -46,11 +48,15 @@ async def accept(
     agents: Sequence[str],
     *,
     tell: Callable[[OperatorOutcome], None],
+    bring: Bring | None = None,
 ) -> tuple[OperatorOutcome, ...]:
-    """Accept the work of these agents, or all that may be where none is named."""
+    """Accept the work of these agents, or all that may be where none is named.
+
+    `bring` has work here that a worker pushed; what comes along with it is seen only then.
+    """
     try:
         async with store_of(repo) as store:
-            chosen = await choose(repo, store, agents, along=command.along)
+            chosen = await choose(repo, store, agents, along=command.along, bring=bring)
     except UnknownLifecycleError as refusal:
         await _note_unknown(repo, command, agents, refusal)
         raise
@@ -104,7 +110,14 @@ async def _one(repo: Path, command: OperatorCommand, waiting: set[str]) -> Opera
     return outcome
 
 
-async def choose(repo: Path, store: SqliteStore, agents: Sequence[str], *, along: bool) -> Chosen:
+async def choose(
+    repo: Path,
+    store: SqliteStore,
+    agents: Sequence[str],
+    *,
+    along: bool,
+    bring: Bring | None = None,
+) -> Chosen:
     """Find the agents that are meant, and put them into the order of their dependencies."""
     records = {each.agent_id: each async for each in store.every()}
     left: tuple[OperatorOutcome, ...] = ()
@@ -114,6 +127,7 @@ async def choose(repo: Path, store: SqliteStore, agents: Sequence[str], *, along
     else:
         wanted, left = _acceptable(records)
     named = frozenset(wanted)
+    left += await _not_here(store, wanted, bring)
     comes = await _comes_along(repo, store, wanted)
     while along:
         more = {
@@ -122,6 +136,7 @@ async def choose(repo: Path, store: SqliteStore, agents: Sequence[str], *, along
             for each in coming
             if each.may_be_accepted and each.agent_id not in wanted
         }
+        left += await _not_here(store, more, bring)
         if not more:
             break
         wanted |= more
@@ -145,18 +160,40 @@ def _acceptable(
             green[record.agent_id] = record
             continue
         left.append(
-            OperatorOutcome(
-                agent_id=record.agent_id,
-                verb="accept",
-                text=f"left for you to look at: {why}",
-                state=spelled(word_on(record)),
-                record_state=str(record.state),
-                exit_code=exits.BLOCKED,
-                changed=False,
-                hint=f"Then: loopwright accept {record.agent_id}",
+            _left(
+                record,
+                f"left for you to look at: {why}",
+                f"Then: loopwright accept {record.agent_id}",
             )
         )
     return green, tuple(left)
+
+
+async def _not_here(
+    store: SqliteStore, wanted: dict[str, AgentLifecycle], bring: Bring | None
+) -> tuple[OperatorOutcome, ...]:
+    """Have here what workers pushed; take out of `wanted` what cannot be had, and say why."""
+    left: list[OperatorOutcome] = []
+    for agent_id, record in tuple(wanted.items()):
+        try:
+            await bring_work(store, record, bring)
+        except RuntimeFault as fault:
+            del wanted[agent_id]
+            left.append(_left(record, f"its work cannot be fetched: {fault}"))
+    return tuple(left)
+
+
+def _left(record: AgentLifecycle, text: str, hint: str = "") -> OperatorOutcome:
+    return OperatorOutcome(
+        agent_id=record.agent_id,
+        verb="accept",
+        text=text,
+        state=spelled(word_on(record)),
+        record_state=str(record.state),
+        exit_code=exits.BLOCKED,
+        changed=False,
+        hint=hint,
+    )
 
 
 async def _comes_along(

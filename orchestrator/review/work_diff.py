@@ -8,14 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
+from lifecycle.base_commits import bring_work
 from lifecycle.judging.flagged_files import reason_of
 from lifecycle.machine.states import Completed
 from orchestrator.review.own_work import OWN, ReviewError, span_of
+from runtime.errors import RuntimeFault
 from runtime.git.diff_parsing import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lifecycle.ports import Bring
     from lifecycle.record import AgentLifecycle
     from lifecycle.settings import Settings
     from lifecycle.store.sqlite.store import SqliteStore
@@ -190,8 +193,10 @@ class WorkReader:
         settings: Callable[[], Settings],
         *,
         cleaned: Callable[[bytes], bytes] = bytes,
+        bring: Bring | None = None,
     ) -> None:
-        """`cleaned` takes secrets out of git's text."""
+        """`cleaned` takes secrets out of git's text; `bring` fetches what workers pushed."""
+        self._bring = bring
         self.branches, self.store, self.settings = branches, store, settings
         self._cleaned = cleaned
         self._listed: dict[tuple[str, str], _Listing] = {}
@@ -200,6 +205,7 @@ class WorkReader:
     async def diff(self, record: AgentLifecycle, wish: DiffWish | None = None) -> WorkDiff:
         """Return the diff; ReviewError if there is nothing to look at."""
         wish = wish or DiffWish()
+        await self.bring(record)
         span = await span_of(self.branches, self.store, record, wish.of)
         changes, sizes = await self._files(span.old, span.new)
         if wish.file:
@@ -218,6 +224,13 @@ class WorkReader:
             head=span.new,
             files=tuple(files),
         )
+
+    async def bring(self, record: AgentLifecycle) -> None:
+        """Have the work here that a worker pushed; ReviewError says where it is, and what to do."""
+        try:
+            await bring_work(self.store, record, self._bring)
+        except RuntimeFault as fault:
+            raise ReviewError(str(fault)) from fault
 
     async def _files(self, old: str, new: str) -> _Listing:
         """Return the files and the sizes of their contents."""

@@ -22,6 +22,7 @@ from ci.http.circuit_breaker import CircuitBreakers
 from ci.local.provider import LocalCIProvider
 from ci.remote_url import parse
 from ci.webhooks.receiver import secrets_of
+from lifecycle.clock import SystemClock
 from orchestrator.config.known_secrets import learning
 from orchestrator.errors import ConfigError
 from runtime.async_subprocess import run_to_end
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ci.forge_registry import ForgeKind
     from ci.http.shared_clients import SharedClients
     from ci.interface import CIProvider
+    from lifecycle.ports import Bring
     from lifecycle.settings import Settings
 
 
@@ -82,6 +84,19 @@ class Providers:
     signed_in_by: str = ""
     """Where the forge's token comes from, for people."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    git_header: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    """What signs in at the forge's git."""
+
+    def bring(self, inputs: ProviderInputs) -> Bring:
+        """Return what has a branch here that a worker pushed to the remote."""
+
+        async def brought(branch: str, commit: str) -> None:
+            # Without a forge nothing signs in there, and the address may be read late.
+            remote = self.remote or _remote(inputs, url_of(inputs.repo, inputs.settings().remote))
+            header = await self.git_header() if self.git_header is not None else {}
+            await remote.bring(branch, commit, header=header)
+
+        return brought
 
     def budgets(self) -> Mapping[str, int | None]:
         """Return how many requests the forge still allows, as it said last."""
@@ -197,6 +212,32 @@ def make_providers(inputs: ProviderInputs) -> Providers:
         forge=keeper.forge,
         signed_in_by=keeper.signed_in_by,
         environ=inputs.environ,
+        git_header=keeper.git_header,
+    )
+
+
+def bring_of(repo: Path, settings: Settings, masker: Masker, environ: Mapping[str, str]) -> Bring:
+    """Return the same for a command: providers are made once something has to be fetched."""
+
+    async def brought(branch: str, commit: str) -> None:
+        inputs = ProviderInputs(repo, lambda: settings, environ, SystemClock().now, masker)
+        providers = make_providers(inputs)
+        try:
+            await providers.bring(inputs)(branch, commit)
+        finally:
+            await providers.provider.aclose()
+
+    return brought
+
+
+def _remote(inputs: ProviderInputs, url: str | None) -> GitRemote:
+    settings = inputs.settings()
+    return GitRemote(
+        inputs.repo,
+        name=settings.remote,
+        url=url,
+        environ=inputs.environ,
+        timeout=settings.push_timeout,
     )
 
 
@@ -252,13 +293,8 @@ def _forge(inputs: ProviderInputs, name: str) -> Providers:
         RemoteProvider(
             forge, rules=inputs.rules(), header=signed.git_header, release=signed.aclose
         ),
-        remote=GitRemote(
-            inputs.repo,
-            name=settings.remote,
-            url=url,
-            environ=inputs.environ,
-            timeout=settings.push_timeout,
-        ),
+        remote=_remote(inputs, url),
+        git_header=signed.git_header,
         repository=RepositoryName(forge, repo, inputs.now),
         forge=forge,
         signed_in_by=signed.source,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lifecycle.engine.engine import LocalEngine
     from lifecycle.fleet.supervisor.supervisor import Supervisor
     from lifecycle.loop import AgentLifecycleLoop
+    from lifecycle.ports import Bring
     from orchestrator.approval.approvals import Approvals
     from orchestrator.runner.process_share import ProcessShare
     from orchestrator.runner.providers import Providers
@@ -48,17 +49,19 @@ async def run_session(  # noqa: PLR0913  # all by name
     revives: bool,
     approvals: Approvals | None = None,
     share: ProcessShare | None = None,
+    bring: Bring | None = None,
 ) -> RunResult:
     """Open the repository, run what there is to run, and leave nothing behind.
 
     `work` is asked once the repository is ours; `share` is what it has in common with others of
-    this process. RepositoryBusyError names another runner.
+    this process; `bring` fetches what workers pushed. RepositoryBusyError names another runner.
     """
     listening = SignalHandler(view.note) if share is None else nullcontext(share.signals)
     with listening as signals:
         try:
             async with loop.opened() as engine, AsyncExitStack() as over:
                 view.attach(engine)
+                engine.machine.bring = engine.shared.base_commits.bring = bring
                 if share is not None:
                     share.day.joined(share.name, engine.shared.accounts)
                     engine.shared.accounts.shared = share.day

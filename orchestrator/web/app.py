@@ -126,6 +126,7 @@ def guarded(services: ServerServices, *, hosts: Callable[[], Collection[str]]) -
     guard = Guard(
         api=app,
         hooks=services.hooks,
+        workers=services.worker_uploads,
         door=services.door,
         shown=ProblemPages(app).shown,
         hosts=hosts,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.shortage_retry import patiently
 from orchestrator.errors import OrchestratorError
 from orchestrator.web.links import sign_in_link
+from orchestrator.web.token import VARIABLE, WORKER_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -46,6 +47,8 @@ class BoundServer:
     stays: bool
     say: Callable[[str], None] | None = None
     """Called with the address once requests are answered there; without it the runner shows it."""
+    worker_token: str = field(default="", repr=False)
+    """By which workers hand in what their attempts left; without one none can."""
     services: ServerServices | None = None
     """What it serves with, once it does."""
 
@@ -63,7 +66,8 @@ class BoundServer:
 
     async def run(self, runner: RunnerPort, over: Callable[[], Awaitable[None]]) -> None:
         """Serve until `over` returns."""
-        runner.engine.shared.masker.learn({"LOOPWRIGHT_TOKEN": self.token.value})
+        learn = runner.engine.shared.masker.learn
+        learn({VARIABLE: self.token.value, WORKER_VARIABLE: self.worker_token})
         with self.sock:
             if not self.stays and await _comes(over, HEAD_START):
                 return
@@ -71,7 +75,9 @@ class BoundServer:
             app_module, server_module, services_module = await patiently(
                 partial(asyncio.to_thread, _modules), runner.report
             )
-            async with services_module.ServerServices(runner, token=self.token.value) as services:
+            async with services_module.ServerServices(
+                runner, token=self.token.value, worker_token=self.worker_token
+            ) as services:
                 self.services = services
                 app = await asyncio.to_thread(
                     app_module.guarded,

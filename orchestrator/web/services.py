@@ -16,6 +16,8 @@ from orchestrator.web.edge.passes import SpentPasses
 from orchestrator.web.edge.problems import busy
 from orchestrator.web.edge.visitors import Door
 from orchestrator.web.edge.webhooks import Hooks
+from orchestrator.web.edge.worker_uploads import WorkerUploads
+from orchestrator.web.handed_in import HandedIn
 from orchestrator.web.live.board_state import BoardState
 from orchestrator.web.live.counters import LifecycleCounters
 from orchestrator.web.live.hub import StreamHub
@@ -46,14 +48,20 @@ class ServerServices:
         runner: RunnerPort,
         *,
         token: str,
+        worker_token: str = "",
         most_streams: int = MOST_STREAMS,
         door: Door | None = None,
     ) -> None:
-        """`door` is that of all repositories, where this is one of several."""
+        """`door` is that of all repositories, where this is one of several.
+
+        Without a `worker_token` no worker can hand anything in.
+        """
         self.runner = runner
         self.several = door is not None
         """Whether others are served at the same address."""
-        self.door = door or Door(token, now=runner.now, spent=SpentPasses(self.keep_spent))
+        spent = SpentPasses(self.keep_spent)
+        own = Door(token, now=runner.now, spent=spent, worker_token=worker_token)
+        self.door = door or own
         self.hub = StreamHub()
         self.streams = Streams(runner.store, self.hub, secrets.token_hex(4))
         self.most_streams = most_streams
@@ -73,6 +81,13 @@ class ServerServices:
         self.search = SearchKeeper(runner)
         self.reviews = ReviewReading(runner)
         self.hooks = Hooks(runner.receiver, report=runner.report)
+        handed_in = HandedIn(runner, self.search)
+        self.worker_uploads = WorkerUploads(
+            self.door,
+            check=handed_in.check,
+            keep=handed_in.keep,
+            most=lambda: runner.settings().log_cap_bytes,
+        )
         self.turned_away: Counter[str] = Counter()
         """Requests that the guard refused, by why."""
         self.leaving = False

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE = "LOOPWRIGHT_TOKEN"
+WORKER_VARIABLE = "LOOPWRIGHT_WORKER_TOKEN"
+_WORKER_FILE = "worker-token"
 SHORTEST = 16
 """Characters; a shorter one can be guessed."""
 LONGEST = 1024
@@ -38,11 +40,12 @@ class Token:
     """None when it came from the environment."""
     on_purpose: bool = False
     """Chosen by a person for this server; only then other machines may connect."""
+    variable: str = VARIABLE
 
     @property
     def place(self) -> str:
         """Say where it is."""
-        return str(self.path) if self.path is not None else f"the variable {VARIABLE}"
+        return str(self.path) if self.path is not None else f"the variable {self.variable}"
 
 
 def find_token(
@@ -59,7 +62,18 @@ def find_token(
             ) from problem
     if variable:
         return Token(_checked(variable.strip(), VARIABLE), on_purpose=True)
-    path = own_file(environ)
+    return _own(own_file(environ), repo)
+
+
+def find_worker_token(environ: Mapping[str, str], *, repo: Path, variable: str = "") -> Token:
+    """Return the token by which workers hand in files: of its variable, else our own file's."""
+    if variable:
+        value = _checked(variable.strip(), WORKER_VARIABLE)
+        return Token(value, on_purpose=True, variable=WORKER_VARIABLE)
+    return _own(own_file(environ).with_name(_WORKER_FILE), repo)
+
+
+def _own(path: Path, repo: Path) -> Token:
     if path.resolve().is_relative_to(repo.resolve()):
         raise TokenError(
             f"the token would be kept in {path}, inside of the repository, where agents and "

@@ -14,6 +14,7 @@ from lifecycle.machine.states import TERMINAL
 from lifecycle.state_words import spelled, word_on
 from lifecycle.store.damaged_records import Damaged
 from orchestrator.wording.possible_actions import ActionForm, actions_of
+from orchestrator.wording.workers import worker_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,8 @@ class RecordForm(TypedDict):
     changed_files: list[str] | None
     error: str | None
     tags: list[str]
+    worker: str
+    """the worker that has it, or had it last; empty where one machine does all the work"""
     facts: dict[str, Any]
     version: int
     cursor: int
@@ -144,6 +147,7 @@ def record_form(record: AgentLifecycle, *, runs: bool) -> RecordForm:
             "record_state": record.state.value,
             "work": plain(work) if work is not None else None,
             "tags": list(record.tags),
+            "worker": worker_in(record.facts),
             "facts": _without_secrets(record.facts),
         },
     )

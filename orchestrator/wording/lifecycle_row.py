@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from lifecycle.state_words import NEEDS_YOU, needs_of, spelled, ways_of, word_of
 from orchestrator.terminal.text import span
 from orchestrator.wording.states import UNREADABLE, since, waiting_for, with_trouble
+from orchestrator.wording.workers import with_silence, worker_in
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from orchestrator.wording.json_types import RecordState, StateWord, WorkState
 
     Columns = dict[str, Any]
@@ -43,23 +46,36 @@ class LifecycleRow(TypedDict):
     work_state: WorkState
     since: float
     waiting_for: str
+    worker: str
+    """the worker that has it, or had it last; empty where one machine does all the work"""
     commands: list[str]
     """what may be typed where it needs a person; else empty"""
 
 
-def row_of(
-    columns: Columns, present: float, *, runs: bool = True, stuck: bool = False, trouble: str = ""
+def row_of(  # noqa: PLR0913  # all but two by name
+    columns: Columns,
+    present: float,
+    *,
+    runs: bool = True,
+    stuck: bool = False,
+    trouble: str = "",
+    silent: Mapping[str, float] | None = None,
 ) -> LifecycleRow:
     """Return the row of a lifecycle; `runs` tells whether a runner is alive.
 
     `stuck`: it is blocked on what nobody but a person can bring. `trouble`: what is wrong where
-    it waits for something outside.
+    it waits for something outside. `silent`: the workers that are, with when they were heard of
+    last.
     """
     kind, work, damaged = columns["work_kind"], columns["work"], columns["damaged"]
     as_they_are = LifecycleRow.__annotations__.keys() & columns.keys()
     word = word_in(columns, runs=runs)
     runs = runs or stuck  # a runner alone does not move what is stuck
     waits = UNREADABLE if damaged else waiting_for(kind, work, present, span, runs=runs)
+    worker = worker_in(columns["facts"])
+    if not damaged:
+        waits = with_trouble(kind, waits, trouble)
+        waits = with_silence(waits, worker, kind, silent or {}, lambda at: span(present - at))
     told = {name: columns[name] for name in as_they_are} | {
         "attempts": _attempts(columns),
         "state": spelled(word),
@@ -67,7 +83,8 @@ def row_of(
         "work_state": kind,
         "commands": _commands(columns, stuck=stuck),
         "since": since(work, columns["updated_at"]),
-        "waiting_for": waits if damaged else with_trouble(kind, waits, trouble),
+        "waiting_for": waits,
+        "worker": worker,
     }
     return cast("LifecycleRow", {name: told[name] for name in LifecycleRow.__annotations__})
 

@@ -31,6 +31,7 @@ from lifecycle.machine.states import (
     Working,
 )
 from lifecycle.state_words import word_for
+from orchestrator.terminal.text import span
 from orchestrator.wording.possible_actions import why_not
 from orchestrator.wording.why_facts import (
     RecordHistory,
@@ -41,6 +42,7 @@ from orchestrator.wording.why_facts import (
     quoted,
     whole,
 )
+from orchestrator.wording.workers import where, worker_in
 from runtime.agents.outcome import Ending
 
 if TYPE_CHECKING:
@@ -56,6 +58,9 @@ def why(record: AgentLifecycle, context: WhyContext) -> str:
     if state is None:
         return f"{record.agent_id} is {record.state}; no loop drives this record."
     text = _about(RecordHistory(record, context), state)
+    kind, ago = type(state).__name__, lambda at: span(context.now - at)
+    if place := where(worker_in(record.facts), kind, context.silent, ago):
+        text = f"{text}; it is {place}"
     if not context.has_runner and not isinstance(state, (*TERMINAL, Completed)):
         alone = "no runner is alive, so nothing moves until `loopwright up`"
         was, now = word_for(state), word_for(state, runs=False)

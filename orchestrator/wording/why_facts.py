@@ -63,6 +63,8 @@ class WhyContext:
     outside: Mapping[str, Any] = field(default_factory=dict)
     """How the wait stands at the forge, as the runner noted it last."""
     standing: MergeStanding = field(default_factory=MergeStanding)
+    silent: Mapping[str, float] = field(default_factory=dict)
+    """Workers that were not heard of for a lease, with when they were last."""
 
 
 @dataclass(frozen=True, slots=True)

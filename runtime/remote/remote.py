@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from runtime.branches import BranchManager
 from runtime.errors import BranchError, GitError, RepositoryError, RuntimeFault
 from runtime.git.git import NOT_A_REPOSITORY, Git, set_over
 from runtime.git.ownership import OWN_REFS, REMOTE_REFS, STATE_FOLDER
@@ -21,7 +20,7 @@ from runtime.git.porcelain import SHA
 from runtime.git.safe_view import locate, read_small
 from runtime.remote.address import NO_ADDRESS, Address, understood
 from runtime.remote.errors import Status, cleaned, explained, pushed, secrets_of
-from runtime.workspaces.status import Checkout
+from runtime.remote.local_branches import LocalBranches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,6 +129,15 @@ BEATEN = (
     "{branch} at {url} {now}, {before}: somebody else changed it. Nothing was changed: {sha} is "
     "still to be pushed. Review the change there, rebase the work on it, and push again"
 )
+NOT_PUSHED = (
+    "{url} has no branch {branch}, and {commit} is not here: it was removed there, or the machine "
+    "that made it could not push. Push it from that machine (git push {url} {branch}), then try "
+    "again"
+)
+ELSEWHERE = (
+    "{branch} at {url} is at {theirs}, which does not hold {commit}: somebody else changed it "
+    "there. Push that commit from the machine that made it, then try again"
+)
 LED_AWAY = (
     "{folder} is or lies behind a symbolic link, so fetched refs would be written elsewhere: "
     "remove it, and find out who created it"
@@ -175,7 +183,7 @@ class GitRemote:
         self._git = git or Git(environ, home=self._repo / STATE_FOLDER / "git")
         self._environ = dict(environ)
         self._timeout = timeout
-        self._branches = _Branches(self._repo, git=self._git)
+        self._branches = LocalBranches(self._repo, git=self._git)
         self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._address: Address | None = None
         self._unfit = NO_ADDRESS.format(name=name)
@@ -308,6 +316,25 @@ class GitRemote:
             return await self._branches.forward(branch, sha)
         return False
 
+    async def bring(self, branch: str, commit: str, *, header: Mapping[str, str]) -> None:
+        """Have the local branch at a commit that was pushed; RuntimeFault says why it is not.
+
+        Asks the remote only if the commit is not here. A branch that is beyond the commit stays,
+        and one with other commits is kept under a saved ref first.
+        """
+        await self._require_sane(branch)
+        if await self._branches.head(branch) == commit:
+            return
+        if not await self._branches.commit_exists(commit):
+            theirs = await self.fetch(branch, header=header)
+            url = self._address.url if self._address is not None else ""
+            if theirs is None:
+                raise BranchError(NOT_PUSHED.format(url=url, branch=branch, commit=commit))
+            if not await self._branches.holds(theirs, commit):
+                told = ELSEWHERE.format(url=url, branch=branch, theirs=theirs, commit=commit)
+                raise BranchError(told)
+        await self._branches.take(branch, commit)
+
     async def holds(self, commit: str, other: str) -> bool:
         """Tell whether a commit has the other among its ancestors; both are local."""
         return await self._branches.holds(commit, other)
@@ -372,35 +399,6 @@ class GitRemote:
         for ref in in_the_way:
             await self._git.run("update-ref", "--no-deref", "-d", ref, cwd=self._repo)
         return bool(in_the_way)
-
-
-class _Branches(BranchManager):
-    """Moves branches forward."""
-
-    async def forward(self, branch: str, sha: str) -> bool:
-        """Fast-forward it to a commit; whether it contains the commit now."""
-        async with self._merging:
-            head = await self.head(branch)
-            if head is None or not await self.commit_exists(sha):
-                return False
-            if await self._contains(head, sha):
-                return True
-            if not await self._contains(sha, head) or await self._is_dirty(branch):
-                return False
-            return not await self._advance(branch, head, sha)
-
-    async def holds(self, commit: str, other: str) -> bool:
-        """Tell whether a commit has the other among its ancestors."""
-        both = await self.commit_exists(commit) and await self.commit_exists(other)
-        return both and await self._contains(commit, other)
-
-    async def _is_dirty(self, branch: str) -> bool:
-        place = self._checked_out_at(branch)
-        if place is None or place.root is None:
-            return False
-        asked = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
-        env = Checkout(place.git_dir, place.root).env
-        return bool((await self._git.run(*asked, cwd=place.root, env=env)).stdout)
 
 
 def _is_missing(result: GitResult) -> bool:

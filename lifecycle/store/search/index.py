@@ -165,6 +165,17 @@ class SearchIndex:
         """Return what is found in what was taken in so far."""
         return self._mended(lambda: self._ask(question))
 
+    def take_in_again(self, cursor: int) -> None:
+        """Have a lifecycle taken in once more: its record is the same, and a summary came."""
+
+        def forget() -> None:
+            index, _ = self._open()
+            index.execute("DELETE FROM known WHERE cursor = ?", (cursor,))
+            self._known.taken.pop(cursor, None)
+            self._known.marker = None
+
+        self._mended(forget)
+
     # --- keeping it whole ---------------------------------------------------------------------
 
     def _mended(self, use: Callable[[], T]) -> T:

@@ -118,6 +118,14 @@ def write_record(connection: sqlite3.Connection, row: Row) -> int:
     return cursor
 
 
+OPEN_REQUESTS = (
+    "SELECT request_id, agent_id, at, body FROM requests "
+    "WHERE answered_at IS NULL AND request_id > ? ORDER BY request_id"
+)
+REPLY = (
+    "SELECT begun_at IS NOT NULL, answered_at IS NOT NULL, problem, answer FROM requests "
+    "WHERE request_id = ?"
+)
 AROUND = ("journal", "attempts", "requests")
 """Tables whose rows belong to a record, beside the outbox, whose rows are dropped."""
 

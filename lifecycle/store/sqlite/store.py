@@ -49,6 +49,7 @@ from lifecycle.store.sqlite.deliveries import Flush, SqliteDeliveries
 from lifecycle.store.sqlite.driver import MANY, FileDriver, MemoryDriver
 from lifecycle.store.sqlite.notifications import SqliteNotifications
 from lifecycle.store.sqlite.spending import SqliteSpendings, spending_row
+from lifecycle.store.sqlite.workers import SqliteWorkers
 
 if TYPE_CHECKING:
     import sqlite3
@@ -90,6 +91,8 @@ class SqliteStore(SqliteSpendings):
         """Webhook requests; one that was added survives a power failure, too."""
         self.notifications = SqliteNotifications(driver)
         """What people are told, stored before it is sent."""
+        self.workers = SqliteWorkers(driver)
+        """The machines that take work, where there are others than this one."""
         self._facts: dict[str, tuple[dict[str, Any], str]] = {}
         """The facts of what runs, as last written by a commit, and their text."""
 
@@ -353,12 +356,7 @@ class SqliteStore(SqliteSpendings):
 
         One of a kind that only a later version knows is left for that: it hides no other.
         """
-        rows = await self._rows(
-            1,
-            "SELECT request_id, agent_id, at, body FROM requests "
-            "WHERE answered_at IS NULL AND request_id > ? ORDER BY request_id",
-            (after,),
-        )
+        rows = await self._rows(1, sql.OPEN_REQUESTS, (after,))
         found: list[OperatorRequest] = []
         for row in rows:
             with suppress(StoreFromNewerVersionError):
@@ -388,12 +386,7 @@ class SqliteStore(SqliteSpendings):
 
     async def reply(self, request_id: int) -> Reply:
         """Return the state of a request."""
-        rows = await self._rows(
-            1,
-            "SELECT begun_at IS NOT NULL, answered_at IS NOT NULL, problem, answer FROM requests "
-            "WHERE request_id = ?",
-            (request_id,),
-        )
+        rows = await self._rows(1, sql.REPLY, (request_id,))
         if not rows:
             return Reply(begun=False, answered=True, problem=NO_REQUEST)
         begun, answered, problem, text = rows[0]

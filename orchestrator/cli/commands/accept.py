@@ -6,9 +6,12 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from orchestrator.config.known_secrets import masker_of
+from orchestrator.config.settings import load_settings
 from orchestrator.control import accept_in_order, commands
 from orchestrator.control.approve_settings import note, waiting
 from orchestrator.control.people_only import require_person
+from orchestrator.runner.providers import bring_of
 from orchestrator.terminal import exits
 from orchestrator.terminal.options import (
     CommandLineParser,
@@ -85,9 +88,15 @@ def run(name: str, args: list[str]) -> int:
         progress=tell,
     )
     asyncio.run(note(repo, os.environ, command.by))
+    settings = load_settings(repo, environ=os.environ)
+    masker = masker_of(os.environ, settings.pass_env)
     outcomes = asyncio.run(
         accept_in_order.accept(
-            repo, command, options.agents, tell=(lambda _: None) if options.json else _told
+            repo,
+            command,
+            options.agents,
+            tell=(lambda _: None) if options.json else _told,
+            bring=bring_of(repo, settings, masker, os.environ),
         )
     )
     if options.json:

@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.cli.work_reader import work_reader
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import load_settings
 from orchestrator.control.open_store import known, store_of
 from orchestrator.review import diff_text
 from orchestrator.review.own_work import ALL, OWN
-from orchestrator.review.work_diff import STAT, UNIFIED, WORDS, DiffWish, WorkReader, diff_form
+from orchestrator.review.work_diff import STAT, UNIFIED, WORDS, DiffWish, diff_form
 from orchestrator.terminal.options import CommandLineParser, UsageError, find_repo, positive
 from orchestrator.terminal.pager import show
 from orchestrator.terminal.text import coloured, one_line, say, tell, terminal_width, to_json
-from runtime.branches import BranchManager
 from runtime.git.git import Git
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ async def _read(repo: Path, agent_id: str, wish: DiffWish) -> WorkDiff:
     masker = masker_of(os.environ, settings.pass_env)
     async with store_of(repo) as store:
         record = await known(store, agent_id, repo)
-        reader = WorkReader(BranchManager(repo), store, lambda: settings, cleaned=masker.mask_bytes)
+        reader = work_reader(repo, store, settings, masker)
         return await reader.diff(record, wish)
 
 

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 from lifecycle.paths import Paths
 from lifecycle.record import Filter
 from lifecycle.store.damaged_records import RecordDamagedError
+from orchestrator.cli.work_reader import work_reader
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import load_settings
 from orchestrator.control.costs import instant_of
 from orchestrator.control.open_store import known, runner_of, store_of
-from orchestrator.review.work_diff import WorkReader
 from orchestrator.terminal import exits
 from orchestrator.terminal.options import CommandLineParser, UsageError, find_repo
 from orchestrator.terminal.text import now, tell, to_json
 from orchestrator.version import __version__
 from orchestrator.web.export.static_page import ExportSource, static_page, title_of_page
 from orchestrator.wording.json_forms import FORM_VERSION, export_form
-from runtime.branches import BranchManager
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -119,7 +118,7 @@ async def _write_page(repo: Path, options: Namespace, stream: TextIO) -> tuple[i
     masker = masker_of(os.environ, settings.pass_env)
     lost: list[Damaged] = []
     async with store_of(repo) as store:
-        reader = WorkReader(BranchManager(repo), store, lambda: settings, cleaned=masker.mask_bytes)
+        reader = work_reader(repo, store, settings, masker)
         source = ExportSource(
             repo=repo,
             database=Paths.of(repo).database,

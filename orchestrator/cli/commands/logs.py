@@ -16,6 +16,7 @@ from orchestrator.config.settings import load_settings
 from orchestrator.terminal.options import CommandLineParser, UsageError, count, find_repo, positive
 from orchestrator.terminal.text import coloured, now, paint, safe, say, tell, to_json
 from orchestrator.wording.program_output import COMMAND, TROUBLE, ReadableOutput
+from orchestrator.wording.workers import worker_in
 from runtime.agents.catalogue import adapters
 from runtime.logs.files import clean
 from runtime.masking.masker import Masker
@@ -82,14 +83,14 @@ def run(name: str, args: list[str]) -> int:
     repo = find_repo(options.repo)
     paths = Paths.of(repo)
     options.agent = agent_meant(paths.database, options.agent)
-    _row(repo, paths, options.agent)
+    row = _row(repo, paths, options.agent)
     in_words = not options.raw and not ran
     if options.follow:
         masker = _masker_of(repo, shown=in_words or sys.stdout.isatty())
         follower = _Follower(repo, paths, options.agent, masker, in_words=in_words)
         follower.follow(options.attempt, options.tail)
         return 0
-    path, attempt = _chosen(paths, options)
+    path, attempt = _chosen(paths, options, worker_in(row["facts"]))
     with _opened(path) as stream:
         if options.json:
             _print_json(path, attempt, stream, options, _masker_of(repo))
@@ -265,7 +266,7 @@ def _attempts(paths: Paths, agent_id: str, ending: str = ".log") -> list[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
-def _chosen(paths: Paths, options: Namespace) -> tuple[Path, int]:
+def _chosen(paths: Paths, options: Namespace, worker: str) -> tuple[Path, int]:
     agent_id, gate, setup = options.agent, options.gate, options.setup
     ending = f".gate-{gate}.log" if gate else f".setup-{setup}.log" if setup else ".log"
     there = _attempts(paths, agent_id, ending)
@@ -275,10 +276,10 @@ def _chosen(paths: Paths, options: Namespace) -> tuple[Path, int]:
         what = f"set-up command {setup} of " if setup else what
         which = f"attempt {attempt}" if attempt is not None else "any attempt"
         known = ", ".join(map(str, there))
-        raise UsageError(
-            f"there is no log of {what}{which} of {agent_id}; "
-            + (f"there are logs of the attempts {known}" if known else "nothing was printed yet")
-        )
+        told = [f"there are logs of the attempts {known}"] if known else []
+        told += [f"worker {worker} hands it in when the attempt has ended"] if worker else []
+        hint = "; ".join(told) or "nothing was printed yet"
+        raise UsageError(f"there is no log of {what}{which} of {agent_id}; {hint}")
     if gate:
         return paths.gate_log(agent_id, attempt, gate), attempt
     if setup:

@@ -37,6 +37,7 @@ def parser(name: str) -> CommandLineParser:
     made.add_argument(
         "--tag", action="append", default=[], help="only with this tag; may be repeated"
     )
+    made.add_argument("--worker", metavar="NAME", help="only what this worker has, or had last")
     made.add_argument(
         "--created-after",
         metavar="WHEN",

@@ -41,7 +41,7 @@ _WIDE = 1000
 def search(repo: Path, options: Namespace) -> int:
     """Print what is found, the newest lifecycle first."""
     others = (options.watch, options.needs_me, options.tag, options.created_after)
-    if any(others) or options.created_before:
+    if any(others) or options.created_before or options.worker:
         raise UsageError("--search can be narrowed down with --state, --limit and --cursor alone")
     folder = repo / STATE_FOLDER
     question = SearchQuestion(

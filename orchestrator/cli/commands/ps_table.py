@@ -20,7 +20,7 @@ from lifecycle.state_words import (
     needs_of,
 )
 from lifecycle.store.lock import holder
-from lifecycle.store.plain_queries import read_documents, read_rows
+from lifecycle.store.plain_queries import read_documents, read_rows, read_silent_workers
 from orchestrator.terminal.options import STATE_FOLDER
 from orchestrator.terminal.text import (
     blocks,
@@ -35,6 +35,7 @@ from orchestrator.terminal.text import (
 )
 from orchestrator.wording.lifecycle_row import row_of, word_in
 from orchestrator.wording.states import COLOURS, ended_with
+from orchestrator.wording.workers import worker_in
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from orchestrator.wording.lifecycle_row import Columns, LifecycleRow
+
+    Cell = Callable[[LifecycleRow, Columns, float], str]
 
 OVER = (ACCEPTED, REJECTED)
 """What is over: nothing is left to do."""
@@ -95,6 +98,8 @@ def listing(
     present = now()
     waits = any(each["work_kind"] in {"Blocked", "PrPending"} for each in found)
     troubles = _troubles(database) if runs and waits else {}
+    elsewhere = any(worker_in(each["facts"]) for each in found)
+    silent = read_silent_workers(database, present) if elsewhere else {}
     rows = [
         row_of(
             each,
@@ -102,6 +107,7 @@ def listing(
             runs=runs,
             stuck=options.needs_me and each in alone,
             trouble=troubles.get(each["agent_id"], ""),
+            silent=silent,
         )
         for each in found
     ]
@@ -155,6 +161,8 @@ def _read(database: Path, options: Namespace, alone: _Stuck, *, runs: bool) -> l
         word = word_in(columns, runs=runs)
         if options.needs_me and not (_needs_a_person(columns, word) or columns in alone):
             return False
+        if options.worker and worker_in(columns["facts"]) != options.worker:
+            return False
         return word in states if states else options.all or word not in OVER
 
     after = _instant("--created-after", options.created_after)
@@ -191,14 +199,14 @@ def table_lines(  # noqa: PLR0913  # the last by name
     """Return the table in lines of `width`; `doing` says what working agents do."""
     if not rows:
         return [_nothing(options)]
-    present = now()
+    present, shown = now(), _columns_for(rows)
     cells = [
-        [cell(row, columns, present) for cell in CELLS.values()]
+        [cell(row, columns, present) for cell in shown.values()]
         for row, columns in zip(rows, found, strict=True)
     ]
     for line, columns in zip(cells, found, strict=True):
         line[-1] = line[-1] or doing(columns)
-    lines = blocks(tuple(CELLS), cells, width=width)
+    lines = blocks(tuple(shown), cells, width=width)
     for at, row in enumerate(rows, 1):
         if wanted:
             lines[at] = _painted(lines[at], meant(row["state"]))
@@ -226,8 +234,8 @@ def _needs_a_person(columns: Columns, word: str) -> bool:
 
 
 def _is_filtered(options: Namespace) -> bool:
-    asked = (options.state, options.tag, options.created_after, options.created_before)
-    return any(map(bool, asked))
+    times = (options.created_after, options.created_before)
+    return any(map(bool, (options.state, options.tag, options.worker, *times)))
 
 
 def _attempt(row: LifecycleRow) -> int:
@@ -235,7 +243,7 @@ def _attempt(row: LifecycleRow) -> int:
     return row["attempt"] if is_under_way(row["work_state"]) else row["attempts"]
 
 
-CELLS: dict[str, Callable[[LifecycleRow, Columns, float], str]] = {
+CELLS: dict[str, Cell] = {
     "AGENT": lambda row, _columns, _present: row["agent_id"],
     "TASK": lambda row, _columns, _present: row["task_id"],
     "STATE": lambda row, _columns, _present: meant(row["state"]),
@@ -247,6 +255,16 @@ CELLS: dict[str, Callable[[LifecycleRow, Columns, float], str]] = {
     ),
 }
 """The columns of the table."""
+_WORKER = "WORKER"
+
+
+def _columns_for(rows: list[LifecycleRow]) -> dict[str, Cell]:
+    """Return the columns; where workers have any of it, that of the worker too."""
+    if not any(row["worker"] for row in rows):
+        return CELLS
+    shown = dict(CELLS)
+    last = shown.popitem()
+    return {**shown, _WORKER: lambda row, _columns, _present: row["worker"], **dict([last])}
 
 
 def _painted(line: str, state: str) -> str:

@@ -21,7 +21,7 @@ from orchestrator.terminal.text import now, say, tell, to_json
 from orchestrator.web.bound_server import BoundServer, bind, with_server
 from orchestrator.web.edge.passes import VisitorRole
 from orchestrator.web.links import role_token, sign_in_link
-from orchestrator.web.token import VARIABLE, find_token
+from orchestrator.web.token import VARIABLE, WORKER_VARIABLE, find_token, find_worker_token
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -55,7 +55,8 @@ that cannot be served is named there and tried again; the others go on.
 
 --link prints a new link for the server that is alive, and --role-token a token for a program that
 may do no more than a role: viewer (reads), operator (all about tasks), admin (settings, too). A new
-token file ends all of them.
+token file ends all of them. --worker-token prints the one by which workers hand in logs and
+summaries; it opens nothing else (on a worker: in the variable LOOPWRIGHT_WORKER_TOKEN).
 
 Exit code: 130/143 ended by a signal, 2 usage, 75 when another runner is at work here."""
 
@@ -79,6 +80,10 @@ def parser(name: str) -> CommandLineParser:
         "--role-token", metavar="NAME", help="print a token for a program of that name"
     )
     made.add_argument(
+        "--worker-token", action="store_true",
+        help="print the token by which workers hand in logs and summaries",
+    )  # fmt: skip
+    made.add_argument(
         "--role", choices=ROLES, help="of that link or token (admin for a link, else viewer)"
     )
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
@@ -100,6 +105,8 @@ def run(name: str, args: list[str]) -> int:
         raise UsageError(f"--port {options.port} is not a valid port; ports go up to {MOST_PORT}")
     if options.role and not (options.link or options.role_token):
         raise UsageError("--role goes with --link or --role-token")
+    if options.worker_token:
+        return _worker_token(options)
     if options.link or options.role_token:
         return _pass(options)
     confined = isolation(options.isolation, allow_weaker=options.allow_weaker)
@@ -116,13 +123,17 @@ def run(name: str, args: list[str]) -> int:
     host = options.host or settings.host
     port = options.port if options.port is not None else settings.port
     token = find_token(context.environ, repo=repo, given=options.token_file, variable=given)
+    workers = find_worker_token(
+        context.environ, repo=repo, variable=os.environ.pop(WORKER_VARIABLE, "")
+    )
 
     def listens(url: str) -> None:
         _say_where(options, url, token)
 
     async def work(engine: LocalEngine) -> Workload:
         # The repository is ours: now nobody else of it can have the address.
-        front = BoundServer(bind(host, port, token), host, token, stays=True, say=listens)
+        sock = bind(host, port, token)
+        front = BoundServer(sock, host, token, stays=True, say=listens, worker_token=workers.value)
         planned = job_selection.planned(
             engine, None, context.settings(), everything=True, tell=tell, stays=True
         )
@@ -168,6 +179,10 @@ def _serve_several(
         find_token(os.environ, repo=folder, given=options.token_file, variable=given)
         for folder in folders
     )
+    of_workers = os.environ.pop(WORKER_VARIABLE, "")
+    workers, *_ = (
+        find_worker_token(os.environ, repo=folder, variable=of_workers) for folder in folders
+    )
 
     def listens(url: str, repositories: Sequence[ServedRepository]) -> None:
         told = [{"name": each.name, "folder": str(each.folder)} for each in repositories]
@@ -177,6 +192,7 @@ def _serve_several(
         host=options.host or settings.host,
         port=options.port if options.port is not None else settings.port,
         token=token,
+        worker_token=workers,
         allowed_hosts=settings.allowed_hosts,
         overrides={
             "max_live_agents": options.max_live,
@@ -203,6 +219,16 @@ def _say_where(
         say(f"{url} (token in {token.place}{also})")
         say(f"sign in (once, within 15 min): {link}")
     sys.stdout.flush()
+
+
+def _worker_token(options: Namespace) -> int:
+    """Print the token of workers, which is one for all repositories."""
+    repo = next(iter(_several(options)), None) or find_repo(_one(options))
+    require_person(repo, "serve --worker-token")
+    token = find_worker_token(os.environ, repo=repo, variable=os.environ.get(WORKER_VARIABLE, ""))
+    told = {"worker_token": token.value, "place": token.place}
+    say(to_json(told, compact=True) if options.json else token.value)
+    return exits.COMPLETE
 
 
 def _pass(options: Namespace) -> int:

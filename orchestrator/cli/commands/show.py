@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lifecycle.machine.budget import dollars
 from lifecycle.machine.states import Accepted, AwaitingHuman, Completed, PrPending, Suspended
 from lifecycle.paths import Paths
+from lifecycle.record import worker_of
 from lifecycle.state_words import word_on
 from orchestrator.config.settings import load_settings
 from orchestrator.control.merge_preview import form, standing
@@ -107,6 +108,7 @@ async def _find(repo: Path, agent_id: str) -> _Found:
             has_runner=runner is not None,
             outside=(await store.all("ci.waits")).get(agent_id, {}),
             standing=(stands := await standing(repo, store, record)),
+            silent=await store.workers.silent(present),
         )
         return _Found(
             repo=repo,
@@ -182,6 +184,7 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
     yield "task", record.task_id
     yield "state", f"{state} for {span(present - began)}"
     yield "why", found.reason
+    yield "worker", worker_of(record)
     if work is not None:
         tally = work.tally
         interrupted = f", interrupted: {tally.interruptions}" if tally.interruptions else ""

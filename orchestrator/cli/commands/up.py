@@ -24,7 +24,7 @@ from orchestrator.terminal.options import (
 )
 from orchestrator.terminal.text import say, tell, to_json
 from orchestrator.web.bound_server import BoundServer, bind, with_server
-from orchestrator.web.token import VARIABLE, find_token
+from orchestrator.web.token import VARIABLE, WORKER_VARIABLE, find_token, find_worker_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,6 +137,9 @@ def _front(
         token = find_token(
             context.environ, repo=context.repo, variable=os.environ.pop(VARIABLE, "")
         )
+        workers = find_worker_token(
+            context.environ, repo=context.repo, variable=os.environ.pop(WORKER_VARIABLE, "")
+        )
         sock = bind(host, wanted, token, any_port=port is None)
     except OrchestratorError as problem:
         if port is not None:
@@ -145,4 +148,4 @@ def _front(
         return None
     if sock.getsockname()[1] != wanted and wanted:
         tell(f"Port {wanted} is in use, perhaps by another runner; another one is taken.")
-    return BoundServer(sock, host, token, stays=False)
+    return BoundServer(sock, host, token, stays=False, worker_token=workers.value)

@@ -22,6 +22,7 @@ from orchestrator.web.edge.visitors import (
     require_guard,
 )
 from orchestrator.web.edge.webhooks import PATH as HOOKS
+from orchestrator.web.edge.worker_uploads import PATH as WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -88,15 +89,17 @@ class Guard:
         door: Door,
         hosts: Callable[[], Collection[str]],
         report: Report,
+        workers: ASGIApp | None = None,
         insider: Insider | None = None,
         shown: Shown = no_page,
     ) -> None:
-        """`insider` says, of a request that changes something, which agent it comes from.
+        """`workers` takes what these hand in.
 
-        `shown` returns a page about a problem, for those who look with a browser.
+        `insider` says, of a request that changes something, which agent it comes from. `shown`
+        returns a page about a problem, for those who look with a browser.
         """
         self._api = api
-        self._hooks = hooks
+        self._hooks, self._workers = hooks, workers
         self._door = door
         self._shown = shown
         self._hosts = hosts
@@ -137,6 +140,9 @@ class Guard:
         path = scope["path"]
         if path.startswith(HOOKS) and not is_page_of_delivery(scope["method"], path):
             await self._hooks(scope, receive, answer)
+            return
+        if self._workers is not None and path.startswith(WORKERS):
+            await self._workers(scope, receive, answer)
             return
         headers = Headers(scope["headers"])
         visitor = answer.visitor = self._check(scope, headers)

@@ -31,6 +31,10 @@ ADMIN = ("/api/v1/settings", "/settings", "/api/v1/links", "/api/v1/runner", "/r
 MOST_WRONG = 20
 WRONG_WITHIN = 60.0
 MOST_ADDRESSES = 1000
+NO_WORKER = (
+    "the token of workers is missing or wrong; `loopwright serve --worker-token` prints it on the "
+    "machine of the coordinator"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,16 @@ def refused_to(visitor: Visitor, method: str, path: str) -> Problem | None:
 class Door:
     """Knows visitors by what they show."""
 
-    def __init__(self, token: str, *, now: Callable[[], float], spent: SpentPasses) -> None:
-        self._token = token.encode()
+    def __init__(
+        self,
+        token: str,
+        *,
+        now: Callable[[], float],
+        spent: SpentPasses,
+        worker_token: str = "",
+    ) -> None:
+        """Without a `worker_token` no worker is let in."""
+        self._token, self._worker_token = token.encode(), worker_token.encode()
         self.office = PassOffice(token)
         self.spent = spent
         self.now = now
@@ -128,6 +140,14 @@ class Door:
         """Refuse what is not the token itself; wrong ones are counted."""
         if not hmac.compare_digest(text.strip().encode(), self._token):
             raise self._wrong_token(address, of="this is not the token of this server")
+
+    def require_worker(self, headers: Headers, address: str) -> None:
+        """Refuse what does not bear the token of workers; wrong ones are counted."""
+        given = headers.all(b"authorization")
+        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        right = hmac.compare_digest(token.strip(), self._worker_token)
+        if not (right and self._worker_token and scheme.lower() == b"bearer"):
+            raise self._wrong_token(address, of=NO_WORKER)
 
     def _by_token(self, given: list[bytes]) -> Visitor | None:
         scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")

@@ -9,9 +9,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine.states import TERMINAL, Accepted, AgentState
-from lifecycle.record import EARLIER, Filter
+from lifecycle.record import EARLIER, Filter, worker_of
 from orchestrator.review.queue import held_up, need_of, stuck
 from orchestrator.wording.doing import AgentActivity
+from orchestrator.wording.workers import used_by, worker_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Committed
     from lifecycle.store.damaged_records import Damaged
+    from lifecycle.store.rows.workers import WorkerRow
     from orchestrator.runner.server_interface import RunnerPort
+    from orchestrator.wording.workers import WorkerForm
 
 OPEN = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED)
 MOST_ENDED = 300
@@ -55,6 +58,8 @@ class BoardState:
         self._needs: tuple[int, int] = (-1, 0)
         self.newest = 0.0
         """When the newest decision was made."""
+        self.workers: tuple[WorkerRow, ...] = ()
+        """The workers of the repository, as they were heard of last."""
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
 
@@ -101,6 +106,7 @@ class BoardState:
 
     async def _follow(self) -> None:
         self._add_begun()
+        await self.look_at_workers()
         await self._read_used()
         if self._stuck_at != self.version:
             at, has_ci = self.version, self.runner.engine.shared.ci is not None
@@ -108,6 +114,23 @@ class BoardState:
             self.stuck = await stuck(self.runner.store, known, has_ci=has_ci)
             self._stuck_at = at
             self._needs = -1, 0
+
+    async def look_at_workers(self) -> None:
+        """Read who was heard of."""
+        self.workers = await self.runner.store.workers.all()
+
+    def workers_now(self) -> list[WorkerForm]:
+        """Return the workers, with how much each of them works on."""
+        if not self.workers:
+            return []
+        places = ((worker_of(each), type(each.work).__name__) for each in self.records.values())
+        used, present = used_by(places), self.runner.now()
+        return [worker_form(each, used, present) for each in self.workers]
+
+    def silent_workers(self) -> dict[str, float]:
+        """Return those that were not heard of for a lease, with when they were last."""
+        present = self.runner.now()
+        return {each.name: each.seen_at for each in self.workers if each.is_silent(present)}
 
     async def _read_used(self) -> None:
         """Read what was used by those whose last attempt just ended."""

@@ -52,6 +52,11 @@ class SearchKeeper:
         """Return what is found, also of what changed a moment ago; SearchError if it cannot be."""
         return await asyncio.to_thread(self._ask, question, self._runner.now())
 
+    async def take_in_again(self, cursor: int) -> None:
+        """Have a lifecycle taken in once more, for a summary that came after its record."""
+        with contextlib.suppress(StoreError):  # it is searched without
+            await asyncio.to_thread(self._index.take_in_again, cursor)
+
     def _ask(self, question: SearchQuestion, present: float) -> SearchForm:
         progress = self._index.catch_up(BEFORE_ANSWER)
         answer = self._index.ask(question)

@@ -250,6 +250,7 @@ class BoardPieces:
             "reviews": reviews,
             "greens": greens,
             "night": night,
+            "now": now,
         }
 
     @staticmethod
@@ -326,6 +327,7 @@ class BoardNews:
         self._operate = operate
         self._said: dict[str, str] = {}
         self._counts = ""
+        self._workers = ""
 
     async def pieces(self, changed: Collection[str], look: bool) -> list[tuple[str, str]]:  # noqa: FBT001  # as all makers
         """Return the rows that changed; with `look` also what agents do at the moment."""
@@ -343,6 +345,7 @@ class BoardNews:
             made.append((f"row:{short(agent_id)}", text))
         if look:
             made += self._words()
+            made += await self._strip()
         if changed:
             found = await board(services.board, self._asked)
             counts = summary(found, now)
@@ -351,6 +354,14 @@ class BoardNews:
                 made.append(("counts", counts))
                 made.append(("headline", headline(found["counts"]["me"])))
         return made
+
+    async def _strip(self) -> list[tuple[str, str]]:
+        """Return the workers, if one came, left, or is silent."""
+        state = self._services.board
+        await state.look_at_workers()
+        text = piece("parts/workers.html", workers=state.workers_now(), now=state.runner.now())
+        before, self._workers = self._workers, text
+        return [("workers", text)] if text != before else []
 
     def _words(self) -> list[tuple[str, str]]:
         made = []

@@ -18,6 +18,7 @@ from lifecycle.machine.states import (
     AwaitingHuman,
     Completed,
 )
+from lifecycle.record import worker_of
 from lifecycle.state_words import is_under_way
 from orchestrator.web.edge.problems import Problem
 from orchestrator.web.formats import place, plain_why, short
@@ -263,6 +264,7 @@ def _facts(record: AgentLifecycle, runner: RunnerPort) -> list[tuple[str, str]]:
         ("Base", f"{base} {str(facts.get('base_commit') or '')[:10]}".strip()),
         ("Programs", ", then ".join(map(str, chain))),
         ("Kept apart", str(getattr(record.work, "containment", ""))),
+        ("Worker", worker_of(record)),
         ("Workspace", place(str(facts.get("workspace") or ""), runner.repo)),
         ("Tags", ", ".join(record.tags)),
     ]

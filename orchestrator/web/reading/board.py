@@ -15,12 +15,14 @@ from lifecycle.machine.states import (
     PrPending,
     Suspended,
 )
+from lifecycle.record import worker_of
 from lifecycle.state_words import spelled, word_on
 from orchestrator.review.queue import in_order, of_records
 from orchestrator.terminal.text import one_line, span
 from orchestrator.web.operator import found
 from orchestrator.web.reading.record_words import plan_of, program_of, says_of, since_of
 from orchestrator.wording.states import waiting_for, with_trouble
+from orchestrator.wording.workers import WorkerForm, with_silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,6 +86,8 @@ class BoardRowForm(TypedDict):
     most_attempts: int | None
     """how many there can be, where the task or the settings limit them"""
     program: str
+    worker: str
+    """the worker that has it, or had it last; empty where one machine does all the work"""
     tokens: int | None
     """null where no program told them"""
     cost_usd: float | None
@@ -144,6 +148,8 @@ class BoardForm(TypedDict):
     groups: list[BoardGroupForm]
     counts: CountsForm
     slots: SlotsForm
+    workers: list[WorkerForm]
+    """the machines that take work, where there are others than this one"""
     spend: SpendForm
     newest: float
     """when the newest decision was made"""
@@ -224,6 +230,7 @@ async def board(state: BoardState, asked: BoardFilter) -> BoardForm:
         "groups": groups,
         "counts": counts,
         "slots": {"used": used, "most": most_live if most_live < UNLIMITED else None},
+        "workers": state.workers_now(),
         "spend": {
             "tokens": spent.tokens,
             "cost_usd": round(spent.cost_usd, 6),
@@ -279,6 +286,10 @@ def _present(
         kind, ci = type(work).__name__, engine.shared.ci
         troubles = "; ".join(each.text for each in ci.troubles()) if ci is not None else ""
         says = with_trouble(kind, waiting_for(kind, vars(work), present, span), troubles)
+    silent = state.silent_workers()
+    if still["worker"] in silent:
+        kind, doing = still["work_state"], ""
+        says = with_silence(says, still["worker"], kind, silent, lambda at: span(present - at))
     says = says.removeprefix("you; ")  # that it waits for a person, its group says
     if still["needs"] == "conflict":
         says = says.removeprefix("not merged: ")  # as the word before it says
@@ -323,6 +334,7 @@ def _still(record: AgentLifecycle, limit: int | None, need: Need) -> BoardRowFor
         "attempts": (tally.begun or tally.spawn_count) if tally is not None else 0,
         "most_attempts": own + 1 if own is not None else limit,
         "program": program_of(agent, tally.program if tally is not None else ""),
+        "worker": worker_of(record),
         "tokens": None,
         "cost_usd": None,
         "flagged": len(done.flagged) if done else 0,
@@ -366,6 +378,7 @@ def _damaged(agent_id: str, task_id: str, at: float) -> BoardRowForm:
         "attempts": 0,
         "most_attempts": None,
         "program": "",
+        "worker": "",
         "tokens": None,
         "cost_usd": None,
         "flagged": 0,

@@ -5,11 +5,13 @@ Must not change a lifecycle. Made once per server: marks are read in order to be
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from orchestrator.review.evidence import EvidenceForm, evidence, evidence_form
 from orchestrator.review.marks import AllMarksForm, Comment, ReviewMarks
 from orchestrator.review.merge_result import MergeForm, merge_form
+from orchestrator.review.own_work import ReviewError
 from orchestrator.review.queue import WaitingListForm, waiting, waiting_form
 from orchestrator.review.work_diff import DiffForm, DiffWish, WorkReader, diff_form
 from orchestrator.web.operator import found
@@ -29,7 +31,11 @@ class ReviewReading:
         self._branches = BranchManager(runner.repo)
         masker = runner.engine.shared.masker
         self.reader = WorkReader(
-            self._branches, runner.store, runner.settings, cleaned=masker.mask_bytes
+            self._branches,
+            runner.store,
+            runner.settings,
+            cleaned=masker.mask_bytes,
+            bring=runner.engine.machine.bring,
         )
         self._marks = ReviewMarks(runner.store, self.reader)
 
@@ -49,6 +55,8 @@ class ReviewReading:
         """Return what shows that the work is good."""
         runner = self._runner
         record = await found(runner, agent_id)
+        with suppress(ReviewError):  # its diff tells why
+            await self.reader.bring(record)
         read = await evidence(
             runner.repo,
             store=runner.store,
@@ -61,12 +69,13 @@ class ReviewReading:
 
     async def merge(self, agent_id: str) -> MergeForm:
         """Return what an accept would meet now."""
-        runner = self._runner
+        runner, record = self._runner, await found(self._runner, agent_id)
+        await self.reader.bring(record)
         return await merge_form(
             runner.repo,
             branches=self._branches,
             store=runner.store,
-            record=await found(runner, agent_id),
+            record=record,
             settings=runner.settings(),
             mask=runner.engine.shared.masker.mask,
         )

@@ -34,6 +34,7 @@ async def whole_of(runner: RunnerPort, record: AgentLifecycle) -> WholeForm:
         settings=runner.settings(),
         has_runner=True,
         outside=(await runner.store.all("ci.waits")).get(agent_id, {}),
+        silent=await runner.store.workers.silent(present),
     )
     return whole_form(
         record,

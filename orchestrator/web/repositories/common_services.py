@@ -29,11 +29,13 @@ class CommonServices:
         url: str,
         token: str,
         now: Callable[[], float],
+        worker_token: str = "",
     ) -> None:
         self.repositories = repositories
         self.url = url
         self.now = now
-        self.door = Door(token, now=now, spent=SpentPasses(self._spent))
+        spent = SpentPasses(self._spent)
+        self.door = Door(token, now=now, spent=spent, worker_token=worker_token)
         """One sign-in for all: the token is the server's."""
         self.turned_away: Counter[str] = Counter()
         self.pages = 0

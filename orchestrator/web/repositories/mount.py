@@ -14,7 +14,7 @@ from orchestrator.web.repositories.prefix import PAGES, Prefixed
 from orchestrator.web.services import ServerServices
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from starlette.types import ASGIApp
 
@@ -35,7 +35,10 @@ class MountedRepository:
         *,
         token: str,
         hosts: Callable[[], Collection[str]],
+        secrets: Mapping[str, str],
     ) -> None:
+        """`secrets` are those of the server, by variable, which are masked everywhere."""
+        self._secrets = secrets
         self._repository, self._common = repository, common
         self._token, self._hosts = token, hosts
         self._app: ASGIApp | None = None
@@ -57,7 +60,7 @@ class MountedRepository:
         """Serve until `over` returns."""
         it = self._repository
         self.runner = runner
-        runner.engine.shared.masker.learn({"LOOPWRIGHT_TOKEN": self._token})
+        runner.engine.shared.masker.learn(self._secrets)
         async with ServerServices(runner, token=self._token, door=self._common.door) as services:
             self.services = services
             runner.serves_at(f"{self._common.url}{PAGES}{it.name}")

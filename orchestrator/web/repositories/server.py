@@ -15,6 +15,7 @@ from orchestrator.web.repositories.common_services import CommonServices
 from orchestrator.web.repositories.front import Front
 from orchestrator.web.repositories.mount import MountedRepository
 from orchestrator.web.server import Server, url_of
+from orchestrator.web.token import VARIABLE, WORKER_VARIABLE
 
 if TYPE_CHECKING:
     import socket
@@ -33,6 +34,7 @@ class ServerInputs:
     sock: socket.socket
     host: str
     token: str
+    worker_token: str
     allowed_hosts: Collection[str]
     environ: Mapping[str, str]
     now: Callable[[], float]
@@ -45,14 +47,21 @@ async def served(
 ) -> AsyncIterator[Mount]:
     """Serve while the block runs; gives what a repository runs beside its loops."""
     common = CommonServices(
-        repositories, url=url_of(inputs.sock), token=inputs.token, now=inputs.now
+        repositories,
+        url=url_of(inputs.sock),
+        token=inputs.token,
+        now=inputs.now,
+        worker_token=inputs.worker_token,
     )
 
     def hosts() -> frozenset[str]:
         return hosts_of(inputs.host, inputs.allowed_hosts)
 
     def mount(repository: ServedRepository) -> MountedRepository:
-        return MountedRepository(repository, common, token=inputs.token, hosts=hosts)
+        secrets = {VARIABLE: inputs.token, WORKER_VARIABLE: inputs.worker_token}
+        return MountedRepository(
+            repository, common, token=inputs.token, hosts=hosts, secrets=secrets
+        )
 
     front = await asyncio.to_thread(
         Front, common, environ=inputs.environ, hosts=hosts, report=inputs.report

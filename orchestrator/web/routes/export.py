@@ -32,7 +32,11 @@ def router(services: ServerServices) -> APIRouter:
     runner = services.runner
     masker = runner.engine.shared.masker
     reader = WorkReader(
-        BranchManager(runner.repo), runner.store, runner.settings, cleaned=masker.mask_bytes
+        BranchManager(runner.repo),
+        runner.store,
+        runner.settings,
+        cleaned=masker.mask_bytes,
+        bring=runner.engine.machine.bring,
     )
 
     @made.get(

@@ -12,7 +12,7 @@ from fastapi import Header, Path, Query
 from starlette.responses import Response
 
 from lifecycle.machine.states import TERMINAL, AgentState
-from lifecycle.record import AgentLifecycle, Filter
+from lifecycle.record import AgentLifecycle, Filter, worker_of
 from lifecycle.state_words import NEEDS_YOU, RECORD_STATES, meant, word_on
 from lifecycle.store.damaged_records import Damaged, Listed
 from orchestrator.web import models
@@ -80,6 +80,9 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
         ] = [],  # noqa: B006  # as above
         tag: Tag = [],  # noqa: B006  # as above
         task: Annotated[str | None, Query(max_length=200)] = None,
+        worker: Annotated[
+            str, Query(max_length=64, description="only what this worker has, or had last")
+        ] = "",
         created_after: Instant = None,
         created_before: Instant = None,
         earlier: Annotated[
@@ -90,9 +93,9 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
     ) -> Response:
         """Everything given must fit; each agent's earlier lifecycles come only by `earlier`.
 
-        With `state` or `work` a page may be short, or empty, before the last.
+        With `state`, `work` or `worker` a page may be short, or empty, before the last.
         """
-        which = StateFilter(frozenset(map(meant, state)), frozenset(map(str, work)))
+        which = StateFilter(frozenset(map(meant, state)), frozenset(map(str, work)), worker)
         states = which.read(record_state)
         if states is None:
             return json_answer({"items": [], "next": None})
@@ -107,8 +110,9 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
         )
         page = await _page(services, asked, which, cursor, limit)
         present = runner.now()
+        silent = await runner.store.workers.silent(present)
         rows = [
-            row_of(columns_of(each), present)
+            row_of(columns_of(each), present, silent=silent)
             for each in sorted(page.named, key=lambda each: each.cursor, reverse=True)
         ]
         return json_answer({"items": rows, "next": page.next_cursor})
@@ -126,10 +130,16 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StateFilter:
-    """Which lifecycles a list holds by their states; nothing given is any."""
+    """Which lifecycles a list holds by states and worker; nothing given is any."""
 
     words: frozenset[str]
     kinds: frozenset[str]
+    worker: str = ""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing was given."""
+        return not (self.words or self.kinds or self.worker)
 
     def read(self, chosen: Sequence[str]) -> tuple[AgentState, ...] | None:
         """Return the states of records to read; all if empty, and none at all if None."""
@@ -141,7 +151,9 @@ class StateFilter:
     def fits(self, found: AgentLifecycle | Damaged) -> bool:
         """Tell whether one is wanted; what is damaged may be in any work state."""
         if isinstance(found, Damaged):
-            return not self.words or NEEDS_YOU in self.words
+            return not self.worker and (not self.words or NEEDS_YOU in self.words)
+        if self.worker and worker_of(found) != self.worker:
+            return False
         kind = not self.kinds or type(found.work).__name__ in self.kinds
         return kind and (not self.words or word_on(found) in self.words)
 
@@ -151,7 +163,7 @@ async def _page(
 ) -> Listed:
     """Return a page."""
     store = services.runner.store
-    if not which.words and not which.kinds:
+    if which.takes_all:
         return await store.list(asked, cursor=cursor, limit=limit)
     records, damaged = list[AgentLifecycle](), list[Damaged]()
 

@@ -15,11 +15,11 @@ from lifecycle.fleet.spawner.recovery import recover_instances
 from lifecycle.fleet.spawner.runner_identity import this_runner
 from lifecycle.machine.states import BackingOff, Process, Tally, Working
 from lifecycle.plan import Agent
-from lifecycle.record import AgentLifecycle
+from lifecycle.record import MACHINE, AgentLifecycle
 from lifecycle.reporting import silent
 from lifecycle.store.instances import InstanceRow, new_instance_id
 from lifecycle.store.sqlite.store import SqliteStore
-from lifecycle.working_copy import MACHINE, facts_of
+from lifecycle.working_copy import facts_of
 from tests.lifecycle.engine.simulated import Actor, Life
 from tests.lifecycle.engine.stories import AGENT, Play, Story
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 20.0
 TOKEN = "a-token-of-the-tests-0123456789"  # noqa: S105  # opens nothing but these
+WORKER_TOKEN = "a-token-of-their-workers-0123456789"  # noqa: S105  # as above
 SSE = {"accept": "text/event-stream"}
 
 
@@ -144,7 +145,10 @@ async def site(folder: Path, options: Options | None = None) -> AsyncIterator[Si
         )
         try:
             async with ServerServices(
-                runner, token=TOKEN, most_streams=options.most_streams
+                runner,
+                token=TOKEN,
+                worker_token=WORKER_TOKEN,
+                most_streams=options.most_streams,
             ) as services:
                 app = guarded(services, hosts=lambda: options.hosts)
                 sock = bound("127.0.0.1", 0)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.orchestrator.web.repositories.several import Several
 
 SECRET = "a-secret-of-the-organisation"  # noqa: S105  # opens nothing
+WORKERS = "a-token-of-their-workers-0123456789"  # noqa: S105  # as above
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +50,7 @@ def test_good_ones_work_beside_broken_ones_which_are_named_and_tried_again(tmp_p
     repos = [each.repo for each in (app, site, locked, damaged, bad)]
     with (
         RunnerLock(locked_root, who="another runner") as lock,
-        several(app, *repos, gone) as serve,
+        several(app, *repos, gone, env={"LOOPWRIGHT_WORKER_TOKEN": WORKERS}) as serve,
     ):
         assert serve.live.out.count("\n") == 1
         named = ["app", "site", "locked", "damaged", "bad", "gone"]
@@ -129,6 +130,12 @@ def _a_repository_has_its_own_pages(serve: Several) -> None:
         assert unknown.headers["location"] == "/login?next=%2Fr%2Fsite%2Ft%2Ffirst"
         assert stranger.get("/api/v1/repositories/site/lifecycles").status_code == 401
         assert stranger.get("/healthz").json()["status"] == "degraded"
+        # Workers hand in below its place, with the token of workers.
+        path = "/r/site/api/worker/attempts/agent-nobody/1/log"
+        worker = {"authorization": f"Bearer {WORKERS}", "x-loopwright-worker": "a"}
+        assert stranger.put(path, content=b"x").status_code == 401
+        refused = stranger.put(path, content=b"x", headers=worker)
+        assert (refused.status_code, "agent-nobody" in refused.text) == (404, True)
     with serve.client.stream(
         "GET", "/r/site/ui/events?view=board", headers={"accept": "text/event-stream"}
     ) as stream:
