@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.orchestrator.web.repositories.several import Several
 
 SECRET = "a-secret-of-the-organisation"  # noqa: S105  # opens nothing
-WORKERS = "a-token-of-their-workers-0123456789"  # noqa: S105  # as above
+WORKERS = "a-token-of-their-workers-0123456789"  # opens nothing, either
 
 
 @pytest.fixture(autouse=True)
