@@ -21,7 +21,7 @@ from lifecycle.services import SharedServices
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.lost_files import LostFilesCheck
 from lifecycle.store.sqlite.store import SqliteStore
-from lifecycle.worker.branch_travel import BranchTravel
+from lifecycle.worker.branch_travel import BranchTravel, no_header
 from runtime.branches import BranchManager
 from runtime.machine_id import worker_id
 from runtime.process import TerminalManager
@@ -33,7 +33,7 @@ from runtime.workspaces.judging_checkouts import JudgingCheckouts
 from runtime.workspaces.worktrees_dir import JUDGING, worktrees_dir
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
     from lifecycle.reporting import Report
@@ -43,11 +43,17 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def worker_machine(
-    repo: Path, *, name: str, settings: Settings, report: Report = logged
+    repo: Path,
+    *,
+    name: str,
+    settings: Settings,
+    report: Report = logged,
+    header: Callable[[], Awaitable[Mapping[str, str]]] = no_header,
 ) -> AsyncIterator[tuple[MachineServices, BranchTravel]]:
     """Open the clone in which the worker of this name works, and the way of its branches.
 
-    RepositoryBusyError where something else works in it.
+    `header` signs in at a remote that is reached over https. RepositoryBusyError where something
+    else works in the clone.
     """
     repo = repo.resolve()  # noqa: ASYNC240  # once, and local
     paths, workers = Paths.of(repo), worker_id(name)
@@ -95,7 +101,7 @@ async def worker_machine(
             )
             machine = machine_services(parts, shared)
             try:
-                yield machine, BranchTravel(workspaces, branches, remote)
+                yield machine, BranchTravel(workspaces, branches, remote, header)
             finally:
                 await terminals.aclose(settings.stop_grace)
                 await machine.watcher.aclose()

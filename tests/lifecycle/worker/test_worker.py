@@ -2,74 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.attempt_events import Fault
-from lifecycle.machine.budget import HOUR
-from lifecycle.machine.states import BackingOff, Capturing, Completed, Stopping, Working
-from lifecycle.plan import Task
-from lifecycle.record import AgentLifecycle, PendingEffect
-from lifecycle.settings import Settings
-from lifecycle.worker.build import worker_machine
-from lifecycle.worker.hand_over import assignment_for
+from lifecycle.machine.states import BackingOff, Capturing, Completed, Working
+from lifecycle.record import PendingEffect
 from lifecycle.worker.visit import AssignmentOverError
-from runtime.agents.outcome import Ending
-from runtime.workspaces.worktrees_dir import default_worktrees_dir
-from tests.lifecycle.worker.deciding import Decider, worker_in
+from tests.lifecycle.worker.deciding import worker_in
+from tests.lifecycle.worker.shop import BRANCH, Shop, works
 from tests.lifecycle.world import AGENT, DONE, HANG, World, commit, git
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lifecycle.machine.states import State
-    from lifecycle.services import MachineServices
-    from lifecycle.worker.assignment import Assignment
-    from lifecycle.worker.branch_travel import BranchTravel
     from tests.lifecycle.world import Step
 
 DRAFT: Step = {"write": {"path": "draft", "text": "half done\n"}}
 AS_EVE = ("-c", "user.name=Eve", "-c", "user.email=eve@example.org")
 FAILS: Step = {"exit": 1}
-BRANCH = f"agent/{AGENT}"
-
-
-class Coordinated(Decider):
-    """Has its assignments made by the coordinator, from its own clone and records."""
-
-    machine: MachineServices
-    travel: BranchTravel
-
-    async def given(self, name: str) -> Assignment:
-        local = (await super().given(name)).local_copy()
-        return await assignment_for(self.machine, self.travel, local, name)
-
-
-class Shop:
-    """A remote, clones of it, and a lifecycle that is worked on in them."""
-
-    def __init__(self, world: World, attempts: dict[int, list[Step]], **settings: Any) -> None:
-        self.folder = world.folder
-        self.bare = world.folder / "bare.git"
-        git(world.folder, "clone", "-q", "--bare", str(world.repo), str(self.bare))
-        task = Task(id="T001", title="Calculator", verify=["test -e one.txt"])
-        told = Settings.model_validate({"retry_interval": 0.0, "canary": "off", **settings})
-        base = git(self.bare, "rev-parse", "main")
-        self.decider = Decider(task, world.agent(attempts), told, base)
-
-    def clone(self, name: str) -> Path:
-        git(self.folder, "clone", "-q", str(self.bare), str(self.folder / name))
-        return self.folder / name
-
-    def there(self, what: str) -> str:
-        return git(self.bare, "show", what)
-
-    def workspace(self, name: str) -> Path:
-        return default_worktrees_dir(self.folder / name) / AGENT
 
 
 @pytest.mark.parametrize("next_on", ["one", "two"])
@@ -122,46 +76,6 @@ async def test_what_somebody_else_pushed_meanwhile_is_never_overwritten(world: W
     assert decider.state.tally.retry_count == 0
 
 
-async def test_what_the_work_builds_on_comes_along_from_the_coordinators_clone(
-    world: World,
-) -> None:
-    shop = Shop(world, {1: [{"run": ["sh", "-c", "cat base.txt dep.txt > one.txt"]},
-                            {"commit": "both"}, DONE]})  # fmt: skip
-    repo, one = world.repo, shop.clone("one")
-    world.git("remote", "add", "origin", str(shop.bare))
-    (repo / "base.txt").write_text("unpushed\n")
-    world.git("add", "base.txt")
-    world.git("commit", "-qm", "not pushed anywhere")
-    world.git("checkout", "-qb", "dep")
-    (repo / "dep.txt").write_text("of T000\n")
-    world.git("add", "dep.txt")
-    world.git("commit", "-qm", "dependency")
-    head = world.git("rev-parse", "HEAD")
-    world.git("checkout", "-q", "main")
-    task = Task(id="T001", title="Calculator", dependencies=["T000"])
-    agent = shop.decider.agent
-    decider = Coordinated(task, agent, shop.decider.settings, "")
-    async with (
-        worker_machine(repo, name="coordinator", settings=Settings()) as (machine, travel),
-        worker_in(one, "one", decider) as worker,
-    ):
-        decider.machine, decider.travel = machine, travel
-        done = AgentLifecycle(agent_id="other", task="Before", task_id="T000")
-        done.work = Completed(summary="done", changed_files=(), head=head)
-        done.facts = {"base_branch": "main"}
-        done.derive()
-        await machine.shared.store.create(done)
-        machine.shared.completed["T000"] = "Before"
-        assert isinstance(await decider.visit(worker, "a.1"), Completed)
-    assert shop.there(f"{BRANCH}:one.txt") == "unpushed\nof T000"
-    facts = decider.copy.record.facts
-    assert (facts["base_branch"], facts["base_commit"]) == ("main", head)
-
-
-def works(state: State) -> bool:
-    return isinstance(state, Working)
-
-
 async def test_work_goes_on_on_another_machine(world: World) -> None:
     shop = Shop(world, {1: [*commit("one.txt"), DRAFT, FAILS], 2: [*commit("two.txt"), DONE]})
     decider = shop.decider
@@ -201,6 +115,24 @@ async def test_a_remote_out_of_reach_is_waited_for_and_costs_nothing(world: Worl
     assert decider.state.tally.retry_count == decider.state.tally.faults == 0
 
 
+async def test_a_branch_that_cannot_be_fetched_is_waited_for_and_costs_nothing(
+    world: World,
+) -> None:
+    shop = Shop(world, {1: [*commit("one.txt"), FAILS], 2: [DONE]})
+    decider, away = shop.decider, shop.folder / "away.git"
+    one, two = shop.clone("one"), shop.clone("two")
+    async with worker_in(one, "one", decider) as first, worker_in(two, "two", decider) as second:
+        await decider.visit(first, "a.1")
+        charged = decider.state.tally.retry_count
+        shop.bare.rename(away)
+        state = await decider.visit(second, "a.2")
+        assert isinstance(state, BackingOff)
+        assert "bare.git" in state.why
+        assert (state.tally.retry_count, state.tally.faults) == (charged, 0)
+        away.rename(shop.bare)
+        assert isinstance(await decider.visit(second, "a.3"), Completed)
+
+
 async def test_a_worker_that_is_not_heard_ends_its_agent_and_tells_and_pushes_nothing(
     world: World,
 ) -> None:
@@ -236,25 +168,6 @@ async def test_a_worker_that_is_not_heard_ends_its_agent_and_tells_and_pushes_no
         assert shop.there(f"{saved}/head-{head[:12]}:one.txt") == "x"
         assert shop.there(f"{saved}/1:draft") == "half done"
         assert git(shop.bare, "for-each-ref", "refs/heads/agent/") == ""
-
-
-async def test_an_attempt_is_ended_where_it_uses_up_a_budget(world: World) -> None:
-    shop = Shop(world, {1: [HANG]})
-    repo, one = world.repo, shop.clone("one")
-    world.git("remote", "add", "origin", str(shop.bare))
-    told = Settings(budget_hours=0.5 / HOUR)
-    decider = Coordinated(Task(id="T001", title="Calculator"), shop.decider.agent, told, "")
-    async with (
-        worker_machine(repo, name="coordinator", settings=told) as (machine, travel),
-        worker_in(one, "one", decider) as worker,
-    ):
-        decider.machine, decider.travel = machine, travel
-        await decider.visit(worker, "a.1", works)
-        await decider.go_on(worker, lambda state: isinstance(state, Stopping))
-        await decider.go_on(worker, lambda _: False)
-    (doomed,) = [each for each in decider.facts if isinstance(each, on.AttemptDoomed)]
-    assert doomed.ended is Ending.BUDGET
-    assert doomed.text.startswith("budget of the lifecycle: ")
 
 
 async def test_an_order_that_is_delivered_twice_is_carried_out_once(world: World) -> None:

@@ -1,0 +1,107 @@
+"""What the coordinator hands over: what work builds on, what names mean, and what may be used."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from lifecycle.machine import events as on
+from lifecycle.machine.budget import HOUR
+from lifecycle.machine.states import Blocked, Completed, Stopping
+from lifecycle.plan import Task
+from lifecycle.record import AgentLifecycle
+from lifecycle.settings import Settings
+from lifecycle.setup.plans import APPROVED
+from lifecycle.worker.assigned_machine import assigned
+from lifecycle.worker.build import worker_machine
+from runtime.agents.outcome import Ending
+from tests.lifecycle.worker.deciding import worker_in
+from tests.lifecycle.worker.shop import BRANCH, Coordinated, Shop, works
+from tests.lifecycle.world import AGENT, HANG, World, git, says
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from lifecycle.worker.worker import Worker
+
+
+@asynccontextmanager
+async def coordinated(
+    world: World, shop: Shop, decider: Coordinated
+) -> AsyncIterator[tuple[Coordinated, Worker]]:
+    """Open the coordinator in the user's repository, and a worker in a clone of the remote."""
+    world.git("remote", "add", "origin", str(shop.bare))
+    told = decider.settings
+    async with (
+        worker_machine(world.repo, name="coordinator", settings=told) as (machine, travel),
+        worker_in(shop.clone("one"), "one", decider) as worker,
+    ):
+        decider.machine, decider.travel = machine, travel
+        yield decider, worker
+
+
+def committed(world: World, name: str) -> str:
+    (world.repo / name).write_text(f"{name}\n")
+    world.git("add", name)
+    world.git("commit", "-qm", name)
+    return world.git("rev-parse", "HEAD")
+
+
+async def test_what_the_work_builds_on_comes_along_from_the_coordinators_clone(
+    world: World,
+) -> None:
+    joins = {"run": ["sh", "-c", "cat base.txt dep.txt > one.txt"]}
+    waits = says("blocked", blocked_on=["other", "ci"], reason="waits")
+    shop = Shop(world, {1: [joins, {"commit": "both"}, waits]})
+    committed(world, "base.txt")
+    world.git("checkout", "-qb", "dep")
+    head = committed(world, "dep.txt")
+    world.git("checkout", "-q", "main")
+    task = Task(id="T001", title="Calculator", dependencies=["T000"])
+    made = Coordinated(task, shop.decider.agent, shop.decider.settings, "")
+    async with coordinated(world, shop, made) as (decider, worker):
+        done = AgentLifecycle(agent_id="other", task="Before", task_id="T000")
+        done.work, done.facts = Completed(summary="done", head=head), {"base_branch": "main"}
+        done.derive()
+        shared = decider.machine.shared
+        await shared.store.create(done)
+        shared.completed["T000"] = "Before"
+        # What came along is on no branch there, so only a ref of ours can have brought it.
+        assert git(shop.bare, "branch", "--contains", "main") == "* main"
+        assert isinstance(await decider.visit(worker, "a.1"), Blocked)
+    assert shop.there(f"{BRANCH}:one.txt") == "base.txt\ndep.txt"
+    facts = decider.copy.record.facts
+    assert (facts["base_branch"], facts["base_commit"]) == ("main", head)
+    (taken,) = [each for each in decider.facts if isinstance(each, on.SnapshotTaken)]
+    assert (taken.blocked_on, taken.tasks, taken.joined) == (("T000", "ci"), ("T000",), ("T000",))
+
+
+async def test_an_attempt_is_ended_where_it_uses_up_a_budget(world: World) -> None:
+    shop = Shop(world, {1: [HANG]})
+    told = Settings(budget_hours=0.5 / HOUR)
+    made = Coordinated(Task(id="T001", title="Calculator"), shop.decider.agent, told, "")
+    async with coordinated(world, shop, made) as (decider, worker):
+        await decider.visit(worker, "a.1", works)
+        await decider.go_on(worker, lambda state: isinstance(state, Stopping))
+        await decider.go_on(worker, lambda _: False)
+    (doomed,) = [each for each in decider.facts if isinstance(each, on.AttemptDoomed)]
+    assert doomed.ended is Ending.BUDGET
+    assert doomed.text.startswith("budget of the lifecycle: ")
+
+
+async def test_a_set_up_that_a_person_approved_is_approved_on_every_worker(world: World) -> None:
+    shop = Shop(world, {})
+    agent, told = shop.decider.agent, shop.decider.settings
+    made = Coordinated(Task(id="T001", title="Calculator"), agent, told, "")
+    async with coordinated(world, shop, made) as (decider, _):
+        commit = committed(world, "uv.lock")
+        await decider.machine.shared.store.put(APPROVED, "inputs", {"commit": commit})
+        given = await decider.given("a.1")
+        clone = shop.clone("two")
+        async with worker_machine(clone, name="two", settings=told) as (machine, travel):
+            there = await assigned(machine, given)
+            await travel.bring(given, given.local_copy(), latest=False)
+            known = await there.shared.store.all(APPROVED)
+    assert known == {"inputs": {"commit": commit}}
+    assert git(clone, "cat-file", "-t", commit) == "commit"
+    assert given.agent_id == AGENT
