@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lifecycle.machine.events import Event
     from lifecycle.perform.performer import Performer
     from lifecycle.record import PendingEffect
-    from lifecycle.reporting import Report
     from lifecycle.services import MachineServices
     from lifecycle.worker.assignment import Assignment, News
     from lifecycle.worker.branch_travel import BranchTravel
@@ -41,6 +40,8 @@ BY_OTHERS = (
 """Orders that touch what all machines share."""
 
 
+BEGINS = (do.PrepareWorkspace, do.SpawnAgent, do.RunGates)
+"""Orders that a worker which is drained leaves to the next one."""
 OF_WHAT_IS_HERE = (do.StopAgent, do.FreezeAgent, do.ThawAgent, do.RemoveWorkspace)
 
 
@@ -75,10 +76,13 @@ class Visit:
         self._machine, self._performer, self._travel = machine, performer, travel
         self._tell_all = tell
         self._orders: dict[str, asyncio.Task[Event | None]] = {}
+        self._beginning: set[asyncio.Task[Event | None]] = set()
         self._bringing = asyncio.Lock()
         self._brought = travel is None
         self._drains = ""
         self._leaving: asyncio.Task[None] | None = None
+        self.over = asyncio.Event()
+        """Set once the assignment is not this worker's any more, and nothing of it is alive."""
 
     @property
     def prefix(self) -> str:
@@ -89,19 +93,23 @@ class Visit:
 
     async def perform(self, order: PendingEffect, news: News) -> Event | None:
         """Carry out an order, once; the second delivery gets the same answer."""
+        if self._drains and isinstance(order.effect, BEGINS):
+            await self.finish()
         self._require()
         task = self._orders.get(order.effect_id)
         if task is None:
             news.onto(self.local)
-            task = asyncio.get_running_loop().create_task(
-                self._carry_out(order), name=f"order {order.effect_id}"
-            )
+            name = f"order {order.effect_id}"
+            task = asyncio.get_running_loop().create_task(self._carry_out(order), name=name)
             self._orders[order.effect_id] = task
+            if isinstance(order.effect, BEGINS):
+                self._beginning.add(task)
+                task.add_done_callback(self._beginning.discard)
         try:
             answer = await asyncio.shield(task)
         except asyncio.CancelledError:
-            if task.cancelled():  # by the end of the assignment, not by who asked
-                self._require()
+            if task.cancelled():  # because it is handed on or over, not by who asked
+                raise self._over() from None
             raise
         except BaseException:
             self._orders.pop(order.effect_id, None)  # delivered again, it is tried again
@@ -117,10 +125,13 @@ class Visit:
 
     def _require(self) -> None:
         if self.lease.is_over():
-            raise AssignmentOverError(
-                f"assignment {self.assignment.assignment_id} of {self.local.agent_id} is over on "
-                "this worker: it heard nothing from the server for too long, or ended it"
-            )
+            raise self._over()
+
+    def _over(self) -> AssignmentOverError:
+        return AssignmentOverError(
+            f"assignment {self.assignment.assignment_id} of {self.local.agent_id} is over on this "
+            "worker: it heard nothing from the server for too long, or gave it back"
+        )
 
     async def _carry_out(self, order: PendingEffect) -> Event | None:
         effect = order.effect
@@ -192,11 +203,27 @@ class Visit:
     # --- ends ---------------------------------------------------------------------------------
 
     async def drain(self, why: str) -> None:
-        """End the agent, if one is alive, as interrupted: its end is told, and orders follow."""
+        """Hand on what another worker can begin anew; an agent ends as interrupted before.
+
+        Its end is told, and the orders that follow are carried out until it rests.
+        """
         self._drains = why
-        watch = self._performer.attempt_watch(self.local.agent_id)
-        if watch is not None:
-            await watch.process.stop(self._machine.shared.settings().stop_grace)
+        beginning = tuple(self._beginning)
+        for task in beginning:
+            task.cancel()
+        await asyncio.gather(*beginning, return_exceptions=True)
+        lives = self._performer.attempt_watch(self.local.agent_id) is not None
+        await self._end_processes(self._machine.shared.settings().stop_grace)
+        if lives or any(not task.done() for task in self._orders.values()):
+            return
+        try:
+            await self.finish()
+        except (RuntimeFault, OSError) as error:
+            self._report("worker_save_failed", error)
+
+    def _report(self, event: str, error: Exception) -> None:
+        report = self._machine.shared.report
+        report(event, agent_id=self.local.agent_id, reason=text_of(error))
 
     async def finish(self) -> None:
         """Be at rest: nothing alive, everything saved and pushed."""
@@ -225,6 +252,7 @@ class Visit:
         if self._leaving is None:
             name = f"end of assignment {self.assignment.assignment_id}"
             self._leaving = asyncio.get_running_loop().create_task(self._leave(), name=name)
+            self._leaving.add_done_callback(lambda _: self.over.set())
         return asyncio.shield(self._leaving)
 
     async def _leave(self) -> None:
@@ -235,17 +263,17 @@ class Visit:
         await asyncio.gather(*under_way, return_exceptions=True)
         await self._end_processes(0.0)  # what an order had just started
         if self._performer.let_go(self.local.agent_id) is not None:
-            await self._save(self._machine.shared.report)
+            await self._save()
         self.lease.release()
 
-    async def _save(self, report: Report) -> None:
+    async def _save(self) -> None:
         try:
             workspace = await opened(self._machine, self.local)
             if workspace is not None:
                 await self._machine.workspaces.unlock(workspace)
                 await save(self._machine, workspace, self.local.attempt, "its assignment was over")
         except (RuntimeFault, OSError) as error:
-            report("worker_save_failed", agent_id=self.local.agent_id, reason=text_of(error))
+            self._report("worker_save_failed", error)
 
     async def _end_processes(self, grace: float) -> None:
         """Return only when nothing of it is alive; what hangs in the kernel is waited for."""

@@ -151,12 +151,24 @@ class Worker:
         """Return the instant by which leases are counted: nanoseconds since boot."""
         return watchdog.now()
 
+    async def until_over(self, assignment_id: str) -> None:
+        """Return once an assignment is not this worker's any more, and nothing of it is alive.
+
+        So it does when the worker lost it, handed it on, or ended it: who beats for it must stop.
+        """
+        visit = self._visits.get(assignment_id)
+        if visit is not None:
+            await visit.over.wait()
+
     def assignments(self) -> tuple[str, ...]:
         """Return the assignments that are this worker's."""
         return tuple(name for name, each in self._visits.items() if not each.lease.is_over())
 
     async def drain(self, why: str = "the worker was shutting down") -> None:
-        """Take nothing new, and end all agents as interrupted; who decides orders the rest."""
+        """Take nothing new, and hand on what there is; what an agent left is saved and pushed.
+
+        Where one was alive, who decides orders that, and ends the assignment.
+        """
         self._drains = True
         await asyncio.gather(*(each.drain(why) for each in self._visits.values()))
 

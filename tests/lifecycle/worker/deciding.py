@@ -53,9 +53,9 @@ BEATS = 12
 
 @dataclass
 class Told:
-    """A fact on its way, and what it belongs to."""
+    """A fact on its way, or why there is none, and what it belongs to."""
 
-    fact: Event
+    fact: Event | Exception
     assignment: str
     effect_id: str = ""
 
@@ -76,7 +76,9 @@ class Decider:
         self.facts: list[Event] = []
         """All that was told, also what was too late."""
         self.beats = True
-        self._inbox: asyncio.Queue[Told | Exception] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Told] = asyncio.Queue()
+        self._open: dict[str, PendingEffect] = {}
+        """Orders that were not answered yet."""
         self._news: list[JournalEntry] = []
         self._orders: set[asyncio.Task[None]] = set()
         self._now = SystemClock().now
@@ -107,7 +109,10 @@ class Decider:
         if isinstance(work, (Spawning, Working, Stopping)):  # of a worker that was lost
             lost = on.RunnerRestarted(at=self._now(), attempt=work.tally.attempt)
             self._inbox.put_nowait(Told(lost, name))
-        elif not isinstance(work, UNDER_WAY):
+        elif isinstance(work, UNDER_WAY):  # what another one handed on
+            for order in tuple(self._open.values()):
+                self._send(worker, order)
+        else:
             self._inbox.put_nowait(Told(on.Admitted(at=self._now() + 3600), name))
 
     async def given(self, name: str) -> Assignment:
@@ -125,10 +130,11 @@ class Decider:
         try:
             while not until(self.state):
                 told = await self._inbox.get()
-                if isinstance(told, Exception):
-                    raise told
-                if told.assignment == self.assignment:
-                    self.take(worker, told)
+                if told.assignment != self.assignment:
+                    continue
+                if isinstance(told.fact, Exception):
+                    raise told.fact
+                self.take(worker, told.fact, told.effect_id)
                 if not isinstance(self.state, UNDER_WAY):
                     return
         finally:
@@ -140,18 +146,23 @@ class Decider:
                 worker.confirmed(self.assignment)
             await asyncio.sleep(worker.lease / BEATS)
 
-    def take(self, worker: Worker, told: Told) -> None:
-        turn = self.drive.take(told.fact, self.policy, effect_id=told.effect_id)
+    def take(self, worker: Worker, fact: Event, effect_id: str) -> None:
+        self._open.pop(effect_id, None)
+        turn = self.drive.take(fact, self.policy, effect_id=effect_id)
         assert not turn.refused, turn.refused
         self.drive.committed(turn)
         self._news += turn.commit.journal if turn.commit is not None else ()
         for order in turn.orders:
             if isinstance(order.effect, ON_WORKERS):
-                task = asyncio.create_task(self._order(worker, order, self.news()))
-                self._orders.add(task)
-                task.add_done_callback(self._orders.discard)
+                self._send(worker, order)
             else:
                 self.drive.carried_out(order.effect_id)
+
+    def _send(self, worker: Worker, order: PendingEffect) -> None:
+        self._open[order.effect_id] = order
+        task = asyncio.create_task(self._order(worker, order, self.news()))
+        self._orders.add(task)
+        task.add_done_callback(self._orders.discard)
 
     def news(self) -> News:
         row = self.copy.ledger[-1] if self.copy.ledger else None
@@ -164,9 +175,10 @@ class Decider:
         try:
             fact = await worker.perform(name, decode(PendingEffect, encode(order)), news)
         except Exception as problem:  # noqa: BLE001  # whatever it is, a test is to see it
-            self._inbox.put_nowait(problem)
+            self._inbox.put_nowait(Told(problem, name))
             return
         if fact is None:
+            self._open.pop(order.effect_id, None)
             self.drive.carried_out(order.effect_id)
         else:
             self.facts.append(fact)

@@ -43,7 +43,9 @@ class Shop:
         self.bare = world.folder / "bare.git"
         git(world.folder, "clone", "-q", "--bare", str(world.repo), str(self.bare))
         task = Task(id="T001", title="Calculator", verify=["test -e one.txt"])
-        told = Settings.model_validate({"retry_interval": 0.0, "canary": "off", **settings})
+        told = Settings.model_validate(
+            {"retry_interval": 0.0, "canary": "off", "stop_grace": 0.3, **settings}
+        )
         base = git(self.bare, "rev-parse", "main")
         self.decider = Decider(task, world.agent(attempts), told, base)
 

@@ -9,10 +9,11 @@ import pytest
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.attempt_events import Fault
-from lifecycle.machine.states import BackingOff, Capturing, Completed, Working
+from lifecycle.machine.states import BackingOff, Capturing, Completed, Verifying, Working
+from lifecycle.plan import Task
 from lifecycle.record import PendingEffect
 from lifecycle.worker.visit import AssignmentOverError
-from tests.lifecycle.worker.deciding import worker_in
+from tests.lifecycle.worker.deciding import Decider, worker_in
 from tests.lifecycle.worker.shop import BRANCH, Shop, works
 from tests.lifecycle.world import AGENT, DONE, HANG, World, commit, git
 from tests.waiting import until
@@ -203,6 +204,27 @@ async def test_a_drained_worker_hands_its_work_on_and_nobody_is_charged(world: W
     assert (tally.retry_count, tally.interruptions, tally.attempt) == (0, 1, 1)
     assert shop.there(f"{BRANCH}:one.txt") == "x"
     assert shop.there(f"refs/loopwright/saved/{AGENT}/1:draft") == "half done"
+
+
+async def test_gates_of_a_drained_worker_run_on_the_next_one(world: World) -> None:
+    shop = Shop(world, {1: [*commit("one.txt"), DONE]})
+    began, go = world.folder / "began", world.folder / "go"
+    gate = f"touch {began}; test -e {go} || sleep 600"
+    task = Task(id="T001", title="Calculator", verify=[gate])
+    told = shop.decider.settings.model_copy(update={"baseline": False})
+    decider = Decider(task, shop.decider.agent, told, shop.decider.base)
+    one, two = shop.clone("one"), shop.clone("two")
+    async with worker_in(one, "one", decider) as first, worker_in(two, "two", decider) as second:
+        await decider.visit(first, "a.1", lambda state: isinstance(state, Verifying))
+        await until(began.exists)
+        await first.drain()
+        await first.until_over("a.1")
+        assert first.assignments() == ()
+        go.touch()
+        assert isinstance(await decider.visit(second, "a.2"), Completed)
+    tally = decider.state.tally
+    assert (tally.retry_count, tally.faults) == (0, 0)
+    assert sum(isinstance(each, on.AgentSpawned) for each in decider.facts) == 1
 
 
 async def test_of_two_workers_on_one_host_neither_ends_what_is_the_others(world: World) -> None:
