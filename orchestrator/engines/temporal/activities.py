@@ -75,6 +75,10 @@ class Acts(Protocol):
         """Give an assignment back: everything is saved and pushed."""
         ...
 
+    async def until_over(self, assignment_id: str) -> None:
+        """Return once an assignment is not this worker's any more: ended, handed on or lost."""
+        ...
+
     def confirmed(self, assignment_id: str, sent: int | None = None) -> None:
         """Note that the server has heard a beat of this assignment, which was `sent` then."""
         ...
@@ -93,6 +97,7 @@ class Acting:
     def __init__(self, client: Client, name: str) -> None:
         self._client, self._name = client, name
         self._ended: dict[str, asyncio.Event] = {}
+        self._ending: set[str] = set()
         self._facts: dict[str, asyncio.Queue[Event]] = {}
 
     def tell(self, assignment_id: str, fact: Event) -> None:
@@ -115,12 +120,28 @@ class Acting:
             handle = self._client.get_workflow_handle(str(workflow_id))
             placed = PlacedCall(assignment_id=name, worker=self._name)
             await handle.signal("placed", placed)
-            await ended.wait()
+            await self._until_over(name, ended)
         finally:
             beat.cancel()
             send.cancel()
             await asyncio.gather(beat, send, return_exceptions=True)
             del self._ended[name], self._facts[name]
+            self._ending.discard(name)
+
+    async def _until_over(self, name: str, ended: asyncio.Event) -> None:
+        """Return once it was given back; ApplicationError where the worker has it no more.
+
+        Else it would go on beating for what it lost, and no other worker would get it.
+        """
+        waits = [asyncio.create_task(each) for each in (ended.wait(), self.acts.until_over(name))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        if not ended.is_set() and name not in self._ending:
+            raise ApplicationError(f"{self._name} lost {name}, or hands it on", type="Over")
 
     async def _beat(self, visit: VisitCall) -> None:
         """Show the server that this worker lives, and the worker that the server heard it."""
@@ -169,6 +190,7 @@ class Acting:
     @activity.defn(name="end")
     async def end(self, assignment_id: str) -> OrderAnswer:
         """Give an assignment back."""
+        self._ending.add(assignment_id)
         async with _beating(options.ORDER):
             await self.acts.end(assignment_id)
         if (ended := self._ended.get(assignment_id)) is not None:

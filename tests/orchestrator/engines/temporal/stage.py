@@ -156,6 +156,10 @@ class Acts:
     async def end(self, assignment_id: str) -> None:
         self._copies.pop(assignment_id, None)
 
+    async def until_over(self, assignment_id: str) -> None:
+        del assignment_id
+        await asyncio.Event().wait()
+
     def confirmed(self, assignment_id: str, sent: int | None = None) -> None:
         del assignment_id, sent
 
@@ -250,6 +254,10 @@ class Across:
     async def end(self, assignment_id: str) -> None:
         life = self.life
         await life.here(assignment_id, lambda: _acts(life).end(assignment_id))
+
+    async def until_over(self, assignment_id: str) -> None:
+        del assignment_id
+        await asyncio.Event().wait()
 
     def confirmed(self, assignment_id: str, sent: int | None = None) -> None:
         del assignment_id, sent
