@@ -5,7 +5,7 @@ Where the values come from (command line, environment, files) is not decided her
 
 from __future__ import annotations
 
-import math
+import re
 import warnings
 import zlib
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from ci.settings import CISettings
 from lifecycle.errors import SettingsError
-from lifecycle.machine.budget import UNITS
+from lifecycle.machine.budget import UNITS, check_price
 from lifecycle.machine.policy import Policy
 from lifecycle.notify.channel import NotifyChannel, check_names
 from lifecycle.plan import MOST_RETRIES, check_chain, check_variables, check_words
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lifecycle.plan import Task
-    from runtime.agents.outcome import Tokens
 
 Network = Literal["allow", "none"]
 FORMER_NAMES = {
@@ -39,12 +38,79 @@ BREAKERS = ("stuck_limit", "same_gate_limit")
 # The setting `copy` has the name of a deprecated method of pydantic's, which nothing here calls.
 warnings.filterwarnings("ignore", 'Field name "copy" in "Settings" shadows', UserWarning)
 
-_PARTS = ("input", "cached", "output")
-_NEEDED = ("input", "output")
-_MILLION = 1_000_000
+TEMPORAL = "temporal"
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-class Settings(CISettings):
+class EngineSettings(CISettings):
+    """Which engine decides, and what it needs."""
+
+    engine: Literal["local", "temporal"] = "local"
+    """What decides in `up` and `serve`: this process (local), or workflows on a Temporal server,
+    for agents on many machines; see docs/how-to/many-machines.md."""
+    temporal_address: str = ""
+    """HOST:PORT of the Temporal server, which `engine = "temporal"` needs."""
+    temporal_namespace: str = "default"
+    """Namespace on that server, which must exist there."""
+    temporal_tls: bool = False
+    """Reach the server by TLS; a certificate or an API key means it, too."""
+    temporal_tls_ca: str = ""
+    """File with the authorities that the server's certificate is checked by (PEM); by default those
+    of the system."""
+    temporal_tls_cert: str = ""
+    """File with the certificate of this machine (PEM), for a server that asks for one."""
+    temporal_tls_key: str = ""
+    """File with the key of that certificate."""
+    temporal_api_key_env: str = ""
+    """Name of the environment variable that holds the API key of the server; never the key."""
+    temporal_queue_prefix: str = ""
+    """How the names of task queues and workflows begin, the same on all machines of a repository;
+    by default `lw.` and a hash of the remote's address."""
+    lease: float = Field(default=60.0, ge=2, le=600)
+    """Seconds without a sign of life after which the work of a worker goes to another one."""
+    labels: tuple[str, ...] = ()
+    """What a worker must have to get this repository's agents, such as linux or gpu."""
+
+    @field_validator("temporal_address")
+    @classmethod
+    def _is_host_and_port(cls, address: str) -> str:
+        if address and not _ADDRESS.fullmatch(address):
+            raise ValueError("write HOST:PORT, such as temporal.example.org:7233, without a scheme")
+        return address
+
+    @field_validator("temporal_api_key_env")
+    @classmethod
+    def _names_a_variable(cls, name: str) -> str:
+        # Not quoted: somebody may have put the key itself here.
+        if name and not _VARIABLE.fullmatch(name):
+            raise ValueError("give the name of an environment variable, not the key itself")
+        return name
+
+    @field_validator("temporal_namespace", "temporal_queue_prefix")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        if name and not _NAME.fullmatch(name):
+            raise ValueError("1 to 63 letters, digits, '.', '_' or '-', as the server wants it")
+        return name
+
+    @field_validator("labels")
+    @classmethod
+    def _are_labels(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
+        for label in labels:
+            if not _NAME.fullmatch(label):
+                raise ValueError(f"{label!r} is not a label: letters, digits, '.', '_' and '-'")
+        return labels
+
+    @property
+    def wants_tls(self) -> bool:
+        """Whether the server is reached by TLS."""
+        files = self.temporal_tls_ca, self.temporal_tls_cert, self.temporal_tls_key
+        return self.temporal_tls or any(files) or bool(self.temporal_api_key_env)
+
+
+class Settings(EngineSettings):
     """One reading of the settings; a new attempt is made by a new reading."""
 
     max_retries: int = Field(default=100, ge=0, le=MOST_RETRIES)
@@ -369,36 +435,3 @@ def checked_settings(given: Mapping[str, object]) -> Settings:
 
 _SCOPES = ("", "plan_", "day_", "repos_day_")
 _BUDGETS = tuple(f"{scope}budget_{unit}" for scope in _SCOPES for unit in UNITS)
-
-
-def check_price(program: str, price: Mapping[str, float]) -> None:
-    """Refuse a price by which nothing can be counted."""
-    form = f"{program} = {{ input = 1.25, output = 10.0 }}, in dollars per million tokens"
-    for part, dollars in price.items():
-        if part not in _PARTS:
-            raise ValueError(f"{part!r} is not part of a price; write {form}")
-        if not (math.isfinite(dollars) and dollars >= 0):
-            raise ValueError(f"{dollars:g} is not a price of {part}; write {form}")
-    missing = [part for part in _NEEDED if part not in price]
-    if missing:
-        raise ValueError(f"{program} lacks a price of {' and '.join(missing)}; write {form}")
-
-
-def price_of(
-    prices: Mapping[str, Mapping[str, float]], program: str, model: str
-) -> Mapping[str, float] | None:
-    """Return the price of a program with that model, else of the program."""
-    return prices.get(f"{program}:{model}") or prices.get(program)
-
-
-def cost_of(price: Mapping[str, float], tokens: Tokens, *, input_holds_cached: bool) -> float:
-    """Return dollars. What a program counts beside input and output costs as one of these."""
-    plain = tokens.input - tokens.cached if input_holds_cached else tokens.input
-    beside = max(0, tokens.total - plain - tokens.cached - tokens.output)
-    thought = min(tokens.reasoning, beside)  # some count it among the output
-    dollars = (
-        (plain + beside - thought) * price["input"]
-        + tokens.cached * price.get("cached", price["input"])
-        + (tokens.output + thought) * price["output"]
-    )
-    return dollars / _MILLION

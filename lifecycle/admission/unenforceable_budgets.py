@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.errors import PlanError
 from lifecycle.launch.programs import COMMAND, programs_of
-from lifecycle.settings import price_of
+from lifecycle.machine.budget import price_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

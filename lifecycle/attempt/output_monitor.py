@@ -13,9 +13,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lifecycle.machine.budget import Spent
+from lifecycle.machine.budget import Spent, cost_of
 from lifecycle.machine.events import AgentReport
-from lifecycle.settings import cost_of
 from runtime.agents.adapters.command import CommandParser
 from runtime.agents.events import Retry, ToolCall
 from runtime.agents.outcome import HOPELESS, OURS, Ending, with_breakpoint

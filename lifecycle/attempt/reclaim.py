@@ -14,8 +14,8 @@ from lifecycle.attempt.watch import signal_from
 from lifecycle.errors import PlanError
 from lifecycle.launch.programs import program_of
 from lifecycle.machine import events as on
+from lifecycle.machine.budget import price_of
 from lifecycle.machine.states import Spawning, Stopping, Working, spawn_of
-from lifecycle.settings import price_of
 from lifecycle.setup.agent_workspace import end, mailbox_of, opened
 from runtime.agents.outcome import Ending
 from runtime.errors import RuntimeFault

@@ -30,10 +30,10 @@ from lifecycle.launch.programs import (
 )
 from lifecycle.launch.sandbox import SandboxRequest
 from lifecycle.machine import events as on
+from lifecycle.machine.budget import price_of
 from lifecycle.machine.events import Fault
 from lifecycle.machine.states import Spawning
 from lifecycle.mask_values import refuse_markers, with_secrets
-from lifecycle.settings import price_of
 from lifecycle.setup.agent_workspace import begin, look_once, mailbox_of, whole
 from lifecycle.shortage_retry import fault_of, text_of
 from runtime.errors import RuntimeFault, SpawnError

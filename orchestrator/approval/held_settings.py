@@ -45,6 +45,10 @@ HELD = frozenset({
     "forge_url", "forge_repo", "github_app_id", "github_app_key", "github_app_installation",
     # Who is told what, and by which program.
     "notify", "public_url", "issue_comment", "issue_labels_working", "issue_close",
+    # Which server decides and hands out the work, and to which machines.
+    "engine", "temporal_address", "temporal_namespace", "temporal_tls", "temporal_tls_ca",
+    "temporal_tls_cert", "temporal_tls_key", "temporal_api_key_env", "temporal_queue_prefix",
+    "lease", "labels",
     # Who can look and give orders, where work lies, and how long it can be looked at.
     "repos", "host", "port", "allowed_hosts", "sign_in_file", "worktrees_dir", "retention_hours",
 })  # fmt: skip
@@ -58,6 +62,7 @@ OF_THE_USER = frozenset({
 
 NAME_FILES = (
     "ci_poll_command", "on_transition", "notify", "sign_in_file", "github_app_key", "sandbox_login",
+    "temporal_tls_ca", "temporal_tls_cert", "temporal_tls_key",
 )  # fmt: skip
 """Settings that name files which count outside the sandbox: their content is approved, too."""
 

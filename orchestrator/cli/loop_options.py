@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 LEVELS = ("process", "container")
 """Isolation levels of agents that are commands."""
+ENGINES = ("local", "temporal")
 _IN_PROCESS = ("none", "thread")
 
 
@@ -26,6 +27,16 @@ def with_looping(parser: CommandLineParser) -> CommandLineParser:
         help="start agents with weaker isolation where this machine lacks it, and say so",
     )
     return with_plain(parser)
+
+
+def with_engine(parser: CommandLineParser) -> CommandLineParser:
+    """Add the choice of what decides."""
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        help="what decides: this process, or workflows on a Temporal server (many machines)",
+    )
+    return parser
 
 
 def with_task(parser: CommandLineParser) -> CommandLineParser:

@@ -70,6 +70,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("signal", "signal", "write a breakpoint (called by the agent itself)"),
             ("mcp", "mcp", "offer the agent tools to signal with (started by its program)"),
             ("export", "export", "write lifecycles as JSON, or as one static page"),
+            ("import", "import_file", "go on with lifecycles that were exported elsewhere"),
             (
                 "schema",
                 "schema",

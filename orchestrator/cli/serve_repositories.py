@@ -21,6 +21,7 @@ from orchestrator.cli import run_loops
 from orchestrator.config.known_secrets import masker_of
 from orchestrator.control.runner_log import RunnerLog
 from orchestrator.runner import job_selection
+from orchestrator.runner.engine_choice import require_engine
 from orchestrator.runner.process_share import ProcessShare
 from orchestrator.runner.repositories import RepositoryKeeper, ServedRepository, names_of
 from orchestrator.runner.signals import SignalHandler
@@ -175,7 +176,9 @@ class _Process:
         )
 
     def _context(self, folder: Path) -> run_loops.CommandContext:
-        return run_loops.CommandContext.of(find_repo(str(folder)), **self._request.overrides)
+        context = run_loops.CommandContext.of(find_repo(str(folder)), **self._request.overrides)
+        require_engine(context.settings(), context.environ)
+        return context
 
 
 class _Turn:

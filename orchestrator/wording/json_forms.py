@@ -7,10 +7,10 @@ types here. Values of variables that a plan sets for its agents are left out: th
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from lifecycle.json_form import encode, plain
-from lifecycle.machine.states import TERMINAL
+from lifecycle.machine.states import ACTIVE, TERMINAL
 from lifecycle.state_words import spelled, word_on
 from lifecycle.store.damaged_records import Damaged
 from orchestrator.wording.possible_actions import ActionForm, actions_of
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lifecycle.paths import Paths
     from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
     from lifecycle.settings import Settings
+    from lifecycle.store.transfers import StoredLifecycle
     from orchestrator.wording.json_types import (
         Attempt,
         RecordState,
@@ -34,12 +35,15 @@ if TYPE_CHECKING:
 
 FORM_VERSION = 2
 HIDDEN = "(hidden)"
+Found = Literal["new", "next", "newer", "same"]
 
 
 class RecordForm(TypedDict):
     """A lifecycle."""
 
     agent_id: str
+    birth: str
+    """tells this lifecycle from another of the same agent"""
     task_id: str
     task: str
     state: StateWord
@@ -78,13 +82,56 @@ class PendingForm(TypedDict):
     effect: Stored
 
 
+class RequestForm(TypedDict):
+    """What somebody asked of a lifecycle, and nobody answered yet."""
+
+    at: float
+    event: Stored
+
+
+class DocumentForm(TypedDict):
+    """What another part of the program keeps of a lifecycle."""
+
+    collection: str
+    key: str
+    body: dict[str, Any]
+
+
 class ExportedForm(TypedDict):
-    """Everything the store holds about one lifecycle."""
+    """Everything that is kept of one lifecycle; `loopwright import` goes on from it."""
 
     record: RecordForm
+    live: bool
+    """whether a runner had an attempt of it under way"""
     journal: list[EntryForm]
     attempts: list[Attempt]
     pending: list[PendingForm]
+    requests: list[RequestForm]
+    spendings: list[dict[str, Any]]
+    documents: list[DocumentForm]
+    edited: dict[str, str]
+    """a person's own summaries, by attempt"""
+    refs: dict[str, str]
+    """its branch, where that began and its saved work: the commit of each"""
+
+
+class ImportedForm(TypedDict):
+    """One lifecycle of the file."""
+
+    agent_id: str
+    task_id: str
+    state: StateWord
+    found: Found
+    """new; next: an earlier one of its agent is over; newer; same: it was here already"""
+
+
+class ImportForm(TypedDict):
+    """What `import` did."""
+
+    dry_run: bool
+    lifecycles: list[ImportedForm]
+    notes: list[str]
+    """what a person should know: variables, branches and tasks that are lacking"""
 
 
 class WholeForm(TypedDict):
@@ -191,19 +238,22 @@ def attempt_form(row: AttemptRow) -> Attempt:
 
 
 def export_form(
-    record: AgentLifecycle,
-    journal: Sequence[JournalEntry],
-    attempts: Sequence[AttemptRow],
-    pending: Sequence[PendingEffect],
-    *,
-    runs: bool,
+    stored: StoredLifecycle, *, runs: bool, edited: dict[str, str], refs: dict[str, str]
 ) -> ExportedForm:
-    """Return everything the store holds about one lifecycle."""
+    """Return everything that is kept of one lifecycle."""
+    record = stored.record
     return {
         "record": record_form(record, runs=runs),
-        "journal": [entry_form(entry) for entry in journal],
-        "attempts": [attempt_form(row) for row in attempts],
-        "pending": _pending(pending),
+        "live": runs and isinstance(record.work, ACTIVE),
+        "journal": [entry_form(entry) for entry in stored.journal],
+        # What earlier processes used is part of `used`; only who continues needs it apart.
+        "attempts": [attempt_form(row) | {"before": plain(row.before)} for row in stored.attempts],
+        "pending": _pending(stored.pending),
+        "requests": [{"at": each.at, "event": plain(each.event)} for each in stored.requests],
+        "spendings": [plain(each) for each in stored.spendings],
+        "documents": [plain(each) for each in stored.documents],
+        "edited": edited,
+        "refs": refs,
     }
 
 

@@ -31,7 +31,13 @@ from lifecycle.result import LoopResult
 from lifecycle.settings import Settings
 from orchestrator.config.field_docs import field_docs
 from orchestrator.wording import json_types
-from orchestrator.wording.json_forms import EntryForm, ExportedForm, SummaryForm, WholeForm
+from orchestrator.wording.json_forms import (
+    EntryForm,
+    ExportedForm,
+    ImportForm,
+    SummaryForm,
+    WholeForm,
+)
 from orchestrator.wording.json_types import Attempt, Runner
 from orchestrator.wording.lifecycle_row import LifecycleRow  # noqa: TC001  # hints are resolved here
 
@@ -66,6 +72,8 @@ class ExportForm(TypedDict):
     exported_at: float
     lifecycles: list[ExportedForm]
     damaged: list[LostForm]
+    bundle: str | None
+    """the file beside it that holds its commits"""
 
 
 class ShowForm(WholeForm):
@@ -202,6 +210,7 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "communications": mailbox_schema,
     "result": _printed(LoopResult),
     "export": _printed(ExportForm),
+    "import": _printed(ImportForm),
     "ps": _printed(PsForm),
     "show": _printed(ShowForm),
     "events": _events,

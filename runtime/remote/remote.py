@@ -194,18 +194,26 @@ class GitRemote:
                 self._unfit = str(error)
 
     async def push(
-        self, branch: str, sha: str, *, expected: str | None, header: Mapping[str, str]
+        self,
+        branch: str,
+        sha: str,
+        *,
+        expected: str | None,
+        header: Mapping[str, str],
+        rehearse: bool = False,
     ) -> PushOutcome:
         """Set the remote branch to the commit, if it is at `expected` (None: does not exist).
 
-        If it is there already, that counts as done. `header` holds authorization for https.
+        If it is there already, that counts as done. `header` holds authorization for https. With
+        `rehearse` all is asked and nothing changes.
         """
         try:
             trip = self._trip(header)
             await self._require_sane(branch, sha, expected)
             ref, lease = _HEADS + branch, f"{_HEADS}{branch}:{expected or ''}"
             words = (f"--force-with-lease={lease}", "--end-of-options", trip.url, f"{sha}:{ref}")
-            result = await self._go(trip, *_PUSH, *words)
+            only = ("--dry-run",) if rehearse else ()
+            result = await self._go(trip, *_PUSH, *only, *words)
             status = pushed(result.text, ref)
             if result.code == 0 and status.is_there:
                 return PushOutcome(done=True, reason="")

@@ -35,12 +35,21 @@ if TYPE_CHECKING:
 ANSWERS_KEPT = 86_400.0
 """Seconds that requests to the runner are kept once they are answered."""
 _DOUBLE = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
+JOURNAL = (
+    "SELECT agent_id, seq, at, kind, body, rule, before, after, late FROM journal "
+    "WHERE agent_id = ?"
+)
+PENDING = "SELECT agent_id, effect_id, ord, kind, body FROM outbox WHERE agent_id = ? ORDER BY ord"
 _INSERT = (
     f"INSERT INTO lifecycles ({', '.join(COLUMNS[1:])}) "  # noqa: S608  # our own column names
     f"VALUES ({', '.join('?' * len(COLUMNS[1:]))})"
 )
 _UPDATE = (
     f"UPDATE lifecycles SET {', '.join(f'{name} = ?' for name in COLUMNS[VERSION:])} "  # noqa: S608  # our own column names
+    "WHERE cursor = ?"
+)
+_REPLACE = (
+    f"UPDATE lifecycles SET {', '.join(f'{name} = ?' for name in COLUMNS[1:])} "  # noqa: S608  # our own column names
     "WHERE cursor = ?"
 )
 _UPDATE_AT_ONCE = (
@@ -98,9 +107,7 @@ def write_record(connection: sqlite3.Connection, row: Row) -> int:
         (row[AGENT],),
     ).fetchone()
     if found is None and row[VERSION] == 1:
-        cursor = int(connection.execute(_INSERT, row[1:]).lastrowid or 0)
-        _write_tags(connection, cursor, row)
-        return cursor
+        return insert_record(connection, row)
     if found is None or found[3:5] != (row[VERSION] - 1, row[BIRTH]):
         raise conflict(row, None if found is None else found[3])
     check_move(row, found[2])
@@ -126,6 +133,24 @@ REPLY = (
     "SELECT begun_at IS NOT NULL, answered_at IS NOT NULL, problem, answer FROM requests "
     "WHERE request_id = ?"
 )
+
+
+def insert_record(connection: sqlite3.Connection, row: Row) -> int:
+    """Insert a record in the version it has; returns its cursor."""
+    cursor = int(connection.execute(_INSERT, row[1:]).lastrowid or 0)
+    _write_tags(connection, cursor, row)
+    return cursor
+
+
+def replace_record(connection: sqlite3.Connection, cursor: int, row: Row) -> None:
+    """Put a record with all its versions in the place of one; the rows around it go."""
+    for table in ("journal", "attempts", "outbox"):
+        connection.execute(f"DELETE FROM {table} WHERE agent_id = ?", (row[AGENT],))  # noqa: S608  # our own names
+    connection.execute("DELETE FROM tags WHERE cursor = ?", (cursor,))
+    connection.execute(_REPLACE, (*row[1:], cursor))
+    _write_tags(connection, cursor, row)
+
+
 AROUND = ("journal", "attempts", "requests")
 """Tables whose rows belong to a record, beside the outbox, whose rows are dropped."""
 

@@ -48,7 +48,8 @@ from lifecycle.store.sqlite.audit_trail import FileNote, MemoryNote, SqliteTrail
 from lifecycle.store.sqlite.deliveries import Flush, SqliteDeliveries
 from lifecycle.store.sqlite.driver import MANY, FileDriver, MemoryDriver
 from lifecycle.store.sqlite.notifications import SqliteNotifications
-from lifecycle.store.sqlite.spending import SqliteSpendings, spending_row
+from lifecycle.store.sqlite.spending import spending_row
+from lifecycle.store.sqlite.transfers import SqliteTransfers
 from lifecycle.store.sqlite.workers import SqliteWorkers
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 _AT_REST = (AgentState.ACCEPTED, AgentState.REJECTED, AgentState.COMPLETED)
 
 
-class SqliteStore(SqliteSpendings):
+class SqliteStore(SqliteTransfers):
     """All lifecycles of one repository; open it with `await SqliteStore.open(path)`.
 
     All methods are safe to call from many tasks of one event loop.
@@ -302,8 +303,7 @@ class SqliteStore(SqliteSpendings):
         """Return the effects not known to be performed, oldest first."""
         rows = await self._rows(
             1,
-            "SELECT agent_id, effect_id, ord, kind, body FROM outbox "
-            "WHERE agent_id = ? ORDER BY ord",
+            sql.PENDING,
             (agent_id,),
         )
         return tuple(row_effect(row) for row in rows)
@@ -317,10 +317,8 @@ class SqliteStore(SqliteSpendings):
     ) -> tuple[JournalEntry, ...]:
         """Return journal entries in order; with `newest`, the last `limit` of them."""
         check_count(limit)
-        query = (
-            "SELECT agent_id, seq, at, kind, body, rule, before, after, late FROM journal "  # noqa: S608  # a fixed word
-            f"WHERE agent_id = ? AND seq > ? ORDER BY seq {'DESC' if newest else 'ASC'} LIMIT ?"
-        )
+        order = "DESC" if newest else "ASC"
+        query = f"{sql.JOURNAL} AND seq > ? ORDER BY seq {order} LIMIT ?"
 
         def read(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
             rows = fetch(connection, query, (agent_id, after, limit))

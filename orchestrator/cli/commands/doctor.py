@@ -14,6 +14,7 @@ from orchestrator.config.settings import explain_settings, load_settings
 from orchestrator.control.shown_settings import settings_masker
 from orchestrator.doctor.agents import agents
 from orchestrator.doctor.code_origin import right_code
+from orchestrator.doctor.engine import engine
 from orchestrator.doctor.isolation import isolation
 from orchestrator.doctor.machine import BAD, WARN, Diagnosis, machine
 from orchestrator.doctor.notifications import notifications
@@ -101,6 +102,7 @@ def _outside(repo: Path) -> list[Diagnosis]:
     with contextlib.suppress(ConfigError, RuntimeFault):
         checks += providers(ProviderInputs(repo, lambda: settings, os.environ, now))
     checks += notifications(repo, settings, os.environ)
+    checks += engine(repo, settings, os.environ)
     return checks
 
 

@@ -1,4 +1,4 @@
-"""`loopwright export`: lifecycles as one JSON document, or as one static page."""
+"""`loopwright export`: lifecycles as one JSON document to go on from, or as one static page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,20 +21,21 @@ from orchestrator.control.open_store import known, runner_of, store_of
 from orchestrator.terminal import exits
 from orchestrator.terminal.options import CommandLineParser, UsageError, find_repo
 from orchestrator.terminal.text import now, tell, to_json
+from orchestrator.transfer.belongings import KeptDocuments, edited_of
 from orchestrator.version import __version__
 from orchestrator.web.export.static_page import ExportSource, static_page, title_of_page
 from orchestrator.wording.json_forms import FORM_VERSION, export_form
+from runtime.git.branch_transfer import BranchTransfer
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import AsyncIterator, Iterator
     from typing import TextIO
 
-    from lifecycle.record import AgentLifecycle, JournalEntry
+    from lifecycle.record import AgentLifecycle
     from lifecycle.store.damaged_records import Damaged
     from lifecycle.store.sqlite.store import SqliteStore
 
-PAGE = 1000
 STDOUT = "-"
 
 
@@ -43,12 +45,15 @@ def parser(name: str) -> CommandLineParser:
         name,
         "Write lifecycles with journal, attempts and pending effects as JSON, or as a page.",
         example=f"loopwright {name} agent-T001\nloopwright {name} --all --output records.json\n"
+        f"loopwright {name} T001 --output T001.json --with-branches\n"
         f"loopwright {name} T11 T12 --html work.html\n"
         f"loopwright {name} --since night --html night.html",
         more="A page holds no script and fetches nothing: attach it to a pull request or a mail. "
         "It tells what was asked and said, gates, changed files, attempts and costs; of many "
         "lifecycles the newest.\n\nSee `loopwright schema export`. Values of variables set for "
-        "agents are hidden.\n\n"
+        "agents are hidden. `loopwright import` goes on from the JSON in another clone: stop "
+        "lifecycles first. --with-branches writes FILE.bundle beside it, a git bundle with those "
+        "commits of branches and saved work that no remote has.\n\n"
         "Exit code: 0, or 6 where records are damaged; all others are written, these are named.",
     )
     made.add_argument("agents", nargs="*", metavar="AGENT", help="agent or task ids")
@@ -65,6 +70,9 @@ def parser(name: str) -> CommandLineParser:
         metavar="FILE",
         help="write to this file; - is standard output",
     )
+    made.add_argument(
+        "--with-branches", action="store_true", help="write a git bundle beside FILE, to go with it"
+    )
     return made.with_json("the default; accepted for scripts").with_repo()
 
 
@@ -75,6 +83,8 @@ def run(name: str, args: list[str]) -> int:
         raise UsageError("give either AGENT, --since or --all")
     if options.html and (options.output or options.json):
         raise UsageError("--html names its file itself; leave --output and --json out")
+    if options.with_branches and (options.output in (None, STDOUT) or options.html):
+        raise UsageError("--with-branches writes beside a file: give --output FILE")
     repo = find_repo(options.repo)
     target = options.html or options.output
     with _target(target) as stream:
@@ -86,30 +96,52 @@ def run(name: str, args: list[str]) -> int:
 
 
 async def _write(repo: Path, options: Namespace, stream: TextIO) -> tuple[int, int]:
-    count, runs = 0, runner_of(repo) is not None
+    count, runs, paths = 0, runner_of(repo) is not None, Paths.of(repo)
+    settings = load_settings(repo, environ=os.environ)
+    masker = masker_of(os.environ, settings.pass_env)
+    branches, named = BranchTransfer(repo), list[str]()
     async with store_of(repo) as store:
         lost: list[Damaged] = []
         found = _wanted(store, options, repo, lost)
+        documents, refs = await KeptDocuments.read(store), await branches.refs()
         head = {"form": FORM_VERSION, "loopwright": __version__, "exported_at": now()}
         stream.write(to_json(head).removesuffix("\n}") + ',\n  "lifecycles": [')
         async for record in found:
-            form = export_form(
-                record,
-                await _journal(store, record.agent_id),
-                await store.attempts(record.agent_id),
-                await store.pending(record.agent_id),
-                runs=runs,
-            )
+            stored = await store.whole(record.agent_id)
+            if stored is None:
+                continue  # it was removed this moment
+            stored = replace(stored, documents=documents.of(stored.record))
+            edited = edited_of(paths, record.agent_id, masker)
+            own = refs.get(record.agent_id, {})
+            form = export_form(stored, runs=runs, edited=edited, refs=own)
+            named += own
             stream.write(",\n" if count else "\n")
             stream.write(to_json(form, compact=True))
             count += 1
-        named = [
+        unread = [
             {"agent_id": each.agent_id, "task_id": each.task_id, "problem": each.problem}
             for each in lost
         ]
-        stream.write(f'\n  ],\n  "damaged": {to_json(named, compact=True)}\n}}\n')
+        bundle = await _bundle(branches, named, options) if options.with_branches else None
+        stream.write(f'\n  ],\n  "damaged": {to_json(unread, compact=True)},\n')
+        stream.write(f'  "bundle": {to_json(bundle, compact=True)}\n}}\n')
     _tell_of(lost)
     return count, len(lost)
+
+
+async def _bundle(branches: BranchTransfer, refs: list[str], options: Namespace) -> str | None:
+    """Write the commits beside the file, if there are any to write; return the bundle's name."""
+    file = _beside(options.output)
+    if not await branches.pack(refs, file):
+        tell("All commits are at a remote: `git fetch` in the other clone brings them.")
+        return None
+    tell(f"Their commits are in {file}: keep it beside the file.")
+    return file.name
+
+
+def _beside(output: str) -> Path:
+    target = Path(output).resolve()
+    return target.with_name(f"{target.name}.bundle")
 
 
 async def _write_page(repo: Path, options: Namespace, stream: TextIO) -> tuple[int, int]:
@@ -154,15 +186,6 @@ async def _wanted(
         lost += page.damaged
         for record in page.records:
             yield record
-
-
-async def _journal(store: SqliteStore, agent_id: str) -> list[JournalEntry]:
-    entries: list[JournalEntry] = []
-    after = 0
-    while page := await store.journal(agent_id, after=after, limit=PAGE):
-        entries += page
-        after = page[-1].seq
-    return entries
 
 
 @contextmanager

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import run_loops
-from orchestrator.cli.loop_options import isolation, with_looping
+from orchestrator.cli.loop_options import isolation, with_engine, with_looping
 from orchestrator.cli.serve_repositories import ServeRequest, serve_repositories
 from orchestrator.config.settings import load_user_settings
 from orchestrator.control.open_store import runner_of
 from orchestrator.control.people_only import require_person
 from orchestrator.runner import job_selection
+from orchestrator.runner.engine_choice import require_engine
 from orchestrator.terminal import exits
 from orchestrator.terminal.options import CommandLineParser, UsageError, count, find_repo, positive
 from orchestrator.terminal.text import now, say, tell, to_json
@@ -87,7 +88,7 @@ def parser(name: str) -> CommandLineParser:
         "--role", choices=ROLES, help="of that link or token (admin for a link, else viewer)"
     )
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
-    with_looping(made)
+    with_engine(with_looping(made))
     made.add_argument(
         "--repo",
         action="append",
@@ -117,9 +118,14 @@ def run(name: str, args: list[str]) -> int:
     # Taken out, so that nothing that is started here inherits it.
     given = os.environ.pop(VARIABLE, "")
     context = run_loops.CommandContext.of(
-        repo, max_live_agents=options.max_live, stay_for_people=True, **confined
+        repo,
+        engine=options.engine,
+        max_live_agents=options.max_live,
+        stay_for_people=True,
+        **confined,
     )
     settings = context.settings()
+    require_engine(settings, context.environ)
     host = options.host or settings.host
     port = options.port if options.port is not None else settings.port
     token = find_token(context.environ, repo=repo, given=options.token_file, variable=given)
@@ -195,6 +201,7 @@ def _serve_several(
         worker_token=workers,
         allowed_hosts=settings.allowed_hosts,
         overrides={
+            "engine": options.engine,
             "max_live_agents": options.max_live,
             "stay_for_people": True,
             **confined,

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from lifecycle.errors import PlanError
 from orchestrator.cli import run_loops
-from orchestrator.cli.loop_options import isolation, with_looping, with_stay
+from orchestrator.cli.loop_options import isolation, with_engine, with_looping, with_stay
 from orchestrator.config import plans
 from orchestrator.control.approve_settings import keep, told
 from orchestrator.errors import OrchestratorError
 from orchestrator.runner import job_selection
+from orchestrator.runner.engine_choice import require_engine
 from orchestrator.terminal.options import (
     CommandLineParser,
     UsageError,
@@ -66,7 +67,7 @@ def parser(name: str) -> CommandLineParser:
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
     made.add_argument("--port", type=count, metavar="P", help="of the API; 0 picks a free one")
     made.add_argument("--no-server", action="store_true", help="serve no API")
-    with_stay(with_looping(made))
+    with_stay(with_engine(with_looping(made)))
     return made.with_json("print the LoopResult objects at the end").with_repo()
 
 
@@ -79,11 +80,13 @@ def run(name: str, args: list[str]) -> int:
     repo = find_repo(options.repo)
     context = run_loops.CommandContext.of(
         repo,
+        engine=options.engine,
         max_live_agents=options.max_live,
         stay_for_people=options.stay,
         stay_for_pages=0.0 if options.stay is False else None,
         **confined,
     )
+    require_engine(context.settings(), context.environ)
     path = Path(options.plan) if options.plan is not None else plans.find_plan(repo)
     approvals = context.settings.approvals
     try:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lifecycle.settings import Settings, cost_of, price_of
+from lifecycle.machine.budget import cost_of, price_of
+from lifecycle.settings import Settings
 from orchestrator.approval.held_settings import is_held
 from runtime.agents.catalogue import BUILT_IN, built_in
 from runtime.agents.outcome import Tokens

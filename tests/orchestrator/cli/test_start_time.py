@@ -36,9 +36,11 @@ LATE = frozenset(
         *("cli/main.py", "cli/error_boundary.py", "cli/commands/ps.py", "cli/commands/mcp.py"),
         *("cli/commands/ps_table.py", "init.py"),
         *("terminal/options.py", "terminal/text.py", "wiring.py", "config/settings.py"),
+        "doctor/engine.py",
     )
 )
-"""Where imports may stand in functions: what `signal`, `mcp`, `ps` and `--help` load."""
+"""Where imports may stand in functions: what `signal`, `mcp`, `ps` and `--help` load, and what an
+engine needs that few choose."""
 MOST_LATE = 25
 
 

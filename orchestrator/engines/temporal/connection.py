@@ -1,0 +1,105 @@
+"""Connects to the server that the settings name, by TLS and with an API key where they say so.
+
+The one place that reads certificates and the key. No text of it holds the key.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode, TLSConfig
+
+from lifecycle.clock import SystemClock
+from orchestrator.errors import OrchestratorError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lifecycle.settings import EngineSettings
+
+_PROBE = timedelta(seconds=10)
+"""How long what is asked of the clock may stay; nobody ever takes it up."""
+
+
+class ServerError(OrchestratorError):
+    """The server cannot be reached, or refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server says of itself."""
+
+    version: str
+    has_namespace: bool
+    skew: float
+    """Seconds by which its clock is ahead of ours at least: how slow it answered may hide more."""
+
+
+async def connect(settings: EngineSettings, environ: Mapping[str, str], **more: Any) -> Client:
+    """Return a client; ServerError says what keeps us from the server."""
+    key = environ.get(settings.temporal_api_key_env) if settings.temporal_api_key_env else None
+    try:
+        return await Client.connect(
+            settings.temporal_address,
+            namespace=settings.temporal_namespace,
+            api_key=key,
+            tls=_tls(settings) if settings.wants_tls else False,
+            **more,
+        )
+    except (RuntimeError, RPCError) as problem:
+        # What the SDK says may go on for lines, and hold what was sent.
+        said = " ".join(str(problem).split())
+        said = (said.replace(key, "***") if key else said)[:300]
+        raise ServerError(
+            f"no Temporal server answers at {settings.temporal_address} ({said}): start it, or "
+            "correct temporal_address and temporal_tls"
+        ) from None
+
+
+def _tls(settings: EngineSettings) -> TLSConfig:
+    return TLSConfig(
+        server_root_ca_cert=_read(settings.temporal_tls_ca),
+        client_cert=_read(settings.temporal_tls_cert),
+        client_private_key=_read(settings.temporal_tls_key),
+    )
+
+
+def _read(file: str) -> bytes | None:
+    return Path(file).expanduser().read_bytes() if file else None
+
+
+async def facts_of(settings: EngineSettings, environ: Mapping[str, str]) -> ServerFacts:
+    """Ask the server about itself and its clock."""
+    client = await connect(settings, environ)
+    service = client.workflow_service
+    version = (await service.get_system_info(GetSystemInfoRequest())).server_version
+    try:
+        await service.describe_namespace(
+            DescribeNamespaceRequest(namespace=settings.temporal_namespace)
+        )
+    except RPCError as problem:
+        if problem.status is not RPCStatusCode.NOT_FOUND:
+            raise ServerError(
+                f"the server at {settings.temporal_address} refuses ({problem.status.name}): check "
+                "temporal_namespace and what temporal_api_key_env holds"
+            ) from None
+        return ServerFacts(version, has_namespace=False, skew=0.0)
+    return ServerFacts(version, has_namespace=True, skew=await _skew(client))
+
+
+async def _skew(client: Client) -> float:
+    """Compare clocks by a workflow on a queue where nobody works: only its start is wanted."""
+    name = f"lw.doctor.{uuid.uuid4().hex}"
+    now = SystemClock().now
+    before = now()
+    handle = await client.start_workflow(name, id=name, task_queue=name, execution_timeout=_PROBE)
+    after = now()
+    started = (await handle.describe()).start_time.timestamp()
+    await handle.terminate("asked for the time")
+    return started - max(before, min(started, after))
