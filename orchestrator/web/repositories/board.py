@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LASTS = 2.0
 """Seconds for which one piece is given to all who ask for the same view, if nothing changed."""
 MOST_KEPT = 20
+OLDEST = "what waits the longest comes first"
 _ID = re.compile(r'(<li id="row-|data-event="(?:row|words):)')
 
 
@@ -114,8 +115,12 @@ class CommonBoard:
         ]
         return {
             "headline": headline(counts["me"]),
-            "summary": _summary(found, counts, now),
-            "broken": [_told(each, now) for each in self._repositories if each.trouble],
+            "summary": _summary(found, len(self._repositories), counts, now),
+            "broken": [
+                _told(each, now)
+                for each in self._repositories
+                if each.trouble and asked.repo in ("", each.name)
+            ],
             "repositories": [
                 {"name": "", "href": asked.address(repo=""), "bad": False, "needs": self.needs()},
                 *(_tab(each, asked) for each in self._repositories),
@@ -178,7 +183,7 @@ def _groups(
                 "key": key,
                 "name": name,
                 "colour": colour,
-                "says": says if key != "working" else "",
+                "says": OLDEST if key == "me" else says,
                 "rows": [_row(each, now) for each in shown],
                 "total": counts[key],
                 # Of what is over a repository keeps the newest alone; its own pages have the rest.
@@ -213,12 +218,15 @@ def _row(each: _Row, now: float) -> Html:
 
 
 def _summary(
-    found: list[tuple[ServedRepository, BoardForm]], counts: dict[str, int], now: float
+    found: list[tuple[ServedRepository, BoardForm]],
+    all_: int,
+    counts: dict[str, int],
+    now: float,
 ) -> str:
     cost = sum(each["spend"]["cost_usd"] for _, each in found)
     newest = max((each["newest"] for _, each in found), default=0.0)
     parts = [
-        many(len(found), "repository", "repositories"),
+        f"{len(found)} of {many(all_, 'repository', 'repositories')}",
         f"{counts['working']} working",
         f"{counts['waiting']} waiting outside",
         f"{counts['queued']} queued",

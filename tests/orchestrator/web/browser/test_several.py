@@ -48,7 +48,9 @@ async def test_a_person_finds_a_task_by_its_repository(
         await found.goto("/")
         page = found.page
         await expect(page.locator("h1")).to_have_text("2 tasks need you")
-        await expect(page.locator(".note.bad")).to_contain_text("gone is not served: ")
+        await expect(page.get_by_role("region", name="Not served")).to_contain_text(
+            "does not exist"
+        )
         for width in (WIDE, NARROW):
             await found.size(width)
             assert await found.sideways() == []

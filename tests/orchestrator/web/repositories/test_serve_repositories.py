@@ -15,7 +15,7 @@ import pytest
 from lifecycle.paths import Paths
 from lifecycle.store.lock import RunnerLock
 from orchestrator.control.open_store import runner_of
-from tests.orchestrator.loopkit import ASK, DONE
+from tests.orchestrator.loopkit import ASK, DONE, until
 from tests.orchestrator.web.repositories.several import several, worlds
 
 if TYPE_CHECKING:
@@ -98,8 +98,9 @@ def _the_board_names_all(serve: Several) -> None:
     assert 'href="/r/site/t/first"' in board
     assert 'id="row-app-first"' in board
     for name in ("locked", "damaged", "bad", "gone"):
-        assert f"{name} is not served: " in board
+        assert f"<b>{name}</b>" in board
     assert "must be a whole number" in board
+    assert "another runner" in board
     only = serve.page("/?repo=site")
     assert "/r/site/t/first" in only
     assert "/r/app/review" not in only
@@ -212,3 +213,40 @@ def test_the_user_file_names_them_and_a_repository_may_not(tmp_path: Path) -> No
         asked = serve.client.get(link, headers={"accept": "text/html"}, follow_redirects=True)
         assert asked.url.path == "/login"
         assert 'name="next" value="/r/app/"' in asked.text
+
+
+def test_ctrl_c_ends_all_with_their_work_saved(tmp_path: Path) -> None:
+    both = worlds(tmp_path, "app", "site")
+    agent = both[0].script("agent", [{"write": "half.txt"}, {"hang": {}}])
+    for each in both:
+        each.settings(
+            f"command = {json.dumps(agent.split())}\nstop_grace = 0.3\nbaseline = false\n"
+        )
+    with several(both[0], *(each.repo for each in both)) as serve:
+        serve.does(app="ok", site="ok")
+        for each in both:
+            serve.order(each.repo.name, "/lifecycles", {"text": "Half of it", "name": "half"})
+        for each in both:
+            until((each.workspace("half") / "half.txt").exists, "its agent is at work")
+        serve.live.signal(signal.SIGINT)
+        serve.live.ends(130)
+    for each in both:
+        saved = each.git("for-each-ref", "--format=%(refname)", "refs/loopwright/saved")
+        assert "half.txt" in each.git("ls-tree", "--name-only", saved)
+        assert runner_of(each.repo) is None
+
+
+def test_a_budget_of_the_day_holds_for_all_together(tmp_path: Path) -> None:
+    app, site = worlds(tmp_path, "app", "site")
+    agent = app.script("agent", [DONE])
+    for each in (app, site):
+        each.settings(f"command = {json.dumps(agent.split())}\nbaseline = false\n")
+    env = {"LOOPWRIGHT_REPOS_DAY_BUDGET_ATTEMPTS": "1"}
+    with several(app, app.repo, site.repo, env=env) as serve:
+        serve.does(app="ok", site="ok")
+        serve.order("app", "/lifecycles", {"text": "The first", "name": "first"})
+        serve.comes_to("app", "Completed", "first")
+        serve.order("site", "/lifecycles", {"text": "One too many", "name": "second"})
+        serve.comes_to("site", "Rejected", "second")
+        told = json.dumps(serve.of("site", "/lifecycles/second"))
+        assert "budget of the day of all repositories: 1 of 1 attempts used" in told
