@@ -69,6 +69,7 @@ LEVELS: dict[str, str] = {
             "transition_hook_failed",
             "worker_assignment_lost",
             "worker_save_failed",
+            "worker_sign_failed",
         ),
         WARNING,
     ),

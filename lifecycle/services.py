@@ -69,6 +69,10 @@ def _unnoticed(agent_id: str, event: PersonEvent, reason: str) -> None:
     del agent_id, event, reason
 
 
+def _nothing_left(agent_id: str, birth: str, attempt: int) -> None:
+    del agent_id, birth, attempt
+
+
 def _to_nobody(**facts: object) -> None:
     del facts
 
@@ -165,6 +169,9 @@ class MachineServices:
     """Is told of what each attempt committed."""
     bring: Bring | None = None
     """Has a branch here as a worker pushed it; not needed where one machine does all the work."""
+    attempt_left: Callable[[str, str, int], None] = _nothing_left
+    """Called with agent, birth and attempt once there is more of what an attempt leaves for people:
+    a worker hands it in."""
     sample_interval: float = SAMPLE_INTERVAL
     """Seconds between two measurements of all living agents."""
     machine_id: str = field(default_factory=this_machine)

@@ -28,6 +28,8 @@ class PostRefusal(NamedTuple):
     """Seconds after which it may be repeated, if that was said; else 0."""
     lasts: bool
     """Whether the same request will be refused again."""
+    status: int = 0
+    """What was answered."""
 
 
 async def post(  # noqa: PLR0913  # all but what is sent by name
@@ -53,4 +55,4 @@ async def post(  # noqa: PLR0913  # all but what is sent by name
     said = one_line(raw.body.decode(errors="replace"), _SAID)
     why = f"{context.host} answered {raw.status}" + (f": {said}" if said else "")
     lasts = BAD_REQUEST <= raw.status < SERVER_ERRORS and raw.status not in _PASSING
-    return PostRefusal(why, (retry_after(raw.headers, now) or now) - now, lasts)
+    return PostRefusal(why, (retry_after(raw.headers, now) or now) - now, lasts, raw.status)

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 PATH = "/api/worker/attempts/"
 WORKER_HEADER, BIRTH_HEADER = "x-loopwright-worker", "x-loopwright-birth"
-TRIES = 8
+TRIES = 70
+"""For about an hour: so long the coordinator may be away."""
+NOT_YET, FEW_TRIES = (403, 404), 8
+"""Refusals of a coordinator that may be behind with what this worker does; tries for these."""
 FIRST, LONGEST = 1.0, 60.0
 """Seconds between two tries; they double."""
 WITHIN = 120.0
@@ -101,15 +104,17 @@ class AttemptUploads:
 
     async def _send(self, address: str, path: Path, headers: Mapping[str, str]) -> str:
         """Send one file, again and again; return why it was given up, if it was."""
-        wait = FIRST
-        for left in range(TRIES - 1, -1, -1):
+        wait, tries = FIRST, 0
+        while True:
             async with self._room:
                 refused = await self._try(address, path, headers)
-            if not refused.why or refused.lasts or not left:
+            tries += 1
+            early = refused.status in NOT_YET
+            lasts = refused.lasts and not early
+            if not refused.why or lasts or tries >= (FEW_TRIES if early else TRIES):
                 return refused.why
             await self._pause(max(refused.wait, wait))
             wait = min(2 * wait, LONGEST)
-        return ""
 
     async def _try(self, address: str, path: Path, headers: Mapping[str, str]) -> PostRefusal:
         """Send it once; nothing is refused if there is no reason."""

@@ -148,6 +148,9 @@ class Visit:
             )
             if isinstance(event, on.SnapshotTaken):
                 await self._publish()
+            if isinstance(event, (on.SnapshotTaken, on.GatesFinished)):
+                agent_id, birth = self.local.agent_id, self.assignment.birth
+                self._machine.attempt_left(agent_id, birth, event.attempt)
         except (RuntimeFault, OSError) as error:
             event = self._failed(order, error)
             if event is None:

@@ -59,6 +59,11 @@ class Worker:
         self._rescuing: asyncio.Task[None] | None = None
         self._drains = False
 
+    @property
+    def drains(self) -> bool:
+        """Whether it takes nothing more."""
+        return self._drains
+
     async def start(self) -> None:
         """End what an earlier process of this worker left alive, and of no other worker."""
         terminals, grace = self._machine.terminals, self._machine.shared.settings().stop_grace

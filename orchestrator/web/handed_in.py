@@ -7,15 +7,19 @@ not know how it travels.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lifecycle.errors import StoreError
+from pydantic import ValidationError
+
+from lifecycle.errors import ConflictingUpdateError, StoreError
 from lifecycle.machine.states import attempt_of
 from lifecycle.record import worker_of
 from lifecycle.store.damaged_records import RecordDamagedError
 from lifecycle.worker.attempt_files import AttemptFile, place_of
+from lifecycle.worker.sign_of_life import SignOfLife
 from orchestrator.errors import OrchestratorError
-from orchestrator.web.edge.problems import Problem, store_failed
+from orchestrator.web.edge.problems import Problem, invalid, refused, store_failed
 from orchestrator.web.operator import found
 from runtime.private_files import make_private, write_whole
 
@@ -30,6 +34,9 @@ if TYPE_CHECKING:
     from runtime.masking.masker import Masker
 
 
+WHAT_IS_SAID = "a worker says name, machine, version, slots, lease and now, and may say more"
+
+
 class WorkerFileError(OrchestratorError):
     """A file of a worker's attempt is not kept."""
 
@@ -39,6 +46,27 @@ class HandedIn:
 
     def __init__(self, runner: RunnerPort, search: SearchKeeper) -> None:
         self._runner, self._search = runner, search
+
+    async def seen(self, body: bytes) -> None:
+        """Take a sign of life of a worker."""
+        runner = self._runner
+        try:
+            sign = SignOfLife.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise invalid(f"{place or 'the body'}: {first['msg']}", WHAT_IS_SAID) from error
+        workers, mask = runner.store.workers, runner.engine.shared.masker.mask
+        row = sign.row(runner.now())
+        try:
+            if sign.leaves:
+                await workers.left(row.name, row.machine)
+            else:
+                await workers.seen(replace(row, lacks=tuple(map(mask, row.lacks))))
+        except ConflictingUpdateError as error:
+            raise refused(str(error), "give this worker another name") from error
+        except StoreError as error:
+            raise store_failed("the records cannot be written at present") from error
 
     async def check(self, upload: Upload) -> None:
         """Refuse what is not this worker's to hand in."""

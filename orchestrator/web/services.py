@@ -86,6 +86,7 @@ class ServerServices:
             self.door,
             check=handed_in.check,
             keep=handed_in.keep,
+            seen=handed_in.seen,
             most=lambda: runner.settings().log_cap_bytes,
         )
         self.turned_away: Counter[str] = Counter()

@@ -6,7 +6,7 @@ Must not decide anything; what it does with an assignment is `lifecycle.worker`.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from lifecycle.worker.build import worker_machine
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
 
     from lifecycle.settings import Settings
+    from lifecycle.worker.coordinator_link import CoordinatorLink
     from orchestrator.engines.temporal.options import Queues
 
 
@@ -33,12 +34,21 @@ async def working(  # noqa: PLR0913  # all by name
     name: str,
     settings: Settings,
     lease: float = options.LEASE,
+    link: CoordinatorLink | None = None,
 ) -> AsyncIterator[Worker]:
-    """Take assignments in a clone; at the end hand on, saved and pushed, what is under way."""
+    """Take assignments in a clone; at the end hand on, saved and pushed, what is under way.
+
+    By the `link` the coordinator hears of it, and gets logs and summaries.
+    """
     acting = Acting(client, name)
-    async with worker_machine(repo, name=name, settings=settings) as (machine, travel):
+    async with (
+        worker_machine(repo, name=name, settings=settings) as (machine, travel),
+        AsyncExitStack() as linked,
+    ):
         acting.acts = worker = Worker(machine, tell=acting.tell, lease=lease, travel=travel)
         await worker.start()
+        if link is not None:
+            await linked.enter_async_context(link.opened(machine, worker))
         agents = settings.max_live_agents
         takes, obeys = hosts.acts(client, queues, acting, name=name, agents=agents, lease=lease)
         try:

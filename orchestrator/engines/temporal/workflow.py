@@ -31,11 +31,13 @@ from lifecycle.machine.states import (
     Stopping,
     Verifying,
     Working,
+    attempt_of,
     next_instant,
 )
 from lifecycle.machine.values import changed
 from lifecycle.owner.decider import Beginning, FactAnswer, Telling, on_a_worker
 from lifecycle.record import AttemptRow, JournalEntry, PendingEffect, Transaction
+from lifecycle.record import placed as placed_on
 from orchestrator.engines.temporal import options
 from orchestrator.engines.temporal.payloads import (
     KeepCall,
@@ -131,8 +133,9 @@ class LifecycleWorkflow:
         visit = self._visit
         if visit is not None and visit.assignment_id == placed.assignment_id:
             visit.worker = placed.worker
-            record = self._drive.copy.record
-            record.facts = {**record.facts, "machine": placed.worker}
+            record, worker = self._drive.copy.record, placed.worker
+            attempt = attempt_of(record.work) if record.work is not None else 0
+            record.facts = placed_on(record.facts, worker, worker, attempt)
 
     @workflow.signal(name="report")
     def report(self, report: ReportCall) -> None:

@@ -359,7 +359,8 @@ class BoardNews:
         """Return the workers, if one came, left, or is silent."""
         state = self._services.board
         await state.look_at_workers()
-        text = piece("parts/workers.html", workers=state.workers_now(), now=state.runner.now())
+        shown = {"workers": state.workers_now(), "now": state.runner.now()}
+        text = piece("parts/workers.html", **shown).strip()
         before, self._workers = self._workers, text
         return [("workers", text)] if text != before else []
 

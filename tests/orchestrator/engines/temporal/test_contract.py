@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lifecycle.record import worker_of
 from tests.lifecycle.engine.contract import (
     EVERY_PLACE,
+    STORIES,
     BeginningAndEnd,
     Crashes,
     Deadlines,
@@ -43,3 +45,13 @@ class TestTemporalEngine(
 ):
     if not EVERY_PLACE:
         apart, pairs, deaths = 49, 1, 12
+
+
+async def test_the_record_names_the_worker_of_each_attempt(plays: Plays) -> None:
+    play = await plays("named", STORIES["the demo"]).to_the_end()
+    (record,) = [each async for each in play.store.every()]
+    name = worker_of(record)
+    assert name
+    assert set(record.facts["attempt_workers"].values()) == {name}
+    ran = [row.attempt for row in await play.store.attempts(record.agent_id)]
+    assert sorted(map(int, record.facts["attempt_workers"])) == ran

@@ -1,9 +1,10 @@
-"""Workers hand in what their own attempts left, and nothing else, anywhere else."""
+"""Workers say that they live, and hand in what their own attempts left, and nothing else."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 from lifecycle.machine import states as st
 from lifecycle.paths import Paths
 from lifecycle.record import AgentLifecycle, placed
+from lifecycle.worker.sign_of_life import SignOfLife, SignsOfLife
 from lifecycle.worker.upload import AttemptUploads, CoordinatorAddress
 from orchestrator.web.bound_server import bound
+from orchestrator.web.pages.board import BoardNews
+from orchestrator.web.reading.board import BoardFilter
 from tests.lifecycle.every_state import EVERY
 from tests.orchestrator.web.webkit import TOKEN, WORKER_TOKEN, client_of, raw, site
 from tests.waiting import until
@@ -263,12 +267,18 @@ async def test_a_worker_sends_all_files_of_an_attempt_beside_its_work(
             f"logs/agent-T1/{ATTEMPT}.log",
             f"summaries/agent-T1/{ATTEMPT}.md",
         ]
-        # What is another's is dropped at once, and told with the place of the file.
+        # What is another's is dropped after a while, and told with the place of the file.
+        pauses: list[float] = []
+
+        async def pause(seconds: float) -> None:
+            pauses.append(seconds)
+
         other = CoordinatorAddress(found.server.url, WORKER_TOKEN, "b")
-        uploads = AttemptUploads(other, report, now=found.services.runner.now)
+        uploads = AttemptUploads(other, report, now=found.services.runner.now, pause=pause)
         uploads.begin(there, "agent-T1", record.birth, ATTEMPT)
         await uploads.aclose(30.0)
         assert [event for event, _ in told] == ["attempt_upload_failed"] * 3
+        assert (len(pauses), min(pauses), max(pauses)) == (3 * 7, 1.0, 60.0)
         assert all("403" in str(fields["reason"]) for _, fields in told)
         assert str(there.log("agent-T1", ATTEMPT)) in {fields["file"] for _, fields in told}
 
@@ -303,3 +313,95 @@ async def test_a_coordinator_that_is_away_is_asked_again_until_it_is_there(
         assert told == []
         assert len(_kept(found)) == 3
         assert pauses[0] == 1.0
+
+
+SIGN: dict[str, object] = {
+    "name": "a",
+    "machine": "m1",
+    "version": "1.0",
+    "slots": 4,
+    "lease": 60.0,
+    "now": 0.0,
+    "labels": ["linux"],
+    "lacks": ["codex is not installed"],
+}
+
+
+async def test_a_sign_of_life_is_kept_by_the_clock_of_the_coordinator(tmp_path: Path) -> None:
+    async with site(tmp_path) as found, _worker(found) as worker:
+        sent = SIGN | {"now": found.services.runner.now() - 300.0}
+        assert (await worker.put("/api/worker/seen", json=sent)).json() == {"seen": True}
+        (row,) = await found.store.workers.all()
+        assert (row.name, row.slots, row.labels) == ("a", 4, ("linux",))
+        assert abs(row.seen_at - found.services.runner.now()) < 60.0
+        assert -400.0 < row.clock_offset < -250.0
+        other = await worker.put("/api/worker/seen", json=sent | {"machine": "m2"})
+        assert other.status_code == 409
+        assert "--name" in other.text
+        gone = await worker.put("/api/worker/seen", json=sent | {"leaves": True})
+        assert gone.status_code == 200
+        assert await found.store.workers.all() == ()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        ({"name": "../a"}, "name"),
+        ({"slots": "many"}, "slots"),
+        ({"lease": 0}, "lease"),
+        ({"lacks": ["x" * 1000]}, "lacks"),
+        ({"password": "x"}, "password"),
+    ],
+)
+async def test_a_sign_that_is_none_is_refused_by_the_name_of_its_field(
+    tmp_path: Path, wrong: dict[str, object], place: str
+) -> None:
+    async with site(tmp_path) as found, _worker(found) as worker:
+        answer = await worker.put("/api/worker/seen", json=SIGN | wrong)
+        assert (answer.status_code, place in answer.text) == (422, True)
+        huge = await worker.put("/api/worker/seen", content=b"[" * 100_000)
+        assert huge.status_code == 413
+        stranger = await found.client.put("/api/worker/seen", json=SIGN)
+        assert stranger.status_code == 401
+        assert await found.store.workers.all() == ()
+
+
+async def test_a_worker_is_heard_of_while_it_is_there_and_says_goodbye(tmp_path: Path) -> None:
+    told: list[str] = []
+    async with site(tmp_path) as found:
+        to = CoordinatorAddress(found.server.url, WORKER_TOKEN, "a")
+        signs = count()
+
+        def sign() -> SignOfLife:
+            now = found.services.runner.now()
+            return SignOfLife.model_validate(
+                SIGN | {"lease": 0.3, "now": now, "slots": next(signs)}
+            )
+
+        async with SignsOfLife(to, sign, lambda event, /, **_: told.append(event)):
+
+            async def again() -> bool:
+                known = await found.store.workers.all()
+                return bool(known) and known[0].slots >= 2
+
+            await until(again, "it was heard of again and again")
+        assert await found.store.workers.all() == ()
+        assert told == []
+        wrong = CoordinatorAddress(found.server.url, "not-their-token-0123456789", "a")
+        async with SignsOfLife(wrong, sign, lambda event, /, **_: told.append(event)):
+            await until(lambda: told, "it says that it is not heard")
+        assert told == ["worker_sign_failed"]  # once, as the reason stays the same
+
+
+async def test_the_board_shows_at_once_who_came_and_who_left(tmp_path: Path) -> None:
+    async with site(tmp_path) as found, _worker(found) as worker:
+        news = BoardNews(found.services, BoardFilter(), operate=False)
+        assert await news.pieces((), look=True) == []
+        await worker.put("/api/worker/seen", json=SIGN)
+        ((name, text),) = await news.pieces((), look=True)
+        assert name == "workers"
+        assert "0 of 4 slots" in text
+        assert await news.pieces((), look=True) == []
+        await worker.put("/api/worker/seen", json=SIGN | {"leaves": True})
+        ((_, text),) = await news.pieces((), look=True)
+        assert "slots" not in text
