@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lifecycle.plan import Agent, Task
+from lifecycle.settings import Settings
 from runtime.workspaces.worktrees_dir import default_worktrees_dir
+from tests.lifecycle.worker.deciding import Decider, worker_in
 from tests.lifecycle.worker.worker_process import AGENT
 from tests.lifecycle.world import ROOT, World, git
 from tests.runtime.processes.attack_control import held
-from tests.runtime.processes.watchdog.watchdogs import watchdogs_of
+from tests.runtime.processes.watchdog.watchdogs import kill_with_watchdogs, watchdogs_of
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -58,7 +61,8 @@ class Shown:
 def worker_of(world: World) -> Iterator[Shown]:
     bare, clone = world.folder / "bare.git", world.folder / "one"
     git(world.folder, "clone", "-q", "--bare", str(world.repo), str(bare))
-    git(world.folder, "clone", "-q", str(bare), str(clone))
+    for each in (clone, world.folder / "two"):
+        git(world.folder, "clone", "-q", str(bare), str(each))
     (clone / ".git" / "info" / "exclude").write_text("lock\nup\n")
     words = (str(clone), git(bare, "rev-parse", "main"), str(LEASE))
     with subprocess.Popen(
@@ -112,3 +116,24 @@ def test_a_frozen_worker_has_no_agent_when_its_lease_is_over_and_tells_nothing_w
         worker.process.stdin.write("end\n")
         worker.process.stdin.flush()
         assert worker.process.wait(40.0) == 0
+
+
+@pytest.mark.timeout(120)
+async def test_the_next_start_of_a_worker_ends_what_outlived_it_and_saves_its_work(
+    world: World,
+) -> None:
+    with worker_of(world) as worker:
+        kill_with_watchdogs(worker.process.pid)
+        worker.process.wait()
+        assert held(worker.workspace)
+        task, agent = Task(id="T001", title="Calculator"), Agent(agent_id=AGENT, command=("true",))
+        decider = Decider(task, agent, Settings(), "")
+        async with worker_in(world.folder / "two", "two", decider) as other:
+            await other.start()
+            assert held(worker.workspace), "it is another worker's to end"
+        async with worker_in(world.folder / "one", "one", decider):
+            assert not held(worker.workspace)
+    bare, saved = world.folder / "bare.git", f"refs/loopwright/saved/{AGENT}"
+    head = git(world.folder / "one", "rev-parse", f"agent/{AGENT}")
+    assert git(bare, "show", f"{saved}/1:draft") == "half done"
+    assert git(bare, "show", f"{saved}/head-{head[:12]}:one.txt") == "done"
