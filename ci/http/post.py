@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci.http.connections import connect, parse_address, receive, send, within
 from ci.http.rate_limit import retry_after
-from ci.http.response import HIDDEN_IN, RequestContext, one_line
+from ci.http.response import HIDDEN_IN, RequestContext, lasts, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SAID = 200
-OK, REDIRECTS, BAD_REQUEST, SERVER_ERRORS = 200, 300, 400, 500
-_PASSING = (408, 429)
-"""Refusals of the moment: too slow, too many."""
+OK, REDIRECTS = 200, 300
 
 
 class PostRefusal(NamedTuple):
@@ -54,5 +52,5 @@ async def post(  # noqa: PLR0913  # all but what is sent by name
         return None
     said = one_line(raw.body.decode(errors="replace"), _SAID)
     why = f"{context.host} answered {raw.status}" + (f": {said}" if said else "")
-    lasts = BAD_REQUEST <= raw.status < SERVER_ERRORS and raw.status not in _PASSING
-    return PostRefusal(why, (retry_after(raw.headers, now) or now) - now, lasts, raw.status)
+    wait = (retry_after(raw.headers, now) or now) - now
+    return PostRefusal(why, wait, lasts(raw.status), raw.status)

@@ -55,6 +55,8 @@ _TOKEN_FAULTS: dict[int, tuple[type[ForgeError], str]] = {
 }
 _MISSING = frozenset({404, 410})
 _REFUSALS = frozenset({405, 409, 412, 422, 423})
+_PASSING = frozenset({408, 429})
+"""Refusals of the moment: too slow, too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,11 @@ def fault_of(context: RequestContext, raw: RawResponse, now: float) -> ForgeErro
     else:
         problem = words or "the request is not understood"
     return kind(context.text(f"{status}: {problem}"), status=status, retry_at=until)
+
+
+def lasts(status: int) -> bool:
+    """Return whether a request that was answered so will be refused again."""
+    return CLIENT_ERRORS <= status < SERVER_ERRORS and status not in _PASSING
 
 
 def next_link(headers: Mapping[str, str]) -> str | None:

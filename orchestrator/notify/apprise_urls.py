@@ -7,14 +7,18 @@ second to import: both happen in a thread, when something is sent.
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
+from ci.http.response import lasts
 from orchestrator.notify.errors import ChannelError
 
 MISSING = (
     "the extra that sends to Apprise URLs is not installed; install it with "
     "`uv tool install 'loopwright[notify]'` or `pip install 'loopwright[notify]'`"
 )
+_ANSWERED = re.compile(r"\berror=(\d{3})\b")
+"""How its services name the status of the answer that refused a message."""
 UNREADABLE = "the URL is none that Apprise knows; see https://github.com/caronc/apprise/wiki"
 
 
@@ -38,7 +42,11 @@ def send(url: str, title: str, body: str) -> None:
         said = captured.getvalue().replace(url, "***").split("\n")
     if not taken:
         why = "; ".join(line.strip() for line in said if line.strip())
-        raise ChannelError(why[:500] or "it was not taken, and Apprise does not say why")
+        answers = [int(status) for status in _ANSWERED.findall(why)]
+        raise ChannelError(
+            why[:500] or "it was not taken, and Apprise does not say why",
+            refused=bool(answers) and all(map(lasts, answers)),
+        )
 
 
 def _prepared(url: str) -> tuple[Any, Any]:

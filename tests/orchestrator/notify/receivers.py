@@ -34,7 +34,8 @@ class Receiver:
 
     url: str = ""
     refuse: int = 0
-    """Requests that are still to be answered with 503, and to be repeated in 7 s."""
+    """Requests that are still to be answered with `status`, and to be repeated in 7 s."""
+    status: int = 503
     got: list[dict[str, Any]] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -52,8 +53,8 @@ def receiver() -> Iterator[Receiver]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             if made.refuse:
                 made.refuse -= 1
-                made.refused.append(headers["webhook-id"])
-                self._answer(503)
+                made.refused.append(headers.get("webhook-id", ""))
+                self._answer(made.status)
                 return
             made.signed.append(verified(headers, body))
             made.ids.append(headers["webhook-id"])
@@ -62,7 +63,7 @@ def receiver() -> Iterator[Receiver]:
 
         def _answer(self, status: int) -> None:
             self.send_response(status)
-            if status == 503:
+            if status == made.status:
                 self.send_header("retry-after", "7")
             self.send_header("content-length", "0")
             self.end_headers()

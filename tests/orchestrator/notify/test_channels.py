@@ -146,6 +146,19 @@ def test_an_apprise_url_that_fails_says_why_and_hides_itself(world: World) -> No
     assert "Apprise" in world.json("notify", "test", code=2)["channels"][0]["problem"]
 
 
+@pytest.mark.parametrize(
+    ("status", "for_good"), [(400, True), (413, True), (408, False), (429, False), (503, False)]
+)
+def test_what_is_refused_through_apprise_is_known_as_a_refusal_of_this_message(
+    status: int, *, for_good: bool
+) -> None:
+    with receiver() as got:
+        got.refuse, got.status = 1, status
+        with pytest.raises(ChannelError, match=f"error={status}") as refused:
+            apprise_urls.send(got.url.replace("http://", "json://"), "Loopwright", "All is done")
+    assert refused.value.refused is for_good
+
+
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "apprise", None)
     with pytest.raises(ChannelError, match=r"loopwright\[notify\]"):
