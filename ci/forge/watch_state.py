@@ -43,8 +43,8 @@ class WatchState:
     """Its base has new commits, so whether it merges must be asked anew."""
     conflict: tuple[str, str] = ("", "")
     """The head whose conflict was published, and its text."""
-    unsure: int = 0
-    """Consecutive polls in which the forge had not computed whether it merges."""
+    unsure_since: float | None = None
+    """Since when the forge computes whether it merges with the base as it is now."""
     behind_since: float | None = None
     """Since when the forge shows a head of ours that is not the newest."""
     over: bool = False

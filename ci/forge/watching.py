@@ -44,12 +44,10 @@ OF_ONE = (MissingError, RefusedError, GarbledError)
 """Errors that concern one wait only."""
 CATCHES_UP_WITHIN = 120.0
 """Seconds in which a forge registers a push; later, somebody has reset the branch."""
-UNSURE_LOOKS = 6
-"""Consecutive polls for which a forge may compute whether a pull request merges."""
-QUICK_LOOKS = 3
-"""How many of them come soon after one another."""
-COMPUTES_WITHIN = 5.5
-"""Seconds in which a forge usually computes that; then it is asked again."""
+UNSURE_FOR = 400.0
+"""Seconds for which a forge may compute whether a pull request merges."""
+QUICK_LOOKS = (2.0, 5.5, 12.0)
+"""Seconds after which it is asked again at first: most compute it in less than five."""
 YOUNG_FOR = 300.0
 LIST_EVERY_YOUNG = 8.0
 LIST_EVERY = 50.0
@@ -282,7 +280,8 @@ class ForgeWatcher:
         return finding.text
 
     def _grace_end(self, verdict: Verdict) -> float | None:
-        waits = verdict.status is VerdictStatus.PENDING
+        green = verdict.status is VerdictStatus.GREEN and self.rules().auto_merge
+        waits = green or verdict.status is VerdictStatus.PENDING
         end = self.triage.grace_end(verdict.sha)
         return end if waits and end > self.now() else None
 
@@ -306,19 +305,20 @@ class ForgeWatcher:
         )
         if not anew and before is not None and not self._is_unsure(known, before, shown):
             return before, False
-        known.looked_at, known.base_moved = now, False
+        moved, known.looked_at, known.base_moved = known.base_moved, now, False
         found = await self.forge.pull(number)
-        known.unsure = known.unsure + 1 if found is not None and found.mergeable is None else 0
+        if found is None or found.mergeable is not None:
+            known.unsure_since = None
+        elif known.unsure_since is None or moved:
+            known.unsure_since = now
         return found, anew or found is None or before is None or _print(found) != _print(before)
 
-    @staticmethod
-    def _is_unsure(known: WatchState, before: ForgePull, shown: ForgePull | None) -> bool:
+    def _is_unsure(self, known: WatchState, before: ForgePull, shown: ForgePull | None) -> bool:
         """Return whether it may merge otherwise than was known."""
-        if (
-            known.base_moved
-            or before.queued
-            or (before.mergeable is None and known.unsure <= UNSURE_LOOKS)
-        ):
+        since = known.unsure_since
+        if known.base_moved or before.queued:
+            return True
+        if before.mergeable is None and since is not None and self.now() <= since + UNSURE_FOR:
             return True
         return bool(before.mergeable and shown is not None and shown.mergeable is False)
 
@@ -363,9 +363,9 @@ class ForgeWatcher:
     def _again_at(self, verdict: Verdict, known: WatchState, *, merged: bool) -> float | None:
         if merged:
             return self.now()
-        if 0 < known.unsure <= QUICK_LOOKS:
-            return self.now() + COMPUTES_WITHIN
-        return self._grace_end(verdict)
+        since, now = known.unsure_since, self.now()
+        looks = () if since is None else (since + after for after in QUICK_LOOKS)
+        return next((look for look in looks if look > now), self._grace_end(verdict))
 
     async def _tell_conflict(
         self, watch: CIWatch, known: WatchState, pull: ForgePull, *, of_others: bool

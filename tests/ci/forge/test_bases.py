@@ -130,6 +130,18 @@ async def test_what_the_forge_still_computes_is_asked_for_again_within_seconds(
     assert conflicts(scene) == [2]
 
 
+async def test_looks_at_once_do_not_use_up_those_that_follow_soon(scene: Scene) -> None:
+    await four(scene)
+    scene.forge.heads["main"] = sha("e")
+    scene.forge.change(2, mergeable=None, updated_at=1.0)
+    for _ in range(4):  # a merge, its webhook, and those of the checks of its base
+        await scene.provider.take(Hint(branch="main"))
+    await scene.later(4)
+    scene.forge.change(2, mergeable=False, updated_at=1.0)
+    await scene.later(SOON - 4)
+    assert conflicts(scene) == [2]
+
+
 async def test_a_forge_that_computes_for_long_is_asked_on_though_less_often(scene: Scene) -> None:
     await four(scene)
     moves(scene)

@@ -91,6 +91,15 @@ async def test_auto_merge_waits_for_the_grace_and_for_the_reviews(scene: Scene) 
     assert scene.told == ["pr_checks_passed", "pr_merged"]
 
 
+async def test_what_is_green_is_merged_unasked_as_soon_as_its_grace_ends(scene: Scene) -> None:
+    scene.rules = Rules(auto_merge=True, checks_grace=45.0)
+    scene.wait_for_pull(check("unit"))
+    await scene.later(44)
+    assert scene.forge.merged_with == []
+    await scene.later(2)
+    assert scene.forge.merged_with == [(7, sha("1"), "merge")]
+
+
 async def test_what_changes_the_hold_of_agents_is_merged_by_a_person_alone(scene: Scene) -> None:
     scene.rules = Rules(auto_merge=True)
     scene.against = "it changes what holds agents (isolation in loopwright.toml)"
