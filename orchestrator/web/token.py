@@ -5,6 +5,8 @@ Owns the file's place, its permissions and its form. Must not know who asks for 
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import secrets
 import stat
@@ -65,12 +67,18 @@ def find_token(
     return _own(own_file(environ), repo)
 
 
-def find_worker_token(environ: Mapping[str, str], *, repo: Path, variable: str = "") -> Token:
-    """Return the token by which workers hand in files: of its variable, else our own file's."""
+def find_worker_token(server: Token, *, repo: Path, variable: str = "") -> Token:
+    """Return the token by which workers hand in files: of its variable, else our own file's.
+
+    Where the server's token was given on purpose, no file is made: it is made of that token.
+    """
     if variable:
         value = _checked(variable.strip(), WORKER_VARIABLE)
         return Token(value, on_purpose=True, variable=WORKER_VARIABLE)
-    return _own(own_file(environ).with_name(_WORKER_FILE), repo)
+    if server.on_purpose or server.path is None:
+        made = hmac.new(server.value.encode(), b"loopwright workers", hashlib.sha256)
+        return Token(made.hexdigest(), server.path, on_purpose=True, variable=server.variable)
+    return _own(server.path.with_name(_WORKER_FILE), repo)
 
 
 def _own(path: Path, repo: Path) -> Token:

@@ -129,9 +129,7 @@ def run(name: str, args: list[str]) -> int:
     host = options.host or settings.host
     port = options.port if options.port is not None else settings.port
     token = find_token(context.environ, repo=repo, given=options.token_file, variable=given)
-    workers = find_worker_token(
-        context.environ, repo=repo, variable=os.environ.pop(WORKER_VARIABLE, "")
-    )
+    workers = find_worker_token(token, repo=repo, variable=os.environ.pop(WORKER_VARIABLE, ""))
 
     def listens(url: str) -> None:
         _say_where(options, url, token)
@@ -186,9 +184,7 @@ def _serve_several(
         for folder in folders
     )
     of_workers = os.environ.pop(WORKER_VARIABLE, "")
-    workers, *_ = (
-        find_worker_token(os.environ, repo=folder, variable=of_workers) for folder in folders
-    )
+    workers, *_ = (find_worker_token(token, repo=folder, variable=of_workers) for folder in folders)
 
     def listens(url: str, repositories: Sequence[ServedRepository]) -> None:
         told = [{"name": each.name, "folder": str(each.folder)} for each in repositories]
@@ -232,7 +228,10 @@ def _worker_token(options: Namespace) -> int:
     """Print the token of workers, which is one for all repositories."""
     repo = next(iter(_several(options)), None) or find_repo(_one(options))
     require_person(repo, "serve --worker-token")
-    token = find_worker_token(os.environ, repo=repo, variable=os.environ.get(WORKER_VARIABLE, ""))
+    server = find_token(
+        os.environ, repo=repo, given=options.token_file, variable=os.environ.get(VARIABLE, "")
+    )
+    token = find_worker_token(server, repo=repo, variable=os.environ.get(WORKER_VARIABLE, ""))
     told = {"worker_token": token.value, "place": token.place}
     say(to_json(told, compact=True) if options.json else token.value)
     return exits.COMPLETE

@@ -141,7 +141,7 @@ def _front(
             context.environ, repo=context.repo, variable=os.environ.pop(VARIABLE, "")
         )
         workers = find_worker_token(
-            context.environ, repo=context.repo, variable=os.environ.pop(WORKER_VARIABLE, "")
+            token, repo=context.repo, variable=os.environ.pop(WORKER_VARIABLE, "")
         )
         sock = bind(host, wanted, token, any_port=port is None)
     except OrchestratorError as problem:

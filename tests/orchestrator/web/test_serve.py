@@ -307,5 +307,13 @@ def test_a_link_that_is_printed_signs_in_and_new_ones_are_made_for_other_roles(
         assert httpx.get(address, headers=reader, trust_env=False).status_code == 200
         refused = httpx.post(address, headers=reader, json={"text": "x"}, trust_env=False)
         assert refused.json()["error"]["code"] == "role"
+        # That of workers opens what is theirs, and nothing else.
+        workers = {
+            "authorization": f"Bearer {world.call('serve', '--worker-token').stdout.strip()}"
+        }
+        seen = f"{serve.told['url']}/api/worker/seen"
+        assert httpx.put(seen, headers=workers, json={}, trust_env=False).status_code == 422
+        assert httpx.put(seen, headers=reader, json={}, trust_env=False).status_code == 401
+        assert httpx.get(address, headers=workers, trust_env=False).status_code == 401
     lost = world.call("serve", "--link", code=2)
     assert "no server is alive" in lost.stderr

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from orchestrator.web.token import LONGEST, TokenError, find_token, own_file
+from orchestrator.web.token import (
+    LONGEST,
+    TokenError,
+    find_token,
+    find_worker_token,
+    own_file,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,3 +132,30 @@ def test_where_there_is_no_place_for_it_that_is_said(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
     with pytest.raises(TokenError, match="--token-file"):
         find_token(env(tmp_path), repo=tmp_path / "repo")
+
+
+def test_workers_have_a_token_of_their_own_that_is_kept_like_the_servers(tmp_path: Path) -> None:
+    server = find_token(env(tmp_path), repo=tmp_path / "repo")
+    made = find_worker_token(server, repo=tmp_path / "repo")
+    assert made.path == tmp_path / "home/.config/loopwright/worker-token"
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
+    assert made.value != server.value
+    assert find_worker_token(server, repo=tmp_path / "repo") == made
+    made.path.chmod(0o644)
+    with pytest.raises(TokenError, match="others may read"):
+        find_worker_token(server, repo=tmp_path / "repo")
+    named = find_worker_token(server, repo=tmp_path / "repo", variable=RIGHT)
+    assert named.value == RIGHT
+    assert "LOOPWRIGHT_WORKER_TOKEN" in named.place
+    with pytest.raises(TokenError, match="LOOPWRIGHT_WORKER_TOKEN"):
+        find_worker_token(server, repo=tmp_path / "repo", variable="short")
+
+
+def test_where_the_servers_token_was_given_that_of_workers_is_made_of_it(tmp_path: Path) -> None:
+    given = find_token({}, repo=tmp_path, variable=RIGHT)
+    made = find_worker_token(given, repo=tmp_path)
+    assert made == find_worker_token(given, repo=tmp_path)
+    assert RIGHT not in made.value
+    assert made.value not in repr(made)
+    other = find_token({}, repo=tmp_path, variable=f"{RIGHT}-2")
+    assert find_worker_token(other, repo=tmp_path).value != made.value
