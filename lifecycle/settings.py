@@ -66,12 +66,12 @@ class EngineSettings(CISettings):
     temporal_api_key_env: str = ""
     """Name of the environment variable that holds the API key of the server; never the key."""
     temporal_queue_prefix: str = ""
-    """How the names of task queues and workflows begin, the same on all machines of a repository;
-    by default `lw.` and a hash of the remote's address."""
+    """What tells the task queues and workflows of this repository from others on the server, the
+    same on all its machines; by default a hash of the remote's address."""
     lease: float = Field(default=60.0, ge=2, le=600)
     """Seconds without a sign of life after which the work of a worker goes to another one."""
     labels: tuple[str, ...] = ()
-    """What a worker must have to get this repository's agents, such as linux or gpu."""
+    """What this machine offers as a worker, such as linux or gpu."""
 
     @field_validator("temporal_address")
     @classmethod

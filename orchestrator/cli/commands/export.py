@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from lifecycle.store.sqlite.store import SqliteStore
 
 STDOUT = "-"
+LIVE = (
+    "{agent_id} has an agent at work, so `loopwright import` will refuse it: `loopwright stop "
+    "{agent_id}`, then export again"
+)
 
 
 def parser(name: str) -> CommandLineParser:
@@ -114,6 +118,8 @@ async def _write(repo: Path, options: Namespace, stream: TextIO) -> tuple[int, i
             edited = edited_of(paths, record.agent_id, masker)
             own = refs.get(record.agent_id, {})
             form = export_form(stored, runs=runs, edited=edited, refs=own)
+            if form["live"] and options.with_branches:
+                tell(LIVE.format(agent_id=record.agent_id))
             named += own
             stream.write(",\n" if count else "\n")
             stream.write(to_json(form, compact=True))

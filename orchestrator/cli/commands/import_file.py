@@ -49,11 +49,11 @@ def parser(name: str) -> CommandLineParser:
 def run(name: str, args: list[str]) -> int:
     """Take it in."""
     options = parser(name).parse_args(args)
+    repo = find_repo(options.repo)
+    require_person(repo, "import lifecycles")
     file = Path(options.file)
     if not file.is_file():
         raise UsageError(f"{file} is not a file: give one that `loopwright export -o FILE` wrote")
-    repo = find_repo(options.repo)
-    require_person(repo, "import lifecycles")
     facts = inspect_repository(repo)
     facts.require_usable()
     if not options.dry_run:

@@ -109,6 +109,7 @@ def test_a_gate_accepts_nobodys_work(finished: World) -> None:
 ORDERS = (
     "reject agent-T001",
     "guide agent-T001 more",
+    "import work.json",
     "pr merge 1",
     "settings approve",
     "add something --command true",

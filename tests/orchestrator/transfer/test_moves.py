@@ -339,6 +339,10 @@ def test_a_live_runner_gets_only_what_it_does_not_have(file: Path, world: World)
     newer = changed(file, set_at(*FIRST, "record", "version", to=9))
     with RunnerLock(Paths.of(world.repo).root, who="loopwright up"):
         refused = world.call("import", newer, code=2)
+        live = str(file.with_name("live.json"))
+        told = world.call("export", "agent-4", "--output", live, "--with-branches").stderr
+    assert "`loopwright stop agent-4`, then export again" in told
+    assert "agent-4 had an agent at work" in world.call("import", live, code=2).stderr
     assert "end that (Ctrl-C" in refused.stderr
     world.call("import", newer)
 

@@ -1,0 +1,65 @@
+"""`deploy/compose.yaml` names services, commands, options and settings that there are."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]  # a tool of the tests alone
+
+from lifecycle.settings import Settings, checked_settings
+from orchestrator.cli.main import COMMANDS
+from orchestrator.runner.engine_choice import lacking
+
+FILE = Path(__file__).resolve().parents[2] / "deploy" / "compose.yaml"
+PREFIX = "LOOPWRIGHT_"
+
+
+def services() -> dict[str, dict[str, Any]]:
+    whole: dict[str, Any] = yaml.safe_load(FILE.read_text("utf-8"))
+    assert set(whole) <= {"services", "volumes", "x-loopwright"}
+    found: dict[str, dict[str, Any]] = whole["services"]
+    used = {name.partition(":")[0] for each in found.values() for name in each.get("volumes", ())}
+    assert used == set(whole["volumes"])
+    return found
+
+
+def ours() -> dict[str, dict[str, Any]]:
+    return {name: each for name, each in services().items() if "build" in each}
+
+
+def test_services_depend_on_services_that_there_are_and_passwords_are_asked_for() -> None:
+    found = services()
+    for each in found.values():
+        assert set(each.get("depends_on", ())) <= set(found)
+        for name, value in each["environment"].items():
+            assert "PASSWORD" not in name or value.startswith("${POSTGRES_PASSWORD:?")
+        for port in each.get("ports", ()):
+            assert port.startswith("127.0.0.1:"), "nobody outside unless a person decides so"
+    assert found["postgres"]["environment"]["POSTGRES_USER"] == "temporal"
+
+
+def test_commands_have_the_options_that_are_given() -> None:
+    assert ours()
+    for each in ours().values():
+        program, command, *options = each["command"]
+        assert program == "loopwright"
+        module = import_module(f"orchestrator.cli.commands.{COMMANDS[command]}")
+        module.parser(command).parse_args(options)
+
+
+def test_settings_are_whole_and_lead_to_the_server_beside_them() -> None:
+    for each in ours().values():
+        given = {
+            name.removeprefix(PREFIX).lower(): value
+            for name, value in each["environment"].items()
+            if name.startswith(PREFIX)
+        }
+        assert set(given) <= set(Settings.model_fields)
+        settings = checked_settings(given)
+        assert lacking(settings, {}) == ""
+        server, _, port = settings.temporal_address.partition(":")
+        assert (server, port) == ("temporal", "7233")
+        namespace = services()[server]["environment"]["DEFAULT_NAMESPACE"]
+        assert namespace == settings.temporal_namespace
