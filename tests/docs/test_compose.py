@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # a tool of the tests alone
 
-from lifecycle.settings import Settings, checked_settings
 from orchestrator.cli.main import COMMANDS
+from orchestrator.config.settings import load_settings
 from orchestrator.runner.engine_choice import lacking
+from orchestrator.web.token import VARIABLE
 
 FILE = Path(__file__).resolve().parents[2] / "deploy" / "compose.yaml"
-PREFIX = "LOOPWRIGHT_"
 
 
 def services() -> dict[str, dict[str, Any]]:
@@ -34,7 +34,8 @@ def test_services_depend_on_services_that_there_are_and_passwords_are_asked_for(
     for each in found.values():
         assert set(each.get("depends_on", ())) <= set(found)
         for name, value in each["environment"].items():
-            assert "PASSWORD" not in name or value.startswith("${POSTGRES_PASSWORD:?")
+            secret = name.endswith(("PASSWORD", "PWD", "TOKEN"))
+            assert not secret or value.startswith(("${POSTGRES_PASSWORD:?", "${LOOPWRIGHT_TOKEN:?"))
         for port in each.get("ports", ()):
             assert port.startswith("127.0.0.1:"), "nobody outside unless a person decides so"
     assert found["postgres"]["environment"]["POSTGRES_USER"] == "temporal"
@@ -46,18 +47,14 @@ def test_commands_have_the_options_that_are_given() -> None:
         program, command, *options = each["command"]
         assert program == "loopwright"
         module = import_module(f"orchestrator.cli.commands.{COMMANDS[command]}")
-        module.parser(command).parse_args(options)
+        read = module.parser(command).parse_args(options)
+        if getattr(read, "host", None):  # beyond this machine it asks for a token of one's own
+            assert each["environment"][VARIABLE].startswith(f"${{{VARIABLE}:?")
 
 
-def test_settings_are_whole_and_lead_to_the_server_beside_them() -> None:
+def test_settings_are_whole_and_lead_to_the_server_beside_them(tmp_path: Path) -> None:
     for each in ours().values():
-        given = {
-            name.removeprefix(PREFIX).lower(): value
-            for name, value in each["environment"].items()
-            if name.startswith(PREFIX)
-        }
-        assert set(given) <= set(Settings.model_fields)
-        settings = checked_settings(given)
+        settings = load_settings(tmp_path, environ=each["environment"])
         assert lacking(settings, {}) == ""
         server, _, port = settings.temporal_address.partition(":")
         assert (server, port) == ("temporal", "7233")
