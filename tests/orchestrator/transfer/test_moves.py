@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from lifecycle.working_copy import facts_of, load
 from orchestrator.wording.json_schemas import schema
 from tests.lifecycle.every_state import EVERY
 from tests.orchestrator.cli.schema_check import faults
-from tests.orchestrator.loopkit import BLOCK, DONE, World, of_store, until
+from tests.orchestrator.loopkit import BLOCK, DONE, PATIENCE, World, of_store, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -399,3 +400,28 @@ def test_a_live_runner_takes_up_what_is_new_to_it(world: World, clone: Clone) ->
         clone.comes_to("Completed", agent_id)
     logged = (clone.repo / ".loopwright" / "runner.log").read_text()
     assert '"operation": "import_agent"' in logged.replace('":"', '": "')
+
+
+def test_an_attempt_whose_runner_was_killed_begins_again_in_the_other_clone(
+    world: World, clone: Clone
+) -> None:
+    mark, began = world.folder / "mark", world.folder / "began"
+    waits = f"touch {began}; while ! test -e {mark}; do sleep 0.05; done"
+    script = world.script(
+        "agent", [{"run": ["sh", "-c", waits]}, {"write": "a.txt"}, {"commit": "A"}, DONE]
+    )
+    with world.live("run", "Do it", "--task-id", "T001", "--command", script) as runner:
+        until(began.exists, lambda: runner.err)
+        world.comes_to("Working")
+        runner.signal(signal.SIGKILL)
+        runner.process.wait(PATIENCE)
+    file = str(world.folder / "killed.json")
+    world.call("export", "T001", "--output", file, "--with-branches")
+    moved = clone.json("import", file)["lifecycles"]
+    assert [each["state"] for each in moved] == ["stopped"]
+    mark.touch()
+    clone.call("up", "--no-server", "--no-stay")
+    row = clone.row()
+    assert row["work_kind"] == "Completed"
+    assert [each["attempt"] for each in clone.json("show", "T001")["attempts"]] == [1]
+    assert (row["retry_count"], row["spawn_count"]) == (0, 2)
