@@ -53,7 +53,9 @@ class Beginning:
     copy: WorkingCopy
     terms: Terms
     orders: tuple[PendingEffect, ...] = ()
-    """Those for a worker that are not known to be carried out."""
+    """Those for a worker that are not known to be carried out, and that one may have been given."""
+    ordered: tuple[PendingEffect, ...] = ()
+    """Those for a worker that none was given yet."""
     visits: int = 0
     """How often workers had it since this began to be decided elsewhere."""
     done: tuple[str, ...] = ()

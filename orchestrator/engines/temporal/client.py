@@ -15,10 +15,9 @@ from temporalio.client import Client, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from lifecycle.errors import LifecycleError
 from lifecycle.owner.decider import Beginning, DecisionLostError, FactAnswer, Telling
 from orchestrator.engines.temporal import options
-from orchestrator.engines.temporal.payloads import CONVERTER, WorkflowEnd, WorkflowStart
+from orchestrator.engines.temporal.payloads import WorkflowEnd, WorkflowStart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,21 +25,6 @@ if TYPE_CHECKING:
     from lifecycle.record import Transaction
     from orchestrator.engines.temporal.activities import Keepers
     from orchestrator.engines.temporal.options import Queues
-
-
-async def connect(address: str, namespace: str = "default") -> Client:
-    """Return a client of the server; TemporalUnreachableError where none answers."""
-    try:
-        return await Client.connect(address, namespace=namespace, data_converter=CONVERTER)
-    except RuntimeError as error:
-        raise TemporalUnreachableError(
-            f"no Temporal server answers at {address} ({error}); start one, or set "
-            "temporal_address to where it is"
-        ) from error
-
-
-class TemporalUnreachableError(LifecycleError):
-    """The server of this engine does not answer."""
 
 
 class TemporalDecider:

@@ -24,15 +24,23 @@ if TYPE_CHECKING:
     from orchestrator.engines.temporal.options import Queues
 
 PASSED_THROUGH = (
-    "communication",
-    "lifecycle",
+    "lifecycle.drive",
+    "lifecycle.errors",
+    "lifecycle.json_form",
+    "lifecycle.machine",
+    "lifecycle.needs_person",
+    "lifecycle.owner.decider",
+    "lifecycle.past",
+    "lifecycle.projection",
+    "lifecycle.record",
+    "lifecycle.state_words",
     "orchestrator.engines.temporal.options",
     "orchestrator.engines.temporal.payloads",
     "pydantic",
     "pydantic_core",
-    "runtime",
-    "templates",
-    "ci",
+    "runtime.agents.outcome",
+    "runtime.errors",
+    "templates.fence",
 )
 """What a workflow uses as it is: importing it anew for each costs its host four times the time."""
 

@@ -96,13 +96,18 @@ class LifecycleWorkflow:
         self._released = False
         self._attempted = False
         """A worker had it in this run."""
+        self._next: tuple[PendingEffect, ...] = ()
+        """Orders of the next attempt, which is one of the next run."""
 
     @workflow.run
     async def run(self, start: WorkflowStart) -> WorkflowEnd:
         """Decide until it is released; at each rest after an attempt begin afresh."""
         del start
         keeping = asyncio.create_task(self._keep_all())
-        self._take_over(self._start.beginning.orders)
+        if self._start.beginning.ordered:
+            self._order(self._start.beginning.ordered)
+        else:
+            self._take_over(self._start.beginning.orders)
         while not (self._released and self._is_quiet()):
             await self._wait()
             if self._may_begin_afresh():
@@ -180,12 +185,15 @@ class LifecycleWorkflow:
     def _break_off(self, at: float) -> None:
         """Have gates or a baseline ended that nobody wants any more."""
         fact, visit = broken_off(self._drive.state, at), self._visit
-        if fact is None or visit is None or not visit.open:
+        open_now = [each.effect_id for each in self._next] + list(visit.open if visit else ())
+        if fact is None or not open_now:
             return
-        self._drive.carried_out(*visit.open)
-        visit.open.clear()
-        for task in visit.tasks:
-            task.cancel()
+        self._drive.carried_out(*open_now)
+        self._next = ()
+        if visit is not None:
+            visit.open.clear()
+            for task in visit.tasks:
+                task.cancel()
         self._decide(fact)
 
     # --- keeping ------------------------------------------------------------------------------
@@ -240,11 +248,18 @@ class LifecycleWorkflow:
             marks = tuple(e.effect_id for e in gone if isinstance(e.effect, do.SpawnAgent))
             self._carry_out(visit, self._reclaimed(visit, marks, rest))
         elif orders:
+            self._attempted = False
             self._order(orders)
 
     def _order(self, orders: tuple[PendingEffect, ...]) -> None:
+        """Give orders to the worker that has it; in a fresh run, if this one had an attempt."""
         visit = self._visit
+        if not orders:
+            return
         if visit is None or visit.ending or visit.gone:
+            if self._attempted:
+                self._next += orders
+                return
             visit = self._new_visit()
         visit.open.update({each.effect_id: each for each in orders})
         self._carry_out(visit, self._one_by_one(visit, orders))
@@ -301,7 +316,7 @@ class LifecycleWorkflow:
         left = tuple(visit.open.values())
         if self._visit is visit:
             self._visit = None
-            if not self._released and (left or isinstance(self._drive.state, ACTIVE)):
+            if not (visit.ending or self._released):
                 self._take_over(left)
 
     async def _one_by_one(self, visit: _Visit, orders: tuple[PendingEffect, ...]) -> None:
@@ -393,15 +408,19 @@ class LifecycleWorkflow:
         return self._visit is None and not self._unkept
 
     def _may_begin_afresh(self) -> bool:
-        if not self._is_quiet() or self._released or isinstance(self._drive.state, ACTIVE):
+        if not self._is_quiet() or self._released:
             return False
+        if self._next or isinstance(self._drive.state, ACTIVE):
+            return bool(self._next)
         length = workflow.info().get_current_history_length()
         return self._attempted or length > options.LONG_HISTORY
 
     def _afresh(self) -> Beginning:
         mine: WorkingCopy = self._drive.copy
         done = self._drive.settled()
-        return Beginning(copy=mine, terms=self._terms, visits=self._visits, done=done)
+        return Beginning(
+            copy=mine, terms=self._terms, ordered=self._next, visits=self._visits, done=done
+        )
 
 
 _TOLD = ("task", "agent", "plan")

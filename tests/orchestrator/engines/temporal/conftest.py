@@ -31,6 +31,15 @@ def temporal_address(clean_home: object, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
+def sdk(clean_home: object) -> None:
+    """Have the SDK open what it keeps open, so that no test is blamed for it."""
+    from temporalio.runtime import Runtime  # noqa: PLC0415  # as heavy
+
+    del clean_home
+    Runtime.default()
+
+
+@pytest.fixture(scope="session")
 def stage(temporal_address: str) -> Iterator[Stage]:
     from tests.orchestrator.engines.temporal.stage import Stage  # noqa: PLC0415  # loads the SDK
 

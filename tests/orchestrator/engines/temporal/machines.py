@@ -19,10 +19,11 @@ from lifecycle.engine.engine import LocalEngine
 from lifecycle.plan import Agent, Task
 from lifecycle.settings import Settings
 from lifecycle.worker.build import worker_machine
-from orchestrator.engines.temporal.client import connect
+from orchestrator.engines.temporal.connection import connect
 from orchestrator.engines.temporal.coordinator import coordinating
 from orchestrator.engines.temporal.options import Queues
 from orchestrator.engines.temporal.owners import RemoteOwners
+from orchestrator.engines.temporal.payloads import CONVERTER
 from orchestrator.engines.temporal.worker import working
 
 AGENT = "agent-T001"
@@ -35,7 +36,7 @@ def say(*words: object) -> None:
 
 async def coordinate(address: str, project: str, repo: str, lease: str, folder: str) -> None:
     """Run one lifecycle to its end."""
-    settings = Settings.model_validate(SETTINGS)
+    settings = Settings.model_validate({**SETTINGS, "temporal_address": address})
     task = Task(id="T001", title="Calculator", verify=("test -e one.txt",))
     agent = Agent(
         agent_id=AGENT,
@@ -45,7 +46,7 @@ async def coordinate(address: str, project: str, repo: str, lease: str, folder: 
         machine, travel = await stack.enter_async_context(
             worker_machine(Path(repo), name="coordinator", settings=settings)
         )
-        client = await connect(address)
+        client = await connect(settings, {}, data_converter=CONVERTER)
         decider = await stack.enter_async_context(
             coordinating(client, Queues(project), lease=float(lease))
         )
@@ -65,9 +66,12 @@ async def coordinate(address: str, project: str, repo: str, lease: str, folder: 
 
 async def work(address: str, project: str, clone: str, lease: str, name: str) -> None:
     """Be a worker until SIGTERM."""
-    settings, over = Settings.model_validate(SETTINGS), asyncio.Event()
+    settings, over = (
+        Settings.model_validate({**SETTINGS, "temporal_address": address}),
+        asyncio.Event(),
+    )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
-    client = await connect(address)
+    client = await connect(settings, {}, data_converter=CONVERTER)
     async with working(
         client, Queues(project), Path(clone), name=name, settings=settings, lease=float(lease)
     ):

@@ -421,7 +421,7 @@ class Stage:
                 raise AssertionError(f"the stage does not settle: {self._busy()}")
             await asyncio.sleep(0.003)
 
-    def _busy(self) -> str | None:
+    def _busy(self) -> str | None:  # noqa: PLR0911  # one line per reason
         if any(each.calls for each in self._deciders):
             return "a call"
         if WATCHED.awaited:
@@ -431,8 +431,10 @@ class Stage:
             if each._unkept and not life.under_way[f"keep {each._drive.copy.agent_id}"]:
                 return f"unkept: {each._unkept}"
             visit = each._visit
-            if visit is None:
+            if visit is None and not each._next:
                 continue
+            if visit is None:
+                return f"orders: {each._next}"
             name = visit.assignment_id
             if not visit.worker or visit.ending or len(visit.tasks) > life.under_way[name]:
                 return f"visit: {visit}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ import pytest
 
 from runtime.workspaces.worktrees_dir import default_worktrees_dir
 from tests.lifecycle.world import ROOT, World, git
+from tests.orchestrator.engines.temporal.histories import record_histories
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -20,8 +23,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(400)
 PROGRAM = ROOT / "tests/orchestrator/engines/temporal/machines.py"
-LEASE = 4.0
+LEASE = 10.0
+"""Long enough for a busy machine to show that it lives."""
 PATIENCE = 150.0
+RECORD = os.environ.get("LOOPWRIGHT_RECORD_HISTORIES", "")
+"""The folder where the histories of the lifecycle are written to, for `test_replay`."""
 
 
 @contextmanager
@@ -91,3 +97,5 @@ def test_after_kill_9_of_a_worker_the_next_agent_begins_elsewhere(
     assert not (folder / "overlaps").exists()
     assert at - killed <= 2 * LEASE + PATIENCE / 10, "it took too long to begin elsewhere"
     assert git(bare, "show", "agent/agent-T001:one.txt") == "1"
+    if RECORD:
+        asyncio.run(record_histories(temporal_address, project, Path(RECORD)))
