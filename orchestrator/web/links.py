@@ -6,23 +6,38 @@ Whoever can read that token can make them; the server is not asked.
 from __future__ import annotations
 
 import os
+from urllib.parse import urlsplit
 
 from orchestrator.web.edge.passes import LINK_LASTS, PassKind, PassOffice, VisitorRole
 
+PLACES = "/r/"
+"""How the path of a repository begins that is served beside others."""
 TOKEN_LASTS = 90 * 86_400.0
 
 
-def sign_in_link(
-    url: str, token: str, *, now: float, role: VisitorRole = VisitorRole.ADMIN, name: str = ""
+def sign_in_link(  # noqa: PLR0913  # all by name
+    url: str,
+    token: str,
+    *,
+    now: float,
+    role: VisitorRole = VisitorRole.ADMIN,
+    name: str = "",
+    place: str = "",
 ) -> str:
-    """Return an address that signs somebody in, once and soon."""
-    made = PassOffice(token).issue(PassKind.LINK, name or user_name(), role, now + LINK_LASTS)
+    """Return an address that signs somebody in, once and soon; at a `place` for that one alone."""
+    until = now + LINK_LASTS
+    made = PassOffice(token).issue(PassKind.LINK, name or user_name(), role, until, place)
     return f"{url}/login?token={made}"
 
 
-def role_token(token: str, *, now: float, role: VisitorRole, name: str) -> str:
+def role_token(token: str, *, now: float, role: VisitorRole, name: str, place: str = "") -> str:
     """Return a bearer token that may do what a role may, and acts under a name."""
-    return PassOffice(token).issue(PassKind.TOKEN, name, role, now + TOKEN_LASTS)
+    return PassOffice(token).issue(PassKind.TOKEN, name, role, now + TOKEN_LASTS, place)
+
+
+def place_of(url: str) -> str:
+    """Return the name of a repository that is served beside others, by its address."""
+    return urlsplit(url).path.removeprefix(PLACES).strip("/")
 
 
 def user_name() -> str:

@@ -21,7 +21,7 @@ from orchestrator.terminal.options import CommandLineParser, UsageError, count, 
 from orchestrator.terminal.text import now, say, tell, to_json
 from orchestrator.web.bound_server import BoundServer, bind, with_server
 from orchestrator.web.edge.passes import VisitorRole
-from orchestrator.web.links import role_token, sign_in_link
+from orchestrator.web.links import place_of, role_token, sign_in_link
 from orchestrator.web.token import VARIABLE, WORKER_VARIABLE, find_token, find_worker_token
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ that cannot be served is named there and tried again; the others go on.
 
 --link prints a new link for the server that is alive, and --role-token a token for a program that
 may do no more than a role: viewer (reads), operator (all about tasks), admin (settings, too). A new
-token file ends all of them. --worker-token prints the one by which workers hand in logs and
-summaries; it opens nothing else (on a worker: in the variable LOOPWRIGHT_WORKER_TOKEN).
+token file ends all of them. Of several repositories --repo DIR names the one that they open.
+--worker-token prints the one by which workers hand in logs and summaries; it opens nothing else (on
+a worker: in the variable LOOPWRIGHT_WORKER_TOKEN).
 
 Exit code: 130/143 ended by a signal, 2 usage, 75 when another runner is at work here."""
 
@@ -245,14 +246,17 @@ def _pass(options: Namespace) -> int:
     token = find_token(
         os.environ, repo=repo, given=options.token_file, variable=os.environ.get(VARIABLE, "")
     )
+    url = str((runner_of(repo) or {}).get("url", ""))
+    # Who names one of several repositories means that one alone.
+    place = place_of(url) if options.repo else ""
     if options.role_token:
         role = VisitorRole(options.role or "viewer")
-        say(role_token(token.value, now=now(), role=role, name=options.role_token))
+        name = options.role_token
+        say(role_token(token.value, now=now(), role=role, name=name, place=place))
         return exits.COMPLETE
-    runner = runner_of(repo) or {}
-    if not runner.get("url"):
+    if not url:
         raise UsageError("no server is alive here; start one with: loopwright serve")
     role = VisitorRole(options.role or "admin")
-    link = sign_in_link(str(runner["url"]), token.value, now=now(), role=role)
+    link = sign_in_link(url, token.value, now=now(), role=role, place=place)
     say(to_json({"link": link}, compact=True) if options.json else link)
     return exits.COMPLETE

@@ -208,6 +208,8 @@ class Guard:
             name = (b"x-loopwright-actor", found.name.encode())
             others = [each for each in scope["headers"] if each[0] != name[0]]
             scope["headers"] = [*others, name]
+        if found is not None and path not in (*UNSIGNED, "/logout"):
+            self._door.require_place(found)
         if found is None and path not in UNSIGNED and not _is_welcome(scope, headers):
             raise no_token()
         return found

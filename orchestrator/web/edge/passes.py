@@ -65,6 +65,8 @@ class Pass:
     name: str
     role: VisitorRole
     until: float
+    place: str = ""
+    """The one of several repositories that it is for; empty for all."""
 
 
 class PassOffice:
@@ -73,9 +75,11 @@ class PassOffice:
     def __init__(self, token: str) -> None:
         self._key = hashlib.sha256(b"loopwright passes\0" + token.encode()).digest()
 
-    def issue(self, kind: PassKind, name: str, role: VisitorRole, until: float) -> str:
+    def issue(
+        self, kind: PassKind, name: str, role: VisitorRole, until: float, place: str = ""
+    ) -> str:
         """Return a new pass as text."""
-        told = [kind, secrets.token_hex(8), name, role, round(until)]
+        told = [kind, secrets.token_hex(8), name, role, round(until), *([place] if place else [])]
         body = _text(json.dumps(told, separators=(",", ":")).encode())
         return f"{_BEGIN}.{body}.{self._seal(body)}"
 
@@ -87,12 +91,12 @@ class PassOffice:
         if not hmac.compare_digest(parts[2], self._seal(parts[1])):
             return None
         try:
-            said, id_, name, role, until = json.loads(_bytes(parts[1]))
+            said, id_, name, role, until, *place = json.loads(_bytes(parts[1]))
         except (ValueError, binascii.Error):
             return None
         if said != kind or now >= until:
             return None
-        return Pass(kind, id_, name, VisitorRole(role), until)
+        return Pass(kind, id_, name, VisitorRole(role), until, *place)
 
     def guard_of(self, session: str) -> str:
         """Return what a form must bear besides the cookie of a session (against forgery)."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 from collections import deque
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -47,6 +48,8 @@ class Visitor:
     guard: str = ""
     """What forms must bear; empty where no cookie signs."""
     session: Pass | None = None
+    place: str = ""
+    """The one repository that the sign-in is for; empty for all."""
 
     def may(self, role: str) -> bool:
         """Tell whether the visitor has a role, or a greater one."""
@@ -92,6 +95,25 @@ class Door:
         self.used_at: float | None = None
         """When somebody who is signed in last asked for something."""
         self._wrong: dict[str, deque[float]] = {}
+        self.place = ""
+        """The repository behind it, of several."""
+
+    def at(self, place: str) -> Door:
+        """Return the door of one repository of several; who is known here is known there."""
+        made = copy(self)
+        made.place = place
+        return made
+
+    def require_place(self, visitor: Visitor) -> None:
+        """Refuse whose sign-in is for another repository."""
+        if visitor.place and visitor.place != self.place:
+            raise Problem(
+                403,
+                "repository",
+                f"this sign-in is for the repository {visitor.place} alone",
+                f"its pages are at /r/{visitor.place}/, its API at "
+                f"/api/v1/repositories/{visitor.place}",
+            )
 
     def visitor(self, headers: Headers, address: str) -> Visitor | None:
         """Return who it is; None if nothing is shown. What is wrong is refused."""
@@ -109,7 +131,8 @@ class Door:
         shown = self.office.read(text, PassKind.SESSION, self.now()) if text else None
         if shown is None or self.spent.has(shown):
             return None
-        return Visitor(shown.name, shown.role, self.office.guard_of(text), shown)
+        guard = self.office.guard_of(text)
+        return Visitor(shown.name, shown.role, guard, shown, place=shown.place)
 
     def note_use(self, visitor: Visitor, headers: Headers) -> None:
         """Take note that a person is at a page; what a page asks for by itself does not say so."""
@@ -159,7 +182,7 @@ class Door:
         shown = self.office.read(text, PassKind.TOKEN, self.now())
         if shown is None or self.spent.has(shown):
             return None
-        return Visitor(shown.name, shown.role)
+        return Visitor(shown.name, shown.role, place=shown.place)
 
     def _wrong_token(self, address: str, of: str = "") -> Problem:
         """Count it. A right token is let in all the same: nobody can lock others out."""

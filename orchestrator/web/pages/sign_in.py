@@ -68,7 +68,7 @@ def router(services: Entrance) -> APIRouter:
         link, name = sent.text("link"), actor_of(sent.text("name"))
         following = our_path(sent.text("next", "/"))
         try:
-            role = _role(services.door, link, sent.text("token"), _address(request))
+            role, place = _role(services.door, link, sent.text("token"), _address(request))
             _require_name(name)
         except Problem as problem:
             return _form(
@@ -82,7 +82,7 @@ def router(services: Entrance) -> APIRouter:
         if link:
             _spend(services.door, link, _address(request))
         until = services.door.now() + SESSION_LASTS
-        session = services.door.office.issue(PassKind.SESSION, name, role, until)
+        session = services.door.office.issue(PassKind.SESSION, name, role, until, place)
         await services.note_sign_in(name, str(role))
         answer = see(following)
         answer.set_cookie(
@@ -108,11 +108,13 @@ def router(services: Entrance) -> APIRouter:
     return made
 
 
-def _role(door: Door, link: str, token: str, address: str) -> VisitorRole:
+def _role(door: Door, link: str, token: str, address: str) -> tuple[VisitorRole, str]:
+    """Return what one may do, and at which of several repositories alone."""
     if link:
-        return door.link(link, address).role
+        shown = door.link(link, address)
+        return shown.role, shown.place
     door.require_token(token, address)
-    return VisitorRole.ADMIN
+    return VisitorRole.ADMIN, ""
 
 
 def _require_name(name: str) -> None:

@@ -106,7 +106,7 @@ def frame(request: Request) -> dict[str, Any]:
     }
     if services is not None:
         told["repo"] = services.runner.repo.name
-        told["several"] = services.several
+        told["several"] = services.several and not (visitor and visitor.place)
         told["needs_count"] = services.board.needs()
         told["now"] = services.runner.now()
     return told

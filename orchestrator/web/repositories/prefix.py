@@ -10,10 +10,12 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from orchestrator.web.links import PLACES
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-PAGES = "/r/"
+PAGES = PLACES
 API = "/api/v1/repositories/"
 OF_ALL = ("static/", "login", "logout", "repositories")
 """How addresses begin, behind their slash, that belong to no repository."""

@@ -215,6 +215,34 @@ def test_the_user_file_names_them_and_a_repository_may_not(tmp_path: Path) -> No
         assert 'name="next" value="/r/app/"' in asked.text
 
 
+def test_a_sign_in_for_one_repository_opens_no_other(tmp_path: Path) -> None:
+    app, site = worlds(tmp_path, "app", "site")
+    with several(app, app.repo, site.repo) as serve:
+        serve.does(app="ok", site="ok")
+        link = app.json("serve", "--link", "--repo", str(app.repo))["link"]
+        token = app.call("serve", "--role-token", "ci", "--repo", str(app.repo)).stdout.strip()
+        with httpx.Client(
+            base_url=serve.url,
+            trust_env=False,
+            headers={"accept": "text/html"},
+            verify=False,  # noqa: S501  # there is no TLS
+        ) as browser:
+            form = {"link": link.rpartition("token=")[2], "name": "Ada", "next": "/r/app/"}
+            signed = browser.post("/login", data=form)
+            assert (signed.status_code, signed.headers["location"]) == (303, "/r/app/")
+            page = browser.get("/r/app/")
+            assert page.status_code == 200
+            assert "All repositories" not in page.text
+            for path in ("/r/site/", "/", "/ui/board", "/api/v1/repositories"):
+                refused = browser.get(path)
+                assert refused.status_code == 403
+                assert "this sign-in is for the repository app alone" in refused.text
+        headers = {"authorization": f"Bearer {token}"}
+        for name, status in (("app", 200), ("site", 403)):
+            path = f"/api/v1/repositories/{name}/lifecycles"
+            assert serve.client.get(path, headers=headers).status_code == status
+
+
 def test_ctrl_c_ends_all_with_their_work_saved(tmp_path: Path) -> None:
     both = worlds(tmp_path, "app", "site")
     agent = both[0].script("agent", [{"write": "half.txt"}, {"hang": {}}])
