@@ -177,7 +177,7 @@ class Memory:
     async def ask_for(self, branch: str, words: str) -> None:
         """Record that a pull request of these words is asked for, before it is."""
         unheard = [*self._unheard(branch), (words, self._now())]
-        await self._change_head(branch, asked_for=self._now(), unheard=unheard)
+        await self._change_head(branch, asked_for=self._now(), unheard=unheard, ended=False)
 
     def unheard(self, branch: str, *, since: float) -> tuple[str, ...]:
         """Return the words of what was asked for since then, and whose outcome is not known."""

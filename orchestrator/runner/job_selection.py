@@ -93,6 +93,7 @@ async def requested(
         return Workload((fresh,))
     job = await recorded(engine, known)
     agent, task = job.agent, _changed(job.task, request)
+    require_issues([task] if request.issue else (), engine.shared.ci)
     typed = request.adapter is not None or request.command is not None
     if typed or settings.command or settings.adapter or settings.agents:
         # The program may have been repaired since; what is given now counts.

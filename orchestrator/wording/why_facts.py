@@ -175,6 +175,7 @@ class RecordHistory:
             (tally.faults, "environment failures", limits.max_environment_failures),
             (tally.unfit, "reports of an unusable environment", limits.max_environment_failures),
             (tally.troubles, "provider or network failures", limits.max_provider_failures),
+            (tally.ci_fixes, "attempts for red checks or review bots", limits.ci_fix_limit),
         ):
             if count:
                 text += f", {count} {what} in a row (limit {limit})"

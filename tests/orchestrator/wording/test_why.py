@@ -258,6 +258,15 @@ def test_backing_off_names_the_failure_the_counters_and_the_instant() -> None:
     assert "`loopwright resume agent-T001` cuts the wait short" in said
 
 
+def test_attempts_that_checks_or_bots_woke_are_counted_against_their_limit() -> None:
+    life = Life().rest(Signal(type="pr_created"))
+    life.take(
+        on.PullRequestOpened(at=8, number=7, url="https://x/7"),
+        on.Reviewed(at=9, number=7, text="changes asked for by coderabbitai[bot]", by_bots=True),
+    )
+    assert "1 attempts for red checks or review bots in a row (limit 5)" in life.why()
+
+
 def test_a_due_attempt_waits_for_a_place() -> None:
     life = Life().begin().work().exit(code=3).captured()
     assert isinstance(life.state, BackingOff)

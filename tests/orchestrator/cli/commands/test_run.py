@@ -76,6 +76,7 @@ def test_a_pull_request_that_nobody_merges_is_exit_code_4(world: World) -> None:
         (("--agent", "cloude"), ("no agent program 'cloude'",)),
         (("--command", "no-such-agent --fast"), ("no-such-agent is not on PATH",)),
         (("--base", "nope"), ("no branch or commit 'nope'", "branches there: main")),
+        (("--issue", "JIRA-1"), ("'JIRA-1' does not name an issue: give its number",)),
         (("--isolation", "container"), ("docker",)),
         *((("--isolation", level), (level,)) for level in ("none", "thread", "vault")),
     ],
@@ -111,6 +112,20 @@ def test_tasks_get_free_ids_and_the_same_words_go_on(world: World) -> None:
     world.call("answer", "agent-T001", "green")
     result = world.json("run", "One")
     assert (result["task_id"], result["spawn_count"]) == ("T001", 2)
+
+
+def test_the_issue_of_a_task_may_be_named_and_named_anew(world: World) -> None:
+    world.settings("blocked_timeout = 0.2\nstop_grace = 0.3\n")
+    ask = world.script("ask", {"attempts": {"1": [ASK], "default": [DONE]}})
+
+    def issue() -> str:
+        return str(world.json("show", "T001")["lifecycle"]["facts"]["task"]["issue"])
+
+    world.call("run", "One", "--command", ask, "--issue", "12", code=3)
+    assert issue() == "12"
+    world.call("answer", "T001", "green")
+    world.call("run", "One", "--issue", "team/other#13")
+    assert issue() == "team/other#13"
 
 
 def test_a_second_runner_is_exit_code_75_and_names_the_first(world: World) -> None:
