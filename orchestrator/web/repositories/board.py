@@ -223,7 +223,9 @@ def _summary(
     counts: dict[str, int],
     now: float,
 ) -> str:
-    cost = sum(each["spend"]["cost_usd"] for _, each in found)
+    cost = dollars(sum(each["spend"]["cost_usd"] for _, each in found))
+    limits = (each.mounted.runner.settings().repos_day_budget_usd for each, _ in found)
+    most = next((f" of {dollars(limit)}" for limit in limits if limit), "")
     newest = max((each["newest"] for _, each in found), default=0.0)
     parts = [
         f"{len(found)} of {many(all_, 'repository', 'repositories')}",
@@ -231,7 +233,7 @@ def _summary(
         f"{counts['waiting']} waiting outside",
         f"{counts['queued']} queued",
         f"{counts['done']} done",
-        f"{dollars(cost)} today",
+        f"{cost}{most} today",
     ]
     event = f" Newest event {span(now - newest)} ago." if newest else ""
     return f"{', '.join(parts)}.{event}"

@@ -215,6 +215,34 @@ def test_the_user_file_names_them_and_a_repository_may_not(tmp_path: Path) -> No
         assert 'name="next" value="/r/app/"' in asked.text
 
 
+def test_a_person_opens_a_broken_one_from_the_board(tmp_path: Path) -> None:
+    app, late = worlds(tmp_path, "app", "late")
+    away = late.repo.rename(tmp_path / "away")
+    own = tmp_path / "config/loopwright/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("repos_day_budget_usd = 50.0\n")
+    with several(app, app.repo, late.repo) as serve:
+        serve.does(app="ok", late="folder")
+        with httpx.Client(
+            base_url=serve.url,
+            trust_env=False,
+            headers={"accept": "text/html"},
+            verify=False,  # noqa: S501  # there is no TLS
+        ) as browser:
+            form = {"token": serve.token, "name": "Ada"}
+            assert browser.post("/login", data=form).headers["location"] == "/"
+            board = browser.get("/").text
+            assert "1 of 2 repositories" in board
+            assert "$0.00 of $50.00 today" in board
+            assert 'action="/repositories/late/open"' in board
+            guard = board.partition('name="csrf" value="')[2].partition('"')[0]
+            away.rename(late.repo)
+            assert browser.post("/repositories/late/open", data={"x": "y"}).status_code == 403
+            opened = browser.post("/repositories/late/open", data={"csrf": guard})
+            assert (opened.status_code, opened.headers["location"]) == (303, "/")
+            serve.does(late="ok")
+
+
 def test_a_sign_in_for_one_repository_opens_no_other(tmp_path: Path) -> None:
     app, site = worlds(tmp_path, "app", "site")
     with several(app, app.repo, site.repo) as serve:
