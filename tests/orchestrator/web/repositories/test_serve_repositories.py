@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from lifecycle.clock import SystemClock
 from lifecycle.paths import Paths
 from lifecycle.store.lock import RunnerLock
 from orchestrator.control.open_store import runner_of
+from tests.ci.forge_server import Allowance, answers, forge_server
 from tests.orchestrator.loopkit import ASK, DONE, until
 from tests.orchestrator.web.repositories.several import several, worlds
 
@@ -191,6 +194,34 @@ def test_one_webhook_address_serves_an_organisation(tmp_path: Path) -> None:
         assert _sent(serve, "team/app", "e" * 40, "/r/app/hooks/github").status_code == 202
         assert (kept("app"), kept("site")) == (2, 1)
         assert serve.client.post("/hooks/github", content=b"{}").status_code == 401
+
+
+async def test_repositories_of_one_token_know_of_each_others_calls(tmp_path: Path) -> None:
+    app, site = worlds(tmp_path, "app", "site")
+    async with forge_server() as forge:
+        forge.route("GET", "/repos/team/{name}", lambda asked: answers(
+            {"full_name": f"team/{asked.names['name']}"}
+        ))  # fmt: skip
+        forge.allowance = Allowance(100, 600, SystemClock().now)
+        for each in (app, site):
+            each.settings(
+                f'providers = ["github"]\nforge_url = "{forge.url}"\nbaseline = false\n'
+                f'forge_repo = "team/{each.repo.name}"\n'
+            )
+        env = {"LOOPWRIGHT_GITHUB_HOOK_SECRET": SECRET, "LOOPWRIGHT_GITHUB_TOKEN": "t" * 20}
+
+        def asked() -> str:
+            with several(app, app.repo, site.repo, env=env) as serve:
+                serve.does(app="ok", site="ok")
+                # Each asks the forge whether it has this name now.
+                assert _sent(serve, "team/renamed", "a" * 40).status_code == 202
+                return serve.client.get("/metrics").text
+
+        numbers = await asyncio.to_thread(asked)
+        assert len(forge.requests) == 2
+        for name in ("app", "site"):
+            left = f'loopwright_forge_requests_remaining{{repository="{name}",forge="github"}} 98'
+            assert left in numbers
 
 
 def test_the_user_file_names_them_and_a_repository_may_not(tmp_path: Path) -> None:
