@@ -332,9 +332,12 @@ class RecordPage:
 
 
 def worker_of(record: AgentLifecycle, attempt: int = 0) -> str:
-    """Return the worker that has a lifecycle, or had it last, or that had one attempt of it."""
-    if attempt and (found := record.facts.get(ATTEMPT_WORKERS, {}).get(str(attempt))):
-        return str(found)
+    """Return the worker that has a lifecycle, or had it last; of an attempt, the one that had it.
+
+    Empty where no worker did: the coordinator may have run some attempts itself.
+    """
+    if attempt:
+        return str(record.facts.get(ATTEMPT_WORKERS, {}).get(str(attempt), ""))
     return str(record.facts.get(WORKER, ""))
 
 

@@ -26,7 +26,6 @@ PATH = "/api/worker/seen"
 A_LEASE = 3
 """Signs in the time of one lease."""
 WITHIN = 10.0
-UNHEARD = "worker_sign_failed"
 _Word = Annotated[str, Field(max_length=100)]
 _Words = Annotated[str, Field(max_length=500)]
 
@@ -102,5 +101,5 @@ class SignsOfLife:
         except CIError as problem:
             why = str(problem)
         if why and why != self._why:
-            self._report(UNHEARD, worker=sign.name, reason=why)
+            self._report("worker_sign_failed", worker=sign.name, reason=why)
         self._why = why

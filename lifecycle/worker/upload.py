@@ -34,7 +34,6 @@ WITHIN = 120.0
 """Seconds for one file."""
 AT_ONCE = 2
 """Files under way: the line is the work's, too."""
-DROPPED = "attempt_upload_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +95,8 @@ class AttemptUploads:
                 why = await self._send(base + name, path, headers)
             finally:
                 if why:
-                    self._report(
-                        DROPPED, agent_id=agent_id, attempt=attempt, file=str(path), reason=why
-                    )
+                    told = {"agent_id": agent_id, "attempt": attempt, "file": str(path)}
+                    self._report("attempt_upload_failed", **told, reason=why)
 
         await asyncio.gather(*(send(name, path) for name, path in files.items()))
 

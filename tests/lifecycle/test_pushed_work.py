@@ -71,7 +71,7 @@ def test_the_record_names_the_worker_and_who_had_each_attempt() -> None:
     facts = placed(facts, "m2", "b", 2)
     found = record(WORKING, facts)
     assert (facts["machine"], worker_of(found)) == ("m2", "b")
-    assert [worker_of(found, attempt) for attempt in (1, 2, 3)] == ["a", "b", "b"]
+    assert [worker_of(found, attempt) for attempt in (1, 2, 3)] == ["a", "b", ""]
     here = record(WORKING, placed(facts, "m0"))
     assert (here.facts["machine"], worker_of(here)) == ("m0", "")
     assert worker_of(here, 1) == "a"  # it did have that one

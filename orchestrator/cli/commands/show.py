@@ -48,8 +48,9 @@ if TYPE_CHECKING:
 RECENT = 500
 """Journal entries that are searched for the reason."""
 SHOWN_ATTEMPTS = 20
-_HEADS = ("ATTEMPT", "STARTED", "TOOK", "OUTCOME", "WORDS")
-_HEADS_TOLD = ("ATTEMPT", "STARTED", "TOOK", "PROGRAM", "USED", "OUTCOME", "WORDS")
+_HEADS = ("ATTEMPT", "STARTED", "TOOK")
+_HEADS_TOLD, _HEADS_WORKER = ("PROGRAM", "USED"), ("WORKER",)
+_HEADS_END = ("OUTCOME", "WORDS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,15 @@ def _lines(found: _Found) -> Iterator[str]:
     if found.attempts:
         yield ""
         shown = found.attempts[-SHOWN_ATTEMPTS:]
-        told = any(row.program for row in shown)
-        rows = [_attempt_row(row, present, told=told) for row in shown]
-        yield table(_HEADS_TOLD if told else _HEADS, rows, width=width)
+        told, workers = any(row.program for row in shown), bool(worker_of(record))
+        heads = (*_HEADS, *(_HEADS_WORKER * workers), *(_HEADS_TOLD * told), *_HEADS_END)
+        rows = [
+            _attempt_row(
+                row, present, told=told, worker=(worker_of(record, row.attempt),) * workers
+            )
+            for row in shown
+        ]
+        yield table(heads, rows, width=width)
         left = len(found.attempts) - len(rows)
         if left:
             yield f"({left} earlier attempts are in `loopwright show {record.agent_id} --json`)"
@@ -231,12 +238,15 @@ def _pull_request(work: State | None) -> str:
     return f"{signalled} (kept as {own})" if signalled and own else signalled or own
 
 
-def _attempt_row(row: AttemptRow, present: float, *, told: bool) -> tuple[str, ...]:
+def _attempt_row(
+    row: AttemptRow, present: float, *, told: bool, worker: tuple[str, ...]
+) -> tuple[str, ...]:
     words = one_line(row.summary, 400) or row.error
     return (
         str(row.attempt),
         instant(row.started_at, present) if row.started_at else "",
         span((row.ended_at or present) - row.started_at) if row.started_at else "",
+        *worker,
         *((row.program, _used(row)) if told else ()),
         row.outcome or "under way",
         words + (f" ({row.error})" if row.summary and row.error else ""),

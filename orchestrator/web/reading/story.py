@@ -11,6 +11,7 @@ from lifecycle.machine import events as on
 from lifecycle.machine.budget import HAIR
 from lifecycle.machine.rules.endings import TREATMENTS, FollowUp
 from lifecycle.machine.states import AwaitingHuman, PrPending, Suspended
+from lifecycle.record import worker_of
 from orchestrator.terminal.text import one_line
 from orchestrator.wording import facts
 from runtime.agents.outcome import Ending
@@ -60,6 +61,8 @@ class AttemptStoryForm(TypedDict):
     paid: str
     """`retry` if it cost one, `nobody` if not; empty while it is not known"""
     program: str
+    worker: str
+    """the worker that had it; empty where one machine does all the work"""
     model: str
     tokens: int | None
     """null where the program told none"""
@@ -142,7 +145,10 @@ async def story_of(store: SqliteStore, record: AgentLifecycle) -> StoryForm:
     journal = await store.journal(record.agent_id, limit=RECENT, newest=True)
     rows = await store.attempts(record.agent_id)
     verdicts = _verdicts(journal)
-    attempts = [_attempt(row, verdicts.get(row.attempt)) for row in reversed(rows)]
+    attempts = [
+        _attempt(row, verdicts.get(row.attempt), worker_of(record, row.attempt))
+        for row in reversed(rows)
+    ]
     return {
         "attempts": attempts,
         "baseline": dict(record.facts.get("baseline") or {}),
@@ -163,7 +169,7 @@ def _verdicts(journal: Iterable[JournalEntry]) -> dict[int, on.GatesFinished]:
     }
 
 
-def _attempt(row: AttemptRow, verdict: on.GatesFinished | None) -> AttemptStoryForm:
+def _attempt(row: AttemptRow, verdict: on.GatesFinished | None, worker: str) -> AttemptStoryForm:
     gates = verdict.gates if verdict is not None else ()
     green = all(each.ok for each in gates) if gates else None
     used = row.used
@@ -180,6 +186,7 @@ def _attempt(row: AttemptRow, verdict: on.GatesFinished | None) -> AttemptStoryF
         "verified": green,
         "paid": _paid(row.outcome, green=green),
         "program": program,
+        "worker": worker,
         "model": (row.report.model if row.report is not None else "") or model,
         "tokens": used.tokens if told and used.tokens else None,
         "cost_usd": used.cost_usd,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from lifecycle.machine.events import AcceptRequested, Guided, PersonEvent, Rejec
 from lifecycle.machine.states import Accepted, Completed, Rejected
 from lifecycle.record import Filter
 from lifecycle.result import LoopResultType
+from lifecycle.store.rows.workers import WorkerRow
 from tests.lifecycle.world import AGENT, DONE, World, commit
 
 if TYPE_CHECKING:
@@ -150,7 +152,12 @@ async def test_retention_removes_earlier_lifecycles_with_their_files_and_nothing
     async with world.loop().opened() as engine:
         world.settings["retention_hours"] = 0
         retention = Retention(engine.machine, engine._claim)
+        workers, now = engine.shared.store.workers, time.time()  # noqa: TID251  # as above
+        gone = WorkerRow(name="a", machine="m", version="1", slots=1, lease=60.0, seen_at=now - 9.0)
+        await workers.seen(gone)
+        await workers.seen(there := replace(gone, name="b", seen_at=now + 3600.0))
         assert await retention.sweep() == (old.agent_id,)
+        assert await workers.all() == (there,)
 
     assert await earlier(world) == []
     assert not any(path.exists() for path in world.paths.all_of(old.agent_id))

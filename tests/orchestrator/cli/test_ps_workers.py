@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine import states as st
-from lifecycle.record import AgentLifecycle
+from lifecycle.record import AgentLifecycle, AttemptRow, Transaction, placed
 from lifecycle.store.rows.workers import WorkerRow
 from tests.lifecycle.every_state import EVERY
 from tests.orchestrator.loopkit import of_store
@@ -99,3 +99,26 @@ def test_a_log_that_was_not_handed_in_yet_is_said_to_come(world: World) -> None:
     fill(world)
     told = world.call("logs", "t1", code=2).stderr
     assert "worker a hands it in when the attempt has ended" in told
+
+
+def test_show_names_the_worker_of_each_attempt(world: World) -> None:
+    async def write(store: SqliteStore) -> None:
+        facts: dict[str, Any] = {"task": {"id": "t1"}, "agent": {}}
+        for attempt, worker in ((1, "a"), (2, "b")):
+            facts = placed(facts, "m", worker, attempt)
+        record = await store.create(
+            AgentLifecycle(
+                agent_id="t1", task="Work", state=st.coarse(BLOCKED), work=BLOCKED, facts=facts
+            )
+        )
+        for attempt in (1, 2):
+            row = AttemptRow(agent_id="t1", attempt=attempt, outcome="blocked", summary="waits")
+            await store.commit(Transaction(record=record, attempt=row))
+
+    of_store(world.repo, write)
+    head, first, second = world.call("show", "t1").stdout.splitlines()[-3:]
+    assert head.split() == ["ATTEMPT", "STARTED", "TOOK", "WORKER", "OUTCOME", "WORDS"]
+    assert (first.split(), second.split()) == (
+        ["1", "a", "blocked", "waits"],
+        ["2", "b", "blocked", "waits"],
+    )
