@@ -31,6 +31,7 @@ from lifecycle.engine.loop_parts import (
     settings_reader,
 )
 from lifecycle.engine.open_lifecycle import accepted_before
+from lifecycle.engine.owners import LocalOwners
 from lifecycle.errors import ArgumentError, LifecycleError
 from lifecycle.machine import events as on
 from lifecycle.paths import Paths
@@ -58,10 +59,13 @@ if TYPE_CHECKING:
 
     from ci.interface import CIProvider
     from ci.ports import Remote
+    from lifecycle.engine.owners import Owners
+    from lifecycle.perform.performer import Performer
     from lifecycle.plan import Allowance
     from lifecycle.ports import Branches, Checkouts, Workspaces
     from lifecycle.record import AgentLifecycle
     from lifecycle.reporting import Observer, Report
+    from lifecycle.services import MachineServices
     from lifecycle.settings import Settings
     from runtime.capacity import Room
 
@@ -108,6 +112,7 @@ class AgentLifecycleLoop:
         remote: Remote | None = None,
         work_watch: CommitWatch | None = None,
         held_files: Callable[[], Collection[str]] = frozenset,
+        owners: Callable[[MachineServices, Performer], Owners] | None = None,
     ) -> None:
         self.repo_dir = path_of("repo_dir", repo_dir).resolve()
         if isinstance(workspace_manager, WorkspaceManager):
@@ -135,6 +140,7 @@ class AgentLifecycleLoop:
         self._checkouts: Checkouts = checkouts or checkouts_beside(self.repo_dir, workspace_manager)
         self._work_watch = work_watch
         self._held_files = held_files
+        self._owners = owners
         self._early: deque[CIEvent] = deque(maxlen=MOST_EARLY)
         self._opening = asyncio.Lock()
         self._engine: LocalEngine | None = None
@@ -398,7 +404,7 @@ class AgentLifecycleLoop:
         )
         if self._ci is not None:
             self._ci.bind(provider_ports(machine, remote=self._remote))
-        return LocalEngine(machine, self._early)
+        return LocalEngine(machine, self._early, self._owners or LocalOwners)
 
     async def _take(self) -> None:
         self._paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
     from ci.interface import CIProvider
     from ci.ports import Remote
+    from lifecycle.engine.owners import Owners
     from lifecycle.loop import AgentLifecycleLoop
+    from lifecycle.perform.performer import Performer
     from lifecycle.reporting import Observer, Report
+    from lifecycle.services import MachineServices
     from lifecycle.settings import Settings
     from runtime.masking.masker import Masker
 
@@ -46,6 +49,7 @@ def build(  # noqa: PLR0913  # all by name
     report: Report | None = None,
     environ: Mapping[str, str] = os.environ,
     masker: Masker | None = None,
+    owners: Callable[[MachineServices, Performer], Owners] | None = None,
 ) -> AgentLifecycleLoop:
     """Return the loop of a repository; nothing is opened or locked yet.
 
@@ -77,6 +81,7 @@ def build(  # noqa: PLR0913  # all by name
         work_watch=AgentCommitWatch(repo.resolve(), masker, report),
         held_files=held_files(repo.resolve()),
         checkpoint=crash_hook(environ),
+        owners=owners,
     )
 
 

@@ -26,6 +26,7 @@ from orchestrator.config.known_secrets import masker_of
 from orchestrator.config.settings import SettingsReader
 from orchestrator.control.people_only import require_person
 from orchestrator.control.runner_log import RunnerLog
+from orchestrator.runner.engine_choice import owners_for
 from orchestrator.runner.notices import Troubles
 from orchestrator.runner.providers import ProviderInputs, make_providers
 from orchestrator.runner.session import run_session
@@ -154,27 +155,29 @@ async def loop_through(  # noqa: PLR0913  # all by name
         claimed(agents, context.repo.resolve()),
         closing(RunnerLog(root, now=SystemClock().now, masker=masker)) as log,
     ):
-        loop = wiring.build(
-            context.repo,
-            settings=context.settings,
-            who=who,
-            provider=providers.provider,
-            remote=providers.remote,
-            observers=(view.news,),
-            report=Troubles(log.report, view.note).report,
-            environ=context.environ,
-            masker=masker,
-        )
-        return await run_session(
-            loop,
-            work,
-            view=view,
-            providers=providers,
-            revives=revives,
-            approvals=context.settings.approvals,
-            share=share,
-            bring=providers.bring(inputs),
-        )
+        async with owners_for(context.repo, settings, context.environ, local=not revives) as owners:
+            loop = wiring.build(
+                context.repo,
+                settings=context.settings,
+                who=who,
+                provider=providers.provider,
+                remote=providers.remote,
+                observers=(view.news,),
+                report=Troubles(log.report, view.note).report,
+                environ=context.environ,
+                masker=masker,
+                owners=owners,
+            )
+            return await run_session(
+                loop,
+                work,
+                view=view,
+                providers=providers,
+                revives=revives,
+                approvals=context.settings.approvals,
+                share=share,
+                bring=providers.bring(inputs),
+            )
 
 
 def tell_ending(ending: RunResult, context: CommandContext, *, hints: bool = True) -> None:

@@ -5,6 +5,7 @@ Loads nothing of an engine that was not chosen.
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,17 @@ from lifecycle.settings import TEMPORAL
 from orchestrator.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
 
-    from lifecycle.settings import EngineSettings
+    from lifecycle.engine.owners import Owners
+    from lifecycle.perform.performer import Performer
+    from lifecycle.services import MachineServices
+    from lifecycle.settings import EngineSettings, Settings
+
+    MakeOwners = Callable[[MachineServices, Performer], Owners]
 
 PACKAGE = "temporalio"
-RUNS_TEMPORAL = False
-"""Whether `up` and `serve` can run lifecycles by workflows yet."""
 
 
 def require_engine(settings: EngineSettings, environ: Mapping[str, str]) -> None:
@@ -26,10 +31,23 @@ def require_engine(settings: EngineSettings, environ: Mapping[str, str]) -> None
     lacks = lacking(settings, environ)
     if lacks:
         raise ConfigError(lacks)
-    if settings.engine == TEMPORAL and not RUNS_TEMPORAL:
-        raise ConfigError(
-            'engine = "temporal" does not run lifecycles in this version yet: use engine = "local"'
-        )
+
+
+@asynccontextmanager
+async def owners_for(
+    repo: Path, settings: Settings, environ: Mapping[str, str], *, local: bool
+) -> AsyncIterator[MakeOwners | None]:
+    """Have who owns lifecycles, by the engine that is chosen; None are those of this process.
+
+    `local` commands run what they run in this process, whatever is chosen for others.
+    """
+    if local or settings.engine != TEMPORAL:
+        yield None
+        return
+    from orchestrator.engines.temporal.joined import remote_owners  # noqa: PLC0415  # loads its SDK
+
+    async with remote_owners(repo, settings, environ) as owners:
+        yield owners
 
 
 def lacking(settings: EngineSettings, environ: Mapping[str, str]) -> str:

@@ -42,7 +42,7 @@ class TemporalDecider:
         """Begin a workflow, or go on with the one that runs."""
         agent_id = beginning.copy.agent_id
         self._keepers.of[agent_id] = keep
-        start = WorkflowStart(beginning=beginning, project=self._queues.project, lease=self._lease)
+        start = WorkflowStart(beginning=beginning, project=self._queues.prefix, lease=self._lease)
         begun = False
         while not begun:
             with suppress(DecisionLostError):  # it ended between the two calls

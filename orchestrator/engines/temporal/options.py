@@ -55,31 +55,31 @@ def visit(lease: float) -> Timeouts:
 class Queues:
     """The task queues of one repository."""
 
-    project: str
+    prefix: str
 
     @property
     def workflows(self) -> str:
         """Where decisions are made."""
-        return f"lw.{self.project}.workflows"
+        return f"{self.prefix}.workflows"
 
     @property
     def coordinator(self) -> str:
         """Where commits are kept."""
-        return f"lw.{self.project}.coordinator"
+        return f"{self.prefix}.coordinator"
 
     @property
     def agents(self) -> str:
         """Where assignments wait for a worker."""
-        return f"lw.{self.project}.agents"
+        return f"{self.prefix}.agents"
 
     def worker(self, name: str) -> str:
         """Where one worker gets its orders."""
-        return f"lw.{self.project}.worker.{name}"
+        return f"{self.prefix}.worker.{name}"
 
     def workflow_id(self, agent_id: str) -> str:
         """Return the id of the workflow that decides on a lifecycle."""
-        return f"lw.{self.project}.{agent_id}"
+        return f"{self.prefix}.{agent_id}"
 
     def agent_of(self, workflow_id: str) -> str:
         """Return the lifecycle that a workflow decides on."""
-        return workflow_id.removeprefix(f"lw.{self.project}.")
+        return workflow_id.removeprefix(f"{self.prefix}.")

@@ -22,17 +22,21 @@ if TYPE_CHECKING:
     from lifecycle.worker.branch_travel import BranchTravel
     from lifecycle.working_copy import LocalCopy
 
+    MakeTravel = Callable[[MachineServices], BranchTravel]
+
 
 class RemoteOwners:
     """Every lifecycle is decided elsewhere."""
 
-    def __init__(self, decider: Decider, travel: BranchTravel | None = None) -> None:
+    def __init__(self, decider: Decider, travel: MakeTravel | None = None) -> None:
         """Without `travel` workers have the coordinator's own clone."""
-        self._decider, self._travel = decider, travel
+        self._decider, self._make_travel = decider, travel
 
     def __call__(self, machine: MachineServices, performer: Performer) -> RemoteOwners:
         """Serve an engine with these services."""
         self._machine, self._performer = machine, performer
+        self._travel = None if self._make_travel is None else self._make_travel(machine)
+        machine.shared.one_machine = False
         return self
 
     def of(self, local: LocalCopy) -> RemoteOwner:

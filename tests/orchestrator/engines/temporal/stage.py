@@ -67,7 +67,7 @@ class PlayQueues(Queues):
     play: str
 
     def workflow_id(self, agent_id: str) -> str:
-        return f"lw.{self.project}.{self.play}.{agent_id}"
+        return f"{self.prefix}.{self.play}.{agent_id}"
 
 
 class Watched:
@@ -401,7 +401,7 @@ class Stage:
             self.loop.call_soon_threadsafe(self._acting.tell, assignment_id, fact)
 
         acts.tell = tell
-        queues = PlayQueues(self.queues.project, play)
+        queues = PlayQueues(self.queues.prefix, play)
         decider = TemporalDecider(self.client, queues, self.keepers, LEASE)
         here = StoryDecider(self, decider, queues, self.life)
         self._deciders[:] = [here]
