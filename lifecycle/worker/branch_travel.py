@@ -141,17 +141,23 @@ class BranchTravel:
         if moved is not None:
             raise moved
 
+    async def fetch(self, agent: str) -> str | None:
+        """Have the commits of the agent's branch here, and return where it is at the remote."""
+        try:
+            return await self._remote.fetch(f"agent/{agent}", header=await self._header())
+        except ShortageError:
+            raise
+        except RuntimeFault as error:
+            raise OutOfReachError(str(error)) from error
+
     async def rescue(self, agent: str) -> None:
         """Push what is only here of an agent's work that this worker lost, beside its branch.
 
         The branch itself may be another worker's by now. OutOfReachError as with `publish`.
         """
-        branch = f"agent/{agent}"
-        try:
-            there = await self._remote.fetch(branch, header=await self._header())
-        except RuntimeFault as error:
-            raise OutOfReachError(str(error)) from error
-        head, refs = await self._branches.head(branch), await self._workspaces.saved_refs(agent)
+        there = await self.fetch(agent)
+        head = await self._branches.head(f"agent/{agent}")
+        refs = await self._workspaces.saved_refs(agent)
         if head is not None and not (there and await self._remote.holds(there, head)):
             refs[f"{SAVED_REFS}{agent}/head-{head[:12]}"] = head
         await self._push_refs(agent, refs)
@@ -170,10 +176,7 @@ class BranchTravel:
             return None
         if not outcome.beaten:
             raise OutOfReachError(outcome.reason)
-        try:
-            there = await self._remote.fetch(branch, header=header)
-        except RuntimeFault as error:
-            raise OutOfReachError(str(error)) from error
+        there = await self.fetch(agent)
         if there is None:  # it was removed there, so nothing is overwritten
             return await self._push(local, branch, head, None)
         if await self._remote.holds(there, head):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.admission.budgets import Budgets
 from lifecycle.base_commits import needs
-from lifecycle.machine.states import Verifying
+from lifecycle.machine.states import BackingOff, Verifying
 from lifecycle.plan import default_agent_id, plan_of
 from lifecycle.projection import head_now
 from lifecycle.setup.plans import APPROVED
@@ -34,7 +34,7 @@ async def assignment_for(
     OutOfReachError where the remote does not take now what the work builds on.
     """
     shared = machine.shared
-    await _note_approval(machine, local)
+    await _note_approval(machine, travel, local)
     start, target = await _start(shared, travel, local)
     into = target or str(local.record.facts.get("base_branch") or "")
     wanted = needs(local.task.dependencies, local.record.work)
@@ -63,11 +63,16 @@ async def assignment_for(
     )
 
 
-async def _note_approval(machine: MachineServices, local: LocalCopy) -> None:
+async def _note_approval(
+    machine: MachineServices, travel: BranchTravel | None, local: LocalCopy
+) -> None:
     """Remember that a person lets a set-up use the network, for whichever worker comes next."""
     work = local.record.work
-    if isinstance(work, Verifying) and work.setup_approved and work.head:
-        await SettingUp(machine).approve(local, "", work.head)
+    verify = work.verify if isinstance(work, BackingOff) else work
+    if isinstance(verify, Verifying) and verify.setup_approved and verify.head:
+        if travel is not None:
+            await travel.fetch(local.agent_id)
+        await SettingUp(machine).approve(local, "", verify.head)
 
 
 async def _start(

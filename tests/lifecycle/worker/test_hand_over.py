@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine import events as on
 from lifecycle.machine.budget import HOUR
-from lifecycle.machine.states import Blocked, Completed, Stopping
+from lifecycle.machine.states import (
+    BackingOff,
+    Blocked,
+    Completed,
+    Signal,
+    Stopping,
+    Verifying,
+)
 from lifecycle.plan import Task
 from lifecycle.record import AgentLifecycle
 from lifecycle.settings import Settings
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lifecycle.worker.worker import Worker
+
+AS_EVE = ("-c", "user.name=Eve", "-c", "user.email=eve@example.org")
 
 
 @asynccontextmanager
@@ -87,6 +96,25 @@ async def test_an_attempt_is_ended_where_it_uses_up_a_budget(world: World) -> No
     (doomed,) = [each for each in decider.facts if isinstance(each, on.AttemptDoomed)]
     assert doomed.ended is Ending.BUDGET
     assert doomed.text.startswith("budget of the lifecycle: ")
+
+
+async def test_what_a_person_approves_of_a_workers_commit_goes_to_the_next_worker(
+    world: World,
+) -> None:
+    shop = Shop(world, {})
+    told = shop.decider.settings.model_copy(update={"setup": ("true",)})
+    made = Coordinated(Task(id="T001", title="Calculator"), shop.decider.agent, told, "")
+    async with coordinated(world, shop, made) as (decider, _):
+        one = world.folder / "one"
+        (one / "uv.lock").write_text("newer\n")
+        git(one, "add", "uv.lock")
+        git(one, *AS_EVE, "commit", "-qm", "newer")
+        git(one, "push", "-q", "origin", f"HEAD:refs/heads/{BRANCH}")
+        head = git(one, "rev-parse", "HEAD")
+        asked = Verifying(word=Signal(type="task_complete"), head=head, setup_approved=True)
+        decider.copy.record.work = BackingOff(until=0.0, why="approved", verify=asked)
+        given = await decider.given("a.1")
+    assert set(given.approved.values()) == {head}
 
 
 async def test_a_set_up_that_a_person_approved_is_approved_on_every_worker(world: World) -> None:
