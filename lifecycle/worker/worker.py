@@ -78,22 +78,25 @@ class Worker:
 
     async def _rescue(self) -> None:
         """Save and push what lost assignments left only here; what cannot be is tried again."""
-        machine, visited = self._machine, {each.local.agent_id for each in self._visits.values()}
-        store = machine.shared.store
+        store = self._machine.shared.store
         for agent, noted in (await store.all(LAST_SPAWNS)).items():
-            if self._travel is None or agent in visited or not noted.get("only_here"):
+            if self._travel is None or self._visited(agent) or not noted.get("only_here"):
                 continue
             try:
-                workspace = await machine.workspaces.open(agent)
+                workspace = await self._machine.workspaces.open(agent)
                 if workspace is not None:
-                    await machine.workspaces.unlock(workspace)
                     attempt = int(noted.get("attempt", 0))
-                    await save(machine, workspace, attempt, "its assignment was over")
+                    await save(self._machine, workspace, attempt, "its assignment was over")
                 await self._travel.rescue(agent)
             except (RuntimeFault, OSError) as error:
-                machine.shared.report("worker_save_failed", agent_id=agent, reason=text_of(error))
+                report = self._machine.shared.report
+                report("worker_save_failed", agent_id=agent, reason=text_of(error))
             else:
-                await store.put(LAST_SPAWNS, agent, {**noted, "only_here": False})
+                if not self._visited(agent):  # else that notes what it starts
+                    await store.put(LAST_SPAWNS, agent, {**noted, "only_here": False})
+
+    def _visited(self, agent: str) -> bool:
+        return any(each.local.agent_id == agent for each in self._visits.values())
 
     async def begin(self, assignment: Assignment) -> None:
         """Take an assignment; what this worker had of the same agent before is ended first."""
