@@ -68,6 +68,7 @@ LEVELS: dict[str, str] = {
             "supervisor_stop_failed",
             "transition_hook_failed",
             "worker_assignment_lost",
+            "worker_removal_failed",
             "worker_save_failed",
             "worker_sign_failed",
         ),

@@ -56,6 +56,8 @@ class Assignment:
     """The commit that brings a task's completed work, by task."""
     tasks: dict[str, str] = field(default_factory=dict)
     """The task that an agent means by a name: its own id, or that of its agent."""
+    over: tuple[str, ...] = ()
+    """Agents whose work was accepted: what a worker still has of them is removed."""
     budgets: tuple[BudgetShare, ...] = ()
     """What may be used; each attempt is ended where it uses up one of them."""
     approved: dict[str, str] = field(default_factory=dict)

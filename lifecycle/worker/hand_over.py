@@ -7,13 +7,15 @@ base and joined work may be on no branch there. Must not decide which worker it 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lifecycle.admission.budgets import Budgets
 from lifecycle.base_commits import needs
-from lifecycle.machine.states import BackingOff, Verifying
+from lifecycle.machine.states import AgentState, BackingOff, Verifying
 from lifecycle.plan import default_agent_id, plan_of
 from lifecycle.projection import head_now
+from lifecycle.record import EARLIER
 from lifecycle.setup.plans import APPROVED
 from lifecycle.setup.setup import SettingUp
 from lifecycle.worker.assignment import Assignment, fitted, settings_for, travelling
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from lifecycle.services import MachineServices, SharedServices
     from lifecycle.worker.branch_travel import BranchTravel
     from lifecycle.working_copy import LocalCopy
+
+MOST_OVER = 50
+"""Agents that are named as over: each assignment names the newest."""
 
 
 async def assignment_for(
@@ -57,6 +62,7 @@ async def assignment_for(
             target=into,
             work={task: commit for task, commit in work.items() if commit},
             tasks=await _names(shared),
+            over=await _over(shared),
             budgets=_budgets(shared, local),
             approved=approved,
         )
@@ -95,6 +101,13 @@ def _told_of(shared: SharedServices, local: LocalCopy, wanted: tuple[str, ...]) 
     said = [name for word in words if word is not None for name in word.blocked_on]
     names = dict.fromkeys((*wanted, *said))
     return {name: shared.completed[name] for name in names if name in shared.completed}
+
+
+async def _over(shared: SharedServices) -> tuple[str, ...]:
+    """Return the agents whose work was accepted last, of which workers may have something left."""
+    accepted = await shared.store.outlines((AgentState.ACCEPTED,))
+    names = (each.agent_id for each in accepted if EARLIER not in each.agent_id)
+    return tuple(islice(names, MOST_OVER))
 
 
 def _budgets(shared: SharedServices, local: LocalCopy) -> tuple[BudgetShare, ...]:

@@ -12,6 +12,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from lifecycle.perform.performer import Performer, sampler_of
+from lifecycle.perform.removal import remove_all
 from lifecycle.record import mark_of
 from lifecycle.setup.agent_workspace import save
 from lifecycle.shortage_retry import text_of
@@ -95,6 +96,21 @@ class Worker:
                 if not self._visited(agent):  # else that notes what it starts
                     await store.put(LAST_SPAWNS, agent, {**noted, "only_here": False})
 
+    async def _tidy(self, over: tuple[str, ...]) -> None:
+        """Bring to safety what was lost, then remove what nobody needs here any more."""
+        await self._rescue()
+        store = self._machine.shared.store
+        for agent, noted in (await store.all(LAST_SPAWNS)).items():
+            if agent not in over or self._visited(agent) or noted.get("only_here"):
+                continue
+            try:
+                await remove_all(self._machine, agent, int(noted.get("attempt", 0)))
+            except (RuntimeFault, OSError) as error:
+                report = self._machine.shared.report
+                report("worker_removal_failed", agent_id=agent, reason=text_of(error))
+            else:
+                await store.remove(LAST_SPAWNS, agent)
+
     def _visited(self, agent: str) -> bool:
         return any(each.local.agent_id == agent for each in self._visits.values())
 
@@ -125,7 +141,8 @@ class Worker:
         if self._watch is None or self._watch.done():
             self._watch = loop.create_task(self._watch_leases(), name="leases of assignments")
         if self._rescuing is None or self._rescuing.done():
-            self._rescuing = loop.create_task(self._rescue(), name="work of lost assignments")
+            tidying = self._tidy(assignment.over)
+            self._rescuing = loop.create_task(tidying, name="what former assignments left")
 
     async def perform(self, assignment_id: str, order: PendingEffect, news: News) -> Event | None:
         """Carry out an order and return its result; a second delivery gets the same.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,6 +91,29 @@ async def test_work_goes_on_on_another_machine(world: World) -> None:
     assert decider.state.tally.retry_count == 1
     assert decider.copy.record.facts["base_branch"] == "main"
     assert [row.commits for row in decider.copy.ledger] == [1, 1]
+
+
+async def test_what_is_left_of_accepted_work_is_removed_where_another_agent_begins(
+    world: World,
+) -> None:
+    shop = Shop(world, {1: [*commit("one.txt"), DRAFT, DONE], 2: [DONE]})
+    decider, one = shop.decider, shop.clone("one")
+    other = Decider(
+        Task(id="T002", title="Other"),
+        world.agent([HANG], agent_id="agent-T002"),
+        decider.settings,
+        decider.base,
+    )
+    async with worker_in(one, "one", decider) as worker:
+        await decider.visit(worker, "a.1")
+        assert shop.workspace("one").exists()
+        head = git(one, "rev-parse", BRANCH)
+        await worker.begin(replace(await other.given("b.1"), over=(AGENT,)))
+        await until(lambda: not shop.workspace("one").exists())
+        await until(lambda: git(one, "for-each-ref", f"refs/heads/{BRANCH}") == "")
+    assert shop.there(f"{BRANCH}:one.txt") == "x"
+    kept = git(one, "for-each-ref", "--format=%(objectname)", f"refs/loopwright/saved/{AGENT}/head")
+    assert kept == head
 
 
 async def test_a_remote_out_of_reach_is_waited_for_and_costs_nothing(world: World) -> None:
