@@ -177,6 +177,8 @@ class PullRequests:
         return await self._order(pull, rules)
 
     async def _order(self, pull: ForgePull, rules: Rules) -> MergeResult:
+        if (earlier := await self.queue.earlier(pull)) is not None:
+            return earlier
         words = squash_message(pull, rules, self.forge.mark)
         try:
             order = partial(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ci.errors import ForbiddenError, ForgeError, MissingError, RefusedError
 from ci.forge.triage import EXPLAINED, TriageResult
+from ci.interface import MergeResult
 from ci.json_model import JsonModel
 from ci.verdict import failed_of
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ci.forge.memory import Memory
     from ci.forge.protocol import Forge, ForgePull, LeftQueue
     from ci.forge.triage import CheckTriage
-    from ci.interface import MergeResult
 
 MOST_ENTRIES = 3
 """How often one commit is put into a queue: each entry tests all that is behind it anew."""
@@ -132,14 +132,41 @@ class MergeQueue:
                 "; it was asked to be merged and no answer came: it is looked at before it is "
                 "asked for again"
             )
-        left = await self.forge.left_queue(pull)
-        groups = {entry.group for entry in self._entries(pull)}
-        left_since = left.group not in groups if left.group else left.reason and not known.entries
-        if not left_since:
+        left = await self._left_since(pull, known)
+        if left is None:
             await self._came_to_nothing(pull)
             return _again(known)
         entered = await self._entered(pull)
         return QueueLook(f"; {(await self._thrown_out(judged, pull, entered, left)).out}")
+
+    async def earlier(self, pull: ForgePull) -> MergeResult | None:
+        """Return what came of an order whose answer was lost, if that put it in."""
+        known, _ = self._known(pull)
+        if known is None or known.asked_at is None:
+            return None
+        if pull.queued:
+            await self._entered(pull)
+            reason = f"it is in the {self.forge.queue} already"
+            return MergeResult(merged=False, reason=reason, queued=True)
+        left = await self._left_since(pull, known)
+        if left is None:
+            return None
+        entered = await self._entered(pull)
+        text = self._thrown_out_text(pull, left)
+        update = {"out": text, "group": left.group, "stays_out": left.by_person}
+        await self._keep(pull, entered.model_copy(update=update))
+        return MergeResult(merged=False, reason=f"{text}; ask again to put it in again")
+
+    async def _left_since(self, pull: ForgePull, known: QueueEntry) -> LeftQueue | None:
+        """Return how it left the queue since the order whose answer was lost, if it was in."""
+        left = await self.forge.left_queue(pull)
+        groups = {entry.group for entry in self._entries(pull)}
+        new = left.group not in groups if left.group else bool(left.reason and not known.entries)
+        return left if new else None
+
+    def _thrown_out_text(self, pull: ForgePull, left: LeftQueue) -> str:
+        text = f"pull request {pull.number} was thrown out of the {self.forge.queue} of {pull.base}"
+        return f"{text} ({left.reason})" if left.reason else text
 
     async def _entered(self, pull: ForgePull) -> QueueEntry:
         """Record that it was put in."""
@@ -170,9 +197,7 @@ class MergeQueue:
         """Publish it like red checks, unless no commit is the cause."""
         group = left.group or known.group
         failed = await self._failed(group)
-        text = f"pull request {pull.number} was thrown out of the {self.forge.queue} of {pull.base}"
-        if left.reason:
-            text += f" ({left.reason})"
+        text = self._thrown_out_text(pull, left)
         if failed.details:
             text += f": {failed.text}"
         said = left.reason.lower()

@@ -15,6 +15,7 @@ from tests.ci.contract import BASE, until
 from tests.ci.forge.remote_world import RemoteWorld
 from tests.ci.github.queue_world import QueueWorld
 from tests.ci.gitlab.served_trains import TrainWorld
+from tests.ci.ports import CrashError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -175,6 +176,41 @@ async def test_what_was_put_in_before_a_crash_is_told_of_and_not_put_in_again(
     await waiting.begin()
     assert "the sum is wrong" in (await waiting.until_red(1)).excerpt
     assert len(forge.served.entries) == 1
+
+
+async def test_a_merge_asked_for_before_a_crash_is_not_ordered_twice(
+    world: RemoteWorld, forge: Queued
+) -> None:
+    world.rules = Rules(checks_grace=0)
+    sha = await world.commit(BRANCH, shared="a", outcome="green")
+    pull = await world.provider.create_pull_request(branch=BRANCH, base=BASE, title="Do it")
+    world.documents.loses = lambda name: name.endswith(".queue") and bool(forge.served.entries)
+    with pytest.raises(CrashError):
+        await world.provider.merge(pull.number, expected_sha=sha)
+    world.documents.loses = lambda _: False
+    await world.restart()
+    inside = await world.provider.merge(pull.number, expected_sha=sha)
+    assert (inside.merged, inside.queued, len(forge.served.entries)) == (False, True, 1)
+
+
+async def test_a_merge_asked_for_that_is_thrown_out_while_no_runner_runs_is_told(
+    world: RemoteWorld, forge: Queued
+) -> None:
+    world.rules = Rules(checks_grace=0)
+    sha = await world.commit(BRANCH, shared="a", outcome="green")
+    pull = await world.provider.create_pull_request(branch=BRANCH, base=BASE, title="Do it")
+    world.documents.loses = lambda name: name.endswith(".queue") and bool(forge.served.entries)
+    with pytest.raises(CrashError):
+        await world.provider.merge(pull.number, expected_sha=sha)
+    world.documents.loses = lambda _: False
+    await world.provider.aclose()
+    forge.served.ends(1, green=False)
+    await world.restart()
+    told = await world.provider.merge(pull.number, expected_sha=sha)
+    assert (told.merged, told.queued, len(forge.served.entries)) == (False, False, 1)
+    assert f"thrown out of the {forge.forge.queue} of main (" in told.reason
+    assert (await world.provider.merge(pull.number, expected_sha=sha)).queued
+    assert len(forge.served.entries) == 2
 
 
 async def test_an_order_that_a_crash_kept_from_the_queue_is_given_again(
