@@ -152,7 +152,9 @@ class Acting:
             activity.heartbeat()  # so that the SDK's own timer knows
             sent = self.acts.now()
             with suppress(RPCError, TimeoutError):
-                await asyncio.wait_for(handle.heartbeat(), visit.lease)
+                # Not `wait_for`: if it is cancelled as the answer comes, it goes on beating.
+                async with asyncio.timeout(visit.lease):
+                    await handle.heartbeat()
                 self.acts.confirmed(visit.assignment_id, sent)
             await asyncio.sleep(every)
 
