@@ -34,7 +34,12 @@ PEOPLE: tuple[type[on.PersonEvent], ...] = (
     on.StopRequested,
     on.AcceptRequested,
 )
-OUTSIDE: tuple[type[on.Event], ...] = (on.CiReported, on.PullRequestMoved, on.TurnPassed)
+OUTSIDE: tuple[type[on.Event], ...] = (
+    on.CiReported,
+    on.PullRequestMoved,
+    on.Reviewed,
+    on.TurnPassed,
+)
 OF_AN_ATTEMPT: tuple[type[on.AttemptEvent], ...] = (
     *AGENT,
     on.WorkspaceReady,
