@@ -209,6 +209,13 @@ def test_blocked_here_is_unblocked_and_done_in_the_other_clone(world: World, clo
     assert [each.subject for each in acts if each.action == "import"] == ["agent-T001"]
 
 
+def test_a_record_that_no_loop_drives_goes_along(world: World, clone: Clone) -> None:
+    of_store(world.repo, lambda store: store.create_lifecycle("plain", "Words alone"))
+    before = exported(world)
+    clone.call("import", str(world.folder / "all.json"))
+    assert lasting(exported(clone, "there.json")) == lasting(before)
+
+
 # --- what is refused ----------------------------------------------------------------------------
 
 
