@@ -165,7 +165,7 @@ async def test_a_worker_that_is_not_heard_ends_its_agent_and_tells_and_pushes_no
     decider = shop.decider
     one, two = shop.clone("one"), shop.clone("two")
     async with (
-        worker_in(one, "one", decider, lease=2.0) as first,
+        worker_in(one, "one", decider, lease=6.0) as first,
         worker_in(two, "two", decider) as second,
     ):
         await decider.visit(first, "a.1", works)
