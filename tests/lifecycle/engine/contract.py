@@ -116,6 +116,10 @@ GOING_ON = (
     "a question that is answered",
 )
 """Those in which agents and CI have much to do while no runner runs."""
+CRASHED = (
+    *((name, "frozen") for name in SURE if name != "red CI unblocks too"),
+    *((name, "going on") for name in GOING_ON),
+)
 ASKED: tuple[Callable[[float], Event], ...] = (
     lambda at: on.PauseRequested(at=at, by="Ada"),
     lambda at: on.ResumeRequested(at=at, by="Ada"),
@@ -227,13 +231,7 @@ class Crashes:
     apart, pairs, deaths = APART, PAIRS, 60
     """Each so manieth place; pairs of places; places at the beginning, one after the other."""
 
-    @pytest.mark.parametrize(
-        ("name", "meanwhile"),
-        [
-            *((name, "frozen") for name in SURE if name != "red CI unblocks too"),
-            *((name, "going on") for name in GOING_ON),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "meanwhile"), CRASHED)
     async def test_a_crash_at_any_point_ends_in_the_same_record(
         self, plays: Plays, name: str, meanwhile: str
     ) -> None:

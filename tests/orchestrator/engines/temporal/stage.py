@@ -16,7 +16,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from temporalio import activity, workflow
 from temporalio.client import Client
@@ -53,10 +53,12 @@ if TYPE_CHECKING:
     from lifecycle.services import MachineServices
     from lifecycle.worker.assignment import Assignment, News
     from lifecycle.working_copy import LocalCopy
+    from tests.lifecycle.engine.simulated import Life as Mortal
+    from tests.lifecycle.engine.stories import MortalStore
 
 LEASE = 60.0
 WORKER = "w1"
-LONGEST = 200.0
+LONGEST = 120.0
 """Seconds after which a stage that does not settle is stuck."""
 
 
@@ -322,6 +324,7 @@ class Stage:
         self.keepers, self.across, self.life = Keepers(), Across(), Life()
         self._deciders: list[StoryDecider] = []
         self._play = ""
+        self._dies: Mortal | None = None
         self.client = self._call(self._connected(address))
         self._acting = MortalActing(self.client, WORKER)
         self._acting.acts = self.across
@@ -390,6 +393,7 @@ class Stage:
     def engine(self, machine: MachineServices, play: str) -> Engine:
         """Make an engine, and with it the only worker; the one before is dead."""
         self.life.over.set()
+        self._dies = cast("MortalStore", machine.shared.store)._life
         if play != self._play:
             self._leave(self._play)
             self._play = play
@@ -422,6 +426,8 @@ class Stage:
             await asyncio.sleep(0.003)
 
     def _busy(self) -> str | None:  # noqa: PLR0911  # one line per reason
+        if self._dies is not None and self._dies.dead:
+            return None
         if any(each.calls for each in self._deciders):
             return "a call"
         if WATCHED.awaited:

@@ -10,8 +10,12 @@ import pytest
 
 from lifecycle.record import worker_of
 from tests.lifecycle.engine.contract import (
+    CRASHED,
+    EVERY_PLACE,
     STORIES,
+    SURE,
     BeginningAndEnd,
+    Crashes,
     Deadlines,
     Plays,
     Refusals,
@@ -26,6 +30,12 @@ if TYPE_CHECKING:
 
     from tests.orchestrator.engines.temporal.stage import Stage
 
+SOME_CRASHED = (
+    ("the demo", "frozen"),
+    ("the demo", "going on"),
+    ("a question that is answered", "frozen"),
+    ("rejected while the agent works", "frozen"),
+)
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -40,6 +50,23 @@ def plays(tmp_path: Path, stage: Stage) -> Plays:
 
 class TestTemporalEngine(SameDecisions, Refusals, Requests, Deadlines, Slots, BeginningAndEnd):
     pass
+
+
+class TestCrashes(Crashes):
+    if not EVERY_PLACE:
+        apart, pairs, deaths = 49, 1, 12
+
+    @pytest.mark.parametrize(("name", "meanwhile"), CRASHED if EVERY_PLACE else SOME_CRASHED)
+    async def test_a_crash_at_any_point_ends_in_the_same_record(
+        self, plays: Plays, name: str, meanwhile: str
+    ) -> None:
+        await super().test_a_crash_at_any_point_ends_in_the_same_record(plays, name, meanwhile)
+
+    @pytest.mark.parametrize("name", SURE if EVERY_PLACE else SURE[:1])
+    async def test_two_crashes_in_a_row_end_in_the_same_record(
+        self, plays: Plays, name: str
+    ) -> None:
+        await super().test_two_crashes_in_a_row_end_in_the_same_record(plays, name)
 
 
 async def test_the_record_names_the_worker_of_each_attempt(plays: Plays) -> None:
