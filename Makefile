@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
 
-.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash fuzz soak growth night steady docs pictures lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash fuzz soak growth night steady kill-workers docs pictures lock wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ night: $(STAMP) ## play SEEDS=30 nights in fast motion, print the table
 
 steady: $(STAMP) ## run the suite RUNS=10 times in random order, some beside a busy neighbour, until it fails; ARGS=--keep-going
 	$(BIN)/python -m tests.tools.steady --runs $(or $(RUNS),10) $(ARGS)
+
+kill-workers: $(STAMP) ## make workers, coordinator and server fail ROUNDS=20 times each, print the table
+	$(BIN)/python -m tests.orchestrator.engines.temporal.faults.kill_workers --rounds $(or $(ROUNDS),20)
 
 docs: $(STAMP) ## write the generated parts of docs/ and the READMEs
 	$(BIN)/python docs/state_diagram.py

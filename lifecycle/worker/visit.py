@@ -146,6 +146,10 @@ class Visit:
             event = await self._performer.perform(
                 self.local, order.effect_id, effect, self._tell, self.assignment.afford
             )
+            if isinstance(event, on.SpawnFailed) and event.fault is on.Fault.USER:
+                worker = self._machine.machine_id.rpartition(".")[2]
+                text = f"{event.text} (on worker {worker}; another one may have it)"
+                event = replace(event, text=text, fault=on.Fault.ENVIRONMENT)
             if isinstance(event, on.SnapshotTaken):
                 await self._publish()
             if isinstance(event, (on.SnapshotTaken, on.GatesFinished)):

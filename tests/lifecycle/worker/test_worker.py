@@ -116,6 +116,17 @@ async def test_what_is_left_of_accepted_work_is_removed_where_another_agent_begi
     assert kept == head
 
 
+async def test_a_program_that_is_not_on_this_worker_may_be_on_another_one(world: World) -> None:
+    shop = Shop(world, {})
+    shop.decider.copy.record.facts["agent"]["command"] = ["no-such-program"]
+    async with worker_in(shop.clone("one"), "one", shop.decider) as worker:
+        state = await shop.decider.visit(worker, "a.1")
+    assert isinstance(state, BackingOff), state
+    assert "no-such-program" in state.why
+    assert "on worker one; another one may have it" in state.why
+    assert (state.tally.retry_count, state.tally.faults) == (0, 1)
+
+
 async def test_a_remote_out_of_reach_is_waited_for_and_costs_nothing(world: World) -> None:
     shop = Shop(world, {1: [*commit("one.txt"), DONE]})
     decider, away = shop.decider, shop.folder / "away.git"

@@ -31,11 +31,23 @@ class Network:
     def address(self) -> str:
         return f"127.0.0.1:{self._door.getsockname()[1]}"
 
+    def mend(self) -> None:
+        """Carry everything again; what was swallowed is lost, so connections are broken off."""
+        self.there.clear()
+        self.back.clear()
+        for each in self._open[1:]:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
     def _take(self) -> None:
         with suppress(OSError):
             while True:
                 near, _ = self._door.accept()
-                far = socket.create_connection(self._to)
+                try:
+                    far = socket.create_connection(self._to)
+                except OSError:
+                    near.close()
+                    continue
                 self._open += [near, far]
                 for ends in ((near, far, self.there), (far, near, self.back)):
                     threading.Thread(target=self._carry, args=ends, daemon=True).start()
