@@ -76,7 +76,7 @@ async def coordinate(address: str, project: str, repo: str, lease: str) -> None:
         decider = await stack.enter_async_context(
             coordinating(client, Queues(project), lease=float(lease))
         )
-        engine = LocalEngine(machine, None, RemoteOwners(decider, travel))
+        engine = LocalEngine(machine, None, RemoteOwners(decider, lambda _: travel))
         await engine.start()
         running = []
         try:
