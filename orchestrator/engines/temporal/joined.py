@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from lifecycle.services import MachineServices
     from lifecycle.settings import Settings
+    from lifecycle.worker.coordinator_link import CoordinatorLink
     from lifecycle.worker.worker import Worker
     from runtime.workspace import WorkspaceManager
 
@@ -74,12 +75,16 @@ async def remote_owners(
 
 @asynccontextmanager
 async def worker_of(
-    repo: Path, name: str, settings: Settings, environ: Mapping[str, str]
+    repo: Path,
+    name: str,
+    settings: Settings,
+    environ: Mapping[str, str],
+    link: CoordinatorLink | None = None,
 ) -> AsyncIterator[Worker]:
-    """Be a worker of a repository for as long as this is open."""
+    """Be a worker of a repository for as long as this is open; the coordinator hears by `link`."""
     queues = queues_of(repo, settings)
     client = await connect(settings, environ, data_converter=CONVERTER)
     async with working(
-        client, queues, repo, name=name, settings=settings, lease=settings.lease
+        client, queues, repo, name=name, settings=settings, lease=settings.lease, link=link
     ) as worker:
         yield worker

@@ -14,6 +14,8 @@ from tests.orchestrator.loopkit import of_store
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
     from lifecycle.store.sqlite.store import SqliteStore
     from tests.orchestrator.loopkit import World
 
@@ -95,3 +97,14 @@ def test_what_cannot_be_fetched_says_where_it_is_and_what_to_do(world: World) ->
     assert "origin" in told.stderr
     told = world.call("accept", "T1", code=3)
     assert "cannot be fetched" in told.stdout
+
+
+def test_a_worker_that_is_to_be_heard_of_needs_the_token_of_workers(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.settings('temporal_address = "127.0.0.1:1"\n')
+    to = ("worker", "--name", "a", "--coordinator", "http://127.0.0.1:1")
+    assert "loopwright serve --worker-token" in world.call(*to, code=2).stderr
+    monkeypatch.setenv("LOOPWRIGHT_WORKER_TOKEN", "a-token-of-their-workers-0123456789")
+    told = world.call("worker", "--name", "../a", *to[3:], code=2)
+    assert "--name: '../a' is not a usable id" in told.stderr
