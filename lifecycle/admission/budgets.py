@@ -257,6 +257,13 @@ class Accounts:
         """Return what ended attempts of the day used, and what those under way used so far."""
         return self._of_day(now), self._now.spent(now)
 
+    def of_all_today(self) -> Spent:
+        """Return what was used today in all repositories, with what is under way."""
+        if self.shared is None:
+            return self.spent()
+        past, present = self.shared.of_today(self._clock.now())
+        return past + present.used
+
     def ask_again(self) -> None:
         """Let who waits for a budget ask again."""
         self._freed()

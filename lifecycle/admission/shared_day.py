@@ -48,6 +48,7 @@ class SharedDay:
     def __init__(self, names: Iterable[str]) -> None:
         self._unread = set(names)
         self._sums: dict[str, DaySums] = {}
+        self._tellers: dict[str, DaySums] = {}
 
     @property
     def complete(self) -> bool:
@@ -77,3 +78,7 @@ class SharedDay:
         sums = [each.of_today(now) for each in self._sums.values()]
         past = reduce(add, (each for each, _ in sums), NOTHING)
         return past, UnderWay(reduce(add, (each for _, each in sums), NOTHING))
+
+    def tells(self, id_: str, sums: DaySums) -> bool:
+        """Tell whether it is for this repository to tell something: the first that asks does."""
+        return self._tellers.setdefault(id_, sums) is sums

@@ -40,9 +40,14 @@ def reached(shared: SharedServices, record: AgentLifecycle, task: Task) -> Itera
         used = accounts.spent(plan=budgets.plan_name)
         key = ("plan", budgets.plan_name, "")
         yield from _of(f"the budget of the plan {budgets.plan_name}", key, budgets.plan, used, now)
+    day = datetime.fromtimestamp(now).astimezone().date().isoformat()
     if budgets.day:
-        used, day = accounts.spent(), datetime.fromtimestamp(now).astimezone().date().isoformat()
-        yield from _of("today's budget", ("day", day, ""), budgets.day, used, now)
+        yield from _of("today's budget", ("day", day, ""), budgets.day, accounts.spent(), now)
+    if budgets.repos_day:
+        what, used = "today's budget of all repositories", accounts.of_all_today()
+        for found in _of(what, ("repos_day", day, ""), budgets.repos_day, used, now):
+            if accounts.shared is None or accounts.shared.tells(found.id, accounts):
+                yield found
 
 
 def _of(  # noqa: PLR0913, PLR0917  # one budget: its name, its key, its limit, its use

@@ -78,5 +78,18 @@ def test_a_repository_alone_is_all_of_them() -> None:
     assert books.admit("b", limit(cost_usd=4.0)).over.startswith("budget of the day of all")
 
 
+def test_one_repository_tells_of_it_for_all() -> None:
+    day, books = joined("app", "site")
+    app, site = (books[name].accounts for name in ("app", "site"))
+    books["app"].book("a", tokens=60)
+    books["site"].book("b", tokens=30)
+    assert app.of_all_today().tokens == site.of_all_today().tokens == 90
+    assert day.tells("80 percent", site)
+    assert not day.tells("80 percent", app)
+    assert day.tells("80 percent", site), "asked again it is still its own"
+    assert day.tells("100 percent", app)
+    assert Books().accounts.of_all_today() == Spent()
+
+
 def _free(verdict: BudgetVerdict) -> bool:
     return not verdict.over and not verdict.hold

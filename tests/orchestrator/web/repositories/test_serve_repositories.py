@@ -327,7 +327,8 @@ def test_a_budget_of_the_day_holds_for_all_together(tmp_path: Path) -> None:
     app, site = worlds(tmp_path, "app", "site")
     agent = app.script("agent", [DONE])
     for each in (app, site):
-        each.settings(f"command = {json.dumps(agent.split())}\nbaseline = false\n")
+        told_by = '[[notify]]\nname = "me"\ncommand = ["true"]\n'
+        each.settings(f"command = {json.dumps(agent.split())}\nbaseline = false\n{told_by}")
     env = {"LOOPWRIGHT_REPOS_DAY_BUDGET_ATTEMPTS": "1"}
     with several(app, app.repo, site.repo, env=env) as serve:
         serve.does(app="ok", site="ok")
@@ -337,3 +338,11 @@ def test_a_budget_of_the_day_holds_for_all_together(tmp_path: Path) -> None:
         serve.comes_to("site", "Rejected", "second")
         told = json.dumps(serve.of("site", "/lifecycles/second"))
         assert "budget of the day of all repositories: 1 of 1 attempts used" in told
+
+        def said() -> list[str]:
+            items = [serve.of(name, "/notifications")["items"] for name in ("app", "site")]
+            return [each["text"] for found in items for each in found if each["type"] == "budget"]
+
+        until(said, "somebody is told")
+        [text] = said()
+        assert "100 % of today's budget of all repositories is used: 1 of 1 attempts" in text
