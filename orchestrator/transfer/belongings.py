@@ -66,6 +66,19 @@ class KeptDocuments:
         )
 
 
+def belongs(given: LifecycleDocument, record: AgentLifecycle) -> bool:
+    """Tell whether a document of these collections may come with this lifecycle."""
+    branch = str(record.facts.get("branch", ""))
+    match given.collection:
+        case collection if collection in _OF_AGENT:
+            return given.key == record.agent_id
+        case collection if collection in _OF_BRANCH:
+            return given.key == branch != ""
+        case collection if collection == PULLS:
+            return given.body.get("branch") == branch != ""
+    return given.key in dependencies_of(record)
+
+
 def dependencies_of(record: AgentLifecycle) -> tuple[str, ...]:
     """Return the tasks that the plan has it wait for."""
     with contextlib.suppress(KeyError, ValueError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,11 +24,12 @@ from lifecycle.record import (
     PendingEffect,
     Spending,
     agent_of,
+    mark_of,
 )
 from lifecycle.store.rows.records import check_state
 from lifecycle.store.transfers import LifecycleDocument, StoredLifecycle
 from orchestrator.errors import OrchestratorError
-from orchestrator.transfer.belongings import COLLECTIONS
+from orchestrator.transfer.belongings import COLLECTIONS, belongs
 from orchestrator.wording.json_forms import FORM_VERSION, HIDDEN
 from runtime.git.ownership import BASE_REFS, BRANCH_REFS, SAVED_REFS
 from runtime.git.porcelain import SHA
@@ -37,6 +39,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SAVED = re.compile(r"(?P<agent>[A-Za-z0-9._-]+)/[A-Za-z0-9._-]+")
+_ATTEMPT = re.compile(r"[0-9]{1,9}")
+_BRANCHES = BRANCH_REFS.removeprefix("refs/heads/")
+_BRANCH = re.compile(r"(?!-)[^\x00-\x20\x7f~^:?*\[\\]{1,1000}")
+_MOST = (1 << 63) - 1
+"""The largest number that SQLite takes."""
 _NEWER = "is of a newer version of Loopwright; import it with that one, or a later one"
 
 
@@ -94,18 +101,39 @@ def read_export(path: Path) -> ExportFile:
     ids = [each.agent_id for each in found]
     if doubled := sorted({each for each in ids if ids.count(each) > 1}):
         raise ImportRefusedError(f"{path} holds {', '.join(doubled)} more than once")
-    damaged = tuple(str(each.get("agent_id")) for each in whole.get("damaged") or ())
-    return ExportFile(found, _bundle(path, whole.get("bundle")), damaged)
+    return ExportFile(found, _bundle(path, whole.get("bundle")), _damaged(path, whole))
 
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        whole = json.loads(path.read_text("utf-8"))
+        whole = json.loads(
+            path.read_text("utf-8"), parse_int=_whole, parse_float=_float, parse_constant=_float
+        )
     except (ValueError, RecursionError) as problem:
         raise ImportRefusedError(
             f"{path} is not valid JSON ({problem}); was it written to its end?"
         ) from problem
     return whole if isinstance(whole, dict) else {}
+
+
+def _whole(text: str) -> int:
+    """Return a number that a database can hold."""
+    if abs(number := int(text)) > _MOST:
+        raise ValueError(f"the number {text[:30]} is too large")
+    return number
+
+
+def _float(text: str) -> float:
+    if not isfinite(number := float(text)):
+        raise ValueError(f"{text[:30]} is no finite number")
+    return number
+
+
+def _damaged(path: Path, whole: dict[str, Any]) -> tuple[str, ...]:
+    given = whole.get("damaged") or []
+    if not (isinstance(given, list) and all(isinstance(each, dict) for each in given)):
+        raise ImportRefusedError(f"{path}: `damaged` must be a list of objects")
+    return tuple(str(each.get("agent_id")) for each in given)
 
 
 def _bundle(path: Path, name: object) -> Path | None:
@@ -130,6 +158,7 @@ def _lifecycle(where: str, given: Any, by: object) -> ExportedLifecycle:
             "export it with this version"
         )
     try:
+        json.dumps(given, ensure_ascii=False).encode()  # half a surrogate pair is no text
         return ExportedLifecycle(
             stored=_stored(agent_id, given),
             live=bool(given["live"]),
@@ -152,11 +181,11 @@ def _stored(agent_id: str, given: dict[str, Any]) -> StoredLifecycle:
     whose = {"agent_id": agent_id}
     stored = StoredLifecycle(
         record=record,
-        journal=tuple(_made(JournalEntry, whose | each) for each in given["journal"]),
+        journal=tuple(_made(JournalEntry, {**each, **whose}) for each in given["journal"]),
         attempts=tuple(_made(AttemptRow, {**each, **whose}) for each in given["attempts"]),
-        pending=tuple(_made(PendingEffect, whose | each) for each in given["pending"]),
+        pending=tuple(_made(PendingEffect, {**each, **whose}) for each in given["pending"]),
         requests=tuple(
-            _made(OperatorRequest, whose | each | {"request_id": 0}) for each in given["requests"]
+            _made(OperatorRequest, {**each, **whose, "request_id": 0}) for each in given["requests"]
         ),
         spendings=tuple(
             _made(Spending, {**each, **whose, "birth": record.birth}) for each in given["spendings"]
@@ -165,10 +194,39 @@ def _stored(agent_id: str, given: dict[str, Any]) -> StoredLifecycle:
     )
     if [each.seq for each in stored.journal] != list(range(1, len(stored.journal) + 1)):
         raise ValueError("its journal has gaps")
-    for each in stored.documents:
-        if each.collection not in COLLECTIONS:
-            raise ValueError(f"documents of {each.collection!r} belong to no lifecycle")
+    _check_owned(stored)
     return stored
+
+
+def _check_owned(stored: StoredLifecycle) -> None:
+    """Refuse what would be written under the name of another lifecycle, or count below nothing."""
+    record = stored.record
+    for document in stored.documents:
+        if document.collection not in COLLECTIONS:
+            raise ValueError(f"documents of {document.collection!r} belong to no lifecycle")
+        if not belongs(document, record):
+            raise ValueError(f"{document.key!r} in {document.collection!r} is of another lifecycle")
+    mark = mark_of(record.agent_id, record.birth)
+    for order in stored.pending:
+        if not order.effect_id.startswith(mark):
+            raise ValueError(f"{order.effect_id!r} is no order of this lifecycle")
+    for spending in stored.spendings:
+        used = spending.spent
+        if min(used.tokens, used.cost_usd, used.seconds) < 0:
+            raise ValueError(f"attempt {spending.attempt} used what is below nothing")
+
+
+def _check_place(record: AgentLifecycle) -> None:
+    """Refuse facts that lead to branches which are not this agent's."""
+    branch, base, commit = (
+        record.facts.get(name) or "" for name in ("branch", "base_branch", "base_commit")
+    )
+    if branch not in ("", _BRANCHES + agent_of(record.agent_id)):
+        raise ValueError(f"{branch!r} is no branch of this agent")
+    if base and not _BRANCH.fullmatch(base):
+        raise ValueError(f"{base!r} is no name of a branch")
+    if commit and not SHA.fullmatch(commit):
+        raise ValueError(f"{commit!r} is no commit")
 
 
 def _record(given: dict[str, Any]) -> AgentLifecycle:
@@ -179,6 +237,7 @@ def _record(given: dict[str, Any]) -> AgentLifecycle:
     if record.version < 1:
         raise ValueError("its version is below 1")
     check_state(record)
+    _check_place(record)
     if record.work is None:
         return record
     Task.model_validate(record.facts["task"])
@@ -196,7 +255,7 @@ def _made(of: type[T], given: dict[str, Any]) -> T:
 
 
 def _texts(given: dict[str, Any]) -> dict[str, str]:
-    if not all(name.isdigit() and isinstance(text, str) for name, text in given.items()):
+    if not all(_ATTEMPT.fullmatch(name) and isinstance(text, str) for name, text in given.items()):
         raise ValueError("`edited` must hold texts by the numbers of attempts")
     return dict(given)
 

@@ -37,7 +37,7 @@ from runtime.workspace import WorkspaceManager
 from runtime.workspaces.worktrees_dir import worktrees_dir
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lifecycle.settings import Settings
@@ -81,7 +81,7 @@ async def take_in(repo: Path, asked: Import, settings: Settings) -> ImportForm:
                 except BaseException:
                     await taking.undo(plan)
                     raise
-                _keep_edited(Paths.of(repo), fresh)
+                _keep_edited(Paths.of(repo), moved, found)
         if not asked.dry_run:
             await _announce(repo, store, fresh, asked.by, settings)
     listed = [_form(each, found[each.agent_id]) for each in moved]
@@ -217,10 +217,15 @@ def _act(asked: Import, given: Sequence[ExportedLifecycle]) -> Act:
     )
 
 
-def _keep_edited(paths: Paths, given: Sequence[ExportedLifecycle]) -> None:
+def _keep_edited(
+    paths: Paths, given: Sequence[ExportedLifecycle], found: Mapping[str, Standing]
+) -> None:
+    """Write edited summaries; of a lifecycle that is here only those that an import left out."""
     for each in given:
         for attempt, text in each.edited.items():
             path = paths.edited(each.agent_id, int(attempt))
+            if found[each.agent_id] == "same" and path.exists():
+                continue
             make_private(path.parent)
             write_whole(path, text.encode())
 

@@ -37,7 +37,9 @@ def parser(name: str) -> CommandLineParser:
         more="All of the file is taken, or nothing changes. What is here already is refused unless "
         "it is the same lifecycle and went on from here. A lifecycle goes on in one place only: "
         "stop it where it comes from, and do not run it there again. Values of secret variables do "
-        "not travel; which are lacking is said.\n\nStarts nothing: `loopwright up` does, or the "
+        "not travel; which are lacking is said.\n\nThe commands in the file (of agents, verify, "
+        "setup) will run here, as those of a plan: import only what comes from people whom you "
+        "trust.\n\nStarts nothing: `loopwright up` does, or the "
         "live runner at once.",
     )
     made.add_argument("file", metavar="FILE", help="what export wrote")
@@ -51,7 +53,8 @@ def run(name: str, args: list[str]) -> int:
     options = parser(name).parse_args(args)
     repo = find_repo(options.repo)
     require_person(repo, "import lifecycles")
-    file = Path(options.file)
+    # What is beside it is given to git, which runs in the repository.
+    file = Path(options.file).absolute()
     if not file.is_file():
         raise UsageError(f"{file} is not a file: give one that `loopwright export -o FILE` wrote")
     facts = inspect_repository(repo)

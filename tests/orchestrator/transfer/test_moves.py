@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -12,33 +13,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lifecycle.drive import Drive
-from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.policy import Policy
 from lifecycle.paths import Paths
-from lifecycle.plan import Agent, Task
 from lifecycle.record import (
-    AgentLifecycle,
-    AttemptRow,
-    JournalEntry,
-    PendingEffect,
-    Spending,
     Transaction,
-    Used,
 )
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.transfers import OF_MACHINE
-from lifecycle.working_copy import facts_of, load
+from lifecycle.working_copy import load
 from orchestrator.wording.json_schemas import schema
 from tests.lifecycle.every_state import EVERY
 from tests.orchestrator.cli.schema_check import faults
 from tests.orchestrator.loopkit import BLOCK, DONE, PATIENCE, World, of_store, until
+from tests.orchestrator.transfer.stored import FIRST, set_at, stored_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.machine.events import Event
-    from lifecycle.machine.states import State
     from lifecycle.store.sqlite.store import SqliteStore
 
 AT = 1000.0
@@ -68,42 +61,24 @@ def clone(world: World) -> Clone:
     return Clone(world)
 
 
-def record_of(number: int, work: State, **facts: Any) -> AgentLifecycle:
-    task = Task(id=f"T{number}", title=f"Task {number}")
-    agent = Agent(agent_id=f"agent-{number}", command=("true",), env={"MODE": "x"})
-    made = AgentLifecycle(
-        agent_id=agent.agent_id,
-        task_id=task.id,
-        task=task.title,
-        tags=("red",),
-        facts={**facts_of(task, agent), "machine": "elsewhere", **facts},
-        created_at=1.0,
-        updated_at=2.0,
-        work=work,
-    )
-    made.derive()
-    return made
-
-
 async def fill(store: SqliteStore) -> None:
     """Write a lifecycle in each state, with rows in every table around it."""
     for number, (work, *_) in enumerate(EVERY):
-        record = record_of(number, work)
-        name = record.agent_id
-        exited = on.AgentExited(at=5.0, attempt=1, exit_code=1)
-        entry = JournalEntry(
-            agent_id=name, seq=1, at=5.0, event=exited, rule="x", before="Working", after="y"
-        )
-        order = PendingEffect(effect_id=f"{name}.1.1", agent_id=name, effect=do.RemoveWorkspace())
-        row = AttemptRow(agent_id=name, attempt=1, started_at=3.0, before=Used(tokens=7))
-        spent = Spending(agent_id=name, attempt=1, birth=record.birth, at=4.0, tokens=11)
+        given = stored_of(number, work)
+        (row,), (spent,) = given.attempts, given.spendings
         await store.commit(
             Transaction(
-                record=record, journal=(entry,), effects=(order,), attempt=row, spending=spent
+                record=given.record,
+                journal=given.journal,
+                effects=given.pending,
+                attempt=row,
+                spending=spent,
             )
         )
-        await store.ask(name, on.Guided(at=6.0, by="ada", text="More tests."))
-        await store.put("canaries", name, {"seen": 1})
+        for asked in given.requests:
+            await store.ask(given.record.agent_id, asked.event)
+        for each in given.documents:
+            await store.put(each.collection, each.key, each.body)
 
 
 def exported(world: World, name: str = "all.json") -> dict[str, Any]:
@@ -187,7 +162,9 @@ def test_blocked_here_is_unblocked_and_done_in_the_other_clone(world: World, clo
     assert json.loads(file.read_text())["bundle"] == "T001.json.bundle"
 
     before = world.git("rev-parse", "agent/agent-T001")
-    assert "goes on here" in clone.call("import", str(file)).stdout
+    # As people type it: beside the file, of another repository.
+    beside = os.path.relpath(file, world.repo)
+    assert "goes on here" in world.call("import", beside, "--repo", str(clone.repo)).stdout
     assert clone.git("rev-parse", "agent/agent-T001") == before
     saved = clone.git("for-each-ref", "--format=%(refname)", "refs/loopwright/saved/")
     assert clone.git("show", f"{saved}:draft.txt") == "draft"
@@ -236,45 +213,13 @@ def changed(file: Path, change: Any) -> str:
     return str(other)
 
 
-def set_at(*path: Any, to: Any) -> Any:
-    def change(whole: Any) -> None:
-        for step in path[:-1]:
-            whole = whole[step]
-        whole[path[-1]] = to
-
-    return change
-
-
-FIRST = ("lifecycles", 0)
 BAD = {
-    "no export": (set_at("form", to=None), "is not an export of Loopwright"),
-    "newer": (set_at("form", to=99), "newer version"),
-    "unknown state": (set_at(*FIRST, "record", "work", "kind", to="Dreaming"), "newer version"),
-    "not a record": (set_at(*FIRST, "record", to=[]), "lifecycle 1 has no record"),
-    "older form": (lambda whole: whole["lifecycles"][0].pop("refs"), "export it with this version"),
-    "contradiction": (set_at(*FIRST, "record", "record_state", to="queued"), "set only `work`"),
-    "gap": (set_at(*FIRST, "journal", 0, "seq", to=3), "its journal has gaps"),
-    "path as id": (set_at(*FIRST, "record", "agent_id", to="../../x"), "is not a usable id"),
-    "foreign document": (
-        set_at(*FIRST, "documents", 0, "collection", to="settings.approved"),
-        "belong to no lifecycle",
-    ),
-    "foreign ref": (
-        set_at(*FIRST, "refs", to={"refs/heads/main": "0" * 40}),
-        "is no ref of this agent",
-    ),
-    "ref with a line break": (
-        set_at(*FIRST, "refs", to={"refs/loopwright/saved/agent-19/1\ndelete refs/x": "0" * 40}),
-        "is no ref of this agent",
-    ),
+    "in the file": (set_at(*FIRST, "record", "agent_id", to="../../x"), "is not a usable id"),
     "lacking commit": (
         set_at(*FIRST, "refs", to={"refs/heads/agent/agent-19": "1" * 40}),
         "git push origin agent/agent-19",
     ),
     "live": (set_at(*FIRST, "live", to=True), "`loopwright stop agent-19` there"),
-    "twice": (lambda whole: whole["lifecycles"].append(whole["lifecycles"][0]), "more than once"),
-    "bundle elsewhere": (set_at("bundle", to="../x"), "name of a file beside it"),
-    "bundle missing": (set_at("bundle", to="x.bundle"), "x.bundle is missing"),
 }
 
 
@@ -305,10 +250,14 @@ def test_what_is_here_is_replaced_only_by_what_it_became(file: Path, world: Worl
         whole["lifecycles"][0]["journal"][0]["rule"] = "other"
 
     assert "went on both" in world.call("import", changed(file, forked), code=2).stderr
-    other = set_at(*FIRST, "record", "birth", to="00000000")
-    assert (
-        "another lifecycle of agent-19" in world.call("import", changed(file, other), code=2).stderr
-    )
+    said = world.call("import", changed(file, lambda whole: born_anew(whole, 0)), code=2).stderr
+    assert "another lifecycle of agent-19" in said
+
+
+def born_anew(whole: Any, place: int) -> None:
+    """Make one of a file another lifecycle of its agent."""
+    whole["lifecycles"][place]["record"]["birth"] = "00000000"
+    whole["lifecycles"][place]["pending"] = []
 
 
 def test_a_later_lifecycle_of_an_agent_follows_the_one_that_is_over(
@@ -319,7 +268,7 @@ def test_a_later_lifecycle_of_an_agent_follows_the_one_that_is_over(
 
     def next_one(whole: Any) -> None:
         whole["lifecycles"] = [whole["lifecycles"][place]]
-        whole["lifecycles"][0]["record"]["birth"] = "00000000"
+        born_anew(whole, 0)
 
     told = world.call("import", changed(file, next_one)).stdout
     assert "the earlier lifecycle of its agent stays on record" in told
@@ -334,6 +283,16 @@ def test_one_that_is_refused_refuses_all(file: Path, clone: Clone) -> None:
     clone.call("import", changed(file, only))
     assert "agent-19 is older" in clone.call("import", str(file), code=2).stderr
     assert clone.row("agent-18") == {}
+
+
+def test_an_import_that_was_cut_off_is_completed_by_the_next(file: Path, clone: Clone) -> None:
+    given = changed(file, set_at(*FIRST, "edited", to={"1": "Mine.", "2": "Yours."}))
+    clone.call("import", given)
+    first, second = (Paths.of(clone.repo).edited("agent-19", number) for number in (1, 2))
+    first.unlink()  # as it is where the process was killed after the records were written
+    second.write_text("Changed here since.")
+    assert "is here already" in clone.call("import", given).stdout
+    assert [first.read_text(), second.read_text()] == ["Mine.", "Changed here since."]
 
 
 def test_a_dry_run_says_what_would_be_and_changes_nothing(file: Path, clone: Clone) -> None:
