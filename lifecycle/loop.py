@@ -368,6 +368,8 @@ class AgentLifecycleLoop:
         settings = self._settings
         room = self._room()
         slots = Slots(lambda: min(settings().max_live_agents, room.agents))
+        if self._owners is not None:  # agents take no room here
+            slots = Slots(lambda: settings().max_live_agents)
         shared = SharedServices(
             store=store,
             clock=self._clock,

@@ -34,6 +34,8 @@ MOST_RETRIES = 1_000_000
 NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
 """Ids become branch names, folder names and environment values; only harmless ones pass."""
 
+LABEL_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
 
 def checked_name(value: str) -> str:
     """Return the id unchanged, or say why it cannot name a branch and a folder."""
@@ -52,7 +54,15 @@ def checked_issue(text: str) -> str:
     return text
 
 
+def checked_label(text: str) -> str:
+    """Return what workers are told apart by unchanged, or say why it cannot name a queue."""
+    if text and not LABEL_PATTERN.fullmatch(text):
+        raise ValueError(f"{text!r} is not a label: 1 to 63 letters, digits, '.', '_' and '-'")
+    return text
+
+
 Name = Annotated[str, AfterValidator(checked_name)]
+Label = Annotated[str, AfterValidator(checked_label)]
 IssueName = Annotated[str, AfterValidator(checked_issue)]
 
 
@@ -125,6 +135,8 @@ class Task(BaseModel):
     """What may be used for this task, instead of what the settings say."""
     max_retries: int | None = Field(default=None, ge=0, le=MOST_RETRIES, strict=True)
     """Retries of this task, instead of what the settings say: exactly so many."""
+    label: Label = ""
+    """What a worker must have to get it, such as gpu, where many machines work."""
 
     if TYPE_CHECKING:  # a list will do where a tuple is kept
 
@@ -145,6 +157,7 @@ class Task(BaseModel):
             base: str | None = None,
             budget: Allowance | None = None,
             max_retries: int | None = None,
+            label: str = "",
         ) -> None: ...
 
     @model_validator(mode="after")

@@ -18,7 +18,13 @@ from lifecycle.errors import SettingsError
 from lifecycle.machine.budget import UNITS, check_price
 from lifecycle.machine.policy import Policy
 from lifecycle.notify.channel import NotifyChannel, check_names
-from lifecycle.plan import MOST_RETRIES, check_chain, check_variables, check_words
+from lifecycle.plan import (
+    MOST_RETRIES,
+    check_chain,
+    check_variables,
+    check_words,
+    checked_label,
+)
 from runtime.setup.globs import refusal
 
 if TYPE_CHECKING:
@@ -71,7 +77,7 @@ class EngineSettings(CISettings):
     lease: float = Field(default=60.0, ge=2, le=600)
     """Seconds without a sign of life after which the work of a worker goes to another one."""
     labels: tuple[str, ...] = ()
-    """What this machine offers as a worker, such as linux or gpu."""
+    """What this machine offers as a worker, such as gpu, to tasks with one of these labels."""
 
     @field_validator("temporal_address")
     @classmethod
@@ -98,10 +104,7 @@ class EngineSettings(CISettings):
     @field_validator("labels")
     @classmethod
     def _are_labels(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
-        for label in labels:
-            if not _NAME.fullmatch(label):
-                raise ValueError(f"{label!r} is not a label: letters, digits, '.', '_' and '-'")
-        return labels
+        return tuple(map(checked_label, labels))
 
     @property
     def wants_tls(self) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ci.settings import CISettings
 from lifecycle.base_commits import StartingPoint  # noqa: TC001  # json_form reads annotations
 from lifecycle.drive import WorkingCopy
 from lifecycle.errors import ArgumentError
@@ -19,7 +18,7 @@ from lifecycle.machine.budget import BudgetShare  # noqa: TC001  # as above
 from lifecycle.mask_values import masked
 from lifecycle.plan import Agent, Task
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry  # noqa: TC001  # as above
-from lifecycle.settings import Settings, checked_settings
+from lifecycle.settings import EngineSettings, Settings, checked_settings
 from lifecycle.working_copy import LocalCopy
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ ELSEWHERE = frozenset({
     "retention_hours", "sign_in_file", "stay_for_pages", "stay_for_people", "worktrees_dir",
 })  # fmt: skip
 """Settings that do not travel: the coordinator alone needs them, or each machine has its own."""
-FROM_CI = frozenset({"on_conflict", "push_timeout"})
-"""Of the settings of CI and forges, those that a worker needs."""
+FROM_CI = frozenset({"lease", "on_conflict", "push_timeout"})
+"""Of the settings of CI, forges and engines, those that a worker needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +124,7 @@ def travelling(copy: WorkingCopy) -> WorkingCopy:
 
 def settings_for(settings: Settings, masker: Masker) -> dict[str, Any]:
     """Return what a worker needs of the settings, as plain values and without secrets."""
-    left_out = (CISettings.model_fields.keys() - FROM_CI) | ELSEWHERE
+    left_out = (EngineSettings.model_fields.keys() - FROM_CI) | ELSEWHERE
     return masked(settings.model_dump(mode="json", exclude=set(left_out)), masker)
 
 

@@ -122,6 +122,10 @@ class BranchTravel:
         known = [each for each in commits if await self._branches.commit_exists(each)]
         await self._push_refs(agent, {f"{GIVEN_REFS}{agent}/{each}": each for each in known})
 
+    def pushed(self, agent: str) -> str:
+        """Return the commit where the agent's branch was there when we looked last, if it was."""
+        return self._seen.get(agent) or ""
+
     async def publish(self, local: LocalCopy) -> None:
         """Push the branch, and what is saved of the agent's work.
 

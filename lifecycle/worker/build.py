@@ -39,16 +39,18 @@ if TYPE_CHECKING:
     from lifecycle.reporting import Report
     from lifecycle.services import MachineServices
     from lifecycle.settings import Settings
+    from runtime.masking.masker import Masker
 
 
 @asynccontextmanager
-async def worker_machine(
+async def worker_machine(  # noqa: PLR0913  # all by name
     repo: Path,
     *,
     name: str,
     settings: Settings,
     report: Report = logged,
     header: Callable[[], Awaitable[Mapping[str, str]]] = no_header,
+    masker: Masker | None = None,
 ) -> AsyncIterator[tuple[MachineServices, BranchTravel]]:
     """Open the clone in which the worker of this name works, and the way of its branches.
 
@@ -65,7 +67,7 @@ async def worker_machine(
         await asyncio.to_thread(sweep)
         clock = SystemClock()
         async with await SqliteStore.open(paths.database, clock=clock.now) as store:
-            terminals = TerminalManager(repo, machine=workers)
+            terminals = TerminalManager(repo, machine=workers, masker=masker)
             workspaces = WorkspaceManager(
                 repo,
                 root=worktrees_dir(repo, settings.worktrees_dir),

@@ -241,6 +241,13 @@ class Visit:
                     await self._publish()
             if spawn_id := await self._last_spawn():
                 await self._note_spawn(spawn_id, only_here=False)
+            self._machine.shared.report(
+                "worker_assignment_ended",
+                agent_id=self.local.agent_id,
+                attempt=self.local.attempt,
+                commit=self._travel.pushed(self.local.agent_id) if self._travel else "",
+                reason=self._drains,
+            )
         await self.leave()
 
     @property

@@ -137,6 +137,13 @@ class Worker:
             tell=self._tell,
         )
         self._visits[assignment.assignment_id] = visit
+        self._machine.shared.report(
+            "worker_assignment_taken",
+            agent_id=agent,
+            attempt=assignment.attempt,
+            title=visit.local.task.title,
+            used=len(self._visits),
+        )
         loop = asyncio.get_running_loop()
         if self._watch is None or self._watch.done():
             self._watch = loop.create_task(self._watch_leases(), name="leases of assignments")
@@ -215,8 +222,10 @@ class Worker:
 
     def _lease_of(self, assignment: Assignment, since: int) -> Lease:
         prefix = mark_of(assignment.agent_id, assignment.birth)
+        # Of two machines with other settings, the one that takes the work away counts.
+        lease = min(self.lease, float(assignment.settings.get("lease", self.lease)))
         return Lease(
-            self.lease,
+            lease,
             since=since,
             now=self.now,
             hold=lambda end: watchdog.set_deadline(prefix, end),

@@ -155,7 +155,11 @@ async def loop_through(  # noqa: PLR0913  # all by name
         claimed(agents, context.repo.resolve()),
         closing(RunnerLog(root, now=SystemClock().now, masker=masker)) as log,
     ):
-        async with owners_for(context.repo, settings, context.environ, local=not revives) as owners:
+        async with owners_for(
+            *(context.repo, settings, context.environ),
+            local=not revives,
+            header=providers.git_header,
+        ) as owners:
             loop = wiring.build(
                 context.repo,
                 settings=context.settings,

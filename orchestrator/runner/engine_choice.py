@@ -13,7 +13,7 @@ from lifecycle.settings import TEMPORAL
 from orchestrator.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
     from lifecycle.engine.owners import Owners
@@ -35,18 +35,24 @@ def require_engine(settings: EngineSettings, environ: Mapping[str, str]) -> None
 
 @asynccontextmanager
 async def owners_for(
-    repo: Path, settings: Settings, environ: Mapping[str, str], *, local: bool
+    repo: Path,
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    local: bool,
+    header: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
 ) -> AsyncIterator[MakeOwners | None]:
     """Have who owns lifecycles, by the engine that is chosen; None are those of this process.
 
-    `local` commands run what they run in this process, whatever is chosen for others.
+    `local` commands run what they run in this process, whatever is chosen for others; `header`
+    signs in at the remote.
     """
     if local or settings.engine != TEMPORAL:
         yield None
         return
     from orchestrator.engines.temporal.joined import remote_owners  # noqa: PLC0415  # loads its SDK
 
-    async with remote_owners(repo, settings, environ) as owners:
+    async with remote_owners(repo, settings, environ, header) as owners:
         yield owners
 
 
@@ -64,8 +70,8 @@ def lacking(settings: EngineSettings, environ: Mapping[str, str]) -> str:
         )
     if find_spec(PACKAGE) is None:
         return (
-            'engine = "temporal" needs the Temporal SDK, which is not installed: install '
-            "`loopwright[temporal]`"
+            'engine = "temporal" needs the Temporal SDK, which is not installed: '
+            "`pip install 'loopwright[temporal]'`"
         )
     return ""
 

@@ -94,8 +94,10 @@ class Acting:
     acts: Acts
     """Set before the first assignment is taken: it tells its facts through this."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client, name: str, slots: int = 100) -> None:
+        """Work in at most so many `slots` at once, whichever queue an assignment comes from."""
         self._client, self._name = client, name
+        self._slots = asyncio.Semaphore(slots)
         self._ended: dict[str, asyncio.Event] = {}
         self._ending: set[str] = set()
         self._facts: dict[str, asyncio.Queue[Event]] = {}
@@ -116,11 +118,12 @@ class Acting:
         try:
             told = {**visit.work, "copy": plain(visit.copy), "assignment_id": name}
             given = decode(Assignment, encode(told))
-            await self.acts.begin(given)
-            handle = self._client.get_workflow_handle(str(workflow_id))
-            placed = PlacedCall(assignment_id=name, worker=self._name)
-            await handle.signal("placed", placed)
-            await self._until_over(name, ended)
+            async with self._slots:  # each queue gives so many
+                await self.acts.begin(given)
+                handle = self._client.get_workflow_handle(str(workflow_id))
+                placed = PlacedCall(assignment_id=name, worker=self._name)
+                await handle.signal("placed", placed)
+                await self._until_over(name, ended)
         finally:
             beat.cancel()
             send.cancel()

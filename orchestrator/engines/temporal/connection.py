@@ -5,6 +5,7 @@ The one place that reads certificates and the key. No text of it holds the key.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +17,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from lifecycle.clock import SystemClock
+from orchestrator.engines.temporal.payloads import CONVERTER
 from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
@@ -74,13 +76,36 @@ def _read(file: str) -> bytes | None:
     return Path(file).expanduser().read_bytes() if file else None
 
 
+async def joined(settings: EngineSettings, environ: Mapping[str, str], name: str) -> Client:
+    """Return a client of a process with this name, which has its lifecycles at the namespace."""
+    # What it says of calls that are made again would be in between the lines for people.
+    logger = logging.getLogger("temporalio")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    client = await connect(settings, environ, data_converter=CONVERTER, identity=name)
+    if not await _has_namespace(client, settings):
+        namespace = settings.temporal_namespace
+        raise ServerError(
+            f"the server at {settings.temporal_address} has no namespace {namespace}: create it "
+            f"with `temporal operator namespace create -n {namespace}`, or correct "
+            "temporal_namespace"
+        )
+    return client
+
+
 async def facts_of(settings: EngineSettings, environ: Mapping[str, str]) -> ServerFacts:
     """Ask the server about itself and its clock."""
     client = await connect(settings, environ)
     service = client.workflow_service
     version = (await service.get_system_info(GetSystemInfoRequest())).server_version
+    if not await _has_namespace(client, settings):
+        return ServerFacts(version, has_namespace=False, skew=0.0)
+    return ServerFacts(version, has_namespace=True, skew=await _skew(client))
+
+
+async def _has_namespace(client: Client, settings: EngineSettings) -> bool:
     try:
-        await service.describe_namespace(
+        await client.workflow_service.describe_namespace(
             DescribeNamespaceRequest(namespace=settings.temporal_namespace)
         )
     except RPCError as problem:
@@ -89,8 +114,8 @@ async def facts_of(settings: EngineSettings, environ: Mapping[str, str]) -> Serv
                 f"the server at {settings.temporal_address} refuses ({problem.status.name}): check "
                 "temporal_namespace and what temporal_api_key_env holds"
             ) from None
-        return ServerFacts(version, has_namespace=False, skew=0.0)
-    return ServerFacts(version, has_namespace=True, skew=await _skew(client))
+        return False
+    return True
 
 
 async def _skew(client: Client) -> float:

@@ -15,6 +15,7 @@ from orchestrator.engines.temporal import options
 from orchestrator.engines.temporal.workflow import LifecycleWorkflow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from concurrent.futures import ThreadPoolExecutor
 
     from temporalio.client import Client
@@ -77,23 +78,33 @@ def keeps(client: Client, queues: Queues, keepers: Keepers) -> Worker:
 
 
 def acts(  # noqa: PLR0913  # all by name
-    client: Client, queues: Queues, acting: Acting, *, name: str, agents: int, lease: float
-) -> tuple[Worker, Worker]:
-    """Return who takes assignments, at most so many at once, and who takes their orders."""
+    client: Client,
+    queues: Queues,
+    acting: Acting,
+    *,
+    name: str,
+    agents: int,
+    lease: float,
+    labels: Iterable[str] = (),
+) -> tuple[Worker, ...]:
+    """Return who takes a worker's orders, and who takes assignments, also those with its labels."""
     throttle = timedelta(seconds=lease / options.BEATS / 2)
     return (
         Worker(
             client,
-            task_queue=queues.agents,
-            activities=[acting.assignment],
-            max_concurrent_activities=agents,
-            graceful_shutdown_timeout=options.DRAIN_WITHIN,
-            max_heartbeat_throttle_interval=throttle,
-            default_heartbeat_throttle_interval=throttle,
-        ),
-        Worker(
-            client,
             task_queue=queues.worker(name),
             activities=[acting.perform, acting.reclaim, acting.end],
+        ),
+        *(
+            Worker(
+                client,
+                task_queue=queues.agents_with(label),
+                activities=[acting.assignment],
+                max_concurrent_activities=agents,
+                graceful_shutdown_timeout=options.DRAIN_WITHIN,
+                max_heartbeat_throttle_interval=throttle,
+                default_heartbeat_throttle_interval=throttle,
+            )
+            for label in dict.fromkeys(("", *labels))
         ),
     )

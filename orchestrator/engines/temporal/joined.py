@@ -7,31 +7,50 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from lifecycle.worker.branch_travel import BranchTravel
-from orchestrator.engines.temporal.connection import connect
+from lifecycle.worker.branch_travel import BranchTravel, no_header
+from orchestrator.engines.temporal.connection import joined
 from orchestrator.engines.temporal.coordinator import coordinating
 from orchestrator.engines.temporal.options import Queues
 from orchestrator.engines.temporal.owners import RemoteOwners
-from orchestrator.engines.temporal.payloads import CONVERTER
 from orchestrator.engines.temporal.worker import working
 from orchestrator.errors import ConfigError
 from runtime.remote.remote import GitRemote, url_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
 
+    from lifecycle.reporting import Report
     from lifecycle.services import MachineServices
     from lifecycle.settings import Settings
     from lifecycle.worker.coordinator_link import CoordinatorLink
     from lifecycle.worker.worker import Worker
+    from runtime.masking.masker import Masker
     from runtime.workspace import WorkspaceManager
+
+    SignIn = Callable[[], Awaitable[Mapping[str, str]]]
 
 DIGITS = 12
 """Of the hash of a remote's address, in the names of queues."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPlace:
+    """Where a worker works, and by what."""
+
+    name: str
+    repo: Path
+    settings: Settings
+    report: Report
+    masker: Masker
+    header: SignIn | None = None
+    """What signs in at the remote."""
+    link: CoordinatorLink | None = None
 
 
 def queues_of(repo: Path, settings: Settings) -> Queues:
@@ -53,11 +72,14 @@ def queues_of(repo: Path, settings: Settings) -> Queues:
 
 @asynccontextmanager
 async def remote_owners(
-    repo: Path, settings: Settings, environ: Mapping[str, str]
+    repo: Path, settings: Settings, environ: Mapping[str, str], header: SignIn | None = None
 ) -> AsyncIterator[RemoteOwners]:
-    """Decide by workflows, and keep what they decide, for as long as this is open."""
+    """Decide by workflows, and keep what they decide, for as long as this is open.
+
+    `header` signs in at a remote that is reached over https.
+    """
     queues = queues_of(repo, settings)
-    client = await connect(settings, environ, data_converter=CONVERTER)
+    client = await joined(settings, environ, f"coordinator@{platform.node()}")
 
     def travel(machine: MachineServices) -> BranchTravel:
         remote = GitRemote(
@@ -67,24 +89,27 @@ async def remote_owners(
             environ=os.environ,
             timeout=settings.push_timeout,
         )
-        return BranchTravel(cast("WorkspaceManager", machine.workspaces), machine.branches, remote)
+        workspaces = cast("WorkspaceManager", machine.workspaces)
+        return BranchTravel(workspaces, machine.branches, remote, header or no_header)
 
     async with coordinating(client, queues, lease=settings.lease) as decider:
         yield RemoteOwners(decider, travel)
 
 
 @asynccontextmanager
-async def worker_of(
-    repo: Path,
-    name: str,
-    settings: Settings,
-    environ: Mapping[str, str],
-    link: CoordinatorLink | None = None,
-) -> AsyncIterator[Worker]:
-    """Be a worker of a repository for as long as this is open; the coordinator hears by `link`."""
-    queues = queues_of(repo, settings)
-    client = await connect(settings, environ, data_converter=CONVERTER)
+async def worker_of(place: WorkerPlace, environ: Mapping[str, str]) -> AsyncIterator[Worker]:
+    """Be a worker of a repository for as long as this is open."""
+    settings = place.settings
+    queues = queues_of(place.repo, settings)
+    client = await joined(settings, environ, f"{place.name}@{platform.node()}")
     async with working(
-        client, queues, repo, name=name, settings=settings, lease=settings.lease, link=link
+        *(client, queues, place.repo),
+        name=place.name,
+        settings=settings,
+        lease=settings.lease,
+        link=place.link,
+        report=place.report,
+        header=place.header or no_header,
+        masker=place.masker,
     ) as worker:
         yield worker

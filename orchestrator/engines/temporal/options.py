@@ -67,10 +67,9 @@ class Queues:
         """Where commits are kept."""
         return f"{self.prefix}.coordinator"
 
-    @property
-    def agents(self) -> str:
-        """Where assignments wait for a worker."""
-        return f"{self.prefix}.agents"
+    def agents_with(self, label: str) -> str:
+        """Where assignments wait for a worker: for any, or for one with this label."""
+        return f"{self.prefix}.agents" + (f".{label}" if label else "")
 
     def worker(self, name: str) -> str:
         """Where one worker gets its orders."""

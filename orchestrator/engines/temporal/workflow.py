@@ -93,7 +93,7 @@ class LifecycleWorkflow:
         self._visits = begun.visits
         self._visit: _Visit | None = None
         self._unkept: deque[Transaction] = deque()
-        self._released = False
+        self._released = self._taken_up = False
         self._attempted = False
         """A worker had it in this run."""
         self._next: tuple[PendingEffect, ...] = ()
@@ -104,10 +104,7 @@ class LifecycleWorkflow:
         """Decide until it is released; at each rest after an attempt begin afresh."""
         del start
         keeping = asyncio.create_task(self._keep_all())
-        if self._start.beginning.ordered:
-            self._order(self._start.beginning.ordered)
-        else:
-            self._take_over(self._start.beginning.orders)
+        self._take_up()
         while not (self._released and self._is_quiet()):
             await self._wait()
             if self._may_begin_afresh():
@@ -120,6 +117,7 @@ class LifecycleWorkflow:
     @workflow.update(name="take")
     def take(self, telling: Telling) -> FactAnswer:
         """Take a fact from the coordinator."""
+        self._take_up()
         self._terms = telling.terms or self._terms
         return self._decide(telling.event, telling.effect_id, telling.request_id)
 
@@ -238,6 +236,16 @@ class LifecycleWorkflow:
 
     # --- assignments --------------------------------------------------------------------------
 
+    def _take_up(self) -> None:
+        """Go on from where it began, once: a fact may be told before `run` gets its turn."""
+        if self._taken_up:
+            return
+        self._taken_up = True
+        if self._start.beginning.ordered:
+            self._order(self._start.beginning.ordered)
+        else:
+            self._take_over(self._start.beginning.orders)
+
     def _take_over(self, orders: tuple[PendingEffect, ...]) -> None:
         """Have carried out what was ordered and is not known to be done, by a worker."""
         if isinstance(self._drive.state, (Spawning, Working, Stopping)):
@@ -299,7 +307,7 @@ class LifecycleWorkflow:
             self._perform(
                 "assignment",
                 told,
-                queue=self._queues.agents,
+                queue=self._queues.agents_with(self._label()),
                 timeouts=options.visit(self._start.lease),
                 attempts=1,
             )
@@ -307,6 +315,10 @@ class LifecycleWorkflow:
         with suppress(ActivityError, asyncio.CancelledError):
             await visit.held
         self._is_gone(visit)
+
+    def _label(self) -> str:
+        """Return what a worker of this lifecycle must have."""
+        return str(self._drive.copy.record.facts.get("task", {}).get("label", ""))
 
     def _is_gone(self, visit: _Visit) -> None:
         """Go on without the worker that had it, or with another."""

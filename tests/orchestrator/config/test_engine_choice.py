@@ -44,7 +44,7 @@ def test_the_sdk_is_asked_for_by_the_name_of_its_extra(monkeypatch: pytest.Monke
     settings = checked_settings({**ADDRESS, "temporal_api_key_env": "OUR_KEY"})
     assert not lacking(settings, {"OUR_KEY": "k"})
     monkeypatch.setattr(engine_choice, "PACKAGE", "no_such_package")
-    with pytest.raises(ConfigError, match=r"install `loopwright\[temporal\]`"):
+    with pytest.raises(ConfigError, match=r"pip install 'loopwright\[temporal\]'"):
         require_engine(settings, {"OUR_KEY": "k"})
 
 

@@ -1,90 +1,172 @@
-"""What a user types: `up --engine temporal` on one machine, `worker` on another."""
+"""What a person types: `up --engine temporal` in one clone, `worker` in others of one remote."""
 
 from __future__ import annotations
 
-import json
+import copy
+import re
 import signal
-import subprocess
-import sys
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.lifecycle.world import World, git
-from tests.waiting import wait_until
+from tests.orchestrator.loopkit import DONE, World, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from tests.orchestrator.loopkit import Live
 
 pytestmark = pytest.mark.timeout(400)
-PATIENCE = 150.0
-AGENT = Path(__file__).with_name("lock_agent.py")
-SETTINGS = """
-engine = "temporal"
-temporal_address = "{address}"
-retry_interval = 0.0
-canary = "off"
-"""
-PLAN = """
-[[tasks]]
-id = "T001"
-title = "Calculator"
-verify = ["true"]
-
-[agents.default]
-agent_id = "default"
-command = {command}
-"""
+LEASE = 3
+PATIENCE = 90.0
 
 
-def loopwright(*words: str, log: Path) -> subprocess.Popen[str]:
-    with log.open("w") as told:
-        return subprocess.Popen(
-            (sys.executable, "-m", "orchestrator.cli.main", *words),
-            stdout=subprocess.PIPE,
-            stderr=told,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
+class Machines:
+    """A bare remote, the clone of the coordinator, and clones of workers."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.world = World(folder)
+        self.bare = folder / "bare.git"
+        self.world.git("clone", "-q", "--bare", ".", str(self.bare))
+        self.world.git("remote", "add", "origin", str(self.bare))
+        self.env: dict[str, Any] = {
+            "LOOPWRIGHT_TEMPORAL_ADDRESS": address,
+            "LOOPWRIGHT_LEASE": str(LEASE),
+        }
+
+    def clone(self, name: str) -> World:
+        there = copy.copy(self.world)
+        there.repo = self.world.folder / name
+        if not there.repo.exists():
+            self.world.git("clone", "-q", str(self.bare), str(there.repo))
+        return there
+
+    @contextmanager
+    def worker(self, name: str, *more: str) -> Iterator[Live]:
+        with self.clone(name).live("worker", "--name", name, *more, **self.env) as live:
+            live.says(f"worker {name} waits for work")
+            yield live
+
+    def coordinator(self, *args: str) -> AbstractContextManager[Live]:
+        return self.world.live("up", *args, "--engine", "temporal", **self.env)
+
+    def has_ended(self, live: Live, code: int = 0) -> None:
+        until(lambda: live.process.poll() is not None, self.logs, PATIENCE)
+        assert live.process.wait(1) == code, self.logs()
+
+    def logs(self) -> str:
+        logs = sorted(self.world.folder.glob("*.err"))
+        return "\n".join(f"== {each.name}\n{each.read_text()[-3000:]}" for each in logs)
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        listed = self.world.json("ps", "--all")["lifecycles"]
+        return {row["task_id"]: row for row in listed}
+
+
+def done_by(name: str, gate: Path | None = None) -> dict[str, Any]:
+    """Return an agent that fails once, or waits for a file; then it commits one and is done."""
+    steps: list[object] = [{"write": {"path": f"{name}.txt", "text": "yes"}}]
+    if gate is not None:
+        steps += [{"wait_file": {"path": str(gate), "s": 300}}]
+    steps += [{"commit": name}, DONE]
+    return {"attempts": {**({} if gate else {"1": [{"exit": 1}]}), "default": steps}}
 
 
 @pytest.fixture
-def clones(world: World, temporal_address: str) -> tuple[Path, Path]:
-    """Return a coordinator's clone with a plan, and a worker's."""
-    folder, bare = world.folder, world.folder / "bare.git"
-    (world.repo / "loopwright.toml").write_text(SETTINGS.format(address=temporal_address))
-    command = json.dumps([sys.executable, str(AGENT), str(folder)])
-    (world.repo / "loopwright.plan.toml").write_text(PLAN.format(command=command))
-    git(world.repo, "add", ".")
-    git(world.repo, "commit", "-qm", "plan")
-    git(folder, "clone", "-q", "--bare", str(world.repo), str(bare))
-    for name in ("coordinator", "a"):
-        git(folder, "clone", "-q", str(bare), str(folder / name))
-    return folder / "coordinator", folder / "a"
+def machines(tmp_path: Path, temporal_address: str) -> Machines:
+    return Machines(tmp_path, temporal_address)
 
 
-def test_up_on_one_machine_has_its_agents_run_by_a_worker_on_another(
-    clones: tuple[Path, Path], world: World
-) -> None:
-    coordinator, clone = clones
-    (world.folder / "starts").write_text("0 x\n0 x\n")  # so that its first process is done
-    worker = loopwright(
-        "worker", "--name", "a", "--repo", str(clone), log=world.folder / "worker.log"
-    )
-    up = loopwright(
-        "up", "--repo", str(coordinator), "--no-server", "--json", log=world.folder / "up.log"
-    )
+def test_tasks_are_done_by_workers_and_accepted_where_the_records_are(machines: Machines) -> None:
+    world, names = machines.world, ("T001", "T002")
+    plan = world.plan_of(
+        {name: done_by(name) for name in names},
+        {"T001": {"verify": ["test -e T001.txt"]},
+         "T002": {"verify": ["test -e T002.txt"], "label": "gpu"}},
+    )  # fmt: skip
+    with ExitStack() as stack:
+        workers = [
+            stack.enter_context(machines.worker("a")),
+            stack.enter_context(machines.worker("b", "--label", "gpu")),
+        ]
+        with machines.coordinator(plan) as up:
+            machines.has_ended(up)
+        for worker in workers:
+            worker.signal(signal.SIGTERM)
+        for worker in workers:
+            machines.has_ended(worker, 143)
+            assert "drained" in worker.err
+    rows = machines.rows()
+    assert {row["state"] for row in rows.values()} == {"done"}
+    assert rows["T001"]["worker"] in ("a", "b")
+    assert rows["T002"]["worker"] == "b"
+    assert [rows[name]["retry_count"] for name in names] == [1, 1]
+    world.call("accept", *names)
+    assert [world.git("show", f"HEAD:{name}.txt") for name in names] == ["yes", "yes"]
 
-    def logs() -> str:
-        return "\n".join(each.read_text()[-3000:] for each in world.folder.glob("*.log"))
 
-    with worker, up:
-        try:
-            wait_until(lambda: up.poll() is not None, logs, PATIENCE)
-            assert up.stdout is not None
-            (result,) = json.loads(up.stdout.read())["results"]
-            assert result["result_type"] == "task_complete", logs()
-            worker.send_signal(signal.SIGTERM)
-            assert worker.wait(60) == 0, logs()
-        finally:
-            up.kill()
-            worker.kill()
-    assert "worker a waits for work" in (world.folder / "worker.log").read_text()
-    assert (world.folder / "starts").read_text().splitlines()[2].endswith("/agent-T001")
+def test_after_kill_9_of_a_worker_its_task_goes_on_at_another(machines: Machines) -> None:
+    world, gate = machines.world, machines.world.folder / "gate"
+    plan = world.plan_of({"T001": done_by("T001", gate)})
+    with ExitStack() as stack:
+        workers = {name: stack.enter_context(machines.worker(name)) for name in ("a", "b")}
+        up = stack.enter_context(machines.coordinator(plan))
+        world.comes_to("Working")
+        first = until(lambda: machines.rows()["T001"]["worker"], machines.logs)
+        workers[first].process.kill()
+        gate.touch()
+        machines.has_ended(up)
+    row = machines.rows()["T001"]
+    assert (row["state"], row["retry_count"]) == ("done", 0)
+    assert {first, row["worker"]} == {"a", "b"}
+
+
+def test_ctrl_c_of_up_leaves_no_agent_alive_at_any_worker(machines: Machines) -> None:
+    world, gate = machines.world, machines.world.folder / "gate"
+    plan = world.plan_of({"T001": done_by("T001", gate)})
+    with machines.worker("a") as worker:
+        with machines.coordinator(plan) as up:
+            world.comes_to("Working")
+            agent = until(lambda: re.search(r"started \(pid (\d+)\)", up.err), machines.logs)[1]
+            up.signal(signal.SIGINT)
+            machines.has_ended(up, 130)
+        assert not Path("/proc", agent).exists()
+        until(lambda: "handed on" in worker.err, machines.logs)
+        drained = machines.clone("a").call("worker", "--name", "a", "--drain")
+        assert "has ended" in drained.stderr
+        machines.has_ended(worker, 143)
+    gate.touch()
+    with machines.worker("a"), machines.coordinator(plan) as up:
+        machines.has_ended(up)
+    assert machines.rows()["T001"]["state"] == "done"
+
+
+REFUSALS = {
+    "no address of a server": ({"LOOPWRIGHT_TEMPORAL_ADDRESS": ""}, "needs temporal_address"),
+    "no server": ({"LOOPWRIGHT_TEMPORAL_ADDRESS": "127.0.0.1:9"}, "no Temporal server answers"),
+    "no namespace": ({"LOOPWRIGHT_TEMPORAL_NAMESPACE": "other"}, "has no namespace other"),
+    "no remote": ({"LOOPWRIGHT_REMOTE": "upstream"}, 'no remote "upstream"'),
+    "no variable": ({"LOOPWRIGHT_PASS_ENV": "OUR_KEY"}, "not set here: OUR_KEY"),
+    "no program": ({"LOOPWRIGHT_COMMAND": "no-such-agent"}, "no-such-agent is not on PATH"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_worker_says_what_is_missing_and_begins_nothing(machines: Machines, case: str) -> None:
+    given, said = REFUSALS[case]
+    with machines.clone("a").live("worker", "--name", "a", **{**machines.env, **given}) as live:
+        machines.has_ended(live, 2)
+        assert said in live.err
+        assert len(live.err.splitlines()) == 1
+
+
+def test_a_clone_has_one_worker(machines: Machines) -> None:
+    with machines.worker("a"):
+        with machines.clone("a").live("worker", "--name", "b", **machines.env) as other:
+            machines.has_ended(other, 75)
+            assert "worker a" in other.err
+        refused = machines.clone("a").call("worker", "--name", "b", "--drain", code=2)
+        assert "is not worker b but worker a" in refused.stderr
