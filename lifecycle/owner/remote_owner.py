@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.drive import Turn, WorkingCopy
 from lifecycle.errors import LifecycleError
+from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.owner.decider import (
     Beginning,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from lifecycle.record import PendingEffect, Transaction
     from lifecycle.services import SharedServices
     from lifecycle.working_copy import LocalCopy
+
+UNTOLD = (do.FreezeAgent, do.ThawAgent)
+"""Orders without an answer: that they are carried out is told with the next commit, if any."""
 
 
 class RemoteOwner(Owner):
@@ -182,7 +186,8 @@ class RemoteOwner(Owner):
 
     def _is_over(self) -> bool:
         needed = not self._draining or isinstance(self.state, UNTIL_CAPTURED)
-        return not (needed and self._elsewhere) and super()._is_over()
+        awaited = any(not isinstance(each.effect, UNTOLD) for each in self._elsewhere.values())
+        return not (needed and awaited) and super()._is_over()
 
     async def _let_go(self) -> None:
         """Have it decided on no more; what was decided meanwhile is kept all the same."""
