@@ -2,7 +2,7 @@
 
     python -m tests.orchestrator.engines.temporal.faults.kill_workers [--rounds 20] [--lease 5]
 
-The states are drawn by `--seed`. Exit code 1 when anything was lost, doubled or wrongly charged.
+The states are drawn by `--seed`; Ctrl-C ends it with what there is. Exit code 1 when anything was lost, doubled or wrongly charged.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -175,6 +176,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory() as folder,
         fleet_in(Path(folder), given.lease) as fleet,
+        suppress(KeyboardInterrupt),
     ):
         for number in range(given.rounds):
             for which, fault in enumerate(FAULTS):

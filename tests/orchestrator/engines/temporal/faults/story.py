@@ -60,6 +60,7 @@ def fleet_in(folder: Path, lease: float) -> Iterator[RemoteFleet]:
     with subprocess.Popen(
         (sys.executable, "-m", name, str(folder), str(lease)),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env,
+        start_new_session=True,
     ) as process:  # fmt: skip
         fleet = RemoteFleet(folder, lease, process)
         fleet("begin")
