@@ -16,6 +16,9 @@ import sys
 import time
 from pathlib import Path
 
+LINGERS = 5
+"""Seconds for which it would live on once it is done: it is stopped before."""
+
 
 def act(folder: Path, agent: str) -> int:
     """Be the agent."""
@@ -56,6 +59,7 @@ def _work(folder: Path, agent: str) -> int:
     file = Path(env["LOOPWRIGHT_COMM_FILE"])
     file.with_suffix(".new").write_text(json.dumps(entry))
     file.with_suffix(".new").rename(file)
+    time.sleep(LINGERS)
     return 0
 
 

@@ -2,7 +2,8 @@
 
     python -m tests.orchestrator.engines.temporal.faults.kill_workers [--rounds 20] [--lease 5]
 
-The states are drawn by `--seed`; Ctrl-C ends it with what there is. Exit code 1 when anything was lost, doubled or wrongly charged.
+The states are drawn by `--seed`; Ctrl-C ends it with what there is. Exit code 1 when anything was
+lost, doubled or wrongly charged.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def play(fleet: RemoteFleet, fault: str, state: str, task: str) -> Round:
     if state == "Working":
         story.hangs()
     else:
-        story.wait(lambda: story.reached(state))
+        story.wait(lambda: story.reached(state) or story.reached("Completed"))
     worker = story.worker() or random.choice(WORKERS)  # noqa: S311  # no secret
     had_ended = story.reached("BackingOff")
     live = [each for each in story.starts() if alive(each.pid)]
