@@ -54,14 +54,6 @@ class Fleet:
         for role in fresh:
             self.up(role)
 
-    def begin_with(self, lease: str) -> None:
-        """Begin all roles again, with another lease."""
-        self.lease = float(lease)
-        for role in ROLES:
-            if not self._is_dead(role):
-                self.kill(role)
-        self.begin()
-
     def server(self) -> None:
         """Begin the server, with all that it knew before."""
         words = (

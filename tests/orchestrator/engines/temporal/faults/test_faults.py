@@ -10,9 +10,11 @@ import pytest
 from tests.lifecycle.world import git
 from tests.orchestrator.engines.temporal.faults.conftest import LEASE
 from tests.orchestrator.engines.temporal.faults.fleet_roles import AGENT
-from tests.orchestrator.engines.temporal.faults.story import Story, alive
+from tests.orchestrator.engines.temporal.faults.story import Story, alive, fleet_in
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.orchestrator.engines.temporal.faults.story import RemoteFleet
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("fleet")]
@@ -102,12 +104,9 @@ def test_agents_outlive_the_coordinator_which_then_has_all_that_happened(
     assert time.monotonic() - back < BOOKS_WITHIN
 
 
-def test_agents_outlive_a_server_that_is_away_for_less_than_the_lease(
-    fleet: RemoteFleet,
-) -> None:
-    fleet("begin_with", "30")
-    try:
-        story = Story(fleet, "long")
+def test_agents_outlive_a_server_that_is_away_for_less_than_the_lease(tmp_path: Path) -> None:
+    with fleet_in(tmp_path, 30.0) as fleet:
+        story = Story(fleet, "T001")
         story.begin()
         old = story.hangs()
         fleet("kill", "server")
@@ -116,8 +115,6 @@ def test_agents_outlive_a_server_that_is_away_for_less_than_the_lease(
         assert alive(old.pid)
         (story.folder / "fail").touch()
         story.assert_right(retries=2, interrupted=False)
-    finally:
-        fleet("begin_with", str(LEASE))
 
 
 def test_agents_end_by_themselves_while_the_server_is_away_for_more_than_the_lease(
