@@ -113,6 +113,7 @@ class AgentLifecycleLoop:
         work_watch: CommitWatch | None = None,
         held_files: Callable[[], Collection[str]] = frozenset,
         owners: Callable[[MachineServices, Performer], Owners] | None = None,
+        one_machine: bool = True,
     ) -> None:
         self.repo_dir = path_of("repo_dir", repo_dir).resolve()
         if isinstance(workspace_manager, WorkspaceManager):
@@ -140,7 +141,7 @@ class AgentLifecycleLoop:
         self._checkouts: Checkouts = checkouts or checkouts_beside(self.repo_dir, workspace_manager)
         self._work_watch = work_watch
         self._held_files = held_files
-        self._owners = owners
+        self._owners, self._one_machine = owners, one_machine
         self._early: deque[CIEvent] = deque(maxlen=MOST_EARLY)
         self._opening = asyncio.Lock()
         self._engine: LocalEngine | None = None
@@ -387,6 +388,7 @@ class AgentLifecycleLoop:
             if self._given_store is not None
             else LostFilesCheck(self._paths.database).gone,
             checkpoint=self._checkpoint,
+            one_machine=self._one_machine,
         )
         parts = RealParts(
             repo=self.repo_dir,

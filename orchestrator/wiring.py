@@ -10,6 +10,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from lifecycle.plan import Plan
+from lifecycle.settings import TEMPORAL
 from orchestrator.approval.agent_commits import AgentCommitWatch
 from orchestrator.approval.approvals import held_files, own_files
 from orchestrator.config.known_secrets import masker_of
@@ -82,6 +83,8 @@ def build(  # noqa: PLR0913  # all by name
         held_files=held_files(repo.resolve()),
         checkpoint=crash_hook(environ),
         owners=owners,
+        # Else what workers do would be taken for what a crash of ours left.
+        one_machine=settings().engine != TEMPORAL,
     )
 
 

@@ -17,9 +17,10 @@ from lifecycle.clock import SystemClock
 from lifecycle.engine.operation_log import OPERATIONS, write_note
 from lifecycle.errors import LifecycleError, RepositoryBusyError
 from lifecycle.machine.runner_orders import OperationNote
+from lifecycle.machine.states import ACTIVE
 from lifecycle.mask_values import masked
 from lifecycle.paths import Paths
-from lifecycle.record import Reply
+from lifecycle.record import Reply, worker_of
 from lifecycle.settings import Settings
 from lifecycle.store.lock import REQUEST
 from lifecycle.store.rows.audit import action_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.machine.events import Event, PersonEvent
+    from lifecycle.record import AgentLifecycle
     from lifecycle.store.sqlite.store import SqliteStore
     from runtime.masking.masker import Masker
 
@@ -64,6 +66,7 @@ async def send(
         agent_id = (await known(store, agent_id, repo)).agent_id
 
         async def here(request: int) -> Reply:
+            require_no_worker(await known(store, agent_id, repo))
             await _apply(repo, agent_id, event, request or None, settings)
             return DONE
 
@@ -72,6 +75,16 @@ async def send(
         )
         if reply.problem:
             raise LifecycleError(reply.problem)
+
+
+def require_no_worker(record: AgentLifecycle) -> None:
+    """Refuse to decide here what is decided elsewhere while a worker is at it."""
+    worker = worker_of(record)
+    if worker and isinstance(record.work, ACTIVE):
+        raise LifecycleError(
+            f"worker {worker} has {record.agent_id}, and no coordinator is alive here: start it "
+            "with `loopwright up` (or `serve`), then ask again"
+        )
 
 
 async def refuse(  # noqa: PLR0913  # the last by name

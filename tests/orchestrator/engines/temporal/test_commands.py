@@ -144,6 +144,29 @@ def test_ctrl_c_of_up_leaves_no_agent_alive_at_any_worker(machines: Machines) ->
     assert machines.rows()["T001"]["state"] == "done"
 
 
+def test_without_a_coordinator_nobody_touches_what_a_worker_has(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, gate = machines.world, machines.world.folder / "gate"
+    plan = world.plan_of({"T001": done_by("T001", gate)})
+    monkeypatch.setenv("LOOPWRIGHT_ENGINE", "temporal")
+    with machines.worker("a"):
+        with machines.coordinator(plan) as up:
+            world.comes_to("Working")
+            agent = until(lambda: re.search(r"started \(pid (\d+)\)", up.err), machines.logs)[1]
+            until(lambda: machines.rows()["T001"]["worker"], machines.logs)
+            up.process.kill()
+            up.process.wait()
+        refused = world.call("stop", "T001", code=2)
+        assert "worker a has agent-T001, and no coordinator is alive" in refused.stderr
+        assert Path("/proc", agent).exists()
+        with machines.coordinator() as up:
+            gate.touch()
+            machines.has_ended(up)
+    row = machines.rows()["T001"]
+    assert (row["state"], row["retry_count"], row["attempts"]) == ("done", 0, 1)
+
+
 REFUSALS = {
     "no address of a server": ({"LOOPWRIGHT_TEMPORAL_ADDRESS": ""}, "needs temporal_address"),
     "no server": ({"LOOPWRIGHT_TEMPORAL_ADDRESS": "127.0.0.1:9"}, "no Temporal server answers"),
