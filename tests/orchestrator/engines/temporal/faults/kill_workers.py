@@ -108,7 +108,8 @@ def play(fleet: RemoteFleet, fault: str, state: str, task: str) -> Round:
         story.hangs()
     else:
         story.wait(lambda: story.reached(state) or story.reached("Completed"))
-    worker = story.worker() or random.choice(WORKERS)  # noqa: S311  # no secret
+    had_it = story.worker()
+    worker = had_it or random.choice(WORKERS)  # noqa: S311  # no secret
     had_ended = story.reached("BackingOff")
     live = [each for each in story.starts() if alive(each.pid)]
     wall, began = time.time(), time.monotonic()  # noqa: TID251  # as agents write it
@@ -123,7 +124,7 @@ def play(fleet: RemoteFleet, fault: str, state: str, task: str) -> Round:
     except AssertionError as stuck:
         return Round(fault, state, next_after, dead_after, (f"stuck: {stuck}",))
     elsewhere = [each.at for each in story.starts() if each.at > wall and each.worker != worker]
-    if fault in OF_A_WORKER and state in BEFORE_AN_AGENT and elsewhere:
+    if fault in OF_A_WORKER and had_it and state in BEFORE_AN_AGENT and elsewhere:
         next_after = elsewhere[0] - wall
     if fault == "worker cut off":
         fleet("mend", worker)
