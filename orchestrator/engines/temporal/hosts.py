@@ -101,7 +101,7 @@ def acts(  # noqa: PLR0913  # all by name
                 task_queue=queues.agents_with(label),
                 activities=[acting.assignment],
                 max_concurrent_activities=agents,
-                # One that is frozen or cut off swallows what its open polls are given: a lease for each.
+                # One that is cut off swallows what its open polls are given: a lease for each.
                 max_concurrent_activity_task_polls=1,
                 graceful_shutdown_timeout=options.DRAIN_WITHIN,
                 max_heartbeat_throttle_interval=throttle,
