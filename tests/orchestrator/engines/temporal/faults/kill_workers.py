@@ -105,10 +105,10 @@ def play(fleet: RemoteFleet, fault: str, state: str, task: str) -> Round:
     story = Story(fleet, task, hangs=state == "Working")
     story.begin()
     if state == "Working":
-        story.hangs()
+        had_it = story.hangs().worker
     else:
         story.wait(lambda: story.reached(state) or story.reached("Completed"))
-    had_it = story.worker()
+        had_it = story.worker()
     worker = had_it or random.choice(WORKERS)  # noqa: S311  # no secret
     had_ended = story.reached("BackingOff")
     live = [each for each in story.starts() if alive(each.pid)]
