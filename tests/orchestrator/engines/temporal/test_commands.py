@@ -61,6 +61,11 @@ class Machines:
         logs = sorted(self.world.folder.glob("*.err"))
         return "\n".join(f"== {each.name}\n{each.read_text()[-3000:]}" for each in logs)
 
+    def printed(self, name: str) -> str:
+        """Return what agents of a worker printed."""
+        logs = (self.world.folder / name / ".loopwright" / "logs").rglob("*.log")
+        return "".join(each.read_text() for each in logs)
+
     def rows(self) -> dict[str, dict[str, Any]]:
         listed = self.world.json("ps", "--all")["lifecycles"]
         return {row["task_id"]: row for row in listed}
@@ -165,6 +170,29 @@ def test_without_a_coordinator_nobody_touches_what_a_worker_has(
             machines.has_ended(up)
     row = machines.rows()["T001"]
     assert (row["state"], row["retry_count"], row["attempts"]) == ("done", 0, 1)
+
+
+def test_a_second_ctrl_c_ends_a_worker_at_once(machines: Machines) -> None:
+    world = machines.world
+    stubborn = {"attempts": {"default": [{"ignore_term": {}}, {"say": "deaf"}, {"hang": {}}]}}
+    plan = world.plan_of({"T001": stubborn})
+    machines.env["LOOPWRIGHT_STOP_GRACE"] = "300"
+    with machines.worker("a") as worker, machines.coordinator(plan) as up:
+        world.comes_to("Working")
+        agent = until(lambda: re.search(r"started \(pid (\d+)\)", up.err), machines.logs)[1]
+        until(lambda: "deaf" in machines.printed("a"), machines.logs)
+        worker.signal(signal.SIGINT)
+        worker.says("draining")
+
+        def ended() -> bool:
+            if worker.process.poll() is None:
+                worker.signal(signal.SIGINT)
+            return worker.process.poll() is not None
+
+        until(ended, machines.logs)
+        assert worker.process.wait(1) == 130, machines.logs()
+        assert not Path("/proc", agent).exists()
+        up.process.kill()
 
 
 REFUSALS = {
