@@ -7,19 +7,33 @@ here before it is read, merged or built upon. Where one machine does all the wor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lifecycle.machine.states import TERMINAL, Accepted, Completed, State, Suspended
 from lifecycle.record import Filter, worker_of
 from lifecycle.store.damaged_records import RecordDamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lifecycle.plan import Task
     from lifecycle.ports import Branches, Bring
     from lifecycle.record import AgentLifecycle
     from lifecycle.store.sqlite.store import SqliteStore
+
+
+class CommitWatch(Protocol):
+    """Notes what the work of agents would loosen of what holds them."""
+
+    async def captured(
+        self, store: SqliteStore, agent_id: str, since: Sequence[str], tips: Sequence[str]
+    ) -> None:
+        """Record what the tips have and `since` has not, before any of it can be merged."""
+        ...
+
+    async def against(self, store: SqliteStore, base: str, head: str) -> str:
+        """Say why nobody merges these commits unasked; nothing when nothing speaks against it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,8 @@ class BaseCommits:
         self._branches = branches
         self.bring: Bring | None = None
         """Has a branch here that a worker pushed."""
+        self.watch: CommitWatch | None = None
+        """Is told of what it committed."""
 
     async def of_task(self, task_id: str) -> AgentLifecycle | None:
         """Return the newest lifecycle of a task; RecordDamagedError when it cannot be read.
@@ -73,7 +89,7 @@ class BaseCommits:
         for wanted in task.dependencies:
             record = await self.of_task(wanted)
             if record is not None and isinstance(record.work, Completed) and record.work.head:
-                await bring_work(self._store, record, self.bring)
+                await bring_work(self._store, record, self.bring, self.watch)
                 heads[wanted] = record.work.head
         if not heads:
             return StartingPoint(task.base)
@@ -143,16 +159,28 @@ def is_done(state: State | None) -> bool:
     return isinstance(state, (Completed, Accepted))
 
 
-async def bring_work(store: SqliteStore, record: AgentLifecycle, bring: Bring | None) -> None:
+async def bring_work(
+    store: SqliteStore,
+    record: AgentLifecycle,
+    bring: Bring | None,
+    watch: CommitWatch | None = None,
+) -> None:
     """Have the branch of a lifecycle here as its worker pushed it; RuntimeFault if that fails.
 
-    One function for all that read, merge or build upon it.
+    One function for all that read, merge or build upon it. Whoever may go on to merge it passes the
+    `watch`: a worker does not note what its commits would loosen.
     """
     branch = str(record.facts.get("branch", ""))
     if bring is None or not worker_of(record) or not branch or isinstance(record.work, TERMINAL):
         return
     if head := await _pushed_head(store, record):
         await bring(branch, head)
+        if watch is not None:
+            base, into = (
+                str(record.facts.get(name) or "") for name in ("base_commit", "base_branch")
+            )
+            since = tuple(filter(None, (base, into and f"refs/heads/{into}")))
+            await watch.captured(store, record.agent_id, since, (head,))
 
 
 async def _pushed_head(store: SqliteStore, record: AgentLifecycle) -> str:

@@ -17,7 +17,7 @@ from ci.events import CIEvent
 from lifecycle.admission.budgets import Accounts
 from lifecycle.admission.slots import Slots
 from lifecycle.admission.unenforceable_budgets import require_counted
-from lifecycle.base_commits import BaseCommits
+from lifecycle.base_commits import BaseCommits, CommitWatch
 from lifecycle.clock import Clock, SystemClock
 from lifecycle.engine.ci_ports import provider_ports
 from lifecycle.engine.early_events import EarlyEvents
@@ -39,7 +39,7 @@ from lifecycle.perform.machine_parts import RealParts, machine_services
 from lifecycle.plan import Agent, Plan, Task, as_plan, require_kind
 from lifecycle.reporting import logged
 from lifecycle.result import LoopResult, LoopResultType, telling_unblock
-from lifecycle.services import CommitWatch, SharedServices, pass_by
+from lifecycle.services import SharedServices, pass_by
 from lifecycle.shortage_retry import patiently
 from lifecycle.store.lock import BUSY_PAUSE, RunnerLock
 from lifecycle.store.lost_files import LostFilesCheck

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lifecycle.admission.program_limits import ProgramLimits
 from lifecycle.context.background_writer import BackgroundWriter
@@ -19,14 +19,14 @@ from runtime.machine_id import this_machine
 from runtime.masking.masker import Masker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from ci.interface import CIProvider, CIWatch
     from communication.watcher import MailboxWatcher
     from lifecycle.admission.budgets import Accounts
     from lifecycle.admission.slots import Slots
-    from lifecycle.base_commits import BaseCommits
+    from lifecycle.base_commits import BaseCommits, CommitWatch
     from lifecycle.clock import Clock
     from lifecycle.context.snapshot import ContextBuilder
     from lifecycle.launch.sandbox import SandboxPlanner
@@ -75,20 +75,6 @@ def _nothing_left(agent_id: str, birth: str, attempt: int) -> None:
 
 def _to_nobody(**facts: object) -> None:
     del facts
-
-
-class CommitWatch(Protocol):
-    """Notes what the work of agents would loosen of what holds them."""
-
-    async def captured(
-        self, store: SqliteStore, agent_id: str, since: Sequence[str], tips: Sequence[str]
-    ) -> None:
-        """Record what the tips have and `since` has not, before any of it can be merged."""
-        ...
-
-    async def against(self, store: SqliteStore, base: str, head: str) -> str:
-        """Say why nobody merges these commits unasked; nothing when nothing speaks against it."""
-        ...
 
 
 @dataclass(slots=True)

@@ -94,7 +94,8 @@ class Merger:
     async def _merge(self, local: LocalCopy, effect_id: str, order: do.MergeBranch) -> Event:
         head = order.head
         branch, base = _ends(local)
-        await bring_work(self._shared.store, local.record, self._machine.bring)
+        machine = self._machine
+        await bring_work(self._shared.store, local.record, machine.bring, machine.work_watch)
         if not base:
             to_do = f"{branch} was started from no branch: switch to one, `git merge {branch}`"
             return await self._by_hand(head, to_do)

@@ -25,7 +25,8 @@ from lifecycle.owner.decider import (
 )
 from lifecycle.owner.owner import UNTIL_CAPTURED, Owner
 from lifecycle.owner.resume import Leftover
-from lifecycle.shortage_retry import patiently
+from lifecycle.shortage_retry import patiently, text_of
+from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,18 +46,23 @@ UNTOLD = (do.FreezeAgent, do.ThawAgent)
 class RemoteOwner(Owner):
     """The owner of one lifecycle, which another process decides on."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each is one thing that is elsewhere
         self,
         local: LocalCopy,
         shared: SharedServices,
         performer: Performer,
         decider: Decider,
         equipment: Callable[[LocalCopy], Awaitable[dict[str, Any]]],
+        *,
+        drop: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`equipment` tells what a worker has to know beside the working copy."""
+        """`equipment` tells what a worker has to know beside the working copy.
+
+        `drop` removes what machines handed each other of an agent whose work is over.
+        """
         super().__init__(local, shared, performer)
         self._decider = decider
-        self._equipment = equipment
+        self._equipment, self._drop = equipment, drop
         self._arrived: deque[tuple[tuple[Transaction, ...], asyncio.Future[None]]] = deque()
         self._elsewhere: dict[str, PendingEffect] = {}
         """Orders that a worker has and has not answered."""
@@ -162,6 +168,17 @@ class RemoteOwner(Owner):
 
     def _own(self, orders: tuple[PendingEffect, ...]) -> tuple[PendingEffect, ...]:
         return tuple(order for order in orders if not on_a_worker(order.effect))
+
+    async def _carry_out(self, order: PendingEffect) -> None:
+        if isinstance(order.effect, do.RemoveWorkspace):
+            agent_id = self.local.agent_id
+            try:
+                await self._drop(agent_id)
+            except RuntimeFault as problem:  # nothing of the work depends on it
+                self._report(
+                    "branch_removal_refused", branch=f"agent/{agent_id}", reason=text_of(problem)
+                )
+        await super()._carry_out(order)
 
     async def _break_off(self) -> None:
         """Leave it to who gave the orders."""

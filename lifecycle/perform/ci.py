@@ -165,7 +165,7 @@ async def _publish(machine: MachineServices, local: LocalCopy, head: str) -> Non
     branch = str(local.record.facts.get("branch", ""))
     if machine.shared.ci is not None and branch and head:
         try:
-            await bring_work(machine.shared.store, local.record, machine.bring)
+            await bring_work(machine.shared.store, local.record, machine.bring, machine.work_watch)
             await machine.shared.ci.pushed(branch, head)
         except (ProviderError, RuntimeFault):
             # The looks that follow will find out by themselves.
@@ -197,7 +197,7 @@ async def _open_pull_request(
     facts = local.record.facts
     branch, base = str(facts.get("branch", "")), str(facts.get("base_branch", ""))
     try:
-        await bring_work(machine.shared.store, local.record, machine.bring)
+        await bring_work(machine.shared.store, local.record, machine.bring, machine.work_watch)
         found = await machine.shared.ci.pull_request(url) if url else None
         if found is None:
             found = await _adoptable(machine.shared.ci, local, branch)

@@ -154,6 +154,35 @@ class BranchTravel:
         except RuntimeFault as error:
             raise OutOfReachError(str(error)) from error
 
+    async def drop(self, agent: str, *, branch: bool) -> None:
+        """Have nothing at the remote any more of a lifecycle that is over but its saved refs.
+
+        The branch is saved there, too; without `branch` it stays, as a forge may need it.
+        OutOfReachError as with `publish`.
+        """
+        there = await self.fetch(agent) if branch else None
+        try:
+            header = await self._header()
+            if there is not None:
+                await self._push_refs(agent, {f"{SAVED_REFS}{agent}/head-{there[:12]}": there})
+                name = f"agent/{agent}"
+                outcome = await self._remote.remove(name, expected=there, header=header)
+                if not outcome.done:
+                    raise OutOfReachError(outcome.reason)
+            await self._remote.remove_refs(f"{GIVEN_REFS}{agent}/", header=header)
+        except ShortageError:
+            raise
+        except RuntimeFault as error:
+            raise OutOfReachError(str(error)) from error
+        self._seen.pop(agent, None)
+        self._kept.pop(agent, None)
+
+    async def forget(self, agent: str) -> None:
+        """Keep nothing here of what this machine was given for a lifecycle that is over."""
+        await self._remote.forget_refs(f"{GIVEN_REFS}{agent}/")
+        self._seen.pop(agent, None)
+        self._kept.pop(agent, None)
+
     async def rescue(self, agent: str) -> None:
         """Push what is only here of an agent's work that this worker lost, beside its branch.
 

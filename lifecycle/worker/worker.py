@@ -105,6 +105,8 @@ class Worker:
                 continue
             try:
                 await remove_all(self._machine, agent, int(noted.get("attempt", 0)))
+                if self._travel is not None:
+                    await self._travel.forget(agent)
             except (RuntimeFault, OSError) as error:
                 report = self._machine.shared.report
                 report("worker_removal_failed", agent_id=agent, reason=text_of(error))

@@ -61,7 +61,9 @@ async def run_session(  # noqa: PLR0913  # all by name
         try:
             async with loop.opened() as engine, AsyncExitStack() as over:
                 view.attach(engine)
-                engine.machine.bring = engine.shared.base_commits.bring = bring
+                machine, bases = engine.machine, engine.shared.base_commits
+                machine.bring = bases.bring = bring
+                bases.watch = machine.work_watch
                 if share is not None:
                     share.day.joined(share.name, engine.shared.accounts)
                     engine.shared.accounts.shared = share.day

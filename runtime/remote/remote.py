@@ -254,14 +254,7 @@ class GitRemote:
     async def fetch_refs(self, below: str, *, header: Mapping[str, str]) -> dict[str, str]:
         """Fetch the refs of ours below a name, which ends in a slash, as they are there."""
         trip = self._trip(header)
-        await self._require_ours({f"{below}x": None})
-        words = ("ls-remote", "--refs", "--end-of-options", trip.url, f"{below}*")
-        listed = await self._go(trip, *words)
-        if listed.code != 0:
-            raise GitError(trip.tell(f"does not list {below}", listed), code=listed.code)
-        rows = (line.partition("\t") for line in listed.text.splitlines())
-        there = {ref: sha for sha, _, ref in rows if ref.startswith(below)}
-        if there:
+        if there := await self._refs_there(trip, below):
             # Without a local name: git would follow a ref that an agent made point elsewhere.
             result = await self._go(trip, *_FETCH, "--end-of-options", trip.url, *there)
             if result.code != 0:
@@ -270,6 +263,32 @@ class GitRemote:
             _clear(trip.place.common_dir, ref)
             await self._git.run("update-ref", "--no-deref", ref, sha, cwd=self._repo)
         return there
+
+    async def remove_refs(self, below: str, *, header: Mapping[str, str]) -> None:
+        """Remove the refs of ours below a name, which ends in a slash, there and here."""
+        trip = self._trip(header)
+        if there := await self._refs_there(trip, below):
+            leases = (f"--force-with-lease={ref}:{sha}" for ref, sha in there.items())
+            gone = (f":{ref}" for ref in there)
+            result = await self._go(trip, *_PUSH, *leases, "--end-of-options", trip.url, *gone)
+            if result.code != 0:
+                raise GitError(trip.tell(f"does not remove {below}", result), code=result.code)
+        await self.forget_refs(below)
+
+    async def forget_refs(self, below: str) -> None:
+        """Remove the refs of ours below a name here."""
+        listed = await self._git.run("for-each-ref", "--format=%(refname)", below, cwd=self._repo)
+        for ref in listed.text.splitlines():
+            await self._git.run("update-ref", "--no-deref", "-d", ref, cwd=self._repo)
+
+    async def _refs_there(self, trip: Trip, below: str) -> dict[str, str]:
+        await self._require_ours({f"{below}x": None})
+        words = ("ls-remote", "--refs", "--end-of-options", trip.url, f"{below}*")
+        listed = await self._go(trip, *words)
+        if listed.code != 0:
+            raise GitError(trip.tell(f"does not list {below}", listed), code=listed.code)
+        rows = (line.partition("\t") for line in listed.text.splitlines())
+        return {ref: sha for sha, _, ref in rows if ref.startswith(below)}
 
     async def _require_ours(self, refs: Mapping[str, str | None]) -> None:
         for ref, sha in refs.items():

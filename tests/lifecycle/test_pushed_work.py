@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,9 @@ from lifecycle.plan import Task
 from lifecycle.record import AgentLifecycle, AttemptRow, Transaction, placed, worker_of
 from lifecycle.store.sqlite.store import SqliteStore
 from tests.lifecycle.every_state import EVERY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BLOCKED = next(state for state, _, _ in EVERY if type(state) is st.Blocked)
 WORKING = next(state for state, _, _ in EVERY if type(state) is st.Working)
@@ -55,6 +58,37 @@ async def test_the_newest_commit_that_the_record_knows_of_is_brought(
         await bring_work(store, made, asked)
         assert asked.branches == ([("agent/agent-T1", commit)] if commit else [])
         await bring_work(store, made, None)  # where one machine does all the work
+
+
+class Noted:
+    """Notes what is to be read for what it would loosen."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.read: list[tuple[Any, ...]] = []
+
+    async def captured(
+        self, store: SqliteStore, agent_id: str, since: Sequence[str], tips: Sequence[str]
+    ) -> None:
+        del store
+        assert self.asked.branches  # else its commits are not here
+        self.read.append((agent_id, tuple(since), tuple(tips)))
+
+    async def against(self, store: SqliteStore, base: str, head: str) -> str:
+        del store, base, head
+        return ""
+
+
+async def test_what_a_workers_commits_would_loosen_is_noted_once_they_are_here() -> None:
+    facts = {**ON_A, "base_commit": "c0", "base_branch": "main"}
+    async with SqliteStore.in_memory() as store:
+        made = await store.create(record(st.Completed(summary="s", head="c1"), facts))
+        noted = Noted(Asked())
+        await bring_work(store, made, noted.asked, noted)
+        bases = BaseCommits(store, branches=None)  # type: ignore[arg-type]  # one head is not joined
+        bases.bring, bases.watch = noted.asked, noted
+        await bases.start_of(Task(id="T2", dependencies=("T1",)))
+    assert noted.read == 2 * [("agent-T1", ("c0", "refs/heads/main"), ("c1",))]
 
 
 async def test_a_task_that_builds_on_it_starts_from_what_was_brought() -> None:

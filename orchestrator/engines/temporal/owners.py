@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ci.forge_registry import FORGES
 from lifecycle.json_form import plain
 from lifecycle.owner.remote_owner import RemoteOwner
 from lifecycle.worker.hand_over import assignment_for
@@ -42,7 +43,9 @@ class RemoteOwners:
     def of(self, local: LocalCopy) -> RemoteOwner:
         """Return a new owner of this lifecycle."""
         shared = self._machine.shared
-        return RemoteOwner(local, shared, self._performer, self._decider, self._equipment)
+        return RemoteOwner(
+            local, shared, self._performer, self._decider, self._equipment, drop=self._drop
+        )
 
     async def start(self) -> None:
         """End nothing: every agent is its worker's."""
@@ -53,6 +56,12 @@ class RemoteOwners:
         """Bring nothing to safety: workflows go on with what was under way."""
         del claim
         return ()
+
+    async def _drop(self, agent_id: str) -> None:
+        """Remove at the remote what workers needed of an agent; a forge keeps its branches."""
+        if self._travel is not None:
+            providers = self._machine.shared.settings().providers
+            await self._travel.drop(agent_id, branch=not any(name in FORGES for name in providers))
 
     async def _equipment(self, local: LocalCopy) -> dict[str, Any]:
         """Return an assignment without what the workflow adds when it gives it to a worker."""

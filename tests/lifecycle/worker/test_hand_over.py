@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
+from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.budget import HOUR
 from lifecycle.machine.states import (
@@ -15,8 +18,10 @@ from lifecycle.machine.states import (
     Stopping,
     Verifying,
 )
+from lifecycle.owner.remote_owner import RemoteOwner
+from lifecycle.perform.performer import Performer
 from lifecycle.plan import Task
-from lifecycle.record import AgentLifecycle
+from lifecycle.record import AgentLifecycle, PendingEffect
 from lifecycle.settings import Settings
 from lifecycle.setup.plans import APPROVED
 from lifecycle.worker.assigned_machine import assigned
@@ -28,6 +33,7 @@ from tests.lifecycle.world import AGENT, HANG, World, git, says
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from lifecycle.worker.worker import Worker
 
@@ -133,3 +139,44 @@ async def test_a_set_up_that_a_person_approved_is_approved_on_every_worker(world
     assert known == {"inputs": {"commit": commit}}
     assert git(clone, "cat-file", "-t", commit) == "commit"
     assert given.agent_id == AGENT
+
+
+async def test_of_work_that_is_over_the_remote_keeps_saved_refs_alone(world: World) -> None:
+    shop = Shop(
+        world, {1: [{"run": ["touch", "one.txt"]}, {"commit": "one"}, says("task_complete")]}
+    )
+    committed(world, "base.txt")  # on no branch there
+    task = Task(id="T001", title="Calculator", verify=("test -e one.txt",))
+    made = Coordinated(task, shop.decider.agent, shop.decider.settings, "")
+    async with coordinated(world, shop, made) as (decider, worker):
+        assert isinstance(await decider.visit(worker, "a.1"), Completed)
+        head = git(shop.bare, "rev-parse", BRANCH)
+        assert refs_of(shop.bare) == {"heads", "given"}
+        machine, travel = decider.machine, decider.travel
+        owner = RemoteOwner(
+            (await decider.given("a.2")).local_copy(),
+            machine.shared,
+            Performer(machine),
+            Mock(),
+            Mock(),
+            drop=partial(travel.drop, branch=True),
+        )
+        await owner._carry_out(
+            PendingEffect(effect_id="e", agent_id=AGENT, effect=do.RemoveWorkspace())
+        )
+        await travel.drop(AGENT, branch=True)  # once more, as after a crash
+        assert worker._travel is not None
+        await worker._travel.forget(AGENT)
+    assert refs_of(shop.bare) == {"saved"}
+    assert git(shop.bare, "rev-parse", f"refs/loopwright/saved/{AGENT}/head-{head[:12]}") == head
+    assert "given" not in refs_of(shop.folder / "one")
+
+
+def refs_of(repo: Path) -> set[str]:
+    """Return the kinds of refs that a repository has of the agent."""
+    names = git(repo, "for-each-ref", "--format=%(refname)").splitlines()
+    return {
+        each.removeprefix("refs/loopwright/").removeprefix("refs/").partition("/")[0]
+        for each in names
+        if AGENT in each
+    }
