@@ -16,6 +16,7 @@ from lifecycle.errors import ArgumentError
 from lifecycle.json_form import encode
 from lifecycle.machine.budget import BudgetShare  # noqa: TC001  # as above
 from lifecycle.mask_values import masked
+from lifecycle.past import within
 from lifecycle.plan import Agent, Task
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry  # noqa: TC001  # as above
 from lifecycle.settings import EngineSettings, Settings, checked_settings
@@ -23,10 +24,15 @@ from lifecycle.working_copy import LocalCopy
 
 if TYPE_CHECKING:
     from lifecycle.machine.budget import Spent
+    from lifecycle.machine.events import Event
     from runtime.masking.masker import Masker
 
 MOST_BYTES = 64 * 1024
 """Of the JSON form of an assignment, or of the news of one order."""
+NOT_FOR_NAMES = 16 * 1024
+"""Of that, what names of tasks leave free: a lifecycle grows while it waits for its worker."""
+FACT_BYTES = 20 * 1024
+"""Of one fact that a worker tells: its commit holds it more than once."""
 ELSEWHERE = frozenset({
     "allowed_hosts", "host", "max_live_agents", "notify", "on_transition", "port", "public_url",
     "retention_hours", "sign_in_file", "stay_for_pages", "stay_for_people", "worktrees_dir",
@@ -117,6 +123,12 @@ class News:
                 copy.remember(entry)
 
 
+def fitted_fact(fact: Event) -> Event:
+    """Return a fact that may travel: with texts and lists as short as they have to be."""
+    (told,) = within((fact,), FACT_BYTES, least=1)
+    return told
+
+
 def travelling(copy: WorkingCopy) -> WorkingCopy:
     """Return the part of a working copy that travels: what any machine knows of a lifecycle."""
     return WorkingCopy(**_parts(copy))
@@ -134,13 +146,13 @@ def fitted(assignment: Assignment) -> Assignment:
     A name that is left out is a word like any other until the coordinator looks at it.
     ArgumentError where there is no room even without any.
     """
-    if (over := len(encode(assignment)) - MOST_BYTES) <= 0:
+    if (over := len(encode(assignment)) - (MOST_BYTES - NOT_FOR_NAMES)) <= 0:
         return assignment
     tasks = dict(assignment.tasks)
     while tasks and over > 0:
         name, task = tasks.popitem()
         over -= len(encode({name: task})) - 1
-    if over > 0:
+    if (over := over - NOT_FOR_NAMES) > 0:
         raise ArgumentError(
             f"{assignment.agent_id} cannot be sent to a worker: its record and settings take "
             f"{over} bytes more than {MOST_BYTES}; shorten the task's description, or "

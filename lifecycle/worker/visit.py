@@ -19,6 +19,7 @@ from lifecycle.mask_values import masked
 from lifecycle.record import mark_of
 from lifecycle.setup.agent_workspace import opened, save
 from lifecycle.shortage_retry import fault_of, put_off, text_of
+from lifecycle.worker.assignment import fitted_fact
 from lifecycle.worker.branch_travel import MovedElsewhereError
 from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
 
@@ -120,8 +121,7 @@ class Visit:
     async def reclaim(self, attempt: int, marks: tuple[str, ...]) -> Event:
         """Make sure that nothing of a lost attempt is alive here; return what it left to say."""
         self._require()
-        told = await self._performer.reclaim(self.local, attempt, marks)
-        return masked(told, self._machine.shared.masker)
+        return self._to_tell(await self._performer.reclaim(self.local, attempt, marks))
 
     def _require(self) -> None:
         if self.lease.is_over():
@@ -159,7 +159,11 @@ class Visit:
             event = self._failed(order, error)
             if event is None:
                 raise
-        return masked(event, self._machine.shared.masker)
+        return None if event is None else self._to_tell(event)
+
+    def _to_tell(self, event: Event) -> Event:
+        """Return a fact as it may travel: without secrets, and not too long."""
+        return fitted_fact(masked(event, self._machine.shared.masker))
 
     def _failed(self, order: PendingEffect, error: Exception) -> Event | None:
         """Return the fact that says what the machine or the remote prevented, if there is one."""
@@ -204,8 +208,7 @@ class Visit:
             return
         if self._drains and isinstance(event, on.AgentExited) and event.word is None:
             event = replace(event, interrupted=self._drains)
-        masker = self._machine.shared.masker
-        self._tell_all(self.assignment.assignment_id, masked(event, masker))
+        self._tell_all(self.assignment.assignment_id, self._to_tell(event))
 
     # --- ends ---------------------------------------------------------------------------------
 

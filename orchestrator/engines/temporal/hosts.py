@@ -37,6 +37,7 @@ PASSED_THROUGH = (
     "lifecycle.state_words",
     "orchestrator.engines.temporal.options",
     "orchestrator.engines.temporal.payloads",
+    "orchestrator.engines.temporal.visits",
     "pydantic",
     "pydantic_core",
     "runtime.agents.outcome",

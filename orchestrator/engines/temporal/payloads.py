@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from itertools import accumulate, islice, takewhile
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
@@ -23,7 +24,21 @@ from lifecycle.machine.events import Event
 from lifecycle.owner.decider import Beginning
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect, Transaction
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 MOST_BYTES = 64 * 1024
+
+
+MOST_TOGETHER, BYTES_TOGETHER = 8, 48 * 1024
+"""Commits that are kept by one call, at most; a larger one is kept alone."""
+
+
+def together(commits: Iterable[Transaction]) -> tuple[Transaction, ...]:
+    """Return the first commits, as many as one call may hold; at least one."""
+    sizes = accumulate(len(encode(each)) for each in commits)
+    fit = sum(1 for _ in takewhile(lambda so_far: so_far <= BYTES_TOGETHER, sizes))
+    return tuple(islice(commits, min(max(fit, 1), MOST_TOGETHER)))
 
 
 class PayloadTooLargeError(ValueError):

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -36,7 +36,7 @@ from lifecycle.machine.states import (
 )
 from lifecycle.machine.values import changed
 from lifecycle.owner.decider import Beginning, FactAnswer, Telling, on_a_worker
-from lifecycle.record import AttemptRow, JournalEntry, PendingEffect, Transaction
+from lifecycle.record import PendingEffect, Transaction
 from lifecycle.record import placed as placed_on
 from orchestrator.engines.temporal import options
 from orchestrator.engines.temporal.payloads import (
@@ -49,32 +49,12 @@ from orchestrator.engines.temporal.payloads import (
     VisitCall,
     WorkflowEnd,
     WorkflowStart,
+    together,
 )
+from orchestrator.engines.temporal.visits import VisitState
 
 SUPERSEDED = (do.SpawnAgent, do.StopAgent, do.FreezeAgent, do.ThawAgent)
 """Orders that mean nothing any more once the process that they are about is gone."""
-BYTES_TOGETHER = 8
-"""Commits that are kept by one call, at most."""
-
-
-@dataclass(eq=False)
-class _Visit:
-    """One visit of the lifecycle to a worker, as the workflow knows it."""
-
-    assignment_id: str
-    worker: str = ""
-    """Which has it; empty until one says so."""
-    open: dict[str, PendingEffect] = field(default_factory=dict)
-    """Orders that are not answered."""
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    begun: bool = False
-    ending: bool = False
-    gone: bool = False
-    held: asyncio.Task[Any] | None = None
-    """The call that lasts as long as the worker has it."""
-    journal: list[JournalEntry] = field(default_factory=list)
-    """What was decided since the order before."""
-    row: AttemptRow | None = None
 
 
 @workflow.defn(name="lifecycle")
@@ -91,11 +71,13 @@ class LifecycleWorkflow:
         self._drive = Drive(begun.copy)
         self._drive.carried_out(*begun.done)
         self._visits = begun.visits
-        self._visit: _Visit | None = None
+        self._visit: VisitState | None = None
         self._unkept: deque[Transaction] = deque()
         self._released = self._taken_up = False
         self._attempted = False
         """A worker had it in this run."""
+        self._wrong: Exception | None = None
+        """What a task beside the run met that it cannot go on from."""
         self._next: tuple[PendingEffect, ...] = ()
         """Orders of the next attempt, which is one of the next run."""
 
@@ -103,7 +85,7 @@ class LifecycleWorkflow:
     async def run(self, start: WorkflowStart) -> WorkflowEnd:
         """Decide until it is released; at each rest after an attempt begin afresh."""
         del start
-        keeping = asyncio.create_task(self._keep_all())
+        keeping = asyncio.create_task(self._watched(self._keep_all()))
         self._take_up()
         while not (self._released and self._is_quiet()):
             await self._wait()
@@ -200,7 +182,7 @@ class LifecycleWorkflow:
         """Hand commits to the coordinator, in their order, for as long as it takes."""
         while True:
             await workflow.wait_condition(lambda: bool(self._unkept))
-            batch = tuple(self._unkept)[:BYTES_TOGETHER]
+            batch = together(self._unkept)
             await self._perform(
                 "keep",
                 KeepCall(agent_id=self._drive.copy.agent_id, commits=batch),
@@ -272,23 +254,35 @@ class LifecycleWorkflow:
         visit.open.update({each.effect_id: each for each in orders})
         self._carry_out(visit, self._one_by_one(visit, orders))
 
-    def _carry_out(self, visit: _Visit, work: Coroutine[Any, Any, Any]) -> None:
+    def _carry_out(self, visit: VisitState, work: Coroutine[Any, Any, Any]) -> None:
         async def until_gone() -> None:
             with suppress(ActivityError):  # only one that was broken off does not come back
-                await work
+                await self._watched(work)
 
         task = asyncio.create_task(until_gone())
         visit.tasks.add(task)
         task.add_done_callback(visit.tasks.discard)
 
-    def _new_visit(self) -> _Visit:
+    async def _watched(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Have the run stop at what is wrong with this program, where people and a mend find it.
+
+        Else it would go on without what is done beside it, and nobody would be told.
+        """
+        try:
+            await work
+        except ActivityError:
+            raise
+        except Exception as problem:  # noqa: BLE001  # raised by the run
+            self._wrong = problem
+
+    def _new_visit(self) -> VisitState:
         before, self._visits, self._attempted = self._visit, self._visits + 1, True
         record = self._drive.copy.record
-        visit = self._visit = _Visit(f"{record.birth}.{self._visits}")
-        asyncio.create_task(self._assign(visit, before))  # noqa: RUF006  # the workflow's loop keeps it
+        visit = self._visit = VisitState(f"{record.birth}.{self._visits}")
+        asyncio.create_task(self._watched(self._assign(visit, before)))  # noqa: RUF006  # the workflow's loop keeps it
         return visit
 
-    async def _assign(self, visit: _Visit, before: _Visit | None) -> None:
+    async def _assign(self, visit: VisitState, before: VisitState | None) -> None:
         """Let a worker have it, until it rests or the worker is lost."""
         if before is not None:
             await workflow.wait_condition(lambda: before.gone)
@@ -320,7 +314,7 @@ class LifecycleWorkflow:
         """Return what a worker of this lifecycle must have."""
         return str(self._drive.copy.record.facts.get("task", {}).get("label", ""))
 
-    def _is_gone(self, visit: _Visit) -> None:
+    def _is_gone(self, visit: VisitState) -> None:
         """Go on without the worker that had it, or with another."""
         visit.gone = True
         for task in visit.tasks:
@@ -331,7 +325,7 @@ class LifecycleWorkflow:
             if not (visit.ending or self._released):
                 self._take_over(left)
 
-    async def _one_by_one(self, visit: _Visit, orders: tuple[PendingEffect, ...]) -> None:
+    async def _one_by_one(self, visit: VisitState, orders: tuple[PendingEffect, ...]) -> None:
         await workflow.wait_condition(lambda: bool(visit.worker))
         for each in orders:
             order = OrderCall(
@@ -351,7 +345,7 @@ class LifecycleWorkflow:
                 self._decide(self._stamped(answer.event), each.effect_id)
 
     async def _reclaimed(
-        self, visit: _Visit, marks: tuple[str, ...], rest: tuple[PendingEffect, ...]
+        self, visit: VisitState, marks: tuple[str, ...], rest: tuple[PendingEffect, ...]
     ) -> None:
         """Learn what became of an attempt whose worker was lost, and go on from there."""
         await workflow.wait_condition(lambda: bool(visit.worker))
@@ -367,7 +361,7 @@ class LifecycleWorkflow:
         if rest:
             self._order(rest)
 
-    async def _to_worker(self, visit: _Visit, name: str, value: Any, result: type) -> Any:
+    async def _to_worker(self, visit: VisitState, name: str, value: Any, result: type) -> Any:
         return await self._perform(
             name,
             value,
@@ -385,7 +379,7 @@ class LifecycleWorkflow:
         if rests or self._released:
             self._let_go(visit)
 
-    def _let_go(self, visit: _Visit) -> None:
+    def _let_go(self, visit: VisitState) -> None:
         visit.ending = True
         if visit.worker:
             self._carry_out(visit, self._to_worker(visit, "end", visit.assignment_id, OrderAnswer))
@@ -407,7 +401,8 @@ class LifecycleWorkflow:
         try:
             await workflow.wait_condition(
                 lambda: (
-                    self._deadline() != instant
+                    self._wrong is not None
+                    or self._deadline() != instant
                     or (self._released and self._is_quiet())
                     or self._may_begin_afresh()
                 ),
@@ -415,6 +410,8 @@ class LifecycleWorkflow:
             )
         except TimeoutError:
             self._decide(on.DeadlinePassed(at=self._now()))
+        if self._wrong is not None:
+            raise self._wrong
 
     def _is_quiet(self) -> bool:
         return self._visit is None and not self._unkept

@@ -15,10 +15,13 @@ from lifecycle.plan import Agent, Task
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
 from lifecycle.settings import Settings
 from lifecycle.worker.assignment import (
+    FACT_BYTES,
     MOST_BYTES,
+    NOT_FOR_NAMES,
     Assignment,
     News,
     fitted,
+    fitted_fact,
     settings_for,
     travelling,
 )
@@ -106,7 +109,8 @@ def test_a_setting_of_a_newer_coordinator_is_refused_by_name() -> None:
 def test_an_assignment_of_a_large_plan_is_cut_to_size() -> None:
     many = {f"agent-{number:05}": f"{number:05}" for number in range(9000)}
     small = fitted(assignment(local_copy(), tasks=many))
-    assert MOST_BYTES - 100 < len(encode(small)) <= MOST_BYTES
+    most = MOST_BYTES - NOT_FOR_NAMES
+    assert most - 100 < len(encode(small)) <= most
     assert small.tasks.items() <= many.items()
     assert fitted(small) is small
 
@@ -114,3 +118,17 @@ def test_an_assignment_of_a_large_plan_is_cut_to_size() -> None:
 def test_a_record_for_which_there_is_no_room_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"cannot be sent to a worker: .*\d bytes more"):
         fitted(assignment(local_copy(description="x" * MOST_BYTES)))
+
+
+def test_a_fact_about_many_files_with_long_names_is_cut_so_that_it_may_travel() -> None:
+    names = tuple(f"\u0444{number}" * 20 for number in range(200))
+    fact = on.SnapshotTaken(
+        at=1.0, attempt=1, head="h", tree="t", dirty=names, changed_files=names, spawn_id="s-1"
+    )
+    told = fitted_fact(fact)
+    assert len(encode(fact)) > MOST_BYTES
+    assert len(encode(told)) <= FACT_BYTES
+    assert isinstance(told, on.SnapshotTaken)
+    assert (told.at, told.attempt, told.spawn_id) == (1.0, 1, "s-1")
+    small = on.SnapshotTaken(at=1.0, attempt=1, head="h", tree="t")
+    assert fitted_fact(small) is small
