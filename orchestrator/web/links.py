@@ -6,9 +6,19 @@ Whoever can read that token can make them; the server is not asked.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from orchestrator.web.edge.passes import LINK_LASTS, PassKind, PassOffice, VisitorRole
+from orchestrator.web.edge.passes import (
+    LINK_LASTS,
+    PassKind,
+    PassOffice,
+    VisitorRole,
+    mark_of_place,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PLACES = "/r/"
 """How the path of a repository begins that is served beside others."""
@@ -35,9 +45,13 @@ def role_token(token: str, *, now: float, role: VisitorRole, name: str, place: s
     return PassOffice(token).issue(PassKind.TOKEN, name, role, now + TOKEN_LASTS, place)
 
 
-def place_of(url: str) -> str:
-    """Return the name of a repository that is served beside others, by its address."""
-    return urlsplit(url).path.removeprefix(PLACES).strip("/")
+def place_of(repo: Path, url: str) -> str:
+    """Return what a sign-in says that is for one repository alone: its name, and its mark.
+
+    The name is that of its address, if it is served beside others at present.
+    """
+    name = urlsplit(url).path.removeprefix(PLACES).strip("/") or repo.name
+    return f"{name} {mark_of_place(repo)}"
 
 
 def user_name() -> str:

@@ -61,7 +61,7 @@ class ServerServices:
         """Whether others are served at the same address."""
         spent = SpentPasses(self.keep_spent)
         own = Door(token, now=runner.now, spent=spent, worker_token=worker_token)
-        self.door = door or own
+        self.door = (door or own).at(runner.repo)
         self.hub = StreamHub()
         self.streams = Streams(runner.store, self.hub, secrets.token_hex(4))
         self.most_streams = most_streams

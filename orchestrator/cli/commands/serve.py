@@ -247,8 +247,8 @@ def _pass(options: Namespace) -> int:
         os.environ, repo=repo, given=options.token_file, variable=os.environ.get(VARIABLE, "")
     )
     url = str((runner_of(repo) or {}).get("url", ""))
-    # Who names one of several repositories means that one alone.
-    place = place_of(url) if options.repo else ""
+    # Who names a repository means that one alone, whether or not it is served now.
+    place = place_of(repo, url) if options.repo else ""
     if options.role_token:
         role = VisitorRole(options.role or "viewer")
         name = options.role_token

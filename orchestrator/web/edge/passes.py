@@ -20,6 +20,7 @@ from orchestrator.errors import OrchestratorError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 LINK_LASTS = 15 * 60.0
 SESSION_LASTS = 14 * 86_400.0
@@ -66,7 +67,12 @@ class Pass:
     role: VisitorRole
     until: float
     place: str = ""
-    """The one of several repositories that it is for; empty for all."""
+    """The one repository that it is for, as name and mark; empty for all."""
+
+
+def mark_of_place(repo: Path) -> str:
+    """Return what tells a repository from all others: names go to others when some are left out."""
+    return hashlib.sha256(str(repo).encode()).hexdigest()[:16]
 
 
 class PassOffice:

@@ -12,11 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from orchestrator.web.edge.passes import PassKind, PassOffice, SpentPasses, VisitorRole
+from orchestrator.web.edge.passes import (
+    PassKind,
+    PassOffice,
+    SpentPasses,
+    VisitorRole,
+    mark_of_place,
+)
 from orchestrator.web.edge.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from orchestrator.web.edge.bodies import Headers
     from orchestrator.web.edge.passes import Pass
@@ -49,7 +56,7 @@ class Visitor:
     """What forms must bear; empty where no cookie signs."""
     session: Pass | None = None
     place: str = ""
-    """The one repository that the sign-in is for; empty for all."""
+    """The one repository that the sign-in is for, as name and mark; empty for all."""
 
     def may(self, role: str) -> bool:
         """Tell whether the visitor has a role, or a greater one."""
@@ -96,23 +103,24 @@ class Door:
         """When somebody who is signed in last asked for something."""
         self._wrong: dict[str, deque[float]] = {}
         self.place = ""
-        """The repository behind it, of several."""
+        """The mark of the repository behind it; empty where it is about all of several."""
 
-    def at(self, place: str) -> Door:
-        """Return the door of one repository of several; who is known here is known there."""
+    def at(self, repo: Path) -> Door:
+        """Return the door of one repository; who is known here is known there."""
         made = copy(self)
-        made.place = place
+        made.place = mark_of_place(repo)
         return made
 
     def require_place(self, visitor: Visitor) -> None:
         """Refuse whose sign-in is for another repository."""
-        if visitor.place and visitor.place != self.place:
+        name, _, mark = visitor.place.partition(" ")
+        if visitor.place and mark != self.place:
             raise Problem(
                 403,
                 "repository",
-                f"this sign-in is for the repository {visitor.place} alone",
-                f"its pages are at /r/{visitor.place}/, its API at "
-                f"/api/v1/repositories/{visitor.place}",
+                f"this sign-in is for the repository {name} alone",
+                f"where it is one of several, its pages are at /r/{name}/, its API at "
+                f"/api/v1/repositories/{name}",
             )
 
     def visitor(self, headers: Headers, address: str) -> Visitor | None:

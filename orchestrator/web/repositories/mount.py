@@ -61,8 +61,8 @@ class MountedRepository:
         it = self._repository
         self.runner = runner
         runner.engine.shared.masker.learn(self._secrets)
-        door = self._common.door.at(it.name)
-        async with ServerServices(runner, token=self._token, door=door) as services:
+        shared = self._common.door
+        async with ServerServices(runner, token=self._token, door=shared) as services:
             self.services = services
             runner.serves_at(f"{self._common.url}{PAGES}{it.name}")
             it.mounted, it.status, it.trouble = self, RepositoryStatus.OK, ""

@@ -302,6 +302,34 @@ def test_a_sign_in_for_one_repository_opens_no_other(tmp_path: Path) -> None:
             assert serve.client.get(path, headers=headers).status_code == status
 
 
+def test_a_token_of_one_repository_does_not_go_to_the_next_of_its_name(tmp_path: Path) -> None:
+    for each in ("one", "two"):
+        (tmp_path / each).mkdir()
+    (first,), (second,) = (worlds(tmp_path / each, "app") for each in ("one", "two"))
+    (site,) = worlds(tmp_path, "site")
+
+    def token() -> str:
+        return first.call("serve", "--role-token", "ci", "--repo", str(first.repo)).stdout.strip()
+
+    def status(serve: Several, token: str) -> int:
+        headers = {"authorization": f"Bearer {token}"}
+        path = "/api/v1/repositories/app/lifecycles"
+        return serve.client.get(path, headers=headers).status_code
+
+    unserved = token()
+    with several(site, first.repo, site.repo) as serve:
+        serve.does(app="ok", site="ok")
+        served = token()
+        assert [status(serve, each) for each in (served, unserved)] == [200, 200]
+        everywhere = serve.client.get(
+            "/api/v1/repositories", headers={"authorization": f"Bearer {unserved}"}
+        )
+        assert everywhere.status_code == 403
+    with several(site, second.repo, site.repo) as serve:
+        serve.does(app="ok", site="ok")
+        assert [status(serve, each) for each in (served, unserved)] == [403, 403]
+
+
 def test_ctrl_c_ends_all_with_their_work_saved(tmp_path: Path) -> None:
     both = worlds(tmp_path, "app", "site")
     agent = both[0].script("agent", [{"write": "half.txt"}, {"hang": {}}])
