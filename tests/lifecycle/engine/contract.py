@@ -373,10 +373,13 @@ class Slots:
 class BudgetsOverCrashes:
     """What was used stays used."""
 
+    budget_apart = 7
+    """Each so manieth place at which an engine dies."""
+
     async def test_a_budget_holds_over_a_crash(self, plays: Plays) -> None:
         story = STORIES["a budget of two attempts"]
         whole = await played(plays, "whole", story)
-        for number in range(1, len(whole.lives[0].passed), 7):
+        for number in range(1, len(whole.lives[0].passed), self.budget_apart):
             play = await played(plays, str(number), story, number)
             record = await play.store.get(AGENT)
             assert record is not None

@@ -14,14 +14,8 @@ from tests.lifecycle.engine.contract import (
     EVERY_PLACE,
     STORIES,
     SURE,
-    BeginningAndEnd,
-    Crashes,
-    Deadlines,
+    EngineContract,
     Plays,
-    Refusals,
-    Requests,
-    SameDecisions,
-    Slots,
 )
 from tests.lifecycle.engine.stories import Play, Story
 
@@ -48,13 +42,9 @@ def plays(tmp_path: Path, stage: Stage) -> Plays:
     return make
 
 
-class TestTemporalEngine(SameDecisions, Refusals, Requests, Deadlines, Slots, BeginningAndEnd):
-    pass
-
-
-class TestCrashes(Crashes):
+class TestTemporalEngine(EngineContract):
     if not EVERY_PLACE:
-        apart, pairs, deaths = 49, 1, 12
+        apart, pairs, deaths, budget_apart = 49, 1, 12, 28
 
     @pytest.mark.parametrize(("name", "meanwhile"), CRASHED if EVERY_PLACE else SOME_CRASHED)
     async def test_a_crash_at_any_point_ends_in_the_same_record(
