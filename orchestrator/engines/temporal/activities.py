@@ -123,7 +123,7 @@ class Acting:
                 handle = self._client.get_workflow_handle(str(workflow_id))
                 placed = PlacedCall(assignment_id=name, worker=self._name)
                 await handle.signal("placed", placed)
-                await self._until_over(name, ended)
+                await self._until_over(name, ended, send)
         finally:
             beat.cancel()
             send.cancel()
@@ -131,18 +131,21 @@ class Acting:
             del self._ended[name], self._facts[name]
             self._ending.discard(name)
 
-    async def _until_over(self, name: str, ended: asyncio.Event) -> None:
+    async def _until_over(self, name: str, ended: asyncio.Event, send: asyncio.Task[None]) -> None:
         """Return once it was given back; ApplicationError where the worker has it no more.
 
-        Else it would go on beating for what it lost, and no other worker would get it.
+        Else it would go on beating for what it lost, or of which it can tell nothing any more, and
+        no other worker would get it.
         """
         waits = [asyncio.create_task(each) for each in (ended.wait(), self.acts.until_over(name))]
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*waits, send], return_when=asyncio.FIRST_COMPLETED)
         finally:
             for each in waits:
                 each.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
+        if send.done() and not send.cancelled():
+            send.result()
         if not ended.is_set() and name not in self._ending:
             raise ApplicationError(f"{self._name} lost {name}, or hands it on", type="Over")
 

@@ -26,6 +26,8 @@ VERDICT_WITHIN = timedelta(seconds=20)
 AGAIN_AFTER = 0.5
 """Seconds before a call that the server did not answer is made again, at first."""
 AGAIN_CAP = 10.0
+PLACE_AGAIN_CAP = 60.0
+"""Seconds, at most, between two offers of a lifecycle that workers refuse: each is history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ class Timeouts:
 KEEP = Timeouts(timedelta(minutes=2), timedelta(seconds=15))
 ORDER = Timeouts(timedelta(days=1), timedelta(seconds=15))
 """One order of an attempt: the longest are gates, which have a limit of their own."""
+
+
+def place_again_after(in_vain: int) -> timedelta:
+    """Return the pause before a lifecycle is offered again that workers refused so often."""
+    return timedelta(seconds=min(2.0 ** min(in_vain - 1, 10), PLACE_AGAIN_CAP))
 
 
 def visit(lease: float) -> Timeouts:

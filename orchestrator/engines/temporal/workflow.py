@@ -76,6 +76,8 @@ class LifecycleWorkflow:
         self._released = self._taken_up = False
         self._attempted = False
         """A worker had it in this run."""
+        self._in_vain = 0
+        """Visits, one after the other, that no worker took."""
         self._wrong: Exception | None = None
         """What a task beside the run met that it cannot go on from."""
         self._next: tuple[PendingEffect, ...] = ()
@@ -290,6 +292,12 @@ class LifecycleWorkflow:
             self._is_gone(visit)
             return
         visit.begun = True
+        if self._in_vain:
+            pause = options.place_again_after(self._in_vain)
+            with suppress(TimeoutError):
+                await workflow.wait_condition(lambda: visit.ending, timeout=pause)
+                self._is_gone(visit)
+                return
         visit.journal.clear()
         told = VisitCall(
             assignment_id=visit.assignment_id,
@@ -317,6 +325,7 @@ class LifecycleWorkflow:
     def _is_gone(self, visit: VisitState) -> None:
         """Go on without the worker that had it, or with another."""
         visit.gone = True
+        self._in_vain = 0 if visit.worker else self._in_vain + 1
         for task in visit.tasks:
             task.cancel()
         left = tuple(visit.open.values())

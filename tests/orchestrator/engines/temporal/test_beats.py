@@ -41,6 +41,10 @@ class Worker:
     def confirmed(self, assignment_id: str, sent: int | None = None) -> None:
         del assignment_id, sent
 
+    async def until_over(self, assignment_id: str) -> None:
+        del assignment_id
+        await asyncio.Event().wait()
+
 
 class Visit:
     """An assignment with a long lease."""
@@ -64,3 +68,16 @@ async def test_they_end_whenever_they_are_cancelled(moments: int) -> None:
         beats.cancel()
     assert done, "cancelled, it went on"
     assert beats.cancelled()
+
+
+async def test_a_worker_that_can_tell_no_facts_any_more_does_not_keep_its_assignment() -> None:
+    acting = Acting(cast("Client", Server()), "w")
+    acting.acts = cast("Acts", Worker())
+
+    async def refused() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("may not travel")
+
+    sending = asyncio.ensure_future(refused())
+    with pytest.raises(ValueError, match="may not travel"):
+        await asyncio.wait_for(acting._until_over("a.1", asyncio.Event(), sending), 2)
