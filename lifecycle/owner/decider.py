@@ -43,7 +43,10 @@ class Terms:
 
     policy: Policy
     work: dict[str, Any] = field(default_factory=dict)
-    """What a worker has to know beside the working copy, in plain values; not read on the way."""
+    """What a worker has to know beside the working copy, in plain values; not read on the way.
+
+    Empty while nobody needs it, or while it cannot be found out: no worker gets it so long.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from lifecycle.drive import Turn, WorkingCopy
 from lifecycle.errors import LifecycleError
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
+from lifecycle.machine.states import ACTIVE, BackingOff, Queued
 from lifecycle.owner.decider import (
     Beginning,
     DecisionLostError,
@@ -68,6 +69,11 @@ class RemoteOwner(Owner):
         """Orders that a worker has and has not answered."""
         self._terms: Terms | None = None
         """As they were told last."""
+        self._work: dict[str, Any] = {}
+        """What a worker has to know, as it was found out last."""
+        self._finding_out: asyncio.Task[dict[str, Any]] | None = None
+        self._granted: Item | None = None
+        """The grant of a slot, until it is found out what a worker has to know."""
         self._ended = False
 
     async def keep(self, commits: tuple[Transaction, ...]) -> None:
@@ -82,17 +88,64 @@ class RemoteOwner(Owner):
     # --- one fact, one commit -----------------------------------------------------------------
 
     async def _work_off(self) -> None:
-        while self._arrived or self._inbox:
+        while True:
             if self._arrived:
                 await self._keep_next()
-            else:
+            elif self._inbox:
                 await self._take(self._inbox.take())
+            elif self._finding_out is not None and self._finding_out.done():
+                await self._found_out(self._finding_out.result())
+            else:
+                break
+        if not self._work and self._finding_out is None and self._has_worker():
+            self._find_out()
+
+    def _has_worker(self) -> bool:
+        return isinstance(self.state, ACTIVE) or bool(self._elsewhere)
+
+    def _find_out(self, grant: Item | None = None) -> None:
+        """Find out what a worker has to know; that may take as long as the remote is away."""
+        if self._finding_out is not None:
+            self._finding_out.cancel()
+        self._granted = grant
+        self._finding_out = asyncio.get_running_loop().create_task(
+            patiently(
+                lambda: self._equipment(self.local),
+                self._shared.report,
+                agent_id=self.local.agent_id,
+            )
+        )
+        self._finding_out.add_done_callback(lambda _: self._inbox.wake())
+
+    async def _found_out(self, work: dict[str, Any]) -> None:
+        grant, self._granted, self._finding_out, self._work = self._granted, None, None, work
+        if grant is None:
+            await self._begin()
+        elif self._draining:
+            self._wakeups.admitted()
+        else:
+            now = self._shared.clock.now()
+            await self._tell(replace(grant, event=replace(grant.event, at=now)))
+
+    def _forget_grant(self) -> None:
+        """Give the slot back where a person, or CI, was quicker than the remote."""
+        if self._granted is None or isinstance(self.state, (Queued, BackingOff)):
+            return
+        if self._finding_out is not None:
+            self._finding_out.cancel()
+        self._granted = self._finding_out = None
+        self._wakeups.admitted()
 
     async def _take(self, item: Item) -> None:
-        grant = isinstance(item.event, (on.Admitted, on.DeadlinePassed))
-        if isinstance(item.event, on.Admitted) and self._draining:
+        if not isinstance(item.event, on.Admitted):
+            await self._tell(item)
+        elif self._draining:
             self._wakeups.admitted()
-            return
+        else:
+            self._find_out(item)
+
+    async def _tell(self, item: Item) -> None:
+        grant = isinstance(item.event, (on.Admitted, on.DeadlinePassed))
         verdict = await self._ask(item)
         while self.local.seq < verdict.seq:
             if self._arrived:
@@ -114,7 +167,7 @@ class RemoteOwner(Owner):
     async def _ask(self, item: Item) -> FactAnswer:
         """Have a fact decided on; once more if that was lost, with all that was written."""
         while True:
-            terms = await self._terms_now(fresh=isinstance(item.event, on.Admitted))
+            terms = self._terms_now()
             telling = Telling(
                 event=item.event,
                 effect_id=item.effect_id,
@@ -129,17 +182,8 @@ class RemoteOwner(Owner):
             self._terms = terms
             return verdict
 
-    async def _terms_now(self, *, fresh: bool) -> Terms:
-        """Return what goes for it now; what a worker has to know, as an attempt begins."""
-        policy, known = self._policy(), self._terms
-        if known is not None and not fresh:
-            return known if known.policy == policy else replace(known, policy=policy)
-        work = await patiently(
-            lambda: self._equipment(self.local),
-            self._shared.report,
-            agent_id=self.local.agent_id,
-        )
-        return Terms(policy=policy, work=work)
+    def _terms_now(self) -> Terms:
+        return Terms(policy=self._policy(), work=self._work)
 
     async def _keep_next(self) -> None:
         commits, kept = self._arrived[0]
@@ -164,6 +208,7 @@ class RemoteOwner(Owner):
             self._elsewhere.pop(done, None)
         fact, state = commit.journal[0].event, commit.passed[-1]
         await self._commit(Turn(fact=fact, before=self.state, state=state, commit=commit))
+        self._forget_grant()
         self._wakeups.rest(self.state)
 
     def _own(self, orders: tuple[PendingEffect, ...]) -> tuple[PendingEffect, ...]:
@@ -193,8 +238,8 @@ class RemoteOwner(Owner):
         return Leftover(self._own(pending))
 
     async def _begin(self) -> None:
-        local, self._terms = self.local, None
-        self._terms = terms = await self._terms_now(fresh=True)
+        local = self.local
+        self._terms = terms = self._terms_now()
         known = {name: getattr(local, name) for name in WorkingCopy.__dataclass_fields__}
         beginning = Beginning(
             copy=WorkingCopy(**known), terms=terms, orders=tuple(self._elsewhere.values())
@@ -223,6 +268,9 @@ class RemoteOwner(Owner):
 
     async def _release(self) -> None:
         self._ended = True
+        if self._finding_out is not None:
+            self._finding_out.cancel()
+            await asyncio.gather(self._finding_out, return_exceptions=True)
         self._decider.part(self.local.agent_id)
         for _, kept in self._arrived:
             if not kept.done():

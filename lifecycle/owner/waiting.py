@@ -68,19 +68,23 @@ class Wakeups:
         instant = next_instant(state)
         if holds_no_place_yet(state) and not draining:
             if instant is not None and instant <= now:
-                slots.ask(self._agent_id, self._grant_retry)
+                self._ask(self._grant_retry)
                 instant = None
         elif not draining and (
             isinstance(state, BackingOff) or (isinstance(state, Queued) and not state.waiting_on)
         ):
             instant = state.until if isinstance(state, BackingOff) else now
             if instant <= now:
-                slots.ask(self._agent_id, self._grant, self._admission.may)
+                self._ask(self._grant, self._admission.may)
                 instant = None
         elif slots.waiting(self._agent_id):
             slots.give_back(self._agent_id)
         if instant != self._timer_at:
             self._set(instant, state)
+
+    def _ask(self, grant: Callable[[], None], *may: Callable[[], bool]) -> None:
+        if not self._granted:  # else it has one, and is about to use it
+            self._shared.slots.ask(self._agent_id, grant, *may)
 
     def admitted(self) -> None:
         """Note that the grant arrived at the owner."""

@@ -35,7 +35,7 @@ from lifecycle.machine.states import (
     next_instant,
 )
 from lifecycle.machine.values import changed
-from lifecycle.owner.decider import Beginning, FactAnswer, Telling, on_a_worker
+from lifecycle.owner.decider import Beginning, FactAnswer, Telling, Terms, on_a_worker
 from lifecycle.record import PendingEffect, Transaction
 from lifecycle.record import placed as placed_on
 from orchestrator.engines.temporal import options
@@ -102,17 +102,23 @@ class LifecycleWorkflow:
     def take(self, telling: Telling) -> FactAnswer:
         """Take a fact from the coordinator."""
         self._take_up()
-        self._terms = telling.terms or self._terms
+        self._know(telling.terms)
         return self._decide(telling.event, telling.effect_id, telling.request_id)
 
     @workflow.update(name="renew")
     def renew(self, beginning: Beginning) -> FactAnswer:
         """Go on for a coordinator that began anew, with what task and agent are now."""
-        self._terms, self._released = beginning.terms, False
+        self._know(beginning.terms)
+        self._released = False
         record = self._drive.copy.record
         known = beginning.copy.record.facts
         record.facts = {**record.facts, **{each: known[each] for each in _TOLD if each in known}}
         return FactAnswer()
+
+    def _know(self, terms: Terms | None) -> None:
+        """Go by these terms; a coordinator that began anew may not know yet what a worker must."""
+        if terms is not None:
+            self._terms = terms if terms.work else replace(terms, work=self._terms.work)
 
     @workflow.signal(name="placed")
     def placed(self, placed: PlacedCall) -> None:
@@ -288,7 +294,9 @@ class LifecycleWorkflow:
         """Let a worker have it, until it rests or the worker is lost."""
         if before is not None:
             await workflow.wait_condition(lambda: before.gone)
-        if self._released:
+        if not self._terms.work:
+            await workflow.wait_condition(lambda: bool(self._terms.work) or self._released)
+        if self._released or self._rests(visit):
             self._is_gone(visit)
             return
         visit.begun = True
@@ -384,9 +392,11 @@ class LifecycleWorkflow:
         visit = self._visit
         if visit is None or visit.ending or not visit.begun:
             return
-        rests = not visit.open and not isinstance(self._drive.state, ACTIVE)
-        if rests or self._released:
+        if self._rests(visit) or self._released:
             self._let_go(visit)
+
+    def _rests(self, visit: VisitState) -> bool:
+        return not visit.open and not isinstance(self._drive.state, ACTIVE)
 
     def _let_go(self, visit: VisitState) -> None:
         visit.ending = True

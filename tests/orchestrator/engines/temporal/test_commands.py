@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.orchestrator.loopkit import DONE, World, until
+from tests.orchestrator.loopkit import BLOCK, DONE, World, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,6 +193,32 @@ def test_a_second_ctrl_c_ends_a_worker_at_once(machines: Machines) -> None:
         assert worker.process.wait(1) == 130, machines.logs()
         assert not Path("/proc", agent).exists()
         up.process.kill()
+
+
+def test_people_are_heard_while_the_remote_cannot_be_reached(machines: Machines) -> None:
+    world, away = machines.world, machines.bare.with_name("away.git")
+    agent = {"attempts": {"1": [BLOCK], "default": [{"commit": "T001"}, DONE]}}
+    plan = world.plan_of({"T001": agent})
+    with machines.worker("a"), machines.coordinator(plan) as up:
+        world.comes_to("Blocked")
+        machines.bare.rename(away)
+        world.call("unblock", "T001", "it is there")
+        up.says("waiting and retrying")
+        world.call("pause", "T001")
+        world.comes_to("Suspended")
+        world.call("resume", "T001")
+        world.comes_to("BackingOff")
+        up.signal(signal.SIGINT)
+        machines.has_ended(up, 130)
+        with machines.coordinator(plan) as again:
+            again.says("waiting and retrying")
+            world.call("pause", "T001")
+            world.comes_to("Suspended")
+            away.rename(machines.bare)
+            world.call("resume", "T001")
+            machines.has_ended(again)
+    row = machines.rows()["T001"]
+    assert (row["state"], row["retry_count"]) == ("done", 0)
 
 
 REFUSALS = {
