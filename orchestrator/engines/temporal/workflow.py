@@ -339,7 +339,7 @@ class LifecycleWorkflow:
         left = tuple(visit.open.values())
         if self._visit is visit:
             self._visit = None
-            if not (visit.ending or self._released):
+            if not (self._released or self._next):
                 self._take_over(left)
 
     async def _one_by_one(self, visit: VisitState, orders: tuple[PendingEffect, ...]) -> None:

@@ -51,7 +51,9 @@ async def test_a_lifecycle_that_is_refused_is_not_offered_again_at_once(
         effect_id="e", agent_id="agent-T001", effect=do.PrepareWorkspace(attempt=1)
     )
     beginning = Beginning(
-        copy=WorkingCopy(record=record), terms=Terms(policy=Policy()), orders=(order,)
+        copy=WorkingCopy(record=record),
+        terms=Terms(policy=Policy(), work={"settings": {}}),
+        orders=(order,),
     )
     start = WorkflowStart(beginning=beginning, project=queues.prefix, lease=60.0)
     client = stage.client
