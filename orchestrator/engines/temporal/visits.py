@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lifecycle.machine.states import ACTIVE
+
 if TYPE_CHECKING:
     import asyncio
 
-    from lifecycle.record import AttemptRow, JournalEntry, PendingEffect
+    from lifecycle.machine.states import State
+    from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect
 
 
 @dataclass(eq=False)
@@ -32,3 +35,12 @@ class VisitState:
     journal: list[JournalEntry] = field(default_factory=list)
     """What was decided since the order before."""
     row: AttemptRow | None = None
+
+    def may_end(self, state: State) -> bool:
+        """Tell whether no worker is needed where the lifecycle is in this state."""
+        return not self.open and not isinstance(state, ACTIVE)
+
+
+def label_of(record: AgentLifecycle) -> str:
+    """Return what a worker of this lifecycle must have."""
+    return str(record.facts.get("task", {}).get("label", ""))

@@ -51,7 +51,7 @@ from orchestrator.engines.temporal.payloads import (
     WorkflowStart,
     together,
 )
-from orchestrator.engines.temporal.visits import VisitState
+from orchestrator.engines.temporal.visits import VisitState, label_of
 
 SUPERSEDED = (do.SpawnAgent, do.StopAgent, do.FreezeAgent, do.ThawAgent)
 """Orders that mean nothing any more once the process that they are about is gone."""
@@ -296,7 +296,7 @@ class LifecycleWorkflow:
             await workflow.wait_condition(lambda: before.gone)
         if not self._terms.work:
             await workflow.wait_condition(lambda: bool(self._terms.work) or self._released)
-        if self._released or self._rests(visit):
+        if self._released or visit.may_end(self._drive.state):
             self._is_gone(visit)
             return
         visit.begun = True
@@ -317,7 +317,7 @@ class LifecycleWorkflow:
             self._perform(
                 "assignment",
                 told,
-                queue=self._queues.agents_with(self._label()),
+                queue=self._queues.agents_with(label_of(self._drive.copy.record)),
                 timeouts=options.visit(self._start.lease),
                 attempts=1,
             )
@@ -325,10 +325,6 @@ class LifecycleWorkflow:
         with suppress(ActivityError, asyncio.CancelledError):
             await visit.held
         self._is_gone(visit)
-
-    def _label(self) -> str:
-        """Return what a worker of this lifecycle must have."""
-        return str(self._drive.copy.record.facts.get("task", {}).get("label", ""))
 
     def _is_gone(self, visit: VisitState) -> None:
         """Go on without the worker that had it, or with another."""
@@ -392,11 +388,8 @@ class LifecycleWorkflow:
         visit = self._visit
         if visit is None or visit.ending or not visit.begun:
             return
-        if self._rests(visit) or self._released:
+        if visit.may_end(self._drive.state) or self._released:
             self._let_go(visit)
-
-    def _rests(self, visit: VisitState) -> bool:
-        return not visit.open and not isinstance(self._drive.state, ACTIVE)
 
     def _let_go(self, visit: VisitState) -> None:
         visit.ending = True
