@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, ApplicationError
 
-from lifecycle.drive import Drive, WorkingCopy, broken_off
+from lifecycle.drive import Drive, broken_off
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.events import Event
@@ -55,6 +56,7 @@ from orchestrator.engines.temporal.visits import VisitState, label_of
 
 SUPERSEDED = (do.SpawnAgent, do.StopAgent, do.FreezeAgent, do.ThawAgent)
 """Orders that mean nothing any more once the process that they are about is gone."""
+Work = Callable[[], Coroutine[Any, Any, Any]]
 
 
 @workflow.defn(name="lifecycle")
@@ -87,7 +89,7 @@ class LifecycleWorkflow:
     async def run(self, start: WorkflowStart) -> WorkflowEnd:
         """Decide until it is released; at each rest after an attempt begin afresh."""
         del start
-        keeping = asyncio.create_task(self._watched(self._keep_all()))
+        keeping = asyncio.create_task(self._watched(self._keep_all))
         self._take_up()
         while not (self._released and self._is_quiet()):
             await self._wait()
@@ -244,7 +246,7 @@ class LifecycleWorkflow:
             visit = self._new_visit()
             rest = tuple(each for each in orders if each not in gone)
             marks = tuple(e.effect_id for e in gone if isinstance(e.effect, do.SpawnAgent))
-            self._carry_out(visit, self._reclaimed(visit, marks, rest))
+            self._carry_out(visit, partial(self._reclaimed, visit, marks, rest))
         elif orders:
             self._attempted = False
             self._order(orders)
@@ -260,9 +262,9 @@ class LifecycleWorkflow:
                 return
             visit = self._new_visit()
         visit.open.update({each.effect_id: each for each in orders})
-        self._carry_out(visit, self._one_by_one(visit, orders))
+        self._carry_out(visit, partial(self._one_by_one, visit, orders))
 
-    def _carry_out(self, visit: VisitState, work: Coroutine[Any, Any, Any]) -> None:
+    def _carry_out(self, visit: VisitState, work: Work) -> None:
         async def until_gone() -> None:
             with suppress(ActivityError):  # only one that was broken off does not come back
                 await self._watched(work)
@@ -271,13 +273,10 @@ class LifecycleWorkflow:
         visit.tasks.add(task)
         task.add_done_callback(visit.tasks.discard)
 
-    async def _watched(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Have the run stop at what is wrong with this program, where people and a mend find it.
-
-        Else it would go on without what is done beside it, and nobody would be told.
-        """
+    async def _watched(self, work: Work) -> None:
+        """Have the run stop, visibly, at what is wrong in what is done beside it."""
         try:
-            await work
+            await work()
         except ActivityError:
             raise
         except Exception as problem:  # noqa: BLE001  # raised by the run
@@ -287,21 +286,18 @@ class LifecycleWorkflow:
         before, self._visits, self._attempted = self._visit, self._visits + 1, True
         record = self._drive.copy.record
         visit = self._visit = VisitState(f"{record.birth}.{self._visits}")
-        asyncio.create_task(self._watched(self._assign(visit, before)))  # noqa: RUF006  # the workflow's loop keeps it
+        asyncio.create_task(self._watched(partial(self._assign, visit, before)))  # noqa: RUF006  # the workflow's loop keeps it
         return visit
 
     async def _assign(self, visit: VisitState, before: VisitState | None) -> None:
         """Let a worker have it, until it rests or the worker is lost."""
-        if before is not None:
-            await workflow.wait_condition(lambda: before.gone)
-        if not self._terms.work:
-            await workflow.wait_condition(lambda: bool(self._terms.work) or self._released)
+        await workflow.wait_condition(lambda: before is None or before.gone)
+        await workflow.wait_condition(lambda: bool(self._terms.work) or self._released)
         if self._released or visit.may_end(self._drive.state):
             self._is_gone(visit)
             return
         visit.begun = True
-        if self._in_vain:
-            pause = options.place_again_after(self._in_vain)
+        if pause := self._pause():
             with suppress(TimeoutError):
                 await workflow.wait_condition(lambda: visit.ending, timeout=pause)
                 self._is_gone(visit)
@@ -322,14 +318,18 @@ class LifecycleWorkflow:
                 attempts=1,
             )
         )
-        with suppress(ActivityError, asyncio.CancelledError):
-            await visit.held
+        ended = (await asyncio.gather(visit.held, return_exceptions=True))[0]
+        refused = isinstance(ended, ActivityError) and isinstance(ended.cause, ApplicationError)
+        self._in_vain = self._in_vain + 1 if refused and not visit.worker else 0
         self._is_gone(visit)
+
+    def _pause(self) -> timedelta:
+        """Return how long it waits before it is offered to those that refused it."""
+        return options.place_again_after(self._in_vain) if self._in_vain else timedelta()
 
     def _is_gone(self, visit: VisitState) -> None:
         """Go on without the worker that had it, or with another."""
         visit.gone = True
-        self._in_vain = 0 if visit.worker else self._in_vain + 1
         for task in visit.tasks:
             task.cancel()
         left = tuple(visit.open.values())
@@ -394,7 +394,8 @@ class LifecycleWorkflow:
     def _let_go(self, visit: VisitState) -> None:
         visit.ending = True
         if visit.worker:
-            self._carry_out(visit, self._to_worker(visit, "end", visit.assignment_id, OrderAnswer))
+            end = partial(self._to_worker, visit, "end", visit.assignment_id, OrderAnswer)
+            self._carry_out(visit, end)
         elif visit.held is not None:
             visit.held.cancel()  # no worker has it yet
 
@@ -437,8 +438,7 @@ class LifecycleWorkflow:
         return self._attempted or length > options.LONG_HISTORY
 
     def _afresh(self) -> Beginning:
-        mine: WorkingCopy = self._drive.copy
-        done = self._drive.settled()
+        mine, done = self._drive.copy, self._drive.settled()
         return Beginning(
             copy=mine, terms=self._terms, ordered=self._next, visits=self._visits, done=done
         )

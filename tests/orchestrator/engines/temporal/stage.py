@@ -1,8 +1,7 @@
 """The engine on Temporal in the simulated world: one machine is coordinator and worker at once.
 
 Server, workflows and the SDK's workers are real and outlive every engine, in a thread of their own;
-what they ask for is done in the event loop of the story, by the engine that lives there now. The
-story's clock is stepped, so the workflow takes its instants from facts, and has no timers.
+what they ask for is done in the story's event loop. Its clock is stepped: workflows have no timers.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from temporalio import activity, workflow
@@ -56,10 +56,8 @@ if TYPE_CHECKING:
     from tests.lifecycle.engine.simulated import Life as Mortal
     from tests.lifecycle.engine.stories import MortalStore
 
-LEASE = 60.0
-WORKER = "w1"
-LONGEST = 120.0
-"""Seconds after which a stage that does not settle is stuck."""
+LEASE, WORKER, LONGEST = 60.0, "w1", 120.0
+"""And the seconds after which a stage that does not settle is stuck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +112,9 @@ class StoryWorkflow(LifecycleWorkflow):
 
     def _deadline(self) -> float | None:
         return None
+
+    def _pause(self) -> timedelta:
+        return timedelta()
 
     def _afresh(self) -> Beginning:
         WATCHED.awaited.add(self.workflow_id)
