@@ -291,8 +291,10 @@ class LifecycleWorkflow:
 
     async def _assign(self, visit: VisitState, before: VisitState | None) -> None:
         """Let a worker have it, until it rests or the worker is lost."""
-        await workflow.wait_condition(lambda: before is None or before.gone)
-        await workflow.wait_condition(lambda: bool(self._terms.work) or self._released)
+        if before is not None:
+            await workflow.wait_condition(lambda: before.gone)
+        if not self._terms.work:
+            await workflow.wait_condition(lambda: bool(self._terms.work) or self._released)
         if self._released or visit.may_end(self._drive.state):
             self._is_gone(visit)
             return
