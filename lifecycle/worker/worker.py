@@ -69,12 +69,13 @@ class Worker:
         """End what an earlier process of this worker left alive, and of no other worker."""
         terminals, grace = self._machine.terminals, self._machine.shared.settings().stop_grace
         attended = {process.identity.mark for process in terminals.live()}
-        strays = [
+        while strays := [
             stray
             for stray in terminals.find_all_marked()
             if stray.machine == self._machine.machine_id and stray.mark not in attended
-        ]
-        await asyncio.gather(*(terminals.stop_identity(stray, grace) for stray in strays))
+        ]:
+            # Also more than once: beside one of them no agent may begin.
+            await asyncio.gather(*(terminals.stop_identity(stray, grace) for stray in strays))
         await self._rescue()
 
     async def _rescue(self) -> None:
