@@ -17,6 +17,8 @@ import pytest
 
 from lifecycle.plan import Agent, Task
 from lifecycle.settings import Settings
+from runtime.machine_id import this_machine
+from runtime.proc_table import MACHINE_VARIABLE
 from runtime.workspaces.worktrees_dir import default_worktrees_dir
 from tests.lifecycle.worker.deciding import Decider, worker_in
 from tests.lifecycle.worker.worker_process import AGENT
@@ -67,7 +69,8 @@ def worker_of(world: World) -> Iterator[Shown]:
     words = (str(clone), git(bare, "rev-parse", "main"), str(LEASE))
     with subprocess.Popen(
         [sys.executable, str(PROGRAM), *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # What this process has known since an earlier test is the name for both.
+        env={**os.environ, "PYTHONPATH": str(ROOT), MACHINE_VARIABLE: this_machine()},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
