@@ -241,7 +241,26 @@ def _grown(before: dict[str, str]) -> list[str]:
     if len(now) <= len(before):
         return []
     return [
-        f"handle {name} of {target}"
+        f"handle {name} of {target}{_ends_of(target)}"
         for name, target in now.items()
         if name not in before and not target.startswith(KEPT_OPEN)
     ]
+
+
+def _ends_of(target: str) -> str:
+    """Tell what a socket leads to, as the kernel's tables have it; nothing for other files."""
+    inode = target.removeprefix("socket:[").removesuffix("]")
+    rows = [
+        f" ({table}: {row.strip()})"
+        for table in ("tcp", "tcp6", "udp", "unix")
+        for row in _lines_of(Path("/proc/net") / table)
+        if target.startswith("socket:") and inode in row.split()
+    ]
+    return "".join(rows)
+
+
+def _lines_of(table: Path) -> list[str]:
+    try:
+        return table.read_text(errors="replace").splitlines()
+    except OSError:
+        return []

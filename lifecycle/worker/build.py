@@ -51,6 +51,7 @@ async def worker_machine(  # noqa: PLR0913  # all by name
     report: Report = logged,
     header: Callable[[], Awaitable[Mapping[str, str]]] = no_header,
     masker: Masker | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[tuple[MachineServices, BranchTravel]]:
     """Open the clone in which the worker of this name works, and the way of its branches.
 
@@ -67,10 +68,10 @@ async def worker_machine(  # noqa: PLR0913  # all by name
         await asyncio.to_thread(sweep)
         clock = SystemClock()
         async with await SqliteStore.open(paths.database, clock=clock.now) as store:
-            terminals = TerminalManager(repo, machine=workers, masker=masker)
+            terminals = TerminalManager(repo, environ=environ, machine=workers, masker=masker)
             workspaces = WorkspaceManager(
                 repo,
-                root=worktrees_dir(repo, settings.worktrees_dir),
+                root=worktrees_dir(repo, settings.worktrees_dir, environ),
                 save_limit=lambda: settings.save_limit_mb << 20,
             )
             branches = BranchManager(repo)
@@ -98,7 +99,7 @@ async def worker_machine(  # noqa: PLR0913  # all by name
                 repo,
                 name=settings.remote,
                 url=url_of(repo, settings.remote),
-                environ=os.environ,
+                environ=environ,
                 timeout=settings.push_timeout,
             )
             machine = machine_services(parts, shared)

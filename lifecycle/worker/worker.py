@@ -75,6 +75,8 @@ class Worker:
             if stray.machine == self._machine.machine_id and stray.mark not in attended
         ]:
             # Also more than once: beside one of them no agent may begin.
+            report = self._machine.shared.report
+            report("worker_strays_stopping", pids=[stray.pid for stray in strays])
             await asyncio.gather(*(terminals.stop_identity(stray, grace) for stray in strays))
         await self._rescue()
 

@@ -6,7 +6,6 @@ Reads the settings of a repository once, as each process begins. Must not decide
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -86,7 +85,7 @@ async def remote_owners(
             repo,
             name=settings.remote,
             url=url_of(repo, settings.remote),
-            environ=os.environ,
+            environ=environ,
             timeout=settings.push_timeout,
         )
         workspaces = cast("WorkspaceManager", machine.workspaces)
@@ -111,5 +110,6 @@ async def worker_of(place: WorkerPlace, environ: Mapping[str, str]) -> AsyncIter
         report=place.report,
         header=place.header or no_header,
         masker=place.masker,
+        environ=environ,
     ) as worker:
         yield worker

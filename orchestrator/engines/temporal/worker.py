@@ -6,6 +6,7 @@ Must not decide anything; what it does with an assignment is `lifecycle.worker`.
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ async def working(  # noqa: PLR0913  # all by name
     report: Report = logged,
     header: Callable[[], Awaitable[Mapping[str, str]]] = no_header,
     masker: Masker | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Worker]:
     """Take assignments in a clone; at the end hand on, saved and pushed, what is under way.
 
@@ -50,7 +52,13 @@ async def working(  # noqa: PLR0913  # all by name
     agents, labels = settings.max_live_agents, settings.labels
     acting = Acting(client, name, agents)
     opened = worker_machine(
-        repo, name=name, settings=settings, report=report, header=header, masker=masker
+        repo,
+        name=name,
+        settings=settings,
+        report=report,
+        header=header,
+        masker=masker,
+        environ=environ,
     )
     async with opened as (machine, travel), AsyncExitStack() as linked:
         acting.acts = worker = Worker(machine, tell=acting.tell, lease=lease, travel=travel)

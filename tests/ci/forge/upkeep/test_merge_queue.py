@@ -178,9 +178,8 @@ async def test_what_was_put_in_before_a_crash_is_told_of_and_not_put_in_again(
     assert len(forge.served.entries) == 1
 
 
-async def test_a_merge_asked_for_before_a_crash_is_not_ordered_twice(
-    world: RemoteWorld, forge: Queued
-) -> None:
+async def asked_for_before_a_crash(world: RemoteWorld, forge: Queued) -> tuple[int, str]:
+    """Put a pull request into the queue, and die before that is written; its number and head."""
     world.rules = Rules(checks_grace=0)
     sha = await world.commit(BRANCH, shared="a", outcome="green")
     pull = await world.provider.create_pull_request(branch=BRANCH, base=BASE, title="Do it")
@@ -188,28 +187,29 @@ async def test_a_merge_asked_for_before_a_crash_is_not_ordered_twice(
     with pytest.raises(CrashError):
         await world.provider.merge(pull.number, expected_sha=sha)
     world.documents.loses = lambda _: False
+    return pull.number, sha
+
+
+async def test_a_merge_asked_for_before_a_crash_is_not_ordered_twice(
+    world: RemoteWorld, forge: Queued
+) -> None:
+    number, sha = await asked_for_before_a_crash(world, forge)
     await world.restart()
-    inside = await world.provider.merge(pull.number, expected_sha=sha)
+    inside = await world.provider.merge(number, expected_sha=sha)
     assert (inside.merged, inside.queued, len(forge.served.entries)) == (False, True, 1)
 
 
 async def test_a_merge_asked_for_that_is_thrown_out_while_no_runner_runs_is_told(
     world: RemoteWorld, forge: Queued
 ) -> None:
-    world.rules = Rules(checks_grace=0)
-    sha = await world.commit(BRANCH, shared="a", outcome="green")
-    pull = await world.provider.create_pull_request(branch=BRANCH, base=BASE, title="Do it")
-    world.documents.loses = lambda name: name.endswith(".queue") and bool(forge.served.entries)
-    with pytest.raises(CrashError):
-        await world.provider.merge(pull.number, expected_sha=sha)
-    world.documents.loses = lambda _: False
+    number, sha = await asked_for_before_a_crash(world, forge)
     await world.provider.aclose()
     forge.served.ends(1, green=False)
     await world.restart()
-    told = await world.provider.merge(pull.number, expected_sha=sha)
+    told = await world.provider.merge(number, expected_sha=sha)
     assert (told.merged, told.queued, len(forge.served.entries)) == (False, False, 1)
     assert f"thrown out of the {forge.forge.queue} of main (" in told.reason
-    assert (await world.provider.merge(pull.number, expected_sha=sha)).queued
+    assert (await world.provider.merge(number, expected_sha=sha)).queued
     assert len(forge.served.entries) == 2
 
 

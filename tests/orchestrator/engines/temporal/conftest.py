@@ -26,7 +26,9 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture(scope="session")
 def temporal_address(clean_home: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     del clean_home  # made first, so that what is begun here is nobody's leftover
-    with dev_server(tmp_path_factory.mktemp("temporal")) as address:
+    # Else it has each client change its connection every five minutes, under whatever test runs.
+    lasting = ("--dynamic-config-value", 'frontend.keepAliveMaxConnectionAge="24h"')
+    with dev_server(tmp_path_factory.mktemp("temporal"), *lasting) as address:
         yield address
 
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.timeout(400)
-PROGRAM = ROOT / "tests/orchestrator/engines/temporal/machines.py"
+HERE = ROOT / "tests/orchestrator/engines/temporal"
+PROGRAM = HERE / "faults/fleet_roles.py"
+AGENT = (sys.executable, str(HERE / "lock_agent.py"))
 LEASE = 10.0
 """Long enough for a busy machine to show that it lives."""
 PATIENCE = 150.0
@@ -34,7 +36,11 @@ RECORD = os.environ.get("LOOPWRIGHT_RECORD_HISTORIES", "")
 def running(*words: str, log: Path) -> Iterator[subprocess.Popen[str]]:
     with log.open("w") as told:
         process = subprocess.Popen(
-            (sys.executable, str(PROGRAM), *words), stdout=subprocess.PIPE, stderr=told, text=True
+            (sys.executable, str(PROGRAM), *words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=told,
+            text=True,
         )
     with process:
         try:
@@ -72,11 +78,12 @@ def test_after_kill_9_of_a_worker_the_next_agent_begins_elsewhere(
         }
         coordinator = stack.enter_context(
             running(
-                *("coordinator", temporal_address, project, str(folder / "coordinator")),
-                *(lease, str(folder)),
+                *("coordinator", temporal_address, project, str(folder / "coordinator"), lease),
                 log=folder / "coordinator.log",
             )
         )
+        assert coordinator.stdin is not None
+        print("T001", folder, *AGENT, file=coordinator.stdin, flush=True)
 
         def logs() -> str:
             return "\n".join(each.read_text()[-3000:] for each in folder.glob("*.log"))
@@ -92,7 +99,8 @@ def test_after_kill_9_of_a_worker_the_next_agent_begins_elsewhere(
         wait_until(lambda: len(starts(folder)) == 3, logs, PATIENCE)
         at, elsewhere = starts(folder)[2]
         assert coordinator.stdout is not None
-        assert coordinator.stdout.readline().split() == ["task_complete", "1", "1", "3"], logs()
+        end = next(line for line in coordinator.stdout if line.startswith("end "))
+        assert end.split()[2:6] == ["task_complete", "1", "1", "3"], logs()
     assert elsewhere != place
     assert not (folder / "overlaps").exists()
     assert at - killed <= 2 * LEASE + PATIENCE / 10, "it took too long to begin elsewhere"

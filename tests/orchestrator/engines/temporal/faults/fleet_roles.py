@@ -61,7 +61,8 @@ async def _run(engine: LocalEngine, task_id: str, folder: str, *program: str) ->
     assert record is not None
     assert record.work is not None
     tally = record.work.tally
-    say("end", task_id, result.result_type, tally.retry_count, tally.interruptions, result.error)
+    counted = (tally.retry_count, tally.interruptions, tally.spawn_count)
+    say("end", task_id, result.result_type, *counted, result.error)
 
 
 async def coordinate(address: str, project: str, repo: str, lease: str) -> None:

@@ -128,7 +128,7 @@ class Story:
         return had[-1] if had else ""
 
     def end(self) -> list[str]:
-        """Return what came of it: the result's type, retries and interruptions, and an error."""
+        """Return what came of it: type, retries, interruptions, processes, an error."""
         self.wait(lambda: self._said("end"))
         return self._said("end")[0]
 
