@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.begun import begun
 from tests.lifecycle.world import ROOT, git
 from tests.orchestrator.engines.temporal.cut import Network
-from tests.orchestrator.engines.temporal.dev_server import PROGRAM, free_port
+from tests.orchestrator.engines.temporal.dev_server import PROGRAM, free_port, listens
 from tests.runtime.processes.watchdog.watchdogs import kill_with_watchdogs, watchdogs_of
 from tests.waiting import wait_until
 
@@ -55,13 +55,14 @@ class Fleet:
             self.up(role)
 
     def server(self) -> None:
-        """Begin the server, with all that it knew before."""
+        """Begin the server, with all that it knew before; it takes connections on return."""
         words = (
             *(str(PROGRAM), "server", "start-dev", "--headless", "--ip", "127.0.0.1"),
             *("--port", str(self.port), "--log-level", "error"),
             *("--db-filename", str(self.folder / "server.db")),
         )
         self._popen("server", words, {"HOME": str(self.folder)})
+        wait_until(lambda: listens(self.port), (self.folder / "server.log").read_text, PATIENCE)
 
     def launch(self, role: str, skew: str = "0", programs: str = "") -> None:
         """Begin a role, with a worker's wall clock wrong, or with programs of its own."""
