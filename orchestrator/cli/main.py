@@ -29,6 +29,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("run", "run", "run one task in a loop, in the foreground"),
             ("up", "up", "run one loop per task of a plan"),
             ("serve", "serve", "run loops, API and webhooks until stopped"),
+            ("down", "down", "end what runs here, with its work saved"),
             ("worker", "worker", "run agents of a repository coordinated on another machine"),
             ("add", "add", "add one more task, also while others run"),
         ),

@@ -35,7 +35,7 @@ from runtime.thread_pool import provide
 from runtime.workspaces.worktrees_dir import user_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from lifecycle.engine.engine import LocalEngine
@@ -118,9 +118,10 @@ async def serve_repositories(folders: Sequence[Path], request: ServeRequest) -> 
 class _Process:
     """What the repositories share, and how one of them is run."""
 
-    def __init__(self, signals: SignalHandler, names: Iterable[str], request: ServeRequest) -> None:
+    def __init__(self, signals: SignalHandler, names: Sequence[str], request: ServeRequest) -> None:
         self._signals, self._request = signals, request
         self._clients = SharedClients()
+        self._count = len(names)
         self.day = SharedDay(names)
 
     async def run(
@@ -168,6 +169,7 @@ class _Process:
             revives=True,
             share=ProcessShare(
                 name=it.name,
+                repositories=self._count,
                 signals=self._signals,
                 clients=self._clients,
                 day=self.day,

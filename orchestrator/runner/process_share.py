@@ -20,6 +20,8 @@ class ProcessShare:
 
     name: str
     """Of the repository, as people see it."""
+    repositories: int
+    """How many there are in the process."""
     signals: SignalHandler
     clients: SharedClients
     day: SharedDay

@@ -16,6 +16,7 @@ from lifecycle.fleet.supervisor.scope import CancelScope
 from lifecycle.machine.runner_orders import DeliveriesOrder, PullRequestOrder
 from lifecycle.result import LoopResultType
 from lifecycle.store.damaged_records import RecordDamagedError
+from orchestrator.background.own_output import output_file
 from orchestrator.notify.channels import ChannelSender, ring_terminal
 from orchestrator.notify.notifier import Notifier
 from orchestrator.runner import document_migration, pull_requests
@@ -64,6 +65,7 @@ async def run_session(  # noqa: PLR0913  # all by name
                 machine, bases = engine.machine, engine.shared.base_commits
                 machine.bring = bases.bring = bring
                 bases.watch = machine.work_watch
+                _announce(engine, share)
                 if share is not None:
                     share.day.joined(share.name, engine.shared.accounts)
                     engine.shared.accounts.shared = share.day
@@ -108,6 +110,14 @@ async def run_session(  # noqa: PLR0913  # all by name
         if signals.number and (shut_down or given.stays or not ending.results):
             ending.signal_code = signals.exit_code
         return ending
+
+
+def _announce(engine: LocalEngine, share: ProcessShare | None) -> None:
+    """Tell other programs where our output goes, and who ends with us."""
+    log = output_file()
+    facts = {"log": log} if log else {}
+    others = {"repositories": share.repositories} if share is not None else {}
+    engine.shared.announce(**facts, **others)
 
 
 def _notifier(engine: LocalEngine, signals: SignalHandler) -> Notifier:

@@ -35,6 +35,9 @@ WorkState = Annotated[str, _one_of("", *_KINDS)]
 Stored = Annotated[dict[str, Any], _tagged()]
 """A fact or an order, as it is stored."""
 StoredState = Annotated[dict[str, Any], _tagged(*_KINDS)]
-Runner = Annotated[dict[str, Any], Field(description="pid, host, since; null if none is alive")]
+Runner = Annotated[
+    dict[str, Any],
+    Field(description="pid, host, since, who; url and log where known; null if none is alive"),
+]
 Attempt = Annotated[dict[str, Any], AttemptRow]
 """An attempt of the ledger; its keys are the fields of `AttemptRow`, with `used` for `before`."""

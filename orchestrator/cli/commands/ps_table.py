@@ -26,6 +26,7 @@ from orchestrator.terminal.text import (
     blocks,
     coloured,
     now,
+    one_line,
     paint,
     say,
     span,
@@ -74,6 +75,8 @@ def show(repo: Path, options: Namespace) -> int:
         tell(f"There are more: add --cursor {more}")
     if runner is None:
         _warn_of_no_runner(rows)
+    elif "log" in runner:
+        _tell_of_background(runner)
     if options.needs_me and rows:
         tell("Next: loopwright review   (shows one after the other, with what speaks for it)")
     return 0
@@ -270,6 +273,13 @@ def _columns_for(rows: list[LifecycleRow]) -> dict[str, Cell]:
 def _painted(line: str, state: str) -> str:
     colour = COLOURS.get(state, "")
     return line.replace(f" {state} ", f" {paint(state, colour, wanted=True)} ", 1)
+
+
+def _tell_of_background(runner: dict[str, Any]) -> None:
+    """Say what runs the loops where no terminal shows it."""
+    served = f", at {runner['url']}" if "url" in runner else ""
+    who = f"{runner.get('who', 'a runner')} (pid {runner.get('pid', '?')})"
+    tell(f"Run by {who}{served}; its output: {one_line(runner['log'])}")
 
 
 def _warn_of_no_runner(rows: list[LifecycleRow]) -> None:

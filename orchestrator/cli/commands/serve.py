@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.background.readiness import ready
 from orchestrator.cli import run_loops
+from orchestrator.cli.detach import start_detached, with_detach
 from orchestrator.cli.loop_options import isolation, with_engine, with_looping
 from orchestrator.cli.serve_repositories import ServeRequest, serve_repositories
 from orchestrator.config.settings import load_user_settings
@@ -38,6 +40,7 @@ MOST_PORT = 65_535
 _EXAMPLES = """\
 loopwright serve
 loopwright serve --port 0 --json
+loopwright serve --detach
 loopwright serve --repo ~/app --repo ~/site
 loopwright serve --link --role viewer"""
 _MORE = """\
@@ -59,6 +62,9 @@ may do no more than a role: viewer (reads), operator (all about tasks), admin (s
 token file ends all of them. Of several repositories --repo DIR names the one that they open.
 --worker-token prints the one by which workers hand in logs and summaries; it opens nothing else (on
 a worker: in the variable LOOPWRIGHT_WORKER_TOKEN).
+
+--detach starts it in the background and says its address and where its log is; `loopwright serve
+--link` prints a link then, `loopwright down` ends it.
 
 Exit code: 130/143 ended by a signal, 2 usage, 75 when another runner is at work here."""
 
@@ -89,7 +95,7 @@ def parser(name: str) -> CommandLineParser:
         "--role", choices=ROLES, help="of that link or token (admin for a link, else viewer)"
     )
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
-    with_engine(with_looping(made))
+    with_detach(with_engine(with_looping(made)))
     made.add_argument(
         "--repo",
         action="append",
@@ -114,6 +120,8 @@ def run(name: str, args: list[str]) -> int:
     confined = isolation(options.isolation, allow_weaker=options.allow_weaker)
     folders = _several(options)
     if folders:
+        if options.detach:
+            return start_detached(name, args, folders, options)
         return _serve_several(options, folders, confined)
     repo = find_repo(_one(options))
     # Taken out, so that nothing that is started here inherits it.
@@ -127,6 +135,9 @@ def run(name: str, args: list[str]) -> int:
     )
     settings = context.settings()
     require_engine(settings, context.environ)
+    if options.detach:
+        os.environ.update({VARIABLE: given} if given else {})
+        return start_detached(name, args, [repo], options)
     host = options.host or settings.host
     port = options.port if options.port is not None else settings.port
     token = find_token(context.environ, repo=repo, given=options.token_file, variable=given)
@@ -223,6 +234,7 @@ def _say_where(
         say(f"{url} (token in {token.place}{also})")
         say(f"sign in (once, within 15 min): {link}")
     sys.stdout.flush()
+    ready(url)
 
 
 def _worker_token(options: Namespace) -> int:

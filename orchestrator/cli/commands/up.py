@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifecycle.errors import PlanError
+from orchestrator.background.readiness import ready
 from orchestrator.cli import run_loops
+from orchestrator.cli.detach import start_detached, with_detach
 from orchestrator.cli.loop_options import isolation, with_engine, with_looping, with_stay
 from orchestrator.config import plans
 from orchestrator.control.approve_settings import keep, told
@@ -44,6 +46,9 @@ so; `loopwright resume AGENT` starts it again while this runs. Meanwhile the API
 On a terminal it waits for people. Where neither standard input nor standard error is one it ends
 when all that is left waits for people (--stay waits there, too).
 
+--detach starts it in the background, says where its log is once it is ready, and waits for people
+(--stay). It needs no terminal; `loopwright ps` shows it, `loopwright down` ends it.
+
 Work that is done needs no runner: when all else is over it ends, also with --stay, and the API
 ends with it. While somebody decides in its pages it stays, and goes on with what is decided: until
 nothing waits, or 10 minutes after their last use (stay_for_pages; not with --no-stay). Then
@@ -60,14 +65,14 @@ def parser(name: str) -> CommandLineParser:
     made = CommandLineParser(
         name,
         "Run one loop per task of a plan, honouring its dependencies.",
-        example="loopwright up plan.toml --max-live 2\nloopwright up",
+        example="loopwright up plan.toml --max-live 2\nloopwright up\nloopwright up --detach",
         more=_MORE,
     )
     made.add_argument("plan", nargs="?", metavar="PLAN", help="a .toml or .json file of tasks")
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
     made.add_argument("--port", type=count, metavar="P", help="of the API; 0 picks a free one")
     made.add_argument("--no-server", action="store_true", help="serve no API")
-    with_stay(with_engine(with_looping(made)))
+    with_detach(with_stay(with_engine(with_looping(made))))
     return made.with_json("print the LoopResult objects at the end").with_repo()
 
 
@@ -100,12 +105,19 @@ def run(name: str, args: list[str]) -> int:
         asyncio.run(keep(repo, context.environ, approvals, user()))
         raise PlanError(f"{problem}. {told(approvals)}") from problem
 
+    if options.detach:
+        stay = ["--stay"] if options.stay is None else []
+        return start_detached(name, args, [repo], options, *stay)
+
     async def work(engine: LocalEngine) -> Workload:
         everything = options.plan is None
         front = None if options.no_server else _front(context, options.port, tell)
         settings = context.settings()
         planned = job_selection.planned(engine, plan, settings, everything=everything, tell=tell)
-        return await with_server(front, planned)
+        found = await with_server(front, planned)
+        if found.jobs:
+            ready()
+        return found
 
     ending = asyncio.run(
         run_loops.loop_through(
