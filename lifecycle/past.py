@@ -22,6 +22,8 @@ PAST_BYTES = 40 * 1024
 """Of the 48 KiB that a working copy may have; the record has the rest."""
 FULL_ATTEMPTS = 20
 """Attempts that are remembered in full; older ones are only counted."""
+FACT_BYTES = 20 * 1024
+"""Of one fact that travels between machines: its commit holds it more than once."""
 MOST_SHOWN = 4000
 """Bytes of the longest text that a summary shows."""
 _STEPS = (MOST_SHOWN, 2000, 1000, 500, 240, 120, 60)
@@ -54,6 +56,12 @@ def within(values: Sequence[V], most: int, *, least: int = 0) -> list[V]:
     while len(kept) > least and sum(sizes) > most:
         del kept[least], sizes[least]
     return kept
+
+
+def fitted_fact(fact: V) -> V:
+    """Return a fact that may travel: with texts and lists as short as they have to be."""
+    (told,) = within((fact,), FACT_BYTES, least=1)
+    return told
 
 
 def shortened(value: V, most: int) -> V:

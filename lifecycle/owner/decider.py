@@ -50,6 +50,15 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FactAnswer:
+    """What a fact came to."""
+
+    refused: str = ""
+    seq: int = 0
+    """Of the latest journal entry that it led to; 0 if nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
     """A lifecycle to be decided on from now on."""
 
@@ -63,6 +72,8 @@ class Beginning:
     """How often workers had it since this began to be decided elsewhere."""
     done: tuple[str, ...] = ()
     """Orders that are carried out, and of which no commit told yet."""
+    answers: dict[str, FactAnswer] = field(default_factory=dict)
+    """The last answers, by the id of what was asked: it may be asked again where one was lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +87,12 @@ class Telling:
     """If they are others than before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactAnswer:
-    """What a fact came to."""
-
-    refused: str = ""
-    seq: int = 0
-    """Of the latest journal entry that it led to; 0 if nothing was written."""
-
-
 class DecisionLostError(LifecycleError):
     """Nobody decides on this lifecycle any more; the store has what it came to."""
+
+
+class TooLargeToTravelError(LifecycleError):
+    """What is to be told takes more bytes than may travel."""
 
 
 class Decider(Protocol):
@@ -102,7 +108,10 @@ class Decider(Protocol):
         ...
 
     async def take(self, agent_id: str, telling: Telling) -> FactAnswer:
-        """Return what a fact came to; DecisionLostError where nobody decides any more."""
+        """Return what a fact came to; DecisionLostError where nobody decides any more.
+
+        TooLargeToTravelError where it cannot be told as it is.
+        """
         ...
 
     async def release(self, agent_id: str) -> tuple[str, ...]:

@@ -20,12 +20,15 @@ from lifecycle.machine.states import ACTIVE, BackingOff, Queued
 from lifecycle.owner.decider import (
     Beginning,
     DecisionLostError,
+    FactAnswer,
     Telling,
     Terms,
+    TooLargeToTravelError,
     on_a_worker,
 )
 from lifecycle.owner.owner import UNTIL_CAPTURED, Owner
 from lifecycle.owner.resume import Leftover
+from lifecycle.past import FACT_BYTES, fitted_fact, size
 from lifecycle.shortage_retry import patiently, text_of
 from runtime.errors import RuntimeFault
 
@@ -33,13 +36,17 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from lifecycle.machine.states import State
-    from lifecycle.owner.decider import Decider, FactAnswer
+    from lifecycle.owner.decider import Decider
     from lifecycle.owner.inbox import Item
     from lifecycle.perform.performer import Performer
     from lifecycle.record import PendingEffect, Transaction
     from lifecycle.services import SharedServices
     from lifecycle.working_copy import LocalCopy
 
+TOO_LONG = (
+    "what was said takes {bytes:,} bytes, and {most:,} are the most that travels to a worker: "
+    "shorten it, or commit it as a file and name that"
+)
 UNTOLD = (do.FreezeAgent, do.ThawAgent)
 """Orders without an answer: that they are carried out is told with the next commit, if any."""
 
@@ -165,11 +172,18 @@ class RemoteOwner(Owner):
             self._wakeups.rest(self.state)
 
     async def _ask(self, item: Item) -> FactAnswer:
-        """Have a fact decided on; once more if that was lost, with all that was written."""
+        """Have a fact decided on; once more if that was lost, with all that was written.
+
+        What a person said is never cut: it is refused where it is too long.
+        """
+        said = size((item.event,))
+        if isinstance(item.event, on.PersonEvent) and said > FACT_BYTES:
+            return FactAnswer(refused=TOO_LONG.format(bytes=said, most=FACT_BYTES))
+        event = fitted_fact(item.event)
         while True:
             terms = self._terms_now()
             telling = Telling(
-                event=item.event,
+                event=event,
                 effect_id=item.effect_id,
                 request_id=item.request_id,
                 terms=None if terms == self._terms else terms,
@@ -179,6 +193,10 @@ class RemoteOwner(Owner):
             except DecisionLostError:
                 await self._begin()
                 continue
+            except TooLargeToTravelError as problem:
+                if not isinstance(event, on.PersonEvent):
+                    raise
+                return FactAnswer(refused=f"{problem}: shorten what was said")
             self._terms = terms
             return verdict
 

@@ -16,7 +16,6 @@ from lifecycle.errors import ArgumentError
 from lifecycle.json_form import encode
 from lifecycle.machine.budget import BudgetShare  # noqa: TC001  # as above
 from lifecycle.mask_values import masked
-from lifecycle.past import within
 from lifecycle.plan import Agent, Task
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry  # noqa: TC001  # as above
 from lifecycle.settings import EngineSettings, Settings, checked_settings
@@ -24,15 +23,12 @@ from lifecycle.working_copy import LocalCopy
 
 if TYPE_CHECKING:
     from lifecycle.machine.budget import Spent
-    from lifecycle.machine.events import Event
     from runtime.masking.masker import Masker
 
 MOST_BYTES = 64 * 1024
 """Of the JSON form of an assignment, or of the news of one order."""
 NOT_FOR_NAMES = 16 * 1024
 """Of that, what names of tasks leave free: a lifecycle grows while it waits for its worker."""
-FACT_BYTES = 20 * 1024
-"""Of one fact that a worker tells: its commit holds it more than once."""
 ELSEWHERE = frozenset({
     "allowed_hosts", "host", "max_live_agents", "notify", "on_transition", "port", "public_url",
     "retention_hours", "sign_in_file", "stay_for_pages", "stay_for_people", "worktrees_dir",
@@ -121,12 +117,6 @@ class News:
             if entry.seq > copy.seq:
                 copy.seq = entry.seq
                 copy.remember(entry)
-
-
-def fitted_fact(fact: Event) -> Event:
-    """Return a fact that may travel: with texts and lists as short as they have to be."""
-    (told,) = within((fact,), FACT_BYTES, least=1)
-    return told
 
 
 def travelling(copy: WorkingCopy) -> WorkingCopy:

@@ -16,10 +16,10 @@ from lifecycle.errors import LifecycleError
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.mask_values import masked
+from lifecycle.past import fitted_fact
 from lifecycle.record import mark_of
 from lifecycle.setup.agent_workspace import opened, save
 from lifecycle.shortage_retry import fault_of, put_off, text_of
-from lifecycle.worker.assignment import fitted_fact
 from lifecycle.worker.branch_travel import MovedElsewhereError
 from runtime.errors import CheckedOutError, RuntimeFault, WorkspaceError
 

@@ -35,6 +35,7 @@ PASSED_THROUGH = (
     "lifecycle.projection",
     "lifecycle.record",
     "lifecycle.state_words",
+    "orchestrator.engines.temporal.calls",
     "orchestrator.engines.temporal.options",
     "orchestrator.engines.temporal.payloads",
     "orchestrator.engines.temporal.visits",

@@ -21,7 +21,7 @@ from temporalio.converter import (
 from lifecycle.drive import WorkingCopy
 from lifecycle.json_form import decode, encode
 from lifecycle.machine.events import Event
-from lifecycle.owner.decider import Beginning
+from lifecycle.owner.decider import Beginning, TooLargeToTravelError
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect, Transaction
 
 if TYPE_CHECKING:
@@ -39,10 +39,6 @@ def together(commits: Iterable[Transaction]) -> tuple[Transaction, ...]:
     sizes = accumulate(len(encode(each)) for each in commits)
     fit = sum(1 for _ in takewhile(lambda so_far: so_far <= BYTES_TOGETHER, sizes))
     return tuple(islice(commits, min(max(fit, 1), MOST_TOGETHER)))
-
-
-class PayloadTooLargeError(ValueError):
-    """A value that is too large to travel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +128,10 @@ class _JsonForm(EncodingPayloadConverter):
         return "json/loopwright"
 
     def to_payload(self, value: Any) -> Payload:
-        """Return the payload of a value; PayloadTooLargeError when it may not travel."""
+        """Return the payload of a value; TooLargeToTravelError when it may not travel."""
         data = encode(value).encode()
         if len(data) > MOST_BYTES:
-            raise PayloadTooLargeError(
+            raise TooLargeToTravelError(
                 f"a {type(value).__name__} of {len(data)} bytes may not travel; {MOST_BYTES} are "
                 "the most"
             )

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from lifecycle.drive import Drive, broken_off
@@ -40,6 +39,7 @@ from lifecycle.owner.decider import Beginning, FactAnswer, Telling, Terms, on_a_
 from lifecycle.record import PendingEffect, Transaction
 from lifecycle.record import placed as placed_on
 from orchestrator.engines.temporal import options
+from orchestrator.engines.temporal.calls import Answers, call
 from orchestrator.engines.temporal.payloads import (
     KeepCall,
     OrderAnswer,
@@ -72,6 +72,7 @@ class LifecycleWorkflow:
         self._terms = begun.terms
         self._drive = Drive(begun.copy)
         self._drive.carried_out(*begun.done)
+        self._answers = Answers(begun.answers)
         self._visits = begun.visits
         self._visit: VisitState | None = None
         self._unkept: deque[Transaction] = deque()
@@ -105,7 +106,9 @@ class LifecycleWorkflow:
         """Take a fact from the coordinator."""
         self._take_up()
         self._know(telling.terms)
-        return self._decide(telling.event, telling.effect_id, telling.request_id)
+        return self._answers.once(
+            lambda: self._decide(telling.event, telling.effect_id, telling.request_id)
+        )
 
     @workflow.update(name="renew")
     def renew(self, beginning: Beginning) -> FactAnswer:
@@ -193,7 +196,7 @@ class LifecycleWorkflow:
         while True:
             await workflow.wait_condition(lambda: bool(self._unkept))
             batch = together(self._unkept)
-            await self._perform(
+            await call(
                 "keep",
                 KeepCall(agent_id=self._drive.copy.agent_id, commits=batch),
                 queue=self._queues.coordinator,
@@ -201,30 +204,6 @@ class LifecycleWorkflow:
             )
             for _ in batch:
                 self._unkept.popleft()
-
-    async def _perform(  # noqa: PLR0913  # all by name
-        self,
-        name: str,
-        value: Any,
-        *,
-        queue: str,
-        timeouts: options.Timeouts,
-        result: type | None = None,
-        attempts: int = 0,
-    ) -> Any:
-        return await workflow.execute_activity(
-            name,
-            value,
-            task_queue=queue,
-            result_type=result,
-            start_to_close_timeout=timeouts.all,
-            heartbeat_timeout=timeouts.beat,
-            retry_policy=RetryPolicy(
-                initial_interval=timeouts.again,
-                maximum_interval=timeouts.again_cap,
-                maximum_attempts=attempts,
-            ),
-        )
 
     # --- assignments --------------------------------------------------------------------------
 
@@ -312,7 +291,7 @@ class LifecycleWorkflow:
             lease=self._start.lease,
         )
         visit.held = asyncio.create_task(
-            self._perform(
+            call(
                 "assignment",
                 told,
                 queue=self._queues.agents_with(label_of(self._drive.copy.record)),
@@ -377,7 +356,7 @@ class LifecycleWorkflow:
             self._order(rest)
 
     async def _to_worker(self, visit: VisitState, name: str, value: Any, result: type) -> Any:
-        return await self._perform(
+        return await call(
             name,
             value,
             queue=self._queues.worker(visit.worker),
@@ -442,7 +421,12 @@ class LifecycleWorkflow:
     def _afresh(self) -> Beginning:
         mine, done = self._drive.copy, self._drive.settled()
         return Beginning(
-            copy=mine, terms=self._terms, ordered=self._next, visits=self._visits, done=done
+            copy=mine,
+            terms=self._terms,
+            ordered=self._next,
+            visits=self._visits,
+            done=done,
+            answers=self._answers.latest(),
         )
 
 

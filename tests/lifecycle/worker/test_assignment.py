@@ -11,17 +11,16 @@ from lifecycle.errors import ArgumentError, SettingsError
 from lifecycle.json_form import decode, encode
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Preparing, Tally
+from lifecycle.past import FACT_BYTES, fitted_fact
 from lifecycle.plan import Agent, Task
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry
 from lifecycle.settings import Settings
 from lifecycle.worker.assignment import (
-    FACT_BYTES,
     MOST_BYTES,
     NOT_FOR_NAMES,
     Assignment,
     News,
     fitted,
-    fitted_fact,
     settings_for,
     travelling,
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lifecycle.machine.events import Guided
 from lifecycle.record import worker_of
 from tests.lifecycle.engine.contract import (
     CRASHED,
@@ -67,3 +69,18 @@ async def test_the_record_names_the_worker_of_each_attempt(plays: Plays) -> None
     assert set(record.facts["attempt_workers"].values()) == {name}
     ran = [row.attempt for row in await play.store.attempts(record.agent_id)]
     assert sorted(map(int, record.facts["attempt_workers"])) == ran
+
+
+async def test_a_word_too_long_to_travel_is_refused_and_says_what_to_do(plays: Plays) -> None:
+    def said(at: float) -> Guided:
+        return Guided(at=at, by="Ada", text="x" * 70_000)
+
+    demo = STORIES["the demo"]
+    play = plays("long", replace(demo, people=(("Blocked", said), *demo.people)))
+    await play.to_the_end()
+    refused = await play.store.request_outcome(1)
+    assert refused
+    assert "takes 70," in refused
+    assert "shorten it, or commit it as a file" in refused
+    assert play.result is not None
+    assert play.result.result_type == "task_complete"

@@ -8,7 +8,7 @@ from lifecycle.drive import WorkingCopy
 from lifecycle.json_form import plain
 from lifecycle.machine import events as on
 from lifecycle.machine.policy import Policy
-from lifecycle.owner.decider import Beginning, Telling, Terms
+from lifecycle.owner.decider import Beginning, Telling, Terms, TooLargeToTravelError
 from lifecycle.record import AgentLifecycle, Transaction
 from lifecycle.worker.assignment import Assignment, fitted
 from orchestrator.engines.temporal.payloads import (
@@ -16,7 +16,6 @@ from orchestrator.engines.temporal.payloads import (
     MOST_BYTES,
     MOST_TOGETHER,
     KeepCall,
-    PayloadTooLargeError,
     VisitCall,
     WorkflowStart,
     together,
@@ -38,7 +37,7 @@ async def test_a_lifecycle_in_any_state_travels_as_it_is(number: int) -> None:
 
 async def test_what_is_too_large_for_a_history_is_refused_where_it_is_sent() -> None:
     fact = on.Guided(at=1.0, by="Ada", text="x" * MOST_BYTES)
-    with pytest.raises(PayloadTooLargeError, match=r"a Telling of \d+ bytes may not travel"):
+    with pytest.raises(TooLargeToTravelError, match=r"a Telling of \d+ bytes may not travel"):
         await CONVERTER.encode([Telling(event=fact)])
 
 
