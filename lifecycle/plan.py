@@ -137,6 +137,8 @@ class Task(BaseModel):
     """Retries of this task, instead of what the settings say: exactly so many."""
     label: Label = ""
     """What a worker must have to get it, such as gpu, where many machines work."""
+    source: str = ""
+    """Where it was read from: FILE#ITEM, which is ticked once the task is accepted."""
 
     if TYPE_CHECKING:  # a list will do where a tuple is kept
 
@@ -158,6 +160,7 @@ class Task(BaseModel):
             budget: Allowance | None = None,
             max_retries: int | None = None,
             label: str = "",
+            source: str = "",
         ) -> None: ...
 
     @model_validator(mode="after")

@@ -131,6 +131,21 @@ class ForgeIssue(JsonModel):
 
     open: bool
     labels: tuple[str, ...] = ()
+    number: int = 0
+    title: str = ""
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssueQuery:
+    """Which issues of the repository are wanted: by labels, by number, or by a search."""
+
+    labels: tuple[str, ...] = ()
+    """An issue has all of them."""
+    numbers: tuple[int, ...] = ()
+    search: str = ""
+    """As people type it at the forge."""
+    most: int = 100
 
 
 class ForgeIssues(Protocol):
@@ -138,6 +153,13 @@ class ForgeIssues(Protocol):
 
     async def issue(self, which: IssueReference) -> ForgeIssue:
         """Return an issue; MissingError if there is none that we may see."""
+        ...
+
+    async def find(self, query: IssueQuery) -> tuple[ForgeIssue, ...]:
+        """Return the issues of this repository that are open, and those that are named by number.
+
+        MissingError for a number that there is none of.
+        """
         ...
 
     async def find_comment(self, which: IssueReference, mark: str) -> int | None:

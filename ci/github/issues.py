@@ -11,12 +11,13 @@ from urllib.parse import quote
 from ci.errors import ForbiddenError, MissingError
 from ci.forge.json_fields import needed_number, number, rows, text
 from ci.forge.protocol import MOST_COMMENTS, ForgeIssue
+from ci.issues import IssueReference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ci.forge.protocol import IssueQuery
     from ci.github.client import GitHubClient
-    from ci.issues import IssueReference
 
 _PAGE: Mapping[str, str | int] = {"per_page": 100}
 
@@ -29,9 +30,23 @@ class GitHubIssues:
 
     async def issue(self, which: IssueReference) -> ForgeIssue:
         """Return an issue."""
-        body = (await self._api.get(self._at(which))).body
-        names = tuple(text(row, "name") for row in rows(body, "labels"))
-        return ForgeIssue(open=text(body, "state") == "open", labels=names)
+        return _issue((await self._api.get(self._at(which))).body)
+
+    async def find(self, query: IssueQuery) -> tuple[ForgeIssue, ...]:
+        """Return the issues that are meant; pull requests, which GitHub lists too, are none."""
+        if query.numbers:
+            return tuple([await self.issue(IssueReference(each)) for each in query.numbers])
+        if query.search:
+            words = f"repo:{self._repo} is:issue is:open {query.search}"
+            found = await self._api.get_all(
+                "/search/issues", params={**_PAGE, "q": words}, key="items", most=query.most
+            )
+        else:
+            wanted = {**_PAGE, "state": "open", "labels": ",".join(query.labels)}
+            found = await self._api.get_all(
+                f"/repos/{quote(self._repo)}/issues", params=wanted, most=query.most
+            )
+        return tuple(_issue(row) for row in found if "pull_request" not in row)
 
     async def find_comment(self, which: IssueReference, mark: str) -> int | None:
         """Return the id of the oldest comment that contains the mark."""
@@ -83,3 +98,13 @@ class GitHubIssues:
 
     def _at(self, which: IssueReference) -> str:
         return f"{self._in(which)}/issues/{which.number}"
+
+
+def _issue(body: object) -> ForgeIssue:
+    return ForgeIssue(
+        open=text(body, "state") == "open",
+        labels=tuple(text(row, "name") for row in rows(body, "labels")),
+        number=number(body, "number") or 0,
+        title=text(body, "title"),
+        body=text(body, "body"),
+    )

@@ -11,12 +11,13 @@ from urllib.parse import quote
 from ci.errors import ForbiddenError, MissingError, RefusedError
 from ci.forge.json_fields import at, needed_number, number, text
 from ci.forge.protocol import MOST_COMMENTS, ForgeIssue
+from ci.issues import IssueReference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ci.forge.protocol import IssueQuery
     from ci.http.client import HttpClient
-    from ci.issues import IssueReference
 
 SCOPE = "::"
 """An issue has one label of a scope: a second one replaces the first."""
@@ -31,10 +32,19 @@ class GitLabIssues:
 
     async def issue(self, which: IssueReference) -> ForgeIssue:
         """Return an issue."""
-        body = (await self._http.get(self._at(which))).body
-        names = at(body, "labels")
-        labels = tuple(str(each) for each in names) if isinstance(names, list) else ()
-        return ForgeIssue(open=text(body, "state") == "opened", labels=labels)
+        return _issue((await self._http.get(self._at(which))).body)
+
+    async def find(self, query: IssueQuery) -> tuple[ForgeIssue, ...]:
+        """Return the issues that are meant."""
+        if query.numbers:
+            return tuple([await self.issue(IssueReference(each)) for each in query.numbers])
+        wanted: dict[str, str | int] = {**_OLDEST, "state": "opened"}
+        if query.labels:
+            wanted["labels"] = ",".join(query.labels)
+        if query.search:
+            wanted["search"] = query.search
+        path = f"/projects/{quote(self._repo, safe='')}/issues"
+        return tuple(map(_issue, await self._http.get_all(path, params=wanted, most=query.most)))
 
     async def find_comment(self, which: IssueReference, mark: str) -> int | None:
         """Return the id of the oldest note that contains the mark."""
@@ -89,3 +99,14 @@ class GitLabIssues:
     def _at(self, which: IssueReference) -> str:
         project = quote(which.repo or self._repo, safe="")
         return f"/projects/{project}/issues/{which.number}"
+
+
+def _issue(body: object) -> ForgeIssue:
+    names = at(body, "labels")
+    return ForgeIssue(
+        open=text(body, "state") == "opened",
+        labels=tuple(str(each) for each in names) if isinstance(names, list) else (),
+        number=number(body, "iid") or 0,
+        title=text(body, "title"),
+        body=text(body, "description"),
+    )

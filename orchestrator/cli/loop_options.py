@@ -60,6 +60,15 @@ def with_task(parser: CommandLineParser) -> CommandLineParser:
     return parser
 
 
+def with_source(parser: CommandLineParser) -> CommandLineParser:
+    """Add what a list of tasks does not say itself."""
+    parser.add_argument("--base", metavar="B", help="branch to start from and merge into")
+    parser.add_argument(
+        "--in-order", action="store_true", help="of a list: each task waits for the one before it"
+    )
+    return parser
+
+
 def with_stay(parser: CommandLineParser) -> CommandLineParser:
     """Add --stay and --no-stay."""
     stay = parser.add_mutually_exclusive_group()

@@ -32,6 +32,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("down", "down", "end what runs here, with its work saved"),
             ("worker", "worker", "run agents of a repository coordinated on another machine"),
             ("add", "add", "add one more task, also while others run"),
+            ("tasks", "tasks", "make a plan of a prd.json, a checklist or issues"),
         ),
     ),
     (

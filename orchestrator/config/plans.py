@@ -21,7 +21,7 @@ from orchestrator.approval.restricting_values import PLAN_FILES
 from orchestrator.config.toml_text import line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from lifecycle.settings import Settings
@@ -62,6 +62,11 @@ def load_plan(path: Path, approvals: Approvals | None = None) -> Plan:
     data = _parsed(path, text)
     if approvals is not None:
         data = approvals.plan(path, data)
+    return checked_plan(path, text, data)
+
+
+def checked_plan(path: Path, text: str, data: Mapping[str, Any]) -> Plan:
+    """Check a plan that was read from somewhere; its text tells where a value stands."""
     agents = data.get("agents")
     if isinstance(agents, dict):
         # In a file an agent is a template; each task gives it an id of its own.
@@ -77,8 +82,8 @@ def load_plan(path: Path, approvals: Approvals | None = None) -> Plan:
     if not plan.tasks:
         raise PlanError(f"{path}: the plan has no tasks; add a [[tasks]] table with an id")
     for number, task in enumerate(plan.tasks):
-        if too_long := _too_long(task):
-            raise PlanError(f"{path}{_line(path, text, ('tasks', number))}: {too_long}")
+        if wrong := too_long(task):
+            raise PlanError(f"{path}{_line(path, text, ('tasks', number))}: {wrong}")
     _check_agents(path, text, plan)
     return plan
 
@@ -164,12 +169,13 @@ def task_of(
         )
     except ValidationError as problem:
         raise PlanError(f"task {task_id}: {_wrong(problem.errors()[0])}") from problem
-    if too_long := _too_long(task):
-        raise PlanError(too_long)
+    if wrong := too_long(task):
+        raise PlanError(wrong)
     return task
 
 
-def _too_long(task: Task) -> str:
+def too_long(task: Task) -> str:
+    """Say that the text of a task has too much for a prompt; nothing if it fits."""
     words = (task.title, task.description, *task.acceptance)
     size = sum(len(each.encode(errors="replace")) for each in words)
     if size <= MOST_BYTES:
@@ -258,7 +264,7 @@ def _unknown_type(kind: str | None, plan: Plan) -> str:
     )
 
 
-def _explained(path: Path, text: str, data: dict[str, Any], problem: ValidationError) -> str:
+def _explained(path: Path, text: str, data: Mapping[str, Any], problem: ValidationError) -> str:
     """Say what is wrong with the first field that is wrong, and where it stands."""
     first = problem.errors(include_url=False)[0]
     place = [part for part in first["loc"] if part != "function-after"]
@@ -276,7 +282,7 @@ def _explained(path: Path, text: str, data: dict[str, Any], problem: ValidationE
     return f"{where}: {_wrong(first)}{also}"
 
 
-def _id_of(data: dict[str, Any], number: int) -> str:
+def _id_of(data: Mapping[str, Any], number: int) -> str:
     try:
         return str(data["tasks"][number]["id"])
     except (LookupError, TypeError):

@@ -216,6 +216,14 @@ def make_providers(inputs: ProviderInputs) -> Providers:
     )
 
 
+def forge_of(inputs: ProviderInputs, name: str) -> Forge:
+    """Return the forge of this repository alone, for a command that reads there; to be closed."""
+    forge = _forge(inputs, name).forge
+    if forge is None:
+        raise ConfigError(f"there is no forge {name} for this repository")
+    return forge
+
+
 def bring_of(repo: Path, settings: Settings, masker: Masker, environ: Mapping[str, str]) -> Bring:
     """Return the same for a command: providers are made once something has to be fetched."""
 

@@ -84,6 +84,24 @@ class ShowForm(WholeForm):
     resolution: dict[str, list[str]]
 
 
+class TasksForm(TypedDict):
+    """What `tasks import` read."""
+
+    dry_run: bool
+    form: str
+    """what kind of list it is"""
+    branch: str
+    """the branch that the list names for its work, or nothing"""
+    plan: str
+    """the plan that they are for"""
+    tasks: list[dict[str, Any]]
+    """as a plan has them"""
+    known: list[str]
+    """ids of those that are in the plan already"""
+    left_out: dict[str, int]
+    """how many are not taken, by why: done, cancelled"""
+
+
 class LogsForm(TypedDict):
     """What `logs` prints."""
 
@@ -211,6 +229,7 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "result": _printed(LoopResult),
     "export": _printed(ExportForm),
     "import": _printed(ImportForm),
+    "tasks": _printed(TasksForm),
     "ps": _printed(PsForm),
     "show": _printed(ShowForm),
     "events": _events,

@@ -11,12 +11,20 @@ from lifecycle.errors import PlanError
 from orchestrator.background.readiness import ready
 from orchestrator.cli import run_loops
 from orchestrator.cli.detach import start_detached, with_detach
-from orchestrator.cli.loop_options import isolation, with_engine, with_looping, with_stay
+from orchestrator.cli.loop_options import (
+    isolation,
+    with_engine,
+    with_looping,
+    with_source,
+    with_stay,
+)
+from orchestrator.cli.task_source import read_source
 from orchestrator.config import plans
 from orchestrator.control.approve_settings import keep, told
 from orchestrator.errors import OrchestratorError
 from orchestrator.runner import job_selection
 from orchestrator.runner.engine_choice import require_engine
+from orchestrator.tasks.sources import is_plan
 from orchestrator.terminal.options import (
     CommandLineParser,
     UsageError,
@@ -25,7 +33,7 @@ from orchestrator.terminal.options import (
     positive,
     user,
 )
-from orchestrator.terminal.text import say, tell, to_json
+from orchestrator.terminal.text import one_line, say, tell, to_json
 from orchestrator.web.bound_server import BoundServer, bind, with_server
 from orchestrator.web.token import VARIABLE, WORKER_VARIABLE, find_token, find_worker_token
 
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lifecycle.engine.engine import LocalEngine
+    from lifecycle.plan import Plan
     from orchestrator.cli.run_loops import CommandContext
     from orchestrator.runner.workload import Workload
 
@@ -65,14 +74,18 @@ def parser(name: str) -> CommandLineParser:
     made = CommandLineParser(
         name,
         "Run one loop per task of a plan, honouring its dependencies.",
-        example="loopwright up plan.toml --max-live 2\nloopwright up\nloopwright up --detach",
+        example="loopwright up plan.toml --max-live 2\nloopwright up PRD.md\n"
+        "loopwright up github:label=ready\nloopwright up --detach",
         more=_MORE,
     )
-    made.add_argument("plan", nargs="?", metavar="PLAN", help="a .toml or .json file of tasks")
+    made.add_argument(
+        "plan", nargs="?", metavar="PLAN",
+        help="a plan (.toml, .json), prd.json, a Markdown checklist, github:label=NAME or the like",
+    )  # fmt: skip
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
     made.add_argument("--port", type=count, metavar="P", help="of the API; 0 picks a free one")
     made.add_argument("--no-server", action="store_true", help="serve no API")
-    with_detach(with_stay(with_engine(with_looping(made))))
+    with_detach(with_stay(with_engine(with_looping(with_source(made)))))
     return made.with_json("print the LoopResult objects at the end").with_repo()
 
 
@@ -92,10 +105,10 @@ def run(name: str, args: list[str]) -> int:
         **confined,
     )
     require_engine(context.settings(), context.environ)
-    path = Path(options.plan) if options.plan is not None else plans.find_plan(repo)
+    path = options.plan if options.plan is not None else plans.find_plan(repo)
     approvals = context.settings.approvals
     try:
-        plan = plans.load_plan(path, approvals) if path is not None else None
+        plan = _plan(context, path, options.base, in_order=options.in_order)
         for task in plan.tasks if plan is not None else ():
             # Who has no agent is refused before anything starts.
             plans.agent_for(task, plan, context.settings())
@@ -139,6 +152,23 @@ def run(name: str, args: list[str]) -> int:
     else:
         run_loops.tell_ending(ending, context)
     return ending.exit_code
+
+
+def _plan(
+    context: CommandContext, source: str | Path | None, base: str | None, *, in_order: bool
+) -> Plan | None:
+    """Return the plan that is named, or that a list of tasks stands for; none where none is."""
+    if source is None or is_plan(str(source)):
+        if base is not None or in_order:
+            raise UsageError("--base and --in-order are for a list of tasks; a plan says it itself")
+        return None if source is None else plans.load_plan(Path(source), context.settings.approvals)
+    read = read_source(
+        str(source), context.repo, context.settings(), context.environ, base=base, in_order=in_order
+    )
+    tell(one_line(f"{source}: {read.form}, {read.said}"))
+    if read.branch and base is None:
+        tell(one_line(f"It names the branch {read.branch}, which is not used unless --base does."))
+    return read.plan
 
 
 def _front(
