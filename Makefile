@@ -83,13 +83,14 @@ steady: $(STAMP) ## run the suite RUNS=10 times in random order, some beside a b
 kill-workers: $(STAMP) ## make workers, coordinator and server fail ROUNDS=20 times each, print the table
 	$(BIN)/python -m tests.orchestrator.engines.temporal.faults.kill_workers --rounds $(or $(ROUNDS),20)
 
-docs: $(STAMP) ## write the generated parts of docs/ and the READMEs
+docs: $(STAMP) ## write the generated parts of docs/ and the READMEs, build the site into dist/site
 	$(BIN)/python docs/state_diagram.py
 	$(BIN)/python docs/settings_table.py
 	$(BIN)/python docs/agent_pages.py
 	$(BIN)/python docs/outcome_table.py
 	$(BIN)/python docs/room_tables.py
 	$(BIN)/python docs/house_drawing.py
+	$(BIN)/python docs/build_site.py
 
 pictures: $(STAMP) ## take the pictures of the pages for docs/images (needs Chromium)
 	$(BIN)/python -m tests.orchestrator.web.browser.pictures

@@ -1,7 +1,7 @@
 """One attempt to the next of `loopwright run` as shipped, against `ralph-tui --delay 0`.
 
 Both run the same program as their agent, in a repository of 100 files. ralph-tui keeps no history
-in git and looks at none; what ours does between two attempts stands in docs/performance.md.
+in git and looks at none; what ours does between two attempts stands in docs/why/performance.md.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "why" / "architecture.md"
 EXAMPLE = ROOT / "examples" / "tiny_loop.py"
 PACKAGES = ("lifecycle", "runtime", "ci", "communication", "templates", "orchestrator")
 WITH_ROOMS = ("orchestrator", "lifecycle", "runtime", "ci")

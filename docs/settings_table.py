@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script beside the pages, no package
-"""Writes the table of settings in operations.md from the code, so that both always agree."""
+"""Writes the table in reference/settings.md from the code, so that both always agree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from lifecycle.settings import Settings
 from orchestrator.config.field_docs import field_docs
 
-PAGE = Path(__file__).parent / "operations.md"
+PAGE = Path(__file__).parent / "reference" / "settings.md"
 BEGIN = "<!-- settings: written by docs/settings_table.py -->\n"
 END = "<!-- end of settings -->"
 

@@ -178,7 +178,7 @@ class Settings(EngineSettings):
     max_turns: int | None = Field(default=None, ge=1)
     """Turns of an attempt, where the agent's program can be told a limit."""
     budget_tokens: int | None = Field(default=None, ge=1)
-    """Tokens that all attempts of a lifecycle may use together; see docs/budgets.md."""
+    """Tokens that all attempts of a lifecycle may use together; see docs/how-to/budgets.md."""
     budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Dollars that they may cost; its programs must tell their costs, or stand in `prices`."""
     budget_hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -237,7 +237,7 @@ class Settings(EngineSettings):
     """Folder for the workspaces of agents, read at a start; relative ones begin at the repository.
     By default one for each repository in $XDG_STATE_HOME/loopwright (~/.local/state/loopwright)."""
     isolation: Literal["process", "container"] = "process"
-    """How agents are kept apart: in own sessions, or each in a sandbox; see docs/isolation.md."""
+    """How agents are kept apart: in own sessions, or each in a sandbox; see docs/how-to/sandbox.md."""
     network: Network = "allow"
     """Whether agents reach the network, which most need for their model."""
     memory_limit_mb: int | None = Field(default=None, ge=16, le=4_194_304)
@@ -294,7 +294,7 @@ class Settings(EngineSettings):
     JSON on standard input tells of it."""
     notify: tuple[NotifyChannel, ...] = ()
     """Who is told what needs a person: one `[[notify]]` entry for each channel; see
-    docs/notifications.md."""
+    docs/how-to/notifications.md."""
     repos: tuple[str, ...] = ()
     """Folders of the repositories that `serve` without --repo serves together, in your own settings
     file only; see docs/how-to/many-repositories.md."""
@@ -302,7 +302,7 @@ class Settings(EngineSettings):
     """Address at which you reach the server from elsewhere, for links in notifications."""
     setup: tuple[str, ...] = ()
     """Shell commands that install what the code needs, in workspaces and judging checkouts, for
-    tasks that name none; see docs/setup.md."""
+    tasks that name none; see docs/reference/setup.md."""
     copy: tuple[str, ...] = ()  # type: ignore[assignment]  # pydantic's deprecated method
     """Files of your checkout that are in no commit and are copied there too, such as .env; `*` and
     `**` as in a shell."""

@@ -57,7 +57,7 @@ def check(env: Mapping[str, str]) -> None:
     if missing:
         raise SignalError(
             f"not set: {', '.join(missing)}. Loopwright sets them for the agents it starts; the "
-            "agent's program must pass them to this server (docs/mcp.md says how)"
+            "agent's program must pass them to this server (docs/reference/mcp.md says how)"
         )
 
 

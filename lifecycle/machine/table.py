@@ -1,7 +1,7 @@
 """The table: in which state which fact leads where. Everything that changes a state is in here.
 
 Each line names a state, an event, the function that decides, and every state it may lead to. The
-diagram in docs/state-machine.md is generated from these lines.
+diagram in docs/reference/state-machine.md is generated from these lines.
 
 `decide` answers with the step, or with `late=True` for what belongs to something already over, or
 raises `IllegalTransition` for what nobody expected; it never guesses.

@@ -82,7 +82,7 @@ async def test(repo: Path, settings: Settings, *, only: str | None) -> list[Test
     if not named:
         raise NotifyError(
             "no channel is configured; add a [[notify]] entry to loopwright.toml or to your own "
-            "config.toml, as docs/notifications.md shows"
+            "config.toml, as docs/how-to/notifications.md shows"
         )
     if only is not None and only not in named:
         raise NotifyError(f"there is no channel {only!r}; there are {', '.join(named)}")

@@ -2,7 +2,7 @@
 
 Owns the refusal and its entry in the audit. How such a process is known is for
 `runtime.processes.inside_attempt`. At level process this stops accidents, not an
-attack: see docs/isolation.md.
+attack: see docs/how-to/sandbox.md.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def lines(report: HooksReport, *, when: Callable[[float], str]) -> Iterator[str]
     if not report.hooks:
         yield (
             f"{report.place} has no hook that ends in /hooks/{report.forge}: polling works "
-            "without; see docs/webhooks.md"
+            "without; see docs/how-to/webhooks.md"
         )
         for place in report.unasked:
             yield f"  there may be one that the token may not see, of {place}"

@@ -142,5 +142,5 @@ def _secrets(inputs: ProviderInputs) -> Iterator[Diagnosis]:
                     WARN,
                     "webhooks",
                     f"{variable} is not set, so hooks of {name} are refused",
-                    "polling works without; see docs/webhooks.md to be woken at once",
+                    "polling works without; see docs/how-to/webhooks.md to be woken at once",
                 )

@@ -1,4 +1,4 @@
-"""The programs of docs/library.md run as they stand there, with nothing but the wheel."""
+"""The programs of docs/how-to/as-a-library.md run as they stand there, with nothing but the wheel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.acceptance.installed_wheel import Installed
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "library.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "as-a-library.md"
 PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROGRAMS = PROGRAM.findall(PAGE.read_text("utf-8"))
 

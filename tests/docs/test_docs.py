@@ -39,7 +39,7 @@ def test_every_link_of_a_page_leads_to_something_that_is_there(page: Path) -> No
 
 
 def test_the_table_of_settings_is_the_one_of_the_code() -> None:
-    page = ROOT / "docs" / "operations.md"
+    page = ROOT / "docs" / "reference" / "settings.md"
     made = runpy.run_path(str(ROOT / "docs" / "settings_table.py"))
     assert made["written"](page.read_text("utf-8")) == page.read_text("utf-8"), "run `make docs`"
 
@@ -105,7 +105,7 @@ def test_the_breakpoint_in_the_readme_is_one() -> None:
 
 
 def test_the_page_of_budgets_says_of_each_program_what_its_adapter_does() -> None:
-    page = (ROOT / "docs" / "budgets.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "budgets.md").read_text("utf-8")
     rows = re.findall(r"^\| ([^|]+) \| (yes|no) \| (yes|no)[^|]* \|$", page, re.MULTILINE)
     told = {
         name.removeprefix("any "): (tokens == "yes", dollars == "yes")

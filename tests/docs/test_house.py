@@ -1,4 +1,4 @@
-"""The house stays as docs/architecture.md draws it: small rooms, small files, one name per idea."""
+"""The house stays as docs/why/architecture.md draws it: small rooms and files, one name each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_no_two_public_classes_have_one_name() -> None:
 
 
 def test_the_page_shows_the_example_and_the_rooms_as_they_are() -> None:
-    page = ROOT / "docs" / "architecture.md"
+    page = ROOT / "docs" / "why" / "architecture.md"
     made = runpy.run_path(str(ROOT / "docs" / "house_drawing.py"))
     assert made["written"](page.read_text("utf-8")) == page.read_text("utf-8"), "run `make docs`"
 

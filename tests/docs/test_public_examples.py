@@ -26,7 +26,7 @@ from lifecycle.store.sqlite.store import SqliteStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "library.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "as-a-library.md"
 EXAMPLES = "\n".join(
     re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 )
@@ -66,4 +66,4 @@ def functions() -> Iterator[tuple[type, str]]:
 @pytest.mark.parametrize(("owner", "name"), list(functions()), ids=str)
 def test_each_public_function_has_an_example(owner: type, name: str) -> None:
     called = re.search(rf"\.{name}\b", EXAMPLES)
-    assert called, f"docs/library.md shows no use of {owner.__name__}.{name}"
+    assert called, f"docs/how-to/as-a-library.md shows no use of {owner.__name__}.{name}"

@@ -36,7 +36,7 @@ actions:
   list            what was told and what waits, the newest first, and how each channel does
   test            send one message through every channel, or through --channel NAME
 
-Channels are [[notify]] entries of the settings; docs/notifications.md has recipes."""
+Channels are [[notify]] entries of the settings; docs/how-to/notifications.md has recipes."""
 
 
 def parser(name: str) -> CommandLineParser:
@@ -101,7 +101,7 @@ def _list(repo: Path, options: Namespace) -> int:
     if found["next"] is not None:
         tell(f"There are more: add --before {found['next']}")
     if not found["channels"]:
-        tell("No channel is configured; docs/notifications.md shows how.")
+        tell("No channel is configured; docs/how-to/notifications.md shows how.")
     for each in found["channels"]:
         say(one_line(_channel(each, present)))
     return exits.COMPLETE

@@ -12,7 +12,7 @@ from lifecycle.machine import states
 from lifecycle.machine.table import RULES
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "state-machine.md"
+PAGE = ROOT / "docs" / "reference" / "state-machine.md"
 GENERATOR = ROOT / "docs" / "state_diagram.py"
 
 
@@ -24,12 +24,12 @@ def test_the_diagram_in_the_page_is_the_one_of_the_table() -> None:
 
 
 def test_the_script_brings_an_old_page_in_line(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "reference").mkdir(parents=True)
     script = Path(shutil.copy(GENERATOR, tmp_path / "docs"))
     shutil.copytree(ROOT / "lifecycle" / "machine", tmp_path / "lifecycle" / "machine")
     shutil.copy(ROOT / "lifecycle" / "__init__.py", tmp_path / "lifecycle")
     truth = PAGE.read_text(encoding="utf-8")
-    page = tmp_path / "docs" / "state-machine.md"
+    page = tmp_path / "docs" / "reference" / "state-machine.md"
     page.write_text(truth.replace("Queued --> Preparing: Admitted", "Queued --> Nowhere"), "utf-8")
     subprocess.run([sys.executable, str(script)], check=True, timeout=30, cwd=tmp_path)
     assert page.read_text(encoding="utf-8") == truth

@@ -90,7 +90,7 @@ async def test_every_endpoint_is_described_and_says_what_goes_wrong(tmp_path: Pa
 
 
 async def test_the_page_about_the_api_names_each_endpoint_and_no_other(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "api.md").read_text("utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "api.md").read_text("utf-8")
     async with site(tmp_path) as found:
         paths = (await document(found))["paths"]
     served = {path.removeprefix(API) for path in paths if path.startswith(API)}
