@@ -86,6 +86,7 @@ kill-workers: $(STAMP) ## make workers, coordinator and server fail ROUNDS=20 ti
 docs: $(STAMP) ## write the generated parts of docs/ and the READMEs, build the site into dist/site
 	$(BIN)/python docs/state_diagram.py
 	$(BIN)/python docs/settings_table.py
+	$(BIN)/python docs/reference_pages.py
 	$(BIN)/python docs/agent_pages.py
 	$(BIN)/python docs/outcome_table.py
 	$(BIN)/python docs/room_tables.py

@@ -237,7 +237,7 @@ class Settings(EngineSettings):
     """Folder for the workspaces of agents, read at a start; relative ones begin at the repository.
     By default one for each repository in $XDG_STATE_HOME/loopwright (~/.local/state/loopwright)."""
     isolation: Literal["process", "container"] = "process"
-    """How agents are kept apart: in own sessions, or each in a sandbox; see docs/how-to/sandbox.md."""
+    """How agents are kept apart: in own sessions, or in sandboxes; see docs/how-to/sandbox.md."""
     network: Network = "allow"
     """Whether agents reach the network, which most need for their model."""
     memory_limit_mb: int | None = Field(default=None, ge=16, le=4_194_304)

@@ -1,4 +1,4 @@
-"""The programs of docs/how-to/as-a-library.md run as they stand there, with nothing but the wheel."""
+"""The programs of docs/how-to/as-a-library.md run as they stand, with nothing but the wheel."""
 
 from __future__ import annotations
 

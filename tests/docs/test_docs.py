@@ -26,6 +26,7 @@ LISTED = subprocess.run(
     text=True,
     check=True,
 )
+REFERENCE = runpy.run_path(str(ROOT / "docs" / "reference_pages.py"))
 PAGES = [ROOT / name for name in LISTED.stdout.splitlines() if "/golden/" not in name]
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
@@ -42,6 +43,19 @@ def test_the_table_of_settings_is_the_one_of_the_code() -> None:
     page = ROOT / "docs" / "reference" / "settings.md"
     made = runpy.run_path(str(ROOT / "docs" / "settings_table.py"))
     assert made["written"](page.read_text("utf-8")) == page.read_text("utf-8"), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", ["commands.md", "plan.md", "communications.md", "events.md"])
+def test_the_reference_is_the_one_of_the_code(name: str) -> None:
+    page = (ROOT / "docs" / "reference" / name).read_text("utf-8")
+    assert REFERENCE["written"](name, page) == page, "run `make docs`"
+
+
+def test_the_plan_in_the_reference_can_be_run(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "reference" / "plan.md").read_text("utf-8")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(re.findall(r"```toml\n(.*?)```", page, re.DOTALL)[0])
+    assert [task.id for task in load_plan(plan).tasks] == ["model", "export"]
 
 
 def test_the_readmes_tell_what_the_docstrings_say() -> None:

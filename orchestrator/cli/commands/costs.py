@@ -26,8 +26,8 @@ SHOWN = 20
 _MORE = """\
 Attempts count once they ended, and are kept for 400 days. Usage that a program did not report is
 unknown: a sum with such attempts says `at least`, and budgets count them as zero. The budgets shown
-are the current ones; see docs/how-to/budgets.md. Lifecycles that ended count as long as their records are
-kept (retention_hours)."""
+are the current ones; see docs/how-to/budgets.md. Lifecycles that ended count as long as their
+records are kept (retention_hours)."""
 
 
 def parser(name: str) -> CommandLineParser:
