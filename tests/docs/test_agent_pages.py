@@ -226,5 +226,5 @@ def test_a_page_fits_two_screens_and_says_the_same_things_in_the_same_order(name
     heads = re.findall(r"^## (.+)$", TEXTS[name], re.MULTILINE)
     middle = "What it must do" if name == "command" else "Unattended"
     assert heads == ["Set up", middle, "How it ends", "Known traps"]
-    for link in ("outcomes.md", "../isolation.md"):
+    for link in ("outcomes.md", "../how-to/sandbox.md"):
         assert f"({link})" in TEXTS[name]
