@@ -1,7 +1,7 @@
 """Adds a task to a repository, whether a runner is alive or not.
 
-The limits are those of `LifecycleManager`; what is written is started by the live runner, or by
-the next one.
+Any number may wait: how many work at once is `max_live_agents`. What is written is started by the
+live runner, or by the next one.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from lifecycle.admission.unenforceable_budgets import require_counted
 from lifecycle.audit import Audit, clipped
 from lifecycle.engine.operation_log import ADD
 from lifecycle.errors import LifecycleError, PlanError
-from lifecycle.fleet.manager import LifecycleValidator, Population, free_name
+from lifecycle.fleet.manager import free_name
 from lifecycle.machine.runner_orders import OperationNote
-from lifecycle.machine.states import Completed, Queued
+from lifecycle.machine.states import Queued
 from lifecycle.mask_values import masked, refuse_markers
 from lifecycle.paths import Paths
 from lifecycle.plan import Agent, checked_name, default_agent_id
@@ -156,7 +156,7 @@ async def _added_as(
     """Write the record of an addition."""
     masker = masker_of(os.environ, settings.pass_env)
     addition = masked(addition, masker)
-    taken, members = await _population(store)
+    taken = {each for pair in await names(store) for each in pair}
     task_id = await free_task_id(store)
     name = addition.name or default_agent_id(task_id)
     try:
@@ -169,11 +169,6 @@ async def _added_as(
     refuse_markers("--verify", addition.verify)
     startable(agent)
     require_counted(agent, settings)
-    found = LifecycleValidator().validate_add(name, {}, members)
-    if not found.valid:
-        raise LifecycleError(
-            f"{name} was not added: {found.reason}; `loopwright reject AGENT` removes one"
-        )
     resolved = free_name(name, taken)  # those that are over are on record still
     task = task_of(
         addition.text,
@@ -215,21 +210,9 @@ async def _known_tasks(store: SqliteStore, named: tuple[str, ...]) -> tuple[str,
     return tuple(dict.fromkeys(found))
 
 
-async def _population(store: SqliteStore) -> tuple[set[str], Population[Agent]]:
-    """Return all names on record, and those that are members still."""
-    taken, members = set[str](), Population[Agent]()
-    for pair in await names(store):
-        taken.update(pair)
-    for record in await store.unfinished():
-        if not isinstance(record.work, Completed):
-            with suppress(KeyError, ValueError):  # one whose facts are damaged stops no addition
-                members.agents[record.agent_id] = Agent.model_validate(record.facts["agent"])
-    return taken, members
-
-
 @contextmanager
 def _add_alone(folder: Path) -> Iterator[None]:
-    """Let one command add at a time: the count must still be true when the record is written."""
+    """Let one command add at a time: ids must still be free when the record is written."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

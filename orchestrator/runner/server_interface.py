@@ -43,7 +43,7 @@ class RunnerPort:
     draining: Callable[[], bool] = lambda: False
     """Whether the runner is shutting down."""
     adding: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One addition at a time: the count must still be true when the record is written."""
+    """One addition at a time: ids must still be free when the record is written."""
 
     @property
     def store(self) -> SqliteStore:

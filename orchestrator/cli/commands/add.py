@@ -18,8 +18,8 @@ from runtime.git.git import inspect_repository
 from runtime.git.ownership import exclude_own_files
 
 _MORE = """\
-A live `loopwright up` starts it within a second; otherwise the next one does. At most 25 lifecycles
-that are not over can be added to. `loopwright reject AGENT` removes one again."""
+A live `loopwright up` starts it within a second; otherwise the next one does. Any number can be
+added; how many agents work at once is max_live_agents. `loopwright reject AGENT` removes one."""
 
 
 def parser(name: str) -> CommandLineParser:
