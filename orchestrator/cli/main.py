@@ -26,6 +26,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
                 "doctor",
                 "check the machine and the repository, and say how to fix problems",
             ),
+            ("plan", "plan", "have an agent draft a plan; written on your yes"),
             ("run", "run", "run one task in a loop, in the foreground"),
             ("up", "up", "run one loop per task of a plan"),
             ("serve", "serve", "run loops, API and webhooks until stopped"),

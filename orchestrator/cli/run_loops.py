@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from lifecycle.result import LoopResult
     from orchestrator.runner.process_share import ProcessShare
     from orchestrator.runner.workload import RunResult, Workload
+    from orchestrator.wording.live_view import LiveView
 
 NAMED = 4
 """Agents that a hint names; a plan may have hundreds."""
@@ -118,8 +119,13 @@ async def loop_through(  # noqa: PLR0913  # all by name
     plain: bool,
     revives: bool,
     share: ProcessShare | None = None,
+    view: LiveView | None = None,
+    here_only: bool = False,
 ) -> RunResult:
-    """Run the loops; progress is shown on standard error."""
+    """Run the loops; progress is shown on standard error, by a `view` of the caller or as chosen.
+
+    With `here_only` nothing of it is pushed, and no pull request opened at a forge.
+    """
     check_own_packages()
     raise_files()
     provide()
@@ -132,15 +138,16 @@ async def loop_through(  # noqa: PLR0913  # all by name
         raise UsageError(str(refusal)) from refusal
     for what in weaker:
         tell(f"Weaker than asked for: {what}")
-    view = (
+    view = view or (
         choose(sys.stderr, context.environ, plain=plain)
         if share is None
         else PlainView(sys.stderr, of=share.name)
     )
     masker = masker_of(context.environ, settings.pass_env)
+    own = settings.model_copy(update={"providers": ("local",)})
     inputs = ProviderInputs(
         context.repo,
-        context.settings,
+        (lambda: own) if here_only else context.settings,
         context.environ,
         SystemClock().now,
         masker,

@@ -58,7 +58,11 @@ def load_plan(path: Path, approvals: Approvals | None = None) -> Plan:
 
     With `approvals` it is read as a person approved it, where an agent loosened what holds agents.
     """
-    text = _text_of(path)
+    return plan_in(path, _text_of(path), approvals)
+
+
+def plan_in(path: Path, text: str, approvals: Approvals | None = None) -> Plan:
+    """Check the text of a plan, which `path` names in what is said about it."""
     data = _parsed(path, text)
     if approvals is not None:
         data = approvals.plan(path, data)

@@ -18,6 +18,7 @@ from orchestrator.config.settings import load_settings
 from orchestrator.control import commands, requests
 from orchestrator.control.open_store import known, store_of
 from orchestrator.control.outcomes import OperatorOutcome
+from orchestrator.drafting.draft_task import is_draft
 from orchestrator.terminal import exits
 from runtime.branches import BranchManager
 from runtime.errors import RuntimeFault
@@ -151,7 +152,7 @@ def _acceptable(
     green, left = {}, []
     for record in sorted(records.values(), key=lambda each: each.cursor):
         work = record.work
-        if not isinstance(work, Completed):
+        if not isinstance(work, Completed) or is_draft(record):
             continue
         why = "no verify command judged it" if not work.passed else ""
         if work.flagged:

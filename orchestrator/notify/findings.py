@@ -30,6 +30,7 @@ from lifecycle.notify.message import (
 from lifecycle.state_words import DONE, commands_for, word_on
 from lifecycle.state_words import GIVEN_UP as WORD_GIVEN_UP
 from lifecycle.state_words import NEEDS_YOU as WORD_NEEDS_YOU
+from orchestrator.drafting.draft_task import is_draft
 from orchestrator.terminal.text import instant
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def of_record(record: AgentLifecycle, at: float) -> Notification | None:
     Of one that is blocked the caller knows that only a person moves it on.
     """
     work = record.work
+    if is_draft(record):
+        return None  # who asked for a plan waits for it at a terminal
     if isinstance(work, AwaitingHuman | Blocked):
         return _needs_you(record, work, at)
     if isinstance(work, Rejected) and work.reason not in (Reason.PERSON, Reason.BUDGET):
@@ -170,7 +173,8 @@ def digest(
     """
     groups: dict[str, list[str]] = {}
     ended = False
-    for record in sorted(records, key=lambda each: each.cursor):
+    others = (record for record in records if not is_draft(record))
+    for record in sorted(others, key=lambda each: each.cursor):
         ended = ended or isinstance(record.work, Completed | Accepted | Rejected)
         word = WORD_NEEDS_YOU if asks(record) else word_on(record)
         groups.setdefault(word, []).append(name_of(record))

@@ -21,6 +21,7 @@ from lifecycle.record import Filter
 from lifecycle.store.damaged_records import RecordDamagedError, damage_of
 from lifecycle.working_copy import load
 from orchestrator.config.plans import agent_for, chosen_agent, task_of
+from orchestrator.drafting.draft_task import is_draft
 from orchestrator.runner.preflight import exempted, require_issues, require_tools, unlimited
 from orchestrator.runner.task_identity import (
     done_before,
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from lifecycle.store.damaged_records import Damaged
     from lifecycle.store.sqlite.store import SqliteStore
 
+_UNFINISHED_DRAFT = (
+    "Note: a draft of a plan was not finished; `loopwright plan` begins anew, or `loopwright "
+    "reject {}` removes it"
+)
 _NOT_OVER = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED)
 
 
@@ -89,7 +94,7 @@ async def requested(
             return Workload(())
     if known is None:
         fresh = await _fresh(engine, request, settings)
-        _within_budgets(engine, (fresh,), (), settings, tell)
+        within_budgets(engine, (fresh,), (), settings, tell)
         return Workload((fresh,))
     job = await recorded(engine, known)
     agent, task = job.agent, _changed(job.task, request)
@@ -104,7 +109,7 @@ async def requested(
     if told := _what_follows(known, request):
         tell(told)
     if not is_done(known.work):
-        _within_budgets(engine, (Job(agent, task),), (known,), settings, tell)
+        within_budgets(engine, (Job(agent, task),), (known,), settings, tell)
     return Workload((Job(agent, task, after_reject=True),))
 
 
@@ -142,14 +147,12 @@ async def planned(  # noqa: PLR0913  # the last by name
     if everything:
         damaged |= {each.agent_id: each for each in unreadable}
         for record in unfinished:
-            # Completed work waits for a person; only a merge that was cut short needs a runner.
-            over = isinstance(record.work, Completed) and not record.work.merging
-            if record.agent_id not in jobs and not over:
+            if record.agent_id not in jobs and _needs_a_runner(record):
                 with _setting_aside(damaged):
                     jobs[record.agent_id] = await recorded(engine, record)
     if tell is not None:
-        for each in damaged.values():
-            tell(_named(each))
+        for line in (*map(_named, damaged.values()), *_of_drafts(unfinished)):
+            tell(line)
     held = []
     for record in unfinished:
         job = jobs.get(record.agent_id)
@@ -162,8 +165,21 @@ async def planned(  # noqa: PLR0913  # the last by name
             held.append(record)
             del jobs[record.agent_id]
     if jobs or stays:
-        _within_budgets(engine, jobs.values(), unfinished, settings, tell)
+        within_budgets(engine, jobs.values(), unfinished, settings, tell)
     return Workload(tuple(jobs.values()), tuple(held), damaged=tuple(damaged.values()))
+
+
+def _needs_a_runner(record: AgentLifecycle) -> bool:
+    """Tell whether it goes on by itself: not completed work, unless its merge was cut short."""
+    over = isinstance(record.work, Completed) and not record.work.merging
+    return not over and not is_draft(record)
+
+
+def _of_drafts(records: Iterable[AgentLifecycle]) -> Iterator[str]:
+    """Name a draft that was left: nobody waits for it any more."""
+    for record in records:
+        if is_draft(record):
+            yield _UNFINISHED_DRAFT.format(record.agent_id)
 
 
 async def _unfinished(store: SqliteStore) -> tuple[list[AgentLifecycle], list[Damaged]]:
@@ -208,7 +224,7 @@ def _named(damaged: Damaged) -> str:
     return f"Note: {RecordDamagedError(damaged)}"
 
 
-def _within_budgets(
+def within_budgets(
     engine: LocalEngine,
     jobs: Collection[Job],
     records: Iterable[AgentLifecycle],

@@ -85,6 +85,10 @@ class LiveTable:
         if news.agent_id in self._over:
             # People act on lifecycles that no loop runs any more: accept, reject, send back.
             self._over[news.agent_id] = news.record
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw the table again soon."""
         self._changed.set()
 
     def note(self, text: str, agent_id: str = "") -> None:
@@ -108,7 +112,7 @@ class LiveTable:
         if len(self._over) > MOST_OVER:
             oldest = next(iter(self._over))
             del self._over[oldest]
-        self._changed.set()
+        self.redraw()
 
     async def close(self) -> None:
         """Take the table away; a final one follows elsewhere."""
