@@ -7,6 +7,7 @@ order in which facts are dropped in `size_budget`. It must not know lifecycles.
 from __future__ import annotations
 
 import json
+import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _TASK_BEGINS, _TASK_ENDS = "\x00task\x01", "\x00task\x02"
 """Enclose the task in a rendered summary; other text contains no control characters."""
 _SPAWN_ID = "\x00"
+_PATH = 1000
+"""Characters of the longest path that is shown."""
 
 
 class Summary(NamedTuple):
@@ -55,12 +58,19 @@ def prompt_page(renderer: Renderer, values: Values, summary: Summary) -> str:
     told = {
         "signal_tool": "",
         "command_path": "",
+        "loopwright": _typed(values.get("command_path", "")),
         "remarks": (),
         **values,
         "summary": summary.without_task,
         "signal_example": example.replace(json.dumps(_SPAWN_ID), json.dumps(values["spawn_id"])),
     }
     return renderer.render("prompt.md.j2", told)
+
+
+def _typed(path: str) -> str:
+    """Return how a shell is told to run `loopwright`: by its path, as login shells reset PATH."""
+    plain = line(path, _PATH)
+    return shlex.quote(path) if path and path == plain and "`" not in path else "loopwright"
 
 
 def _apart(page: str) -> tuple[str, str]:

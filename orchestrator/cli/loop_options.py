@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from orchestrator.terminal.options import UsageError
+from orchestrator.terminal.options import UsageError, dollars, positive
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
+    from lifecycle.settings import Settings
     from orchestrator.terminal.options import CommandLineParser
 
 LEVELS = ("process", "container")
@@ -44,13 +45,7 @@ def with_task(parser: CommandLineParser) -> CommandLineParser:
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--agent", metavar="NAME", help="a known agent program, such as claude")
     who.add_argument("--command", metavar="'CMD ARG'", help="any program that reads its prompt")
-    parser.add_argument(
-        "--verify",
-        action="append",
-        default=[],
-        metavar="CMD",
-        help="must succeed on the committed work before it counts as complete; may be repeated",
-    )
+    with_limits(parser)
     parser.add_argument("--base", metavar="B", help="branch to start from and merge into")
     parser.add_argument(
         "--issue",
@@ -67,6 +62,47 @@ def with_source(parser: CommandLineParser) -> CommandLineParser:
         "--in-order", action="store_true", help="of a list: each task waits for the one before it"
     )
     return parser
+
+
+def with_limits(parser: CommandLineParser) -> CommandLineParser:
+    """Add the settings that people change for one run."""
+    parser.add_argument(
+        "--verify",
+        action="append",
+        default=[],
+        metavar="CMD",
+        help="must succeed on the committed work before it counts as complete; may be repeated",
+    )
+    parser.add_argument(
+        "--setup",
+        action="append",
+        default=[],
+        metavar="CMD",
+        help="installs what the code needs in a fresh checkout; may be repeated",
+    )
+    parser.add_argument("--model", metavar="MODEL", help="the model of the agent program")
+    parser.add_argument(
+        "--budget-usd", type=dollars, metavar="USD", help="dollars that a task may cost"
+    )
+    parser.add_argument(
+        "--max-attempts", type=positive, metavar="N", help="attempts that a task may take"
+    )
+    return parser
+
+
+def with_model(agent: str | None, model: str | None, settings: Settings) -> str | None:
+    """Return the agent program with the model that was typed for it."""
+    if model is None:
+        return agent
+    chosen = agent or settings.adapter
+    if not agent and (settings.agents or settings.command):
+        chosen = None
+    if not chosen or "," in chosen or ":" in (agent or ""):
+        raise UsageError(
+            f"--model {model} needs one agent program: give --agent NAME, or write the model "
+            f"beside the name: --agent NAME:{model}"
+        )
+    return f"{chosen.partition(':')[0]}:{model}"
 
 
 def with_stay(parser: CommandLineParser) -> CommandLineParser:

@@ -18,13 +18,13 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Start",
         (
-            ("demo", "demo", "watch a whole loop with a scripted agent in a throw-away repository"),
-            ("init", "init", "prepare a repository: settings file, git excludes"),
-            ("settings", "settings", "list all settings; approve changes that agents made"),
+            ("demo", "demo", "watch a whole loop with a scripted agent: no key, no network"),
+            ("init", "init", "prepare a repository: ask three things, write loopwright.toml"),
+            ("settings", "settings", "list settings by group; approve changes that agents made"),
             (
                 "doctor",
                 "doctor",
-                "check the machine and the repository, and say how to fix problems",
+                "try what a run needs, and say whether it would work",
             ),
             ("plan", "plan", "have an agent draft a plan; written on your yes"),
             ("run", "run", "run one task in a loop, in the foreground"),
@@ -69,7 +69,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
     (
-        "For agents and programs",
+        "Programs",
         (
             ("signal", "signal", "write a breakpoint (called by the agent itself)"),
             ("mcp", "mcp", "offer the agent tools to signal with (started by its program)"),
@@ -87,6 +87,10 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 
 COMMANDS: dict[str, str] = {name: module for _, commands in GROUPS for name, module, _ in commands}
 
+FIRST = ("init", "doctor", "run", "up", "ps", "review", "accept", "demo")
+"""What somebody new needs, in the order in which it is needed."""
+ALL = "all"
+COLUMNS = 80
 USAGE_ERROR = 2
 INTERRUPTED = 130
 
@@ -109,9 +113,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(args: list[str]) -> int:
     _fill_closed()
     if not args or args[0] in ("-h", "--help", "help"):
-        if args[:1] == ["help"] and args[1:2] and args[1] in COMMANDS:
-            return _run(args[1], ["--help"])
-        sys.stdout.write(_help())
+        about = args[1] if args[:1] == ["help"] and args[1:] else ""
+        if about in COMMANDS:
+            return _run(about, ["--help"])
+        if about not in ("", ALL):
+            return _unknown(about)
+        sys.stdout.write(_all_help() if about else _help())
         return 0
     if args[0] in ("-V", "--version"):
         from orchestrator.version import __version__  # noqa: PLC0415  # only this needs it
@@ -148,20 +155,35 @@ def _run(name: str, args: list[str]) -> int:
 
 
 def _help() -> str:
+    """Return what fits a small screen: the commands of a first day in words, the others by name."""
+    texts = {name: text for _, commands in GROUPS for name, _, text in commands}
     lines = [
-        "usage: loopwright COMMAND [OPTIONS]",
+        "usage: loopwright COMMAND [OPTIONS]   (COMMAND --help shows an example)",
         "",
-        "Runs coding agents in loops: a fresh process per attempt, until the task is truly done.",
+        "Runs coding agents in loops: a fresh process per attempt, until all is done.",
+        "",
+        *(f"  {name:<11} {texts[name]}" for name in FIRST),
     ]
+    lines.append("")
     for title, commands in GROUPS:
-        lines += ["", f"{title}:"]
-        lines += [f"  {name:<11} {text}" for name, _, text in commands]
-    lines += [
-        "",
-        "Every command has --help with an example. Start with: loopwright demo",
-        "",
-    ]
-    return "\n".join(lines)
+        lines += _wrapped(title, [name for name, _, _ in commands if name not in FIRST])
+    return "\n".join((*lines, "", "`loopwright help all` says what each of them does.", ""))
+
+
+def _wrapped(title: str, names: list[str]) -> list[str]:
+    lines = [f"  {title:<11}"]
+    for name in names:
+        if len(lines[-1]) + 1 + len(name) > COLUMNS:
+            lines.append(" " * 13)
+        lines[-1] += f" {name}"
+    return lines
+
+
+def _all_help() -> str:
+    lines = ["usage: loopwright COMMAND [OPTIONS]"]
+    for title, commands in GROUPS:
+        lines += ["", f"{title}:", *(f"  {name:<11} {text}" for name, _, text in commands)]
+    return "\n".join((*lines, "", "Every command has --help with an example.", ""))
 
 
 def _unknown(name: str) -> int:

@@ -94,14 +94,8 @@ def checked_plan(path: Path, text: str, data: Mapping[str, Any]) -> Plan:
 
 def agent_for(task: Task, plan: Plan | None, settings: Settings) -> Agent:
     """Return who works on a task: its own agent, the plan's default, else the settings' program."""
-    agents = plan.agents if plan is not None else {}
-    name = task.agent
-    if name is None and DEFAULT_AGENT in agents:
-        name = DEFAULT_AGENT
-    elif name is None and len(agents) == 1:
-        name = next(iter(agents))
-    if name is not None:
-        template = agents[name]
+    template = own_agent(task, plan)
+    if template is not None:
         agent = template.model_copy(update={"agent_id": default_agent_id(task.id)})
     else:
         agent = chosen_agent(task.id, settings)
@@ -109,6 +103,17 @@ def agent_for(task: Task, plan: Plan | None, settings: Settings) -> Agent:
     if plan is None or kind is None:
         return agent
     return agent.model_copy(update={"type": kind, "policy": plan.types[kind]})
+
+
+def own_agent(task: Task, plan: Plan | None) -> Agent | None:
+    """Return the agent that the plan itself gives a task: its own, or the plan's only one."""
+    agents = plan.agents if plan is not None else {}
+    name = task.agent
+    if name is None and DEFAULT_AGENT in agents:
+        name = DEFAULT_AGENT
+    elif name is None and len(agents) == 1:
+        name = next(iter(agents))
+    return agents[name] if name is not None else None
 
 
 def chosen_agent(
@@ -146,6 +151,11 @@ def _chain(text: str) -> tuple[str, ...]:
     except (PlanError, ValueError) as problem:
         raise PlanError(f"--agent {text}: {problem}") from problem
     return chain
+
+
+def budget_of(usd: float | None, attempts: int | None) -> Allowance | None:
+    """Return the budget of a task that was typed, if one was."""
+    return None if usd is None and attempts is None else Allowance(usd=usd, attempts=attempts)
 
 
 def task_of(

@@ -55,6 +55,7 @@ class Addition:
     adapter: str | None = None
     command: str | None = None
     verify: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
     base: str | None = None
     issue: str = ""
     """The issue that it is about."""
@@ -167,13 +168,15 @@ async def _added_as(
     # Whoever takes it up has nothing but the record: a literal secret is not in it.
     refuse_markers("the command of the agent", masked(agent.command, masker))
     refuse_markers("--verify", addition.verify)
+    refuse_markers("--setup", addition.setup)
     startable(agent)
-    require_counted(agent, settings)
+    require_counted(agent, settings, addition.budget)
     resolved = free_name(name, taken)  # those that are over are on record still
     task = task_of(
         addition.text,
         task_id,
         verify=addition.verify,
+        setup=addition.setup or None,
         base=addition.base,
         issue=addition.issue,
         title=addition.title,

@@ -60,6 +60,8 @@ class RunRequest:
     adapter: str | None = None
     command: str | None = None
     verify: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    budget: Allowance | None = None
     base: str | None = None
     issue: str | None = None
     max_retries: int | None = None
@@ -70,6 +72,9 @@ class RunRequest:
             "--agent": self.adapter is not None,
             "--command": self.command is not None,
             "--verify": bool(self.verify),
+            "--setup": bool(self.setup),
+            "--budget-usd": self.budget is not None and self.budget.usd is not None,
+            "--max-attempts": self.budget is not None and self.budget.attempts is not None,
             "--base": self.base is not None,
             "--issue": self.issue is not None,
             "--max-retries": self.max_retries is not None,
@@ -296,6 +301,8 @@ async def _fresh(engine: LocalEngine, request: RunRequest, settings: Settings) -
         request.text,
         task_id,
         verify=request.verify,
+        setup=request.setup or None,
+        budget=request.budget,
         base=request.base,
         issue=request.issue or "",
         max_retries=request.max_retries,
@@ -342,6 +349,11 @@ def _changed(task: Task, request: RunRequest) -> Task:
         changes |= {"title": said.title, "description": said.description}
     if request.verify:
         changes["verify"] = request.verify
+    if request.setup:
+        changes["setup"] = request.setup
+    if request.budget is not None:
+        before = task.budget.model_dump() if task.budget is not None else {}
+        changes["budget"] = Allowance(**before | request.budget.model_dump(exclude_none=True))
     if request.base is not None:
         changes["base"] = request.base
     if request.issue is not None:

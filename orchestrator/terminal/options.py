@@ -99,6 +99,17 @@ def seconds(text: str) -> float:
     return value
 
 
+def dollars(text: str) -> float:
+    """Read an amount of dollars above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of dollars above 0")
+    return value
+
+
 def commit_id(text: str) -> str:
     """Read the id of a commit, whole or its first seven digits and more."""
     if not 7 <= len(text) <= 64 or set(text) - set("0123456789abcdef"):  # noqa: PLR2004  # as git cuts and writes them

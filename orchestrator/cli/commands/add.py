@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 
-from orchestrator.cli.loop_options import with_task
-from orchestrator.config.plans import chosen_agent
+from orchestrator.cli.loop_options import with_model, with_task
+from orchestrator.config.plans import budget_of, chosen_agent
 from orchestrator.config.settings import load_settings
 from orchestrator.control.commands import RUNS_ALL
 from orchestrator.control.people_only import require_person
@@ -47,23 +47,25 @@ def run(name: str, args: list[str]) -> int:
     facts = inspect_repository(repo)
     facts.require_usable()
     exclude_own_files(facts.common_dir)
+    settings = load_settings(repo, environ=os.environ)
     addition = add_task.Addition(
         text=options.text.strip(),
         name=options.name,
-        adapter=options.agent,
+        adapter=with_model(options.agent, options.model, settings),
         command=options.command,
         verify=tuple(options.verify),
+        setup=tuple(options.setup),
+        budget=budget_of(options.budget_usd, options.max_attempts),
         base=options.base,
         issue=options.issue or "",
         by=options.by or user(),
     )
-    settings = load_settings(repo, environ=os.environ)
     require_tools(settings)
     added = asyncio.run(add_task.add(repo, addition, settings))
     agent = chosen_agent(
         added.task_id, settings, adapter=addition.adapter, command=addition.command
     )
-    for line in exempted(agent, settings):
+    for line in exempted(agent, settings, addition.budget):
         tell(line)
     runs = added.runner.startswith(RUNS_ALL)
     if options.json:

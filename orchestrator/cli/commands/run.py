@@ -6,7 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from orchestrator.cli import run_loops
-from orchestrator.cli.loop_options import isolation, with_looping, with_stay, with_task
+from orchestrator.cli.loop_options import (
+    isolation,
+    with_looping,
+    with_model,
+    with_stay,
+    with_task,
+)
+from orchestrator.config.plans import budget_of
 from orchestrator.runner import job_selection
 from orchestrator.terminal.options import CommandLineParser, UsageError, count, find_repo, seconds
 from orchestrator.terminal.text import one_line, say, tell, to_json
@@ -68,9 +75,11 @@ def run(name: str, args: list[str]) -> int:
     request = job_selection.RunRequest(
         text=text,
         task_id=options.task_id,
-        adapter=options.agent,
+        adapter=with_model(options.agent, options.model, context.settings()),
         command=options.command,
         verify=tuple(options.verify),
+        setup=tuple(options.setup),
+        budget=budget_of(options.budget_usd, options.max_attempts),
         base=options.base,
         issue=options.issue,
         max_retries=options.max_retries,

@@ -14,12 +14,15 @@ from orchestrator.cli.detach import start_detached, with_detach
 from orchestrator.cli.loop_options import (
     isolation,
     with_engine,
+    with_limits,
     with_looping,
+    with_model,
     with_source,
     with_stay,
 )
 from orchestrator.cli.task_source import read_source
 from orchestrator.config import plans
+from orchestrator.config.settings import load_settings
 from orchestrator.control.approve_settings import keep, told
 from orchestrator.errors import OrchestratorError
 from orchestrator.runner import job_selection
@@ -38,6 +41,7 @@ from orchestrator.web.bound_server import BoundServer, bind, with_server
 from orchestrator.web.token import VARIABLE, WORKER_VARIABLE, find_token, find_worker_token
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable
 
     from lifecycle.engine.engine import LocalEngine
@@ -63,6 +67,9 @@ ends with it. While somebody decides in its pages it stays, and goes on with wha
 nothing waits, or 10 minutes after their last use (stay_for_pages; not with --no-stay). Then
 `loopwright review` shows what waits, and `loopwright serve` does so in the browser.
 
+--verify, --setup, --model and --budget-usd are for tasks to which the plan gives none of their own;
+--max-attempts is for all.
+
 Exit code, the worst of all loops in this order: 130/143 ended by a signal, 1 internal error, 6
 failed for good, 5 out of retries, 3 blocked, waiting for a person, held by one or with a damaged
 record, 4 still waits for a pull request, 0 all complete. 2 for a plan that cannot be run, 75 when
@@ -85,7 +92,7 @@ def parser(name: str) -> CommandLineParser:
     made.add_argument("--max-live", type=positive, metavar="N", help="agents alive at once")
     made.add_argument("--port", type=count, metavar="P", help="of the API; 0 picks a free one")
     made.add_argument("--no-server", action="store_true", help="serve no API")
-    with_detach(with_stay(with_engine(with_looping(with_source(made)))))
+    with_detach(with_stay(with_engine(with_looping(with_limits(with_source(made))))))
     return made.with_json("print the LoopResult objects at the end").with_repo()
 
 
@@ -98,6 +105,7 @@ def run(name: str, args: list[str]) -> int:
     repo = find_repo(options.repo)
     context = run_loops.CommandContext.of(
         repo,
+        **_limits(repo, options),
         engine=options.engine,
         max_live_agents=options.max_live,
         stay_for_people=options.stay,
@@ -118,6 +126,7 @@ def run(name: str, args: list[str]) -> int:
         asyncio.run(keep(repo, context.environ, approvals, user()))
         raise PlanError(f"{problem}. {told(approvals)}") from problem
 
+    _refuse_lost(options.model, plan)
     if options.detach:
         stay = ["--stay"] if options.stay is None else []
         return start_detached(name, args, [repo], options, *stay)
@@ -169,6 +178,29 @@ def _plan(
     if read.branch and base is None:
         tell(one_line(f"It names the branch {read.branch}, which is not used unless --base does."))
     return read.plan
+
+
+def _limits(repo: Path, options: Namespace) -> dict[str, object]:
+    """Return the settings that were typed, for tasks to which the plan gives no others."""
+    limits: dict[str, object] = {
+        "verify": tuple(options.verify) or None,
+        "setup": tuple(options.setup) or None,
+        "budget_usd": options.budget_usd,
+        "max_attempts": options.max_attempts,
+    }
+    if options.model is not None:
+        settings = load_settings(repo, environ=os.environ)
+        limits["adapter"] = with_model(None, options.model, settings)
+    return limits
+
+
+def _refuse_lost(model: str | None, plan: Plan | None) -> None:
+    """Refuse a model that no task would use."""
+    if model and plan and all(plans.own_agent(task, plan) for task in plan.tasks):
+        raise UsageError(
+            f"--model {model} has no effect: the plan gives every task an agent; write "
+            f'the model there: adapter = "NAME:{model}"'
+        )
 
 
 def _front(

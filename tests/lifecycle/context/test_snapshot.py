@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from lifecycle.context.facts import CommitFact, FileChangeFact, GateResult, LedgerEntry, OutcomeFact
-from lifecycle.context.snapshot import ContextBuilder, ContextSnapshot
+from lifecycle.context.snapshot import ContextBuilder, ContextSnapshot, Ways
 from lifecycle.errors import SettingsError
 from lifecycle.plan import Task
 from templates.renderer import Renderer
@@ -197,6 +197,27 @@ def test_the_example_in_the_prompt_is_the_very_signal_of_this_attempt() -> None:
             },
         }
     }
+
+
+@pytest.mark.parametrize(
+    ("command", "typed"),
+    [
+        ("/opt/x/bin/loopwright", "/opt/x/bin/loopwright"),
+        ("/my tools/loopwright", "'/my tools/loopwright'"),
+        ("/odd`/loopwright", "loopwright"),
+        ("", "loopwright"),
+    ],
+)
+def test_the_commands_in_the_prompt_begin_with_the_full_path(command: str, typed: str) -> None:
+    """A login shell, such as codex starts, resets PATH."""
+    handed = BUILDER.handout(
+        situation("crash"), comm_file="c", summary_file="s", ways=Ways(command=command)
+    )
+    block = handed.prompt.split("Run one of these commands:\n")[1].split("```")[1]
+    lines = block.strip().splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith(f"{typed} signal ") for line in lines)
+    assert ("Type that full path also where" in handed.prompt) == (typed != "loopwright")
 
 
 def test_the_prompt_holds_the_task_whole_and_once() -> None:

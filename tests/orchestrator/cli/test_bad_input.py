@@ -47,6 +47,20 @@ def test_every_command_explains_itself_with_an_example(empty: Cli, name: str) ->
     assert "example" in text
 
 
+def test_the_help_fits_a_small_screen_and_names_every_command(empty: Cli) -> None:
+    lines = empty.bare("--help").splitlines()
+    assert len(lines) < 24
+    assert max(map(len, lines)) <= 80
+    named = {word for line in lines if line.startswith("  ") for word in line.split()}
+    assert set(COMMANDS) <= named
+
+
+def test_the_long_help_says_what_each_command_does(empty: Cli) -> None:
+    text = empty.bare("help", "all")
+    assert [name for name in COMMANDS if f"\n  {name} " not in text] == []
+    assert "no command 'al'" in (empty.bare("help", "al"), empty.err)[1]
+
+
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "demo"])
 def test_an_unknown_option_is_refused_by_every_command(empty: Cli, name: str) -> None:
     empty.bare(name, "--no-such-option")

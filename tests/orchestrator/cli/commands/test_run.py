@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lifecycle.settings import Settings
+from orchestrator.cli.loop_options import with_model
+from orchestrator.terminal.options import UsageError
 from tests.orchestrator.loopkit import ASK, DONE
 
 if TYPE_CHECKING:
@@ -45,6 +48,52 @@ def test_a_task_runs_until_its_verify_command_is_green(world: World) -> None:
     assert "verified: the command is green" in told
     again = world.json("run", "--task-id", "T001")
     assert again["spawn_count"] == 3, "a finished task is not run again"
+
+
+def test_limits_and_set_up_are_typed_for_one_task_and_stay_with_it(world: World) -> None:
+    agent = world.script("agent", {"attempts": {"4": [DONE], "default": [{"exit": 3}]}})
+    made = ("--setup", "echo made > made.txt", "--verify", "grep made made.txt")
+    typed = ("run", "x", "--command", agent, *made)
+    result = world.json(*typed, "--max-attempts", "2", code=5)
+    assert result["spawn_count"] == 2
+    assert "2 attempts" in result["error"]
+    again = world.json("run", "--task-id", "T001", code=5)
+    assert again["spawn_count"] == 2, "the limit is the task's"
+    done = world.json("run", "--task-id", "T001", "--max-attempts", "9")
+    assert (done["result_type"], done["spawn_count"]) == ("task_complete", 4)
+
+
+def test_a_budget_that_was_typed_is_refused_where_the_program_cannot_be_held_to_it(
+    world: World,
+) -> None:
+    done = world.call("run", "x", "--command", "true", "--budget-usd", "5", code=2)
+    assert "usd in the budget of the task" in done.stderr
+    done = world.call("run", "x", "--command", "true", "--budget-usd", "-1", code=2)
+    assert "'-1' is not a number of dollars above 0" in done.stderr
+    assert world.row() == {}
+
+
+@pytest.mark.parametrize(
+    ("agent", "settings", "chosen"),
+    [
+        ("codex", {}, "codex:m1"),
+        (None, {"adapter": "claude"}, "claude:m1"),
+        (None, {"adapter": "claude:m0"}, "claude:m1"),
+        (None, {}, None),
+        ("claude:m0", {}, None),
+        ("claude,codex", {}, None),
+        (None, {"agents": ("claude", "codex")}, None),
+        (None, {"command": ("./agent",)}, None),
+    ],
+)
+def test_a_model_is_for_one_agent_program(
+    agent: str | None, settings: dict[str, Any], chosen: str | None
+) -> None:
+    if chosen is not None:
+        assert with_model(agent, "m1", Settings(**settings)) == chosen
+    else:
+        with pytest.raises(UsageError, match="--agent NAME:m1"):
+            with_model(agent, "m1", Settings(**settings))
 
 
 def test_for_people_the_end_is_a_table_and_what_to_type_next(world: World) -> None:

@@ -52,6 +52,18 @@ def test_dependencies_come_first_and_a_failure_blocks_only_its_dependents(world:
     assert results["ONBAD"]["spawn_count"] == 0
 
 
+def test_what_is_typed_holds_for_tasks_to_which_the_plan_gives_nothing_else(world: World) -> None:
+    steps = {"attempts": {"default": [{"commit": "x"}, DONE]}}
+    plan = world.plan_of({"OWN": steps, "NONE": steps}, {"OWN": {"verify": ["true"]}})
+    typed = ("--verify", "false", "--max-attempts", "2", "--setup", "touch set-up")
+    found = world.json("up", plan, *typed, "--no-server", code=5)
+    ended = {each["task_id"]: each for each in found["results"]}
+    assert ended["OWN"]["result_type"] == "task_complete"
+    assert (ended["NONE"]["result_type"], ended["NONE"]["spawn_count"]) == ("max_retries", 2)
+    said = world.call("up", plan, "--model", "m1", code=2).stderr
+    assert 'write the model there: adapter = "NAME:m1"' in said or "--agent NAME:m1" in said
+
+
 def test_the_last_words_count_what_waits_and_name_where_it_is_decided(world: World) -> None:
     scripts = {"A": [DONE], "B": [DONE], "C": ASKS, "D": [{"exit": 1}], "E": [BLOCK]}
     plan = world.plan_of(scripts, {"D": {"max_retries": 0}})
