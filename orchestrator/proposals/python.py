@@ -30,13 +30,17 @@ _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 
 def propose(found: CommittedFiles) -> SetupProposal | None:
     """Propose for the package manager whose lock file is there, else for pip."""
-    if not found.folders_with(*_PROJECT_FILES, _PLAIN, "tox.ini", "pytest.ini", "Pipfile"):
+    if not found.folders_with(
+        *_PROJECT_FILES, _PLAIN, "tox.ini", "noxfile.py", "pytest.ini", "Pipfile"
+    ):
         return None
     verify = _verify(found)
     locked = next((name for name in _LOCKED if name in found.names), "")
     if locked:
         program, command = _LOCKED[locked]
         return SetupProposal(setup=[command(found)], verify=verify, needs=[program], makes=_MAKES)
+    if runner := _own_runner(found):
+        return runner
     if bare := _of_itself(found, verify):
         return SetupProposal(verify=bare, needs=["python3"])
     with_pytest = "pytest" in " ".join(verify)
@@ -49,6 +53,18 @@ def propose(found: CommittedFiles) -> SetupProposal | None:
     newer = f"{pip} 'pip>=25.1' && " if "--group" in words else ""
     setup = f"python3 -m venv .venv && {newer}{pip} {' '.join(words)}"
     return SetupProposal(setup=[setup], verify=verify, needs=["python3"], makes=_MAKES)
+
+
+def _own_runner(found: CommittedFiles) -> SetupProposal | None:
+    """Return tox or nox, where only their files say what the tests need."""
+    if _extras(found, ".") or _groups(found) or found.has(*_REQUIREMENTS):
+        return None
+    in_tox = re.search(r"(?ms)^deps\s*=(.*?)(?=^\S|\Z)", found.text("tox.ini"))
+    if in_tox and set(re.findall(r"(?m)^\s*([\w-]+)", in_tox[1])) - {"pytest"}:
+        return SetupProposal(verify=["tox -q -e py"], needs=["tox"], makes=[".tox/"])
+    if found.has("noxfile.py"):
+        return SetupProposal(verify=["nox"], needs=["nox"], makes=[".nox/"])
+    return None
 
 
 def _of_itself(found: CommittedFiles, verify: list[str]) -> list[str]:

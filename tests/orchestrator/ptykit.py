@@ -94,6 +94,12 @@ class Terminal:
         return self.text
 
 
+def _in_own_terminal() -> None:
+    """Begin a session whose terminal is standard input, so that Ctrl-C there is a signal."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def _started(
     folder: Path, before: list[str], args: list[str], env: dict[str, str], terminal: int
 ) -> warm.Process | subprocess.Popen[bytes]:
@@ -103,7 +109,7 @@ def _started(
             cwd=folder,
             env=env,
             streams=(terminal, terminal, terminal),
-            first=os.setsid,
+            first=_in_own_terminal,
         )
     return subprocess.Popen(
         [*before, *args],

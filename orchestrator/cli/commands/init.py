@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from lifecycle.audit import Audit
@@ -11,23 +13,34 @@ from lifecycle.paths import Paths
 from lifecycle.store.lock import RunnerLock
 from lifecycle.store.lost_records import is_to_be_made
 from lifecycle.store.sqlite.store import SqliteStore
+from orchestrator.cli.init_questions import ask
 from orchestrator.control.people_only import require_person
-from orchestrator.init import prepare
+from orchestrator.init import OK, Step, look, prepare, settings_at
+from orchestrator.proposals.first_settings import FirstSettings
+from orchestrator.terminal import exits
 from orchestrator.terminal.options import CommandLineParser, find_repo, user
-from orchestrator.terminal.text import safe, say
+from orchestrator.terminal.text import safe, say, terminal_width, wrapped
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_MARGIN = 6
+_MORE = """\
+It looks for agent programs and their sign-in, for tests and for lock files, says what it found and
+what not, and asks for agent, verify command and budget. Enter takes the proposal. Without a
+terminal nothing is asked. What is there already stays; running it again is harmless."""
 
 
 def parser(name: str) -> CommandLineParser:
     """Return the options."""
     made = CommandLineParser(
         name,
-        "Prepare a repository: loopwright.toml with every setting explained, and git's excludes.",
+        "Prepare a repository: ask three things, write loopwright.toml and git's excludes.",
         example=f"loopwright {name}",
-        more="Changes nothing that is there already; running it again is harmless.",
+        more=_MORE,
     )
+    made.add_argument("--yes", action="store_true", help="ask nothing: take what was found")
     made.add_argument(
         "--begin-anew",
         action="store_true",
@@ -43,11 +56,37 @@ def run(name: str, args: list[str]) -> int:
     if options.begin_anew:
         say(safe(_begin_anew(repo)))
         return 0
-    for step in prepare(repo):
-        say(safe(f"{'done' if step.changed else 'ok  '}  {step.text}"))
+    there, found, chosen = settings_at(repo), None, None
+    if there:
+        _tell(Step(OK, there))
+    else:
+        found, steps = look(repo, os.environ)
+        for step in steps:
+            _tell(step)
+        say()
+        asks = sys.stdin.isatty() and sys.stdout.isatty() and not options.yes
+        try:
+            chosen = ask(found) if asks else FirstSettings.proposed(found)
+        except KeyboardInterrupt:
+            say("\nNothing was written.")
+            return exits.INTERRUPTED
+        if asks:
+            say()
+    for step in prepare(repo, found, chosen):
+        _tell(step)
     say()
-    say('Next: `loopwright doctor` checks the machine; `loopwright run "TEXT"` starts a loop.')
+    say('Next: `loopwright doctor` tries all of it; `loopwright run "TEXT"` starts work.')
     return 0
+
+
+def _tell(step: Step) -> None:
+    """Print a step; what is too long for the terminal goes on below it."""
+    width = terminal_width(sys.stdout, os.environ)
+    text = safe(step.text)
+    head, *rest = wrapped(text, max(width - _MARGIN, _MARGIN)) if width else [text]
+    say(f"{step.level:<{_MARGIN}}{head}")
+    for line in rest:
+        say(f"{'':<{_MARGIN}}{line}")
 
 
 def _begin_anew(repo: Path) -> str:

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.mask_values import masked
+from orchestrator.config.setting_groups import GROUPS, OTHERS, group_of
 from orchestrator.control import approve_settings
 from orchestrator.control.people_only import require_person
 from orchestrator.control.shown_settings import settings_masker
@@ -38,7 +39,7 @@ def parser(name: str) -> CommandLineParser:
     return (
         CommandLineParser(
             name,
-            "List every setting with its value and origin, and the changes that wait.",
+            "List every setting by group with its value and origin, and the changes that wait.",
             example=f"loopwright {name}\nloopwright {name} approve\n"
             f"loopwright {name} refuse wall_limit --why 'too long'",
             more=_MORE,
@@ -56,7 +57,10 @@ def run(name: str, args: list[str]) -> int:
     options = parser(name).parse_args(args)
     repo = find_repo(options.repo)
     rows, approvals = approve_settings.read(repo, os.environ)
-    settings = [{"name": row.name, "value": row.value, "source": row.source} for row in rows]
+    settings: list[dict[str, Any]] = [
+        {"name": row.name, "group": group_of(row.name), "value": row.value, "source": row.source}
+        for row in rows
+    ]
     held = [each.to_json() for each in approvals.held.values()]
     masker = settings_masker(repo, os.environ, (settings, held))
     if options.json:
@@ -129,11 +133,27 @@ def _refuse(args: list[str]) -> int:
     return 0
 
 
+def _place(row: dict[str, Any]) -> tuple[int, int]:
+    """Return where a setting stands in the list: by group, then in the order of the group."""
+    titles = [*GROUPS, OTHERS]
+    names = GROUPS.get(row["group"], ())
+    place = names.index(row["name"]) if row["name"] in names else 0
+    return titles.index(row["group"]), place
+
+
 def _print(
     rows: list[dict[str, Any]], approvals: Approvals, refused: Refusals, masker: Masker
 ) -> None:
-    cells = [(row["name"], approve_settings.shown(row["value"]), row["source"]) for row in rows]
-    say(table(HEADS, cells))
+    by_group = sorted(rows, key=_place)
+    cells = [(row["name"], approve_settings.shown(row["value"]), row["source"]) for row in by_group]
+    head, *lines = table(HEADS, cells).splitlines()
+    say(head)
+    group = ""
+    for row, line in zip(by_group, lines, strict=True):
+        if row["group"] != group:
+            group = row["group"]
+            say(f"\n{group}")
+        say(line)
     for each in approvals.held.values():
         no = refused.get(approve_settings.id_of(each))
         how = "Waits" if no is None else f"Refused by {no['by']}"

@@ -25,7 +25,7 @@ LIBRARY = "[[package]]\nsource = 'registry'\n"
 def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs = tmp_path / "programs"
     programs.mkdir()
-    names = ("python3", "uv", "poetry", "pdm", "pipenv", "npm", "pnpm", "yarn", "bun")
+    names = ("python3", "uv", "poetry", "pdm", "pipenv", "npm", "pnpm", "yarn", "bun", "tox", "nox")
     for name in (*names, "go", "cargo", "make"):
         (programs / name).write_text("#!/bin/sh\n")
         (programs / name).chmod(0o755)
@@ -90,6 +90,21 @@ def test_a_project_of_python_is_installed_in_an_environment_of_the_checkout(
     assert found.setup == [setup]
     assert found.verify[0].startswith("pytest -q")
     assert ".venv/" in found.makes
+
+
+@pytest.mark.parametrize(
+    ("files", "verify"),
+    [
+        ({"tox.ini": "[testenv]\ndeps =\n    pytest\n    hypothesis\n"}, "tox -q -e py"),
+        ({"tox.ini": "[testenv]\ndeps = pytest\n"}, "pytest -q"),
+        ({"noxfile.py": ""}, "nox"),
+        ({"noxfile.py": "", "requirements-dev.txt": ""}, "pytest -q"),
+    ],
+)
+def test_tox_and_nox_judge_where_only_they_know_what_tests_need(
+    repo: Path, files: dict[str, str], verify: str
+) -> None:
+    assert proposed(repo, {"setup.py": "", **files} | TEST).verify == [verify]
 
 
 UNITTEST = {"tests/test_x.py": "import unittest\n", "src/x/__init__.py": ""}

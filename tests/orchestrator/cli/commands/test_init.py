@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from lifecycle.settings import Settings
-from orchestrator.approval.held_settings import OF_THE_USER
-from orchestrator.config.field_docs import field_docs
 from orchestrator.config.settings import load_settings
-from orchestrator.init import fresh_file
+from orchestrator.proposals.agents_here import AgentHere
+from orchestrator.proposals.first_settings import FirstSettings, Found, file_of
+from tests.orchestrator.ptykit import Terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.orchestrator.filled import Cli
+
+CHOSEN = FirstSettings(agents=("claude", "codex"))
 
 
 def git(repo: Path, *args: str) -> str:
@@ -52,7 +54,7 @@ def test_init_writes_settings_and_excludes_and_says_what_is_next(empty: Cli) -> 
     text = empty("init")
     assert empty.code == 0
     assert f"done  {empty.repo / 'loopwright.toml'} is written" in text
-    assert 'Next: `loopwright doctor` checks the machine; `loopwright run "TEXT"`' in text
+    assert 'Next: `loopwright doctor` tries all of it; `loopwright run "TEXT"`' in text
     lines = (empty.repo / ".git" / "info" / "exclude").read_text().splitlines()
     assert ".loopwright/" in lines
     assert "/communications.json" in lines
@@ -72,33 +74,86 @@ def test_init_again_changes_nothing(empty: Cli) -> None:
     assert exclude.read_bytes() == before
 
 
-def test_a_fresh_file_limits_each_task_changes_nothing_else_and_explains_all(
-    empty: Cli, programs: Path
-) -> None:
+def test_a_fresh_file_is_short_and_only_limits_each_task(empty: Cli, programs: Path) -> None:
     del programs
-    empty("init")
+    said = empty("init")
     text = (empty.repo / "loopwright.toml").read_text()
-    limits = {"budget_hours": 8.0, "budget_attempts": 30}
-    assert tomllib.loads(text) == limits
-    docs = field_docs(Settings)
-    for name in Settings.model_fields:
-        if name in OF_THE_USER:
-            assert f"{name} = " not in text, "it would be refused there"
-            continue
-        assert f"# {name} = " in text or name in limits
-        assert docs[name] in text
+    assert tomllib.loads(text) == {"budget_hours": 8.0, "budget_attempts": 30}
+    assert len([line for line in text.splitlines() if line]) <= 18
+    assert max(map(len, text.splitlines())) <= 90
+    assert "look  agent: none of the known programs is on PATH" in said
 
 
-def test_every_default_in_a_fresh_file_is_valid_when_it_is_taken_in_force() -> None:
-    lines = fresh_file({}).splitlines()
-    shown = {line[2:] for line in lines if line.startswith("# ") and " = " in line}
-    settings = [line for line in shown if line.split(" = ")[0] in Settings.model_fields]
-    values = tomllib.loads("\n".join(settings))
-    assert set(values) == set(Settings.model_fields) - OF_THE_USER
-    examples = {name for name, field in Settings.model_fields.items() if field.default is None}
-    assert Settings.model_validate(values).model_dump(exclude=examples) == Settings().model_dump(
-        exclude=examples
+def test_every_line_of_a_fresh_file_is_valid_when_it_is_taken_in_force() -> None:
+    found = Found(
+        agents=(
+            AgentHere(
+                "claude", "/bin/claude", signed_in=False, keys=("ANTHROPIC_API_KEY",), login=""
+            ),
+        ),
+        forge="gitlab",
     )
+    shown = [line.removeprefix("# ") for line in file_of(found, CHOSEN).splitlines()]
+    lines = [line for line in shown if line.split(" = ")[0] in Settings.model_fields]
+    values = tomllib.loads("\n".join(lines))
+    Settings.model_validate(values)
+    assert values["agents"] == ["claude", "codex"]
+    assert values["pass_env"] == ["ANTHROPIC_API_KEY"]
+    assert values["providers"] == ["gitlab"]
+    assert {"setup", "copy", "verify", "budget_hours", "max_live_agents"} <= values.keys()
+
+
+@pytest.fixture
+def signed_in(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install two programs; the second in the alphabet of ours has a sign-in."""
+    install(programs, "claude", "codex")
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    (tmp_path / "user/.codex").mkdir(parents=True)
+    (tmp_path / "user/.codex/auth.json").write_text("{}")
+
+
+@pytest.mark.usefixtures("signed_in")
+def test_the_program_that_somebody_is_signed_in_to_is_proposed(
+    empty: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    said = empty("init")
+    assert "ok    agent: codex at " in said
+    assert "not signed in; ANTHROPIC_API_KEY is set and withheld" in said
+    assert load_settings(empty.repo, environ={}).adapter == "codex"
+
+
+@pytest.mark.usefixtures("signed_in")
+def test_on_a_terminal_three_questions_are_asked_and_enter_takes_the_proposal(empty: Cli) -> None:
+    (empty.repo / "Cargo.toml").write_text("[package]\n")
+    git(empty.repo, "add", "Cargo.toml")
+    with Terminal(empty.repo, "init") as shown:
+        shown.press("cloude\r")
+        shown.shows("there is no agent program 'cloude'")
+        shown.press("claude\r")
+        shown.press("make check\r")
+        shown.shows("At most how many dollars")
+        shown.press("none\r")
+        shown.shows("'none' is not a number above 0")
+        shown.press("\r")
+        text = shown.ends(0)
+    assert max(map(len, text.splitlines())) <= 80
+    written = load_settings(empty.repo, environ={})
+    assert (written.adapter, written.verify) == ("claude", ("make check",))
+    assert (written.budget_usd, written.budget_hours) == (20.0, 8.0)
+
+
+@pytest.mark.usefixtures("signed_in")
+def test_a_question_that_is_broken_off_writes_nothing(empty: Cli) -> None:
+    exclude = empty.repo / ".git" / "info" / "exclude"
+    before = exclude.read_bytes() if exclude.exists() else b""
+    with Terminal(empty.repo, "init") as shown:
+        shown.press("\r")
+        shown.press("\x03", after="[none] > ")
+        assert "Nothing was written." in shown.ends(130)
+    assert not (empty.repo / "loopwright.toml").exists()
+    assert (exclude.read_bytes() if exclude.exists() else b"") == before
 
 
 @pytest.mark.parametrize(
@@ -140,7 +195,7 @@ def test_what_a_fresh_checkout_needs_is_proposed_when_its_program_is_there(
     said = empty("init")
     settings = load_settings(empty.repo, environ={})
     assert (settings.verify, settings.adapter) == (("cargo test --quiet",), "codex")
-    assert 'verify = ["cargo test --quiet"] is a guess' in said
+    assert "ok    verify: cargo test --quiet" in said
     assert "target/" in (empty.repo / ".git" / "info" / "exclude").read_text()
 
 
