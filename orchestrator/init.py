@@ -42,7 +42,7 @@ _UNKNOWN_HOST = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class InitStep:
     """What was done now, was there already, or is left to a person."""
 
     level: str
@@ -60,27 +60,29 @@ def settings_at(repo: Path) -> str:
     return ""
 
 
-def look(repo: Path, environ: Mapping[str, str]) -> tuple[Found, tuple[Step, ...]]:
+def look(repo: Path, environ: Mapping[str, str]) -> tuple[Found, tuple[InitStep, ...]]:
     """Find out what to propose, and what a person should know about it."""
     inspect_repository(repo).require_usable()
     remote, forge = _forge(repo)
     found = Found(agents_here(environ), propose(repo), forge)
-    steps = [Step(OK if each.signed_in else LOOK, f"agent: {each.told}") for each in found.agents]
+    steps = [
+        InitStep(OK if each.signed_in else LOOK, f"agent: {each.told}") for each in found.agents
+    ]
     if not steps:
-        steps = [Step(LOOK, _NO_AGENT)]
+        steps = [InitStep(LOOK, _NO_AGENT)]
     checkout = found.checkout
     for name, commands in (("setup", checkout.setup), ("verify", checkout.verify)):
         if commands:
-            steps.append(Step(OK, f"{name}: {'; '.join(commands)}"))
+            steps.append(InitStep(OK, f"{name}: {'; '.join(commands)}"))
     if forge is not None:
-        steps.append(Step(OK, f"forge: {forge}, by the remote {Settings().remote}"))
+        steps.append(InitStep(OK, f"forge: {forge}, by the remote {Settings().remote}"))
     elif remote is not None:
         unknown = _UNKNOWN_HOST.format(remote.host, " or ".join(FORGES))
-        steps.append(Step(LOOK, unknown))
-    return found, (*steps, *(Step(LOOK, note) for note in checkout.notes))
+        steps.append(InitStep(LOOK, unknown))
+    return found, (*steps, *(InitStep(LOOK, note) for note in checkout.notes))
 
 
-def prepare(repo: Path, found: Found | None, chosen: FirstSettings | None) -> Iterator[Step]:
+def prepare(repo: Path, found: Found | None, chosen: FirstSettings | None) -> Iterator[InitStep]:
     """Write what was chosen; without a choice only what git is to ignore."""
     facts = inspect_repository(repo)
     facts.require_usable()
@@ -89,20 +91,22 @@ def prepare(repo: Path, found: Found | None, chosen: FirstSettings | None) -> It
     makes = tuple(found.checkout.makes) if found is not None else ()
     exclude_own_files(facts.common_dir, makes)
     if excluded(facts.common_dir) == before:
-        yield Step(OK, "git ignores our files already")
+        yield InitStep(OK, "git ignores our files already")
     else:
         also = f", and what the set-up makes: {', '.join(makes)}" if makes else ""
-        yield Step(DONE, f"git ignores .loopwright/ and communications.json{also} (in {exclude})")
+        yield InitStep(
+            DONE, f"git ignores .loopwright/ and communications.json{also} (in {exclude})"
+        )
     if found is None or chosen is None:
         return
     path = repo / REPO_FILE
     with path.open("x", encoding="utf-8") as stream:
         stream.write(file_of(found, chosen))
-    yield Step(DONE, f"{path} is written; look through it, it is short")
+    yield InitStep(DONE, f"{path} is written; look through it, it is short")
     held = ", ".join(f"{name} = {toml(value)}" for name, value in chosen.budgets().items())
-    yield Step(OK, f"each task is limited: {held}")
+    yield InitStep(OK, f"each task is limited: {held}")
     for each in other_code(repo, tuple(found.checkout.setup), chosen.verify, os.environ):
-        yield Step(LOOK, each.text)
+        yield InitStep(LOOK, each.text)
 
 
 def _forge(repo: Path) -> tuple[RemoteUrl | None, str | None]:

@@ -150,7 +150,7 @@ def test_a_command_is_one_file_and_one_line(copy: ProductCopy) -> None:
         '            ("greet", "greet", "greet somebody"),\n',
     )
     assert copy.command("greet", "Ada") == "Hello Ada\n"
-    assert "greet somebody" in copy.command("--help")
+    assert "greet somebody" in copy.command("help", "all")
     assert "greet" in copy.command("completion", "bash")
 
 

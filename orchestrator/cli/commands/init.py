@@ -15,7 +15,7 @@ from lifecycle.store.lost_records import is_to_be_made
 from lifecycle.store.sqlite.store import SqliteStore
 from orchestrator.cli.init_questions import ask
 from orchestrator.control.people_only import require_person
-from orchestrator.init import OK, Step, look, prepare, settings_at
+from orchestrator.init import OK, InitStep, look, prepare, settings_at
 from orchestrator.proposals.first_settings import FirstSettings
 from orchestrator.terminal import exits
 from orchestrator.terminal.options import CommandLineParser, find_repo, user
@@ -58,7 +58,7 @@ def run(name: str, args: list[str]) -> int:
         return 0
     there, found, chosen = settings_at(repo), None, None
     if there:
-        _tell(Step(OK, there))
+        _tell(InitStep(OK, there))
     else:
         found, steps = look(repo, os.environ)
         for step in steps:
@@ -79,7 +79,7 @@ def run(name: str, args: list[str]) -> int:
     return 0
 
 
-def _tell(step: Step) -> None:
+def _tell(step: InitStep) -> None:
     """Print a step; what is too long for the terminal goes on below it."""
     width = terminal_width(sys.stdout, os.environ)
     text = safe(step.text)
