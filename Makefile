@@ -83,6 +83,9 @@ steady: $(STAMP) ## run the suite RUNS=10 times in random order, some beside a b
 kill-workers: $(STAMP) ## make workers, coordinator and server fail ROUNDS=20 times each, print the table
 	$(BIN)/python -m tests.orchestrator.engines.temporal.faults.kill_workers --rounds $(or $(ROUNDS),20)
 
+soak-workers: $(STAMP) ## 50 lifecycles on three workers with faults for MINUTES=60, print what was wrong or grew
+	$(BIN)/python -m tests.orchestrator.engines.temporal.faults.soak --minutes $(or $(MINUTES),60)
+
 docs: $(STAMP) ## write the generated parts of docs/ and the READMEs, build the site into dist/site
 	$(BIN)/python docs/state_diagram.py
 	$(BIN)/python docs/settings_table.py

@@ -1,6 +1,6 @@
-"""A server, a coordinator and two workers, each a real process behind a network of its own.
+"""A server, a coordinator and workers, each a real process behind a network of its own.
 
-    python -m tests.orchestrator.engines.temporal.faults.fleet FOLDER LEASE
+    python -m tests.orchestrator.engines.temporal.faults.fleet FOLDER LEASE WORKER...
 
 As a script it takes the calls of its `Fleet` from standard input, one a line (`name words...`), and
 answers each with a line. So the processes that a test begins anew are not the test's children.
@@ -15,6 +15,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.begun import begun
 from tests.lifecycle.world import ROOT, git
@@ -23,32 +24,35 @@ from tests.orchestrator.engines.temporal.dev_server import PROGRAM, free_port, l
 from tests.runtime.processes.watchdog.watchdogs import kill_with_watchdogs, watchdogs_of
 from tests.waiting import wait_until
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PROGRAM_OF_ROLES = Path(__file__).with_name("fleet_roles.py")
 WORKERS = ("a", "b")
-ROLES = (*WORKERS, "coordinator")
 PATIENCE = 60.0
 
 
 class Fleet:
     """All machines of a story; what they say is in `ROLE.out` and `ROLE.log` of the folder."""
 
-    def __init__(self, folder: Path, lease: float) -> None:
+    def __init__(self, folder: Path, lease: float, workers: Sequence[str]) -> None:
         """Have the clones and the networks; nothing is begun yet."""
         self.folder, self.lease, self.port = folder, lease, free_port()
+        self._roles = (*workers, "coordinator")
         bare = folder / "bare.git"
         if not bare.exists():
             begun(folder / "repo", {"a.txt": "a\n"})
             git(folder, "clone", "-q", "--bare", str(folder / "repo"), str(bare))
-            for role in ROLES:
+            for role in self._roles:
                 git(folder, "clone", "-q", str(bare), str(folder / role))
-        self._networks = {role: Network(f"127.0.0.1:{self.port}") for role in ROLES}
+        self._networks = {role: Network(f"127.0.0.1:{self.port}") for role in self._roles}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def begin(self) -> None:
         """Begin all that is not running."""
         if self._is_dead("server"):
             self.server()
-        fresh = [role for role in ROLES if self._is_dead(role)]
+        fresh = [role for role in self._roles if self._is_dead(role)]
         for role in fresh:
             self.launch(role)
         for role in fresh:
@@ -66,8 +70,8 @@ class Fleet:
 
     def launch(self, role: str, skew: str = "0", programs: str = "") -> None:
         """Begin a role, with a worker's wall clock wrong, or with programs of its own."""
-        kind = "worker" if role in WORKERS else role
-        named = (role, skew) if role in WORKERS else ()
+        is_worker = role != "coordinator"
+        kind, named = ("worker", (role, skew)) if is_worker else (role, ())
         words = (
             *(sys.executable, str(PROGRAM_OF_ROLES), kind, self._networks[role].address, "faults"),
             *(str(self.folder / role), str(self.lease), *named),
@@ -103,6 +107,10 @@ class Fleet:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def pids(self) -> str:
+        """Return the process of each role, as `ROLE=PID`."""
+        return " ".join(f"{role}={process.pid}" for role, process in self._running.items())
+
     def watched(self, role: str) -> None:
         """Wait until a role is watched."""
         wait_until(lambda: watchdogs_of(self._running[role].pid), "no watchdog", PATIENCE)
@@ -125,7 +133,7 @@ class Fleet:
 
     def close(self) -> None:
         """End everything."""
-        for role in (*ROLES, "server"):
+        for role in (*self._roles, "server"):
             if not self._is_dead(role):
                 self.kill(role)
 
@@ -141,14 +149,14 @@ class Fleet:
             )
 
 
-def main(folder: str, lease: str) -> None:
+def main(folder: str, lease: str, *workers: str) -> None:
     """Do what is asked for until nobody asks any more."""
-    fleet = Fleet(Path(folder), float(lease))
+    fleet = Fleet(Path(folder), float(lease), workers)
     try:
         for line in sys.stdin:
             name, *words = line.split()
-            getattr(fleet, name)(*words)
-            print(time.time(), flush=True)  # noqa: T201, TID251  # when it was done, as agents write it
+            told = getattr(fleet, name)(*words) or ""
+            print(time.time(), told, flush=True)  # noqa: T201, TID251  # when it was done, as agents write it
     finally:
         fleet.close()
 

@@ -4,8 +4,8 @@
     python fleet_roles.py worker ADDRESS PROJECT CLONE LEASE NAME [SKEW]
 
 Each says `up`. The coordinator runs a lifecycle for each line `TASK FOLDER [PROGRAM]` that it reads
-and says `state TASK STATE WORKER` as that is decided on, and at last `end TASK` with what came of
-it. The agent is `hanging_agent.py` unless another program is named. A worker's wall clock is wrong
+and says `state TASK STATE WORKER TIME` as that is decided on, and at last `end TASK` with what came
+of it. The agent is `hanging_agent.py` unless another program is named. A worker's clock is wrong
 by SKEW seconds.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +50,8 @@ def _settings(address: str) -> Settings:
 
 def _say_state(news: Committed) -> None:
     record = news.record
-    say("state", record.facts["task"]["id"], news.after, worker_of(record) or "-")
+    at = time.time()  # noqa: TID251  # as agents write it
+    say("state", record.facts["task"]["id"], news.after, worker_of(record) or "-", at)
 
 
 async def _run(engine: LocalEngine, task_id: str, folder: str, *program: str) -> None:

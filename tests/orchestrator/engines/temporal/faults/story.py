@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runtime import proc_table
 from tests.lifecycle.world import ROOT, git
-from tests.orchestrator.engines.temporal.faults.fleet import PATIENCE
+from tests.orchestrator.engines.temporal.faults.fleet import PATIENCE, WORKERS
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 
 class Start(NamedTuple):
@@ -28,20 +28,28 @@ class Start(NamedTuple):
 
 
 class RemoteFleet:
-    """A fleet in a process of its own; returns of each call when it was done."""
+    """A fleet in a process of its own."""
 
     def __init__(self, folder: Path, lease: float, process: subprocess.Popen[str]) -> None:
         self.folder, self.lease, self._process = folder, lease, process
 
     def __call__(self, *words: str) -> float:
-        """Have it do something; see `Fleet`."""
+        """Have it do something, see `Fleet`; returns when it was done."""
+        return float(self._asked(*words)[0])
+
+    def pids(self) -> dict[str, int]:
+        """Return the process of each role."""
+        pairs = (each.split("=") for each in self._asked("pids")[1:])
+        return {role: int(pid) for role, pid in pairs}
+
+    def _asked(self, *words: str) -> list[str]:
         ask, answer = self._process.stdin, self._process.stdout
         assert ask is not None
         assert answer is not None
         ask.write(" ".join(words) + "\n")
         ask.flush()
         if line := answer.readline():
-            return float(line)
+            return line.split()
         raise AssertionError(f"the fleet ended at {words}: {self.logs()}")
 
     def logs(self) -> str:
@@ -51,14 +59,14 @@ class RemoteFleet:
 
 
 @contextmanager
-def fleet_in(folder: Path, lease: float) -> Iterator[RemoteFleet]:
+def fleet_in(folder: Path, lease: float, workers: Sequence[str] = WORKERS) -> Iterator[RemoteFleet]:
     """Have a fleet whose processes are begun."""
     name, home = "tests.orchestrator.engines.temporal.faults.fleet", folder / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
     env = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(folder / "state")}
     with subprocess.Popen(
-        (sys.executable, "-m", name, str(folder), str(lease)),
+        (sys.executable, "-m", name, str(folder), str(lease), *workers),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env,
         start_new_session=True,
     ) as process:  # fmt: skip
