@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
-CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples
+CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples release
 
 .PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash fuzz soak growth night steady kill-workers docs pictures lock wheel clean
 

@@ -66,6 +66,7 @@ LEVELS: dict[str, str] = {
             "settings_record_failed",
             "spawn_rejected",
             "supervisor_stop_failed",
+            "telemetry_failed",
             "transition_hook_failed",
             "worker_assignment_lost",
             "worker_removal_failed",

@@ -298,6 +298,9 @@ class Settings(EngineSettings):
     repos: tuple[str, ...] = ()
     """Folders of the repositories that `serve` without --repo serves together, in your own settings
     file only; see docs/how-to/many-repositories.md."""
+    telemetry: bool = False
+    """Send spans and metrics by OpenTelemetry to where the `OTEL_*` variables say, and hand agents
+    their span as `TRACEPARENT`; needs `loopwright[otel]`; see docs/how-to/telemetry.md."""
     public_url: str = ""
     """Address at which you reach the server from elsewhere, for links in notifications."""
     setup: tuple[str, ...] = ()

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 SPARE = 300.0
 """Seconds before its end at which a token is replaced."""
-_PACKAGE = "signing in as a GitHub App needs one more package: pip install 'loopwright[github-app]'"
+_PACKAGE = (
+    "signing in as a GitHub App needs an extra that is not installed; install it with "
+    "`uv tool install 'loopwright[github-app]'` or `pip install 'loopwright[github-app]'`"
+)
 _BACKWARDS = 60
 """Seconds by which our clock may be ahead of GitHub's."""
 _PROOF_HOLDS = 540

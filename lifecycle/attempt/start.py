@@ -15,6 +15,7 @@ from communication.errors import MailboxError
 from communication.signal import REMARKS
 from lifecycle.attempt.handout import save_for_people, snapshot_for, texts_for
 from lifecycle.attempt.output_monitor import Caps, Monitor
+from lifecycle.attempt.trace_ids import TRACEPARENT, traceparent
 from lifecycle.attempt.watch import AttemptWatch, process_of
 from lifecycle.context.files import readable, write_config
 from lifecycle.context.snapshot import Ways
@@ -178,6 +179,7 @@ class Starter:
             "LOOPWRIGHT_COMM_FILE": str(mailbox.path),
             "LOOPWRIGHT_SUMMARY_FILE": str(summary),
             **({REMARKS: " ".join(remarks)} if remarks else {}),
+            **({TRACEPARENT: traceparent(local.record, spawn_id)} if settings.telemetry else {}),
         }
         start = launch(
             program, local.agent, settings, machine.host, config=config, identity=identity

@@ -31,6 +31,7 @@ from orchestrator.runner.notices import Troubles
 from orchestrator.runner.providers import ProviderInputs, make_providers
 from orchestrator.runner.session import run_session
 from orchestrator.runner.shadowing import check_own_packages
+from orchestrator.telemetry.requirements import require_telemetry
 from orchestrator.terminal.options import UsageError
 from orchestrator.terminal.text import (
     blocks,
@@ -132,6 +133,7 @@ async def loop_through(  # noqa: PLR0913  # all by name
     # Refused before anything is recorded: no git, no commit, a bare repository.
     inspect_repository(context.repo).require_usable()
     settings = context.settings()
+    require_telemetry(settings, context.environ)
     try:
         weaker = await asyncio.to_thread(sandbox.check, settings)
     except SpawnError as refusal:

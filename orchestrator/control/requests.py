@@ -160,6 +160,7 @@ async def _apply(
     repo: Path, agent_id: str, event: Event, request: int | None, settings: Settings
 ) -> None:
     from orchestrator import wiring  # noqa: PLC0415  # a live runner has a loop of its own
+    from orchestrator.telemetry.listener import telemetry  # noqa: PLC0415  # as above
 
     masker = masker_of(os.environ, settings.pass_env)
     with closing(RunnerLog(Paths.of(repo).root, now=now, masker=masker)) as log:
@@ -170,7 +171,7 @@ async def _apply(
             report=log.report,
             masker=masker,
         )
-        async with loop.opened() as engine:
+        async with loop.opened() as engine, telemetry(engine):
             if request is not None:
                 outcome = await engine.shared.store.request_outcome(request)
                 if outcome is not None:

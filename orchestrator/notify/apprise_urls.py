@@ -11,11 +11,12 @@ import re
 from typing import Any
 
 from ci.http.response import lasts
+from orchestrator.extras import how_to_install
 from orchestrator.notify.errors import ChannelError
 
 MISSING = (
     "the extra that sends to Apprise URLs is not installed; install it with "
-    "`uv tool install 'loopwright[notify]'` or `pip install 'loopwright[notify]'`"
+    f"{how_to_install('notify')}"
 )
 _ANSWERED = re.compile(r"\berror=(\d{3})\b")
 """How its services name the status of the answer that refused a message."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.settings import TEMPORAL
 from orchestrator.errors import ConfigError
+from orchestrator.extras import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -71,7 +72,7 @@ def lacking(settings: EngineSettings, environ: Mapping[str, str]) -> str:
     if find_spec(PACKAGE) is None:
         return (
             'engine = "temporal" needs the Temporal SDK, which is not installed: '
-            "`pip install 'loopwright[temporal]'`"
+            f"{how_to_install('temporal')}"
         )
     return ""
 

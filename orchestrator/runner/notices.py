@@ -34,6 +34,7 @@ TOLD = {
     "settings_proposed": "{agent_id}: {reason}",
     "budget_unheld": "{agent_id}: {reason}",
     "notify_failed": "a notification could not be sent ({channel}): {reason}",
+    "telemetry_failed": "telemetry could not be sent: {reason}",
     "lifecycle_state_gone": (
         "stopping: the records of this repository are no longer where they were"
     ),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ci.issues import keeper_of
 from lifecycle.admission.unenforceable_budgets import uncounted
 from lifecycle.errors import PlanError
+from orchestrator.extras import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from lifecycle.plan import Agent, Allowance, Task
     from lifecycle.settings import Settings
 
-TOOLS = "pip install 'loopwright[mcp]'"
+TOOLS = f"install it with {how_to_install('mcp')}"
 NO_BUDGET = (
     "No budget is set: agents may use as much as they take; budget_attempts, budget_hours, "
     "budget_tokens or budget_usd in loopwright.toml limit each task"

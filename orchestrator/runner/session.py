@@ -24,6 +24,7 @@ from orchestrator.runner.server_interface import RunnerPort
 from orchestrator.runner.service import Service
 from orchestrator.runner.signals import SignalHandler
 from orchestrator.runner.webhooks import WebhookPipeline
+from orchestrator.telemetry.listener import telemetry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -77,6 +78,7 @@ async def run_session(  # noqa: PLR0913  # all by name
                 service.ending.damaged = given.damaged
                 async with (
                     _notifier(engine, signals),
+                    telemetry(engine),
                     _served(engine, providers, view.note, given.beside) as receiver,
                 ):
                     runner = partial(

@@ -20,6 +20,7 @@ from orchestrator.doctor.machine import BAD, WARN, Diagnosis, machine
 from orchestrator.doctor.notifications import notifications
 from orchestrator.doctor.providers import providers
 from orchestrator.doctor.repository import repository
+from orchestrator.doctor.telemetry import telemetry
 from orchestrator.errors import ConfigError
 from orchestrator.runner.providers import ProviderInputs
 from orchestrator.terminal import exits
@@ -103,6 +104,7 @@ def _outside(repo: Path) -> list[Diagnosis]:
         checks += providers(ProviderInputs(repo, lambda: settings, os.environ, now))
     checks += notifications(repo, settings, os.environ)
     checks += engine(repo, settings, os.environ)
+    checks += telemetry(settings, os.environ)
     return checks
 
 

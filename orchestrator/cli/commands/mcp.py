@@ -13,6 +13,7 @@ from communication.mcp.handshake import Opening
 from communication.mcp.lines import LineReader
 from communication.mcp.tools import Toolbox
 from orchestrator.errors import OrchestratorError
+from orchestrator.extras import how_to_install
 from orchestrator.version import __version__
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
@@ -36,7 +37,7 @@ def parser(name: str) -> CommandLineParser:
         example=f"loopwright {name}",
         more=(
             "Needs the LOOPWRIGHT_* variables that Loopwright sets for the agents it starts, and "
-            "the extra: pip install 'loopwright[mcp]'. Ends with its standard input."
+            f"the extra: {how_to_install('mcp')}. Ends with its standard input."
         ),
     )
 
@@ -64,7 +65,8 @@ def _need_packages() -> None:
     """Refuse at the start where the package is missing; loads nothing."""
     if not all(map(find_spec, _PACKAGES)):
         raise OrchestratorError(
-            "the tools need a package that is not installed; do: pip install 'loopwright[mcp]'"
+            "the tools need a package that is not installed; install it with "
+            f"{how_to_install('mcp')}"
         )
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tests.orchestrator.loopkit import World
 
 NO_COST = "codex reports no dollars, so it cannot be held to"
-INSTALL_TOOLS = "pip install 'loopwright[mcp]'"
+INSTALL_TOOLS = (
+    "install it with `uv tool install 'loopwright[mcp]'` or `pip install 'loopwright[mcp]'`"
+)
 
 
 def program(folder: Path, name: str, version: str, does: str = "exit 1") -> None:
