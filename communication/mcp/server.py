@@ -1,7 +1,7 @@
-"""The tool server once the MCP package is needed: all calls, and any new form of handshake.
+"""The server once the MCP package is needed: all calls, resources, and any new form of handshake.
 
 Owns the only use of that package, which is slow: import this module only for a request that it must
-answer. Standard output carries the protocol only. It must not decide anything about signals.
+answer. Standard output carries the protocol only. It must not decide what a tool does.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import anyio
 import anyio.to_thread
 import mcp_types as types
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
+from communication.errors import CommunicationError
 from communication.locked_edit import LOCK_PATIENCE_S
 from communication.mcp.handshake import REPLAYED, send
 from communication.mcp.lines import Refusal, decoded, refusal_line
-from communication.mcp.tools import INSTRUCTIONS, SERVER, listing
+from communication.mcp.tools import SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +30,14 @@ if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
 
     from communication.mcp.lines import LineReader
-    from communication.mcp.tools import ToolAnswer, Toolbox
+    from communication.mcp.offer import Readable, ToolOffer
+    from communication.mcp.tools import ToolAnswer
 
 _CANCELLED = "notifications/cancelled"
 
 
 def serve(
-    toolbox: Toolbox,
+    offer: ToolOffer,
     lines: LineReader,
     stdout: int,
     *,
@@ -42,7 +45,7 @@ def serve(
     said: Sequence[dict[str, Any]],
 ) -> None:
     """Answer the replayed and all further messages, until the lines end."""
-    anyio.run(partial(_serve, _server(toolbox, version), lines, stdout, said))
+    anyio.run(partial(_serve, _server(offer, version), lines, stdout, said))
 
 
 async def _serve(
@@ -58,36 +61,74 @@ async def _serve(
             await server.run(inbound, outbound, server.create_initialization_options())
 
 
-def _server(toolbox: Toolbox, version: str) -> Server[Any]:
-    # One call at a time: two breakpoints of one message keep their order.
-    turn = anyio.CapacityLimiter(1)
+def _server(offer: ToolOffer, version: str) -> Server[Any]:
+    turns = anyio.CapacityLimiter(offer.at_once)
 
     async def tools(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         del context, params
-        return types.ListToolsResult(tools=_forms())
+        listed = [types.Tool.model_validate(tool, by_name=False) for tool in offer.listing()]
+        return types.ListToolsResult(tools=listed)
 
     async def call(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        del context
+        told = context.session.client_params
+        client = told.client_info.name if told is not None else ""
         answer = await anyio.to_thread.run_sync(
-            toolbox.call, params.name, params.arguments, limiter=turn
+            offer.call, params.name, params.arguments, client, limiter=turns
         )
         return _result(answer)
 
-    return Server(
+    made: Server[Any] = Server(
         SERVER,
         version=version,
-        instructions=INSTRUCTIONS,
+        instructions=offer.instructions,
         on_list_tools=tools,
         on_call_tool=call,
+        **(_reading(offer.readable, turns) if offer.readable is not None else {}),
     )
+    return made
 
 
-def _forms() -> list[types.Tool]:
-    return [types.Tool.model_validate(tool, by_name=False) for tool in listing()]
+def _reading(readable: Readable, turns: anyio.CapacityLimiter) -> dict[str, Any]:
+    """Return what answers requests for resources."""
+
+    async def resources(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        del context, params
+        found = await anyio.to_thread.run_sync(readable.listing, limiter=turns)
+        listed = [types.Resource.model_validate(each, by_name=False) for each in found]
+        return types.ListResourcesResult(resources=listed)
+
+    async def templates(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        del context, params
+        listed = [
+            types.ResourceTemplate.model_validate(each, by_name=False)
+            for each in readable.templates()
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=listed)
+
+    async def read(
+        context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        del context
+        try:
+            text, kind = await anyio.to_thread.run_sync(readable.read, params.uri, limiter=turns)
+        except CommunicationError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from error
+        content = types.TextResourceContents(uri=params.uri, mime_type=kind, text=text)
+        return types.ReadResourceResult(contents=[content])
+
+    return {
+        "on_list_resources": resources,
+        "on_list_resource_templates": templates,
+        "on_read_resource": read,
+    }
 
 
 def _result(answer: ToolAnswer) -> types.CallToolResult:

@@ -13,7 +13,7 @@ from communication.errors import SignalError
 from communication.words import BreakpointType, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 MAX_TEXT = 64 * 1024
 """Characters of one text: all agents share one mailbox, and its size is bounded."""
@@ -25,6 +25,7 @@ class ArgumentKind(StrEnum):
     """The type of an argument."""
 
     TEXT = "a text"
+    FLAG = "true or false"
     TEXTS = "a list of texts"
     TYPE = "one of the types"
     REQUESTS = "a list of objects with `to` and `text`"
@@ -39,6 +40,7 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 _TEXT: dict[str, Any] = {"type": "string"}
 _FORMS: Mapping[ArgumentKind, dict[str, Any]] = {
     ArgumentKind.TEXT: _TEXT,
+    ArgumentKind.FLAG: {"type": "boolean"},
     ArgumentKind.TEXTS: {"type": "array", "items": _TEXT},
     ArgumentKind.TYPE: {**_TEXT, "enum": [str(kind) for kind in BreakpointType]},
     ArgumentKind.REQUESTS: {
@@ -72,6 +74,8 @@ class Tool(NamedTuple):
     told: str
     arguments: Mapping[str, Argument]
     reads_only: bool = False
+    ends_work: bool = False
+    """Whether it cannot be taken back."""
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of its arguments."""
@@ -79,6 +83,24 @@ class Tool(NamedTuple):
             {name: each.schema() for name, each in self.arguments.items()},
             [name for name, each in self.arguments.items() if each.required],
         )
+
+
+def listed(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return tools as the protocol lists them."""
+    return [
+        {
+            "name": tool.name,
+            "description": tool.told,
+            "inputSchema": tool.schema(),
+            # Without these some programs treat a tool as dangerous and ask a person first.
+            "annotations": {
+                "readOnlyHint": tool.reads_only,
+                "destructiveHint": tool.ends_work,
+                "openWorldHint": False,
+            },
+        }
+        for tool in tools
+    ]
 
 
 _SUMMARY = Argument(ArgumentKind.TEXT, "What you did and how it was checked, for the next attempt.")
@@ -161,6 +183,10 @@ def _checked(name: str, kind: ArgumentKind, value: object) -> Any:
     match kind:
         case ArgumentKind.TEXT | ArgumentKind.TYPE:
             return _text(name, value)
+        case ArgumentKind.FLAG:
+            if not isinstance(value, bool):
+                raise _wrong(name, str(kind), value)
+            return value
         case ArgumentKind.TEXTS:
             # The mailbox also accepts a single text instead of a list.
             items = _items(name, kind, [value] if isinstance(value, str) else value)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from communication.errors import CommunicationError, SignalError
 from communication.locked_edit import edit_entry
-from communication.mcp.tool_schema import PROGRESS, TOOLS, given
+from communication.mcp.tool_schema import PROGRESS, TOOLS, given, listed
 from communication.signal import REMARKS, signal
 from communication.words import shown
 
@@ -68,24 +68,16 @@ def passed_on(env: Mapping[str, str]) -> dict[str, str]:
 
 def listing() -> list[dict[str, Any]]:
     """Return the tools as the protocol lists them."""
-    return [
-        {
-            "name": tool.name,
-            "description": tool.told,
-            "inputSchema": tool.schema(),
-            # Without these some programs treat a tool as dangerous and ask a person first.
-            "annotations": {
-                "readOnlyHint": tool.reads_only,
-                "destructiveHint": False,
-                "openWorldHint": False,
-            },
-        }
-        for tool in TOOLS.values()
-    ]
+    return listed(TOOLS.values())
 
 
 class Toolbox:
     """The tools of one attempt. May wait for the mailbox's lock: call it from a thread."""
+
+    instructions = INSTRUCTIONS
+    at_once = 1
+    """Two breakpoints of one message keep their order."""
+    readable = None
 
     def __init__(self, env: Mapping[str, str]) -> None:
         check(env)
@@ -99,8 +91,13 @@ class Toolbox:
             "get_context": self._context,
         }
 
-    def call(self, name: str, arguments: object) -> ToolAnswer:
+    def listing(self) -> list[dict[str, Any]]:
+        """Return the tools as the protocol lists them."""
+        return listing()
+
+    def call(self, name: str, arguments: object, client: str = "") -> ToolAnswer:
         """Call a tool; any error becomes an answer that says what to do."""
+        del client  # it speaks for its agent, whatever its program is called
         tool = TOOLS.get(name)
         if tool is None:
             known = ", ".join(TOOLS)

@@ -1,4 +1,4 @@
-"""`loopwright mcp`: the tools by which an agent signals, for the agent's own program to start."""
+"""`loopwright mcp`: the tools of an agent to signal with; with --operator those of a person."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from orchestrator.version import __version__
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable
 
+    from orchestrator.operator_tools.command_tools import OperatorTools
     from orchestrator.terminal.options import CommandLineParser
 
 PARENT_LOOK_S = 0.5
@@ -28,26 +30,16 @@ _PACKAGES = ("mcp", "mcp_types", "anyio")
 
 def parser(name: str) -> CommandLineParser:
     """Return the options."""
-    from orchestrator.terminal.options import CommandLineParser  # noqa: PLC0415  # every attempt pays for it
+    from orchestrator.cli.mcp_options import parser_of  # noqa: PLC0415  # every attempt pays for it
 
-    return CommandLineParser(
-        name,
-        "Offer the tools report_breakpoint, ask_question, report_progress and get_context to an "
-        "agent (Model Context Protocol over standard input and output). Agent programs start it.",
-        example=f"loopwright {name}",
-        more=(
-            "Needs the LOOPWRIGHT_* variables that Loopwright sets for the agents it starts, and "
-            f"the extra: {how_to_install('mcp')}. Ends with its standard input."
-        ),
-    )
+    return parser_of(name)
 
 
 def run(name: str, args: list[str]) -> int:
     """Serve until standard input ends."""
-    if args:
-        parser(name).parse_args(args)
+    operator = _operator(parser(name).parse_args(args)) if args else None
     parent = os.getppid()
-    toolbox = Toolbox(os.environ)
+    toolbox = Toolbox(os.environ) if operator is None else None
     _need_packages()
     _end_with(parent)
     # Interrupted it would wait for a line that may never come.
@@ -55,10 +47,17 @@ def run(name: str, args: list[str]) -> int:
     lines, stdout = LineReader(0), _claimed()
     os.set_blocking(0, True)
     os.set_blocking(stdout, True)
-    said = Opening(lines, stdout, __version__).run()
+    # What agents ask first is answered at once: each attempt pays for it.
+    said = Opening(lines, stdout, __version__).run() if operator is None else []
     if said is not None:
-        _served()(toolbox, lines, stdout, version=__version__, said=said)
+        _served()(operator or toolbox, lines, stdout, version=__version__, said=said)
     return 0
+
+
+def _operator(options: Namespace) -> OperatorTools | None:
+    """Return the tools of a person, if they are asked for."""
+    made: OperatorTools | None = options.operator_of(options)
+    return made
 
 
 def _need_packages() -> None:
