@@ -69,6 +69,8 @@ LEVELS: dict[str, str] = {
             "telemetry_failed",
             "transition_hook_failed",
             "worker_assignment_lost",
+            "worker_look_failed",
+            "worker_missing",
             "worker_removal_failed",
             "worker_save_failed",
             "worker_sign_failed",

@@ -19,7 +19,7 @@ from runtime.machine_id import this_machine
 from runtime.masking.masker import Masker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from ci.interface import CIProvider, CIWatch
@@ -69,6 +69,10 @@ def _unnoticed(agent_id: str, event: PersonEvent, reason: str) -> None:
     del agent_id, event, reason
 
 
+def _everyone_placed(tasks: Sequence[str], missing: str, episode: str) -> None:
+    del tasks, missing, episode
+
+
 def _nothing_left(agent_id: str, birth: str, attempt: int) -> None:
     del agent_id, birth, attempt
 
@@ -106,6 +110,9 @@ class SharedServices:
     """Where log events go."""
     refused: Callable[[str, PersonEvent, str], None] = _unnoticed
     """Called with what was asked of which lifecycle, and why it is not done."""
+    unplaced: Callable[[Sequence[str], str, str], None] = _everyone_placed
+    """Called again and again with tasks that no worker can take, what is missing, and a name of
+    this one time that it is."""
     one_machine: bool = True
     """No other machine works on this repository: what bears another name is of an earlier life of
     this one, as of a container that was recreated."""

@@ -33,6 +33,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "pr_timeout",
         "dependency",
         "setup",
+        "worker",
     ),
     GIVEN_UP: ("max_retries", "usage_limit", "environment", "error"),
     BUDGET: ("80", "100"),

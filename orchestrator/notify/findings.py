@@ -23,6 +23,7 @@ from lifecycle.notify.message import (
     ALL_DONE,
     GIVEN_UP,
     NEEDS_YOU,
+    RUNNER_STOPPED,
     USAGE_LIMIT,
     Notification,
     id_of,
@@ -109,6 +110,31 @@ def settings_changed(
         text=f"The work of {agent_id or 'an agent'} changes what restricts agents: "
         f"{', '.join(names)[:300]}; it does not count before you approve it",
         command="loopwright settings approve",
+    )
+
+
+def unplaced(tasks: Sequence[str], missing: str, episode: str, at: float) -> Notification:
+    """Return that no worker can take these tasks; once for as long as that is so."""
+    return Notification(
+        id=id_of(NEEDS_YOU, "worker", episode),
+        at=at,
+        type=NEEDS_YOU,
+        reason="worker",
+        task_id=tasks[0] if len(tasks) == 1 else "",
+        text=cut(f"{_some(tasks)}: {missing}"),
+        command="loopwright ps",
+    )
+
+
+def killed(since: float, at: float) -> Notification:
+    """Return that an earlier runner ended without a word."""
+    return Notification(
+        id=id_of(RUNNER_STOPPED, since),
+        at=at,
+        type=RUNNER_STOPPED,
+        text=f"The runner that began at {instant(since, at)} ended without a word: it was killed, "
+        "or the machine went down. Another one goes on with its work now",
+        command="loopwright ps",
     )
 
 

@@ -33,10 +33,9 @@ from orchestrator.notify import budgets, findings
 from orchestrator.notify.outbox import Outbox, names_for
 from orchestrator.notify.reminders import reminder_of
 from orchestrator.notify.secret_values import secrets_of
-from orchestrator.terminal.text import instant
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
     from lifecycle.clock import Timer
@@ -97,6 +96,7 @@ class Notifier:
                 self._later(self._begin)
         shared.observers.append(self.news)
         shared.accounts.watch = self._used
+        shared.unplaced = self._unplaced
         return self
 
     async def __aexit__(
@@ -145,7 +145,7 @@ class Notifier:
         for met in await store.notifications.unended(USAGE_LIMIT, "met"):
             self._limits[met.about] = met
         if "running" in known:
-            await self._died(float(known["running"]["since"]))
+            await self._tell(findings.killed(float(known["running"]["since"]), self._began))
         await store.put(MEMORY, "running", {"since": self._began, "pid": os.getpid()})
         if not first:
             async for record in store.every(Filter(current=True, updated_after=since)):
@@ -175,19 +175,6 @@ class Notifier:
         store = self._shared.store
         await store.remove(MEMORY, "running")
         await store.put(MEMORY, "seen", {"at": self._shared.clock.now()})
-
-    async def _died(self, since: float) -> None:
-        began = instant(since, self._began)
-        await self._tell(
-            Notification(
-                id=id_of(RUNNER_STOPPED, since),
-                at=self._began,
-                type=RUNNER_STOPPED,
-                text=f"The runner that began at {began} ended without a word: it was killed, or "
-                "the machine went down. Another one goes on with its work now",
-                command="loopwright ps",
-            )
-        )
 
     async def _stopped(self, problem: str) -> None:
         """Tell that the runner ends by itself, also where nothing can be stored any more."""
@@ -255,6 +242,12 @@ class Notifier:
             if found.id not in self._told:
                 self._told.add(found.id)
                 self._later(partial(self._tell, found))
+
+    def _unplaced(self, tasks: Sequence[str], missing: str, episode: str) -> None:
+        found = findings.unplaced(tasks, missing, episode, self._shared.clock.now())
+        if found.id not in self._told and (self._is_used or self._has_channels()):
+            self._told.add(found.id)
+            self._later(partial(self._tell, found))
 
     def _spawned(self, record: AgentLifecycle) -> None:
         self._work_since(self._shared.clock.now())

@@ -60,12 +60,13 @@ def row_of(  # noqa: PLR0913  # all but two by name
     stuck: bool = False,
     trouble: str = "",
     silent: Mapping[str, float] | None = None,
+    unplaced: str = "",
 ) -> LifecycleRow:
     """Return the row of a lifecycle; `runs` tells whether a runner is alive.
 
     `stuck`: it is blocked on what nobody but a person can bring. `trouble`: what is wrong where
     it waits for something outside. `silent`: the workers that are, with when they were heard of
-    last.
+    last. `unplaced`: what is missing that a worker takes it.
     """
     kind, work, damaged = columns["work_kind"], columns["work"], columns["damaged"]
     as_they_are = LifecycleRow.__annotations__.keys() & columns.keys()
@@ -76,6 +77,7 @@ def row_of(  # noqa: PLR0913  # all but two by name
     if not damaged:
         waits = with_trouble(kind, waits, trouble)
         waits = with_silence(waits, worker, kind, silent or {}, lambda at: span(present - at))
+        waits = "; ".join(filter(None, (unplaced, waits)))
     told = {name: columns[name] for name in as_they_are} | {
         "attempts": _attempts(columns),
         "state": spelled(word),

@@ -61,6 +61,8 @@ def why(record: AgentLifecycle, context: WhyContext) -> str:
     kind, ago = type(state).__name__, lambda at: span(context.now - at)
     if place := where(worker_in(record.facts), kind, context.silent, ago):
         text = f"{text}; it is {place}"
+    if context.unplaced and context.has_runner:
+        text = f"{text}; {context.unplaced}"
     if not context.has_runner and not isinstance(state, (*TERMINAL, Completed)):
         alone = "no runner is alive, so nothing moves until `loopwright up`"
         was, now = word_for(state), word_for(state, runs=False)

@@ -65,6 +65,8 @@ class WhyContext:
     standing: MergeStanding = field(default_factory=MergeStanding)
     silent: Mapping[str, float] = field(default_factory=dict)
     """Workers that were not heard of for a lease, with when they were last."""
+    unplaced: str = ""
+    """What is missing that a worker takes it."""
 
 
 @dataclass(frozen=True, slots=True)

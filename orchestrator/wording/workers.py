@@ -39,6 +39,9 @@ class WorkerForm(TypedDict):
     """it was not heard of for its lease"""
 
 
+UNPLACED = "worker.missing"
+"""Collection of documents: what is missing that a worker takes a lifecycle, as the coordinator
+found it last."""
 WORKER = "worker"
 """The fact of a record that names its worker (`lifecycle.record`, which is heavy)."""
 
@@ -64,6 +67,11 @@ def with_silence(
         return waits
     told = f"on {worker}, not heard of for {ago(silent[worker])}"
     return f"{told}; {waits}" if waits else told
+
+
+def unplaced_in(noted: Mapping[str, Mapping[str, Any]], agent_id: str) -> str:
+    """Return what is missing for this agent, of the documents `UNPLACED`; empty if nothing is."""
+    return str(noted.get(agent_id, {}).get("text", ""))
 
 
 def where(worker: str, kind: str, silent: Mapping[str, float], ago: Callable[[float], str]) -> str:

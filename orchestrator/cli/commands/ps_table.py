@@ -36,7 +36,7 @@ from orchestrator.terminal.text import (
 )
 from orchestrator.wording.lifecycle_row import row_of, word_in
 from orchestrator.wording.states import COLOURS, ended_with
-from orchestrator.wording.workers import worker_in
+from orchestrator.wording.workers import UNPLACED, unplaced_in, worker_in
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def listing(
     troubles = _troubles(database) if runs and waits else {}
     elsewhere = any(worker_in(each["facts"]) for each in found)
     silent = read_silent_workers(database, present) if elsewhere else {}
+    unplaced = read_documents(database, UNPLACED) if runs else {}
     rows = [
         row_of(
             each,
@@ -111,6 +112,7 @@ def listing(
             stuck=options.needs_me and each in alone,
             trouble=troubles.get(each["agent_id"], ""),
             silent=silent,
+            unplaced=unplaced_in(unplaced, each["agent_id"]),
         )
         for each in found
     ]

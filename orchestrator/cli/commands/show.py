@@ -35,6 +35,7 @@ from orchestrator.wording.json_forms import files_of, whole_form
 from orchestrator.wording.states import since
 from orchestrator.wording.why import why
 from orchestrator.wording.why_facts import WhyContext
+from orchestrator.wording.workers import UNPLACED, unplaced_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +111,7 @@ async def _find(repo: Path, agent_id: str) -> _Found:
             outside=(await store.all("ci.waits")).get(agent_id, {}),
             standing=(stands := await standing(repo, store, record)),
             silent=await store.workers.silent(present),
+            unplaced=unplaced_in(await store.all(UNPLACED), agent_id),
         )
         return _Found(
             repo=repo,

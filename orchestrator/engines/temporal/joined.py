@@ -16,6 +16,7 @@ from orchestrator.engines.temporal.connection import joined
 from orchestrator.engines.temporal.coordinator import coordinating
 from orchestrator.engines.temporal.options import Queues
 from orchestrator.engines.temporal.owners import RemoteOwners
+from orchestrator.engines.temporal.placement import Pollers
 from orchestrator.engines.temporal.worker import working
 from orchestrator.errors import ConfigError
 from runtime.remote.remote import GitRemote, url_of
@@ -92,7 +93,11 @@ async def remote_owners(
         return BranchTravel(workspaces, machine.branches, remote, header or no_header)
 
     async with coordinating(client, queues, lease=settings.lease) as decider:
-        yield RemoteOwners(decider, travel)
+        owners = RemoteOwners(decider, travel, Pollers(client, queues))
+        try:
+            yield owners
+        finally:
+            await owners.aclose()
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from lifecycle.machine.states import TERMINAL, Accepted, AgentState
 from lifecycle.record import EARLIER, Filter, worker_of
 from orchestrator.review.queue import held_up, need_of, stuck
 from orchestrator.wording.doing import AgentActivity
-from orchestrator.wording.workers import used_by, worker_form
+from orchestrator.wording.workers import UNPLACED, used_by, worker_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,6 +60,8 @@ class BoardState:
         """When the newest decision was made."""
         self.workers: tuple[WorkerRow, ...] = ()
         """The workers of the repository, as they were heard of last."""
+        self.unplaced: dict[str, dict[str, Any]] = {}
+        """What is missing where no worker can take a lifecycle."""
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
 
@@ -116,8 +118,9 @@ class BoardState:
             self._needs = -1, 0
 
     async def look_at_workers(self) -> None:
-        """Read who was heard of."""
+        """Read who was heard of, and what no worker can take."""
         self.workers = await self.runner.store.workers.all()
+        self.unplaced = await self.runner.store.all(UNPLACED)
 
     def workers_now(self) -> list[WorkerForm]:
         """Return the workers, with how much each of them works on."""

@@ -22,7 +22,7 @@ from orchestrator.terminal.text import one_line, span
 from orchestrator.web.operator import found
 from orchestrator.web.reading.record_words import plan_of, program_of, says_of, since_of
 from orchestrator.wording.states import waiting_for, with_trouble
-from orchestrator.wording.workers import WorkerForm, with_silence
+from orchestrator.wording.workers import WorkerForm, unplaced_in, with_silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -290,6 +290,8 @@ def _present(
     if still["worker"] in silent:
         kind, doing = still["work_state"], ""
         says = with_silence(says, still["worker"], kind, silent, lambda at: span(present - at))
+    if unplaced := unplaced_in(state.unplaced, record.agent_id):
+        doing, says = "", "; ".join(filter(None, (unplaced, says)))
     says = says.removeprefix("you; ")  # that it waits for a person, its group says
     if still["needs"] == "conflict":
         says = says.removeprefix("not merged: ")  # as the word before it says

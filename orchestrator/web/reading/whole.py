@@ -12,6 +12,7 @@ from orchestrator.terminal.text import instant
 from orchestrator.wording.json_forms import whole_form
 from orchestrator.wording.why import why
 from orchestrator.wording.why_facts import WhyContext
+from orchestrator.wording.workers import UNPLACED, unplaced_in
 
 if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
@@ -35,6 +36,7 @@ async def whole_of(runner: RunnerPort, record: AgentLifecycle) -> WholeForm:
         has_runner=True,
         outside=(await runner.store.all("ci.waits")).get(agent_id, {}),
         silent=await runner.store.workers.silent(present),
+        unplaced=unplaced_in(await runner.store.all(UNPLACED), agent_id),
     )
     return whole_form(
         record,

@@ -29,6 +29,7 @@ from orchestrator.wording.json_forms import (
 )
 from orchestrator.wording.json_schemas import model_of
 from orchestrator.wording.lifecycle_row import row_of
+from orchestrator.wording.workers import UNPLACED, unplaced_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,8 +112,14 @@ def _lists(made: APIRouter, services: ServerServices) -> None:
         page = await _page(services, asked, which, cursor, limit)
         present = runner.now()
         silent = await runner.store.workers.silent(present)
+        unplaced = await runner.store.all(UNPLACED)
         rows = [
-            row_of(columns_of(each), present, silent=silent)
+            row_of(
+                columns_of(each),
+                present,
+                silent=silent,
+                unplaced=unplaced_in(unplaced, each.agent_id),
+            )
             for each in sorted(page.named, key=lambda each: each.cursor, reverse=True)
         ]
         return json_answer({"items": rows, "next": page.next_cursor})

@@ -113,6 +113,35 @@ def test_tasks_are_done_by_workers_and_accepted_where_the_records_are(machines: 
     assert [world.git("show", f"HEAD:{name}.txt") for name in names] == ["yes", "yes"]
 
 
+def test_what_no_worker_can_take_is_told_with_what_is_missing(machines: Machines) -> None:
+    world, told = machines.world, machines.world.folder / "told"
+    plan = world.plan_of(
+        {"T001": done_by("T001"), "T002": done_by("T002")}, {"T002": {"label": "gpu"}}
+    )
+    channel = f"[[notify]]\nname = 'f'\ncommand = ['sh', '-c', 'cat >> {told}']\n"
+    config = world.folder / "config" / "loopwright" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(channel)
+    machines.env["XDG_CONFIG_HOME"] = str(world.folder / "config")
+    with machines.coordinator(plan) as up:
+        up.says("no worker is up: begin one with `loopwright worker --name NAME`")
+
+        def notified(*texts: str) -> bool:
+            return told.exists() and all(each in told.read_text() for each in texts)
+
+        label = "T002: no worker with the label gpu is up"
+        until(lambda: notified("T001: no worker is up", label), machines.logs)
+        with machines.worker("a"):
+            up.says("agent-T002 waits: no worker with the label gpu is up")
+            assert "no worker with the label gpu" in machines.rows()["T002"]["waiting_for"]
+            why = world.call("show", "T002", "--why").stdout
+            assert "begin one with `loopwright worker --name NAME --label gpu`" in why
+            until(lambda: "no worker" not in machines.rows()["T001"]["waiting_for"], machines.logs)
+            with machines.worker("b", "--label", "gpu"):
+                machines.has_ended(up)
+    assert {row["state"] for row in machines.rows().values()} == {"done"}
+
+
 def test_after_kill_9_of_a_worker_its_task_goes_on_at_another(machines: Machines) -> None:
     world, gate = machines.world, machines.world.folder / "gate"
     plan = world.plan_of({"T001": done_by("T001", gate)})
