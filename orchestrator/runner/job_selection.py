@@ -147,7 +147,7 @@ async def planned(  # noqa: PLR0913  # the last by name
     require_tools(settings)
     store = engine.shared.store
     damaged: dict[str, Damaged] = {}
-    jobs = {} if plan is None else await _of_plan(engine, plan, settings, damaged)
+    jobs = {} if plan is None else await of_plan(engine, plan, settings, damaged)
     unfinished, unreadable = await _unfinished(store)
     if everything:
         damaged |= {each.agent_id: each for each in unreadable}
@@ -197,9 +197,13 @@ async def _unfinished(store: SqliteStore) -> tuple[list[AgentLifecycle], list[Da
     return unfinished[::-1], damaged[::-1]
 
 
-async def _of_plan(
+async def of_plan(
     engine: LocalEngine, plan: Plan, settings: Settings, damaged: dict[str, Damaged]
 ) -> dict[str, Job]:
+    """Return what of a plan can be run, by agent; PlanError for a plan that cannot be.
+
+    Records that cannot be read go to `damaged`.
+    """
     store, jobs = engine.shared.store, dict[str, Job]()
     asked = [(task, agent_for(task, plan, settings)) for task in plan.tasks]
     require_issues(plan.tasks, engine.shared.ci)

@@ -8,6 +8,7 @@ says so; none is cut off while it saves its work.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lifecycle.audit import Audit
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from orchestrator.approval.approvals import Approvals
     from orchestrator.runner.server_interface import Beside
     from orchestrator.runner.signals import SignalHandler
-    from orchestrator.runner.workload import Workload
+    from orchestrator.runner.workload import PlanChanges, ReadsAgain, Workload
     from orchestrator.wording.live_view import LiveView
 
 LOOP = "loop"
@@ -79,6 +80,8 @@ class Service:
         self._running: set[str] = set()
         self._again: set[str] = set()
         """To be started again as soon as the keeper of their last loop has ended."""
+        self._leaving: dict[str, asyncio.Event] = {}
+        """Loops that a changed plan ends, until each is gone."""
         self._failure: Exception | None = None
         self._looking: asyncio.Task[None] | None = None
         self.ending = RunResult()
@@ -115,9 +118,12 @@ class Service:
         for job in work.jobs:
             if not await self._was_retired(job):
                 self.start(job)
+        reading = None if work.reload is None else asyncio.create_task(work.reload.watch(self))
         try:
             if work.stays:
                 await self._told_to_end()
+            if work.reload is not None:
+                await self._run_out(work.reload)
             stayed = work.beside is not None and await self._stay_for(work.beside)
             await self._all_ended()
             if stayed:
@@ -125,6 +131,9 @@ class Service:
         finally:
             # What is asked for from now on is for the next runner.
             self._engine.revive = None
+            if reading is not None:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
             unfollow()
             if self._looking is not None:
                 await self._looking
@@ -140,6 +149,30 @@ class Service:
             self._again.add(agent_id)
         else:
             self.supervisor.add(agent_id, job.agent.type or LOOP, policy_of(job.agent))
+
+    async def stop(self, agent_id: str) -> Job | None:
+        """End a loop with its record resumable, and wait until it has; return what it ran."""
+        job = self._jobs.get(agent_id)
+        if agent_id in self.supervisor.agent_types:
+            gone = self._leaving[agent_id] = asyncio.Event()
+            self.supervisor.stop(agent_id)
+            await gone.wait()
+        return job
+
+    def forget(self, agent_id: str) -> None:
+        """Count a task as never run here: its plan has it no more, or anew."""
+        self.ending.forget(agent_id)
+        self._view.forget(agent_id)
+
+    def note(self, text: str) -> None:
+        """Tell a line."""
+        self._view.note(text)
+
+    async def plan_read(self, plan: str, changes: PlanChanges) -> None:
+        """Record that a plan was read again, and tell what of it waits for a person."""
+        await self._settings.keep()
+        if changes:
+            await self.audit.record("plan", user(), plan, "read again", details=asdict(changes))
 
     def runs(self, agent_id: str) -> bool:
         """Tell whether a loop of this agent has not come to its end."""
@@ -228,6 +261,8 @@ class Service:
         return record
 
     def _gone(self, agent_id: str) -> None:
+        if (leaving := self._leaving.pop(agent_id, None)) is not None:
+            leaving.set()
         if agent_id not in self._again:
             self._jobs.pop(agent_id, None)
         else:
@@ -260,6 +295,15 @@ class Service:
             self.supervisor.shutdown("cancelled")
             await self._all_ended()
             raise
+
+    async def _run_out(self, reload: ReadsAgain) -> None:
+        """Return once no loop is left, and the plan as it is then has nothing more to run."""
+        while True:
+            await self.supervisor.rest()
+            if not self.supervisor.main.cancelled:
+                await reload.look(self)
+            if not self.supervisor.agent_types:
+                return
 
     async def _all_ended(self) -> None:
         await self.supervisor.run()

@@ -71,8 +71,7 @@ class SettingsAudit:
         present = self._settings()
         if present is self._seen:
             return
-        if self._approvals is not None:
-            await self._keep(self._approvals)
+        await self.keep()
         self._seen = present
         # Both as what is known of secrets by now has it: else one learnt since looks like a change.
         before = masked(self._known, self._masker)
@@ -86,6 +85,11 @@ class SettingsAudit:
             await self._audit.record("setting", self._by, name, "changed", details=details)
         if changed:
             await self._store.put(SEEN, SEEN, values)
+
+    async def keep(self) -> None:
+        """Record what counts of files that were read again, and show what began to wait."""
+        if self._approvals is not None:
+            await self._keep(self._approvals)
 
     async def _is_entered(self, name: str, value: Any) -> bool:
         """Tell whether the newest entry about a setting is its approval, with this very value."""

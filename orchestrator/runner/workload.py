@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lifecycle.machine.states import Reason, Rejected
 from lifecycle.result import LoopResult, LoopResultType
@@ -53,6 +53,54 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanChanges:
+    """What is different in a plan, by the ids of its tasks."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+class PlanLoops(Protocol):
+    """The loops of the runner, as far as a changed plan needs them."""
+
+    def start(self, job: Job) -> None:
+        """Start a loop."""
+        ...
+
+    async def stop(self, agent_id: str) -> Job | None:
+        """End a loop with its record resumable; return what it ran."""
+        ...
+
+    def forget(self, agent_id: str) -> None:
+        """Count it as never run."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Tell a person."""
+        ...
+
+    async def plan_read(self, plan: str, changes: PlanChanges) -> None:
+        """Record that a plan was read again, and tell what of it waits for a person."""
+        ...
+
+
+class ReadsAgain(Protocol):
+    """Reads a plan again while its tasks run."""
+
+    async def watch(self, loops: PlanLoops) -> None:
+        """Look again and again, until this is cancelled."""
+        ...
+
+    async def look(self, loops: PlanLoops) -> None:
+        """Take up what changed since the last look."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """What to run, and which lifecycles a person holds."""
 
@@ -62,6 +110,8 @@ class Workload:
     """What runs beside the loops; it may keep the runner alive when none is left."""
     damaged: tuple[Damaged, ...] = ()
     """Lifecycles that cannot be run: their records are unreadable."""
+    reload: ReadsAgain | None = None
+    """What reads the plan again, where it is a file."""
 
     @property
     def stays(self) -> bool:
@@ -107,6 +157,11 @@ class RunResult:
             self.codes[agent_id] = code
         if kept:
             self.results[agent_id] = result
+
+    def forget(self, agent_id: str) -> None:
+        """Count a loop as never run."""
+        for known in (self.results, self.codes, self.records, self.defects):
+            known.pop(agent_id, None)
 
 
 def code_of(result: LoopResult, record: AgentLifecycle | None) -> int:

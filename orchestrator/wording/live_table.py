@@ -114,6 +114,11 @@ class LiveTable:
             del self._over[oldest]
         self.redraw()
 
+    def forget(self, agent_id: str) -> None:
+        """Take its row away."""
+        self._over.pop(agent_id, None)
+        self.redraw()
+
     async def close(self) -> None:
         """Take the table away; a final one follows elsewhere."""
         if self._drawing is not None:

@@ -42,6 +42,10 @@ class LiveView(Protocol):
         """Take note that the loop of a lifecycle ended."""
         ...
 
+    def forget(self, agent_id: str) -> None:
+        """Show a lifecycle no more."""
+        ...
+
     async def close(self) -> None:
         """Leave the terminal as it was."""
         ...
@@ -80,6 +84,9 @@ class PlainView:
 
     def over(self, record: AgentLifecycle) -> None:
         """Say nothing: the last fact said it."""
+
+    def forget(self, agent_id: str) -> None:
+        """Nothing of it stands there."""
 
     async def close(self) -> None:
         """Leave nothing behind."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from orchestrator.control.approve_settings import keep, told
 from orchestrator.errors import OrchestratorError
 from orchestrator.runner import job_selection
 from orchestrator.runner.engine_choice import require_engine
+from orchestrator.runner.plan_reload import PlanReload
 from orchestrator.tasks.sources import is_plan
 from orchestrator.terminal.options import (
     CommandLineParser,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from lifecycle.engine.engine import LocalEngine
     from lifecycle.plan import Plan
+    from orchestrator.approval.approvals import Approvals
     from orchestrator.cli.run_loops import CommandContext
     from orchestrator.runner.workload import Workload
 
@@ -55,6 +58,10 @@ Without PLAN it takes loopwright.plan.toml or loopwright.plan.json of the reposi
 one, and continues every lifecycle that is not finished. What a person paused or stopped stays
 so; `loopwright resume AGENT` starts it again while this runs. Meanwhile the API is served as by
 `loopwright serve`; its address and the place of its token are printed on standard error.
+
+A plan file (.toml, .json) is read again whenever it changes while this runs: new tasks begin, those
+that have not begun are changed or taken out, those that have begun go on. A file that cannot be run
+is told, and the plan as it was read before goes on.
 
 On a terminal it waits for people. Where neither standard input nor standard error is one it ends
 when all that is left waits for people (--stay waits there, too).
@@ -139,7 +146,7 @@ def run(name: str, args: list[str]) -> int:
         found = await with_server(front, planned)
         if found.jobs:
             ready()
-        return found
+        return replace(found, reload=_reload(engine, path, plan, approvals))
 
     ending = asyncio.run(
         run_loops.loop_through(
@@ -161,6 +168,15 @@ def run(name: str, args: list[str]) -> int:
     else:
         run_loops.tell_ending(ending, context)
     return ending.exit_code
+
+
+def _reload(
+    engine: LocalEngine, source: str | Path | None, plan: Plan | None, approvals: Approvals
+) -> PlanReload | None:
+    """Return what reads a plan again while it runs; lists of other programs are read once."""
+    if plan is None or not is_plan(str(source)):
+        return None
+    return PlanReload(engine, Path(str(source)).absolute(), plan, approvals)
 
 
 def _plan(
