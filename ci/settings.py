@@ -96,6 +96,9 @@ class CISettings(BaseModel):
     ended if it was given up or rejected."""
     issue_labels_working: tuple[str, ...] = ()
     """Labels of a task's issue from its first attempt on, until it ends or waits for a person."""
+    tick_tasks: bool = True
+    """Tick a task in the file that it was read from (PRD.md, prd.json) once its work is accepted;
+    not committed."""
     issue_close: bool = False
     """Close the issue of a task once its pull request is merged, where the forge does not do that
     by itself."""

@@ -67,6 +67,7 @@ LEVELS: dict[str, str] = {
             "spawn_rejected",
             "supervisor_stop_failed",
             "telemetry_failed",
+            "task_tick_failed",
             "transition_hook_failed",
             "worker_assignment_lost",
             "worker_look_failed",

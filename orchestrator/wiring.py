@@ -14,6 +14,7 @@ from lifecycle.settings import TEMPORAL
 from orchestrator.approval.agent_commits import AgentCommitWatch
 from orchestrator.approval.approvals import held_files, own_files
 from orchestrator.config.known_secrets import masker_of
+from orchestrator.tasks.ticked_files import TickedFiles
 from runtime.branches import BranchManager
 from runtime.process import TerminalManager
 from runtime.workspace import WorkspaceManager
@@ -68,7 +69,7 @@ def build(  # noqa: PLR0913  # all by name
         ci_provider=provider,
         remote=remote,
         terminal_manager=TerminalManager(repo, environ=environ, masker=masker),
-        branch_manager=BranchManager(repo),
+        branch_manager=BranchManager(repo, own_edits=TickedFiles(repo)),
         workspace_manager=WorkspaceManager(
             repo,
             root=root,

@@ -10,6 +10,7 @@ import asyncio
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,11 +29,14 @@ from runtime.git.ownership import (
 )
 from runtime.git.porcelain import SHA, shown, some_of
 from runtime.git.safe_view import RepositoryLocation, locate, read_small
+from runtime.own_edits import NoOwnEdits
 from runtime.workspaces.saved_work import IDENTITY
 from runtime.workspaces.status import Checkout, unfiltered_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from runtime.own_edits import OwnEdits
 
 _HEADS = "refs/heads/"
 BEING_HELD = "{branch} is being {doing} at {folder}: finish or abort that first, then try again"
@@ -79,8 +83,11 @@ class PreparedMerge:
 class BranchManager:
     """The branches of one repository."""
 
-    def __init__(self, repo: Path | str, *, git: Git | None = None) -> None:
+    def __init__(
+        self, repo: Path | str, *, git: Git | None = None, own_edits: OwnEdits | None = None
+    ) -> None:
         self._repo = Path(repo).resolve()
+        self._own_edits = own_edits or NoOwnEdits()
         self._git = git or Git(home=self._repo / STATE_FOLDER / "git")
         self._merging = asyncio.Lock()
         self.history = CommitHistory(self._repo, self._git)
@@ -247,6 +254,12 @@ class BranchManager:
         asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-only", a, b)
         return (await self._git.run(*asked, cwd=self._repo)).stdout
 
+    async def _content(self, commit: str, name: str) -> bytes | None:
+        """Return what a commit has of a file; None if it has none."""
+        asked = ("cat-file", "blob", f"{commit}:{name}")
+        found = await self._git.run(*asked, cwd=self._repo, check=False)
+        return found.stdout if found.code == 0 else None
+
     async def _ask(self, *args: str) -> str:
         return (await self._git.run(*args, cwd=self._repo)).text
 
@@ -342,9 +355,11 @@ class BranchManager:
         # Neither stash nor overwrite: an ignored file of the user's matters as much as any other.
         careful = ("--no-autostash", "--no-overwrite-ignore", "--no-verify-signatures")
         forward = ("merge", "--ff-only", "--quiet", *careful, new)
-        moved = await self._git.run(
-            *forward, cwd=folder, env=checkout.env, check=False, timeout=SLOW
-        )
+        between = [os.fsdecode(each) for each in (await self._names_between(old, new)).split(b"\0")]
+        async with self._own_edits.aside(folder, between[:-1], partial(self._content, old)):
+            moved = await self._git.run(
+                *forward, cwd=folder, env=checkout.env, check=False, timeout=SLOW
+            )
         if moved.code == 0:
             return ""
         in_the_way = [line.strip() for line in moved.stderr.splitlines() if line.startswith("\t")]

@@ -13,7 +13,8 @@ from orchestrator.config.plans import checked_plan
 from orchestrator.runner.job_selection import startable_from
 from orchestrator.runner.providers import ProviderInputs, forge_of
 from orchestrator.tasks import issues, sources
-from orchestrator.tasks.planned import PlannedTasks, plan_of, reference
+from orchestrator.tasks.found import reference
+from orchestrator.tasks.planned import PlannedTasks, plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -143,6 +143,7 @@ async def steer(repo: Path, command: OperatorCommand) -> OperatorOutcome:
         )
         who = str(runner.get("who") or "another") if runner is not None else ""
         runs = who.startswith(RUNS_ALL) or (bool(who) and await _moves(store, record))
+        ticked = await ticked_by(store, repo, command, record, settings)
         return await outcome_of(
             CommandEffect(
                 repo=repo,
@@ -155,8 +156,27 @@ async def steer(repo: Path, command: OperatorCommand) -> OperatorOutcome:
                 left=left,
                 apart=apart,
                 now=command.now,
+                ticked=ticked,
             )
         )
+
+
+async def ticked_by(
+    store: SqliteStore,
+    repo: Path,
+    command: OperatorCommand,
+    record: AgentLifecycle,
+    settings: Settings,
+) -> str:
+    """Tick what an accept has done, if its runner did not yet; say where."""
+    if command.verb != "accept" or not settings.tick_tasks:
+        return ""
+    from orchestrator.tasks.ticks import not_yet, settle  # noqa: PLC0415  # only after an accept
+
+    try:
+        return await settle(store, repo, record, requests.now())
+    except OSError as problem:
+        return not_yet(record, problem)
 
 
 def _lacks_a_runner(record: AgentLifecycle) -> bool:

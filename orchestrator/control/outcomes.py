@@ -78,6 +78,8 @@ class CommandEffect:
     """Why it was not merged and went back to an agent."""
     now: bool = False
     """Whether a pause was to freeze the process under way, too."""
+    ticked: str = ""
+    """Where its task was ticked, if it was read from a list."""
 
     @property
     def work(self) -> State | None:
@@ -117,8 +119,9 @@ def _accepted(effect: CommandEffect) -> OperatorOutcome:
         already = "" if effect.changed else "already "
         return effect.outcome(
             f"{already}accepted, merged into {into} as {work.commit[:7]}"
-            + (f"; {effect.left}" if effect.left else ""),
-            details={"commit": work.commit, "into": into},
+            + "".join(f"; {each}" for each in (effect.ticked, effect.left) if each),
+            details={"commit": work.commit, "into": into}
+            | ({"ticked": effect.ticked} if effect.ticked else {}),
             hint="It is removed with its record, after retention_hours." if effect.left else "",
         )
     if effect.apart:

@@ -24,6 +24,7 @@ from orchestrator.runner.server_interface import RunnerPort
 from orchestrator.runner.service import Service
 from orchestrator.runner.signals import SignalHandler
 from orchestrator.runner.webhooks import WebhookPipeline
+from orchestrator.tasks.ticker import Ticker
 from orchestrator.telemetry.listener import telemetry
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ async def run_session(  # noqa: PLR0913  # all by name
                 async with (
                     _notifier(engine, signals),
                     telemetry(engine),
+                    Ticker(engine, view.note),
                     _served(engine, providers, view.note, given.beside) as receiver,
                 ):
                     runner = partial(

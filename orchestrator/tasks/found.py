@@ -1,12 +1,14 @@
-"""What a reader finds in a task list: values only, the same for every form."""
+"""What a reader finds in a task list, the same for every form; where a task came from. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,19 @@ class ListForm(Protocol):
         `when` is the instant, in the form of RFC 3339, for lists that keep it.
         """
         ...
+
+
+def reference(path: Path, repo: Path, key: str) -> str:
+    """Return where a task came from, as its plan keeps it: FILE#KEY, from the repository's top."""
+    found = path.resolve()
+    name = found.relative_to(repo) if found.is_relative_to(repo) else found
+    return f"{quote(str(name), safe='/ ')}#{key}"
+
+
+def file_and_key(source: str) -> tuple[str, str]:
+    """Return the parts of a reference to a file; no key where it is none."""
+    name, _, key = source.partition("#")
+    return unquote(name), key
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:

@@ -50,11 +50,23 @@ def not_there(path: Path, tasks: Sequence[Task]) -> tuple[tuple[Task, ...], tupl
         taken.add(name)
         fresh.append(task)
     renamed = [_renamed(task, names) for task in fresh]
+    require_agents(path, renamed, plan)
     try:
         Plan(tasks=[*plan.tasks, *renamed])
     except ValueError as problem:
         raise PlanError(f"{path} cannot take these tasks: {problem}") from problem
     return tuple(renamed), tuple(known)
+
+
+def require_agents(path: Path, tasks: Sequence[Task], plan: Plan) -> None:
+    """Refuse tasks that name agents, or types of agents, which their plan does not have."""
+    for task in tasks:
+        for name, known in ((task.agent, plan.agents), (task.type, plan.types)):
+            if name is not None and name not in known:
+                raise PlanError(
+                    f"task {task.id} names {name!r}, which {path} does not define: define it "
+                    "there first and use --append, or run the source as it is: loopwright up SOURCE"
+                )
 
 
 def write_plan(path: Path, tasks: Sequence[Task], *, head: Sequence[str], append: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
 
 from pydantic import ValidationError
 
@@ -15,7 +14,6 @@ from orchestrator.tasks.ids import task_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from orchestrator.tasks.found import FoundTask, FoundTasks
 
@@ -39,19 +37,6 @@ class PlannedTasks:
         count = len(self.plan.tasks)
         over = [f"{many} {why} and left out" for why, many in sorted(self.left_out.items())]
         return ", ".join([f"{count} {'task' if count == 1 else 'tasks'} to do", *over])
-
-
-def reference(path: Path, repo: Path, key: str) -> str:
-    """Return where a task came from, as its plan keeps it: FILE#KEY, from the repository's top."""
-    found = path.resolve()
-    name = found.relative_to(repo) if found.is_relative_to(repo) else found
-    return f"{quote(str(name), safe='/ ')}#{key}"
-
-
-def file_and_key(source: str) -> tuple[str, str]:
-    """Return the parts of a reference to a file; no key where it is none."""
-    name, _, key = source.partition("#")
-    return unquote(name), key
 
 
 def plan_of(  # noqa: PLR0913  # the last by name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from orchestrator.tasks.found import Edit, FoundTask, FoundTasks, TickEdits, line_at, numbered
@@ -144,7 +145,8 @@ def _mark(node: JsonNode, stories: Sequence[JsonNode]) -> tuple[Edit, ...]:
     status = node.members.get("status")
     if status is not None and isinstance(status.value, str):
         # In the word that the list itself has for it.
-        words = [each.text("status") for each in stories if _over(each) == "done"]
-        return (Edit(status.start, status.end, f'"{words[0] if words else "done"}"'),)
+        words = (each.text("status") for each in stories if _over(each) == "done")
+        word = next(filter(None, words), "done")
+        return (Edit(status.start, status.end, json.dumps(word)),)
     last = list(node.members.values())[-1]
     return (Edit(last.end, last.end, ', "passes": true'),)

@@ -64,8 +64,12 @@ def is_plan(source: str) -> bool:
 
 def form_of(path: Path) -> ListForm | None:
     """Return the form that a file has; PlanError where it cannot be read at all."""
-    text = text_of(path)
-    return next((form for form in map(_form, FORMS) if form.fits(path.name, text)), None)
+    return form_for(path.name, text_of(path))
+
+
+def form_for(name: str, text: str) -> ListForm | None:
+    """Return the form of a file of this name with this text."""
+    return next((form for form in map(_form, FORMS) if form.fits(name, text)), None)
 
 
 def read_file(path: Path) -> FoundTasks:

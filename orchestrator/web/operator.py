@@ -20,6 +20,7 @@ from orchestrator.control.commands import (
     left_behind,
     not_together,
     settled_after,
+    ticked_by,
     took_effect,
 )
 from orchestrator.control.outcomes import CommandEffect, outcome_of
@@ -65,6 +66,7 @@ async def steer(runner: RunnerPort, command: OperatorCommand) -> OperatorOutcome
         left = await left_behind(runner.store, command.agent_id) if changed else ""
         accepts = command.verb == "accept"
         apart = await not_together(runner.store, command.agent_id, event) if accepts else ""
+        ticked = await ticked_by(runner.store, runner.repo, command, record, runner.settings())
         outcome = await outcome_of(
             CommandEffect(
                 repo=runner.repo,
@@ -77,6 +79,7 @@ async def steer(runner: RunnerPort, command: OperatorCommand) -> OperatorOutcome
                 left=left,
                 apart=apart,
                 now=command.now,
+                ticked=ticked,
             )
         )
     except UnansweredError:

@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lifecycle.plan import Plan
 from orchestrator.approval.restricting_values import PLAN_FILES
 from orchestrator.cli.loop_options import with_source
 from orchestrator.cli.task_source import read_source
 from orchestrator.config.plans import find_plan
 from orchestrator.config.settings import load_settings
 from orchestrator.control.people_only import require_person
-from orchestrator.tasks.plan_file import form_of_task, not_there, write_plan
+from orchestrator.tasks.plan_file import form_of_task, not_there, require_agents, write_plan
 from orchestrator.tasks.sources import is_plan
 from orchestrator.terminal import exits
 from orchestrator.terminal.options import CommandLineParser, UsageError, find_repo
@@ -77,6 +78,8 @@ def run(name: str, args: list[str]) -> int:
     append = options.append and path.exists()
     if append:
         tasks, known = not_there(path, tasks)
+    else:
+        require_agents(path, tasks, Plan(tasks=()))
     if tasks and not options.dry_run:
         write_plan(path, tasks, head=_head(options.source, read), append=append)
     if options.json:

@@ -9,8 +9,9 @@ import pytest
 
 from lifecycle.errors import PlanError
 from lifecycle.plan import NAME_PATTERN, Task
+from orchestrator.tasks.found import file_and_key, reference
 from orchestrator.tasks.ids import task_id_of
-from orchestrator.tasks.planned import PlannedTasks, file_and_key, plan_of, reference
+from orchestrator.tasks.planned import PlannedTasks, plan_of
 from orchestrator.tasks.sources import form_of, inside, is_plan, read_file
 
 if TYPE_CHECKING:
