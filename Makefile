@@ -80,8 +80,8 @@ night: $(STAMP) ## play SEEDS=30 nights in fast motion, print the table
 steady: $(STAMP) ## run the suite RUNS=10 times in random order, some beside a busy neighbour, until it fails; ARGS=--keep-going
 	$(BIN)/python -m tests.tools.steady --runs $(or $(RUNS),10) $(ARGS)
 
-kill-workers: $(STAMP) ## make workers, coordinator and server fail ROUNDS=20 times each, print the table
-	$(BIN)/python -m tests.orchestrator.engines.temporal.faults.kill_workers --rounds $(or $(ROUNDS),20)
+kill-workers: $(STAMP) ## make workers, coordinator and server fail ROUNDS=20 times each, print the table; ARGS=--far: in two networks
+	$(BIN)/python -m tests.orchestrator.engines.temporal.faults.kill_workers --rounds $(or $(ROUNDS),20) $(ARGS)
 
 soak-workers: $(STAMP) ## 50 lifecycles on three workers with faults for MINUTES=60, print what was wrong or grew
 	$(BIN)/python -m tests.orchestrator.engines.temporal.faults.soak --minutes $(or $(MINUTES),60)

@@ -1,9 +1,15 @@
-"""A network between a machine and the server that can be cut: what is sent is then swallowed."""
+"""A network between a machine and a server: it can be cut, be slow, and lose what it carries.
+
+What is sent while it is cut is swallowed. What is lost is sent again by TCP, so it only comes late:
+`STALL` seconds after the rest.
+"""
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -11,15 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CHUNK = 1 << 16
+STALL = 0.3
+"""The least that TCP waits before it sends something again, and the way there."""
 
 
 class Network:
     """Takes connections at an address of its own and carries what is sent to another."""
 
-    def __init__(self, to: str) -> None:
-        host, _, port = to.rpartition(":")
-        self._to = (host, int(port))
-        self._door = socket.create_server(("127.0.0.1", 0))
+    def __init__(
+        self, to: str, *, host: str = "127.0.0.1", delay: float = 0.0, loss: float = 0.0
+    ) -> None:
+        there, _, port = to.rpartition(":")
+        self._to, self._host, self._delay, self._loss = (there, int(port)), host, delay, loss
+        self._door = socket.create_server((host, 0))
         self._open: list[socket.socket] = [self._door]
         self.there = threading.Event()
         """While set, what goes to the server is swallowed."""
@@ -29,7 +39,7 @@ class Network:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self._door.getsockname()[1]}"
+        return f"{self._host}:{self._door.getsockname()[1]}"
 
     def mend(self) -> None:
         """Carry everything again; what was swallowed is lost, so connections are broken off."""
@@ -52,10 +62,12 @@ class Network:
                 for ends in ((near, far, self.there), (far, near, self.back)):
                     threading.Thread(target=self._carry, args=ends, daemon=True).start()
 
-    @staticmethod
-    def _carry(source: socket.socket, to: socket.socket, cut: threading.Event) -> None:
+    def _carry(self, source: socket.socket, to: socket.socket, cut: threading.Event) -> None:
         with suppress(OSError):
             while data := source.recv(_CHUNK):
+                if self._delay:
+                    is_lost = random.random() < self._loss  # noqa: S311  # no secret
+                    time.sleep(self._delay + STALL * is_lost)
                 if not cut.is_set():
                     to.sendall(data)
         with suppress(OSError):

@@ -45,8 +45,18 @@ class Fleet:
             git(folder, "clone", "-q", "--bare", str(folder / "repo"), str(bare))
             for role in self._roles:
                 git(folder, "clone", "-q", str(bare), str(folder / role))
-        self._networks = {role: Network(f"127.0.0.1:{self.port}") for role in self._roles}
+        self._networks = {role: self.network_of(role) for role in self._roles}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def network_of(self, role: str) -> Network:
+        """Return the network between a role and the server."""
+        del role
+        return Network(f"127.0.0.1:{self.port}")
+
+    def place_of(self, role: str) -> tuple[str, ...]:
+        """Return the words before a command that run it where a role is."""
+        del role
+        return ()
 
     def begin(self) -> None:
         """Begin all that is not running."""
@@ -73,7 +83,8 @@ class Fleet:
         is_worker = role != "coordinator"
         kind, named = ("worker", (role, skew)) if is_worker else (role, ())
         words = (
-            *(sys.executable, str(PROGRAM_OF_ROLES), kind, self._networks[role].address, "faults"),
+            *(*self.place_of(role), sys.executable, str(PROGRAM_OF_ROLES), kind),
+            *(self._networks[role].address, "faults"),
             *(str(self.folder / role), str(self.lease), *named),
         )
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -149,9 +160,9 @@ class Fleet:
             )
 
 
-def main(folder: str, lease: str, *workers: str) -> None:
+def main(kind: type[Fleet], folder: str, lease: str, *workers: str) -> None:
     """Do what is asked for until nobody asks any more."""
-    fleet = Fleet(Path(folder), float(lease), workers)
+    fleet = kind(Path(folder), float(lease), workers)
     try:
         for line in sys.stdin:
             name, *words = line.split()
@@ -162,4 +173,4 @@ def main(folder: str, lease: str, *workers: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Fleet, *sys.argv[1:])

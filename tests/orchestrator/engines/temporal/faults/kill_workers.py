@@ -2,8 +2,9 @@
 
     python -m tests.orchestrator.engines.temporal.faults.kill_workers [--rounds 20] [--lease 5]
 
-The states are drawn by `--seed`; Ctrl-C ends it with what there is. Exit code 1 when anything was
-lost, doubled or wrongly charged.
+With `--far` the second worker is in a network of its own, behind a slow and lossy way. The states
+are drawn by `--seed`; Ctrl-C ends it with what there is. Exit code 1 when anything was lost,
+doubled or wrongly charged.
 """
 
 from __future__ import annotations
@@ -173,11 +174,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--lease", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--far", action="store_true", help="one worker in another network: as root")
     given = parser.parse_args()
     drawn, rounds = random.Random(given.seed), []  # noqa: S311  # no secret
     with (
         tempfile.TemporaryDirectory() as folder,
-        fleet_in(Path(folder), given.lease) as fleet,
+        fleet_in(Path(folder), given.lease, kind="far_fleet" if given.far else "fleet") as fleet,
         suppress(KeyboardInterrupt),
     ):
         for number in range(given.rounds):

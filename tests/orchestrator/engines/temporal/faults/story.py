@@ -59,9 +59,11 @@ class RemoteFleet:
 
 
 @contextmanager
-def fleet_in(folder: Path, lease: float, workers: Sequence[str] = WORKERS) -> Iterator[RemoteFleet]:
-    """Have a fleet whose processes are begun."""
-    name, home = "tests.orchestrator.engines.temporal.faults.fleet", folder / "home"
+def fleet_in(
+    folder: Path, lease: float, workers: Sequence[str] = WORKERS, *, kind: str = "fleet"
+) -> Iterator[RemoteFleet]:
+    """Have a fleet whose processes are begun; `kind` is the module of it."""
+    name, home = f"tests.orchestrator.engines.temporal.faults.{kind}", folder / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
     env = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(folder / "state")}
@@ -123,8 +125,10 @@ class Story:
         return len(file.read_text().splitlines()) if file.exists() else 0
 
     def _said(self, word: str) -> list[list[str]]:
-        lines = (self.fleet.folder / "coordinator.out").read_text().splitlines()
-        return [line.split()[2:] for line in lines if line.split()[:2] == [word, self.task]]
+        # Of a line that goes over the end of a page, a reader may see the first half.
+        whole = (self.fleet.folder / "coordinator.out").read_text().rpartition("\n")[0]
+        lines = [line.split() for line in whole.splitlines()]
+        return [line[2:] for line in lines if line[:2] == [word, self.task]]
 
     def reached(self, state: str) -> bool:
         """Tell whether it was decided that it comes into a state."""
