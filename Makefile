@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples release
 
-.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash fuzz soak growth night steady kill-workers docs pictures lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash fuzz soak growth night steady kill-workers soak-workers docs pictures lock wheel clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
